@@ -20,6 +20,8 @@ pub struct Wanted {
     pub forwards: bool,
     /// Whether it speaks for this host's addresses: answers come by a port that others left by.
     pub routes: bool,
+    /// Whether packet ports keep from the kernel what they take, where they can.
+    pub packets_alone: bool,
 }
 
 /// A port.

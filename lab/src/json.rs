@@ -54,6 +54,16 @@ pub struct Pauses {
     pub longest_us: f64,
 }
 
+/// The share of lost time from which on nothing is concluded from a run, in percent.
+const PAUSES_TOO_MANY: f64 = 50.0;
+
+impl Pauses {
+    /// The share of its time that a run lost, in percent, if that is so much that no time of it stands.
+    pub fn too_many(&self) -> Option<f64> {
+        self.during_percent.filter(|lost| *lost >= PAUSES_TOO_MANY)
+    }
+}
+
 /// Where a report's rows of instructions, branches and cache misses come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

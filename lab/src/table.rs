@@ -3,24 +3,29 @@
 use crate::json::{Params, Pauses, Published, Ratio, Report, Row, shared};
 use crate::sources::citation;
 
-/// The report as text, ending in a newline.
-pub fn text(report: &Report) -> String {
+/// The report as text, ending in a newline. Where a table is wider than `columns`, each of its rows has lines of its own.
+pub fn text(report: &Report, columns: Option<usize>) -> String {
     let mut text = format!("{}  (source: {})\n", report.experiment, citation(&report.source));
     text += &format!("{}\n", machine(report));
     text.extend(report.pauses.map(|pauses| format!("{}\n", paused(&pauses))));
-    let in_rows = common(report.rows.iter().map(|row| &row.params));
+    let in_rows = undisputed(report.rows.iter().map(|row| (row.variant.clone(), &row.params)));
     if !in_rows.is_empty() {
-        text += &format!("all rows: {}\n", listed(&in_rows));
+        let of_all = common(report.rows.iter().map(|row| &row.params));
+        let whose = if of_all.len() == in_rows.len() { "all rows" } else { "rows that have them" };
+        text += &format!("{whose}: {}\n", listed(&in_rows));
     }
     text.push('\n');
     text += &aligned(
+        columns,
         ["variant", "metric", "p10", "p50", "p90", "windows", "dropped", "published"],
         report.rows.iter().map(|row| row_cells(row, &in_rows)),
     );
     if !report.ratios.is_empty() {
         text.push('\n');
-        let in_ratios = common(report.ratios.iter().map(|ratio| &ratio.params));
+        let named = report.ratios.iter().map(|ratio| (format!("{} / {}", ratio.a, ratio.b), &ratio.params));
+        let in_ratios = undisputed(named);
         text += &aligned(
+            columns,
             ["ratio", "metric", "median", "95 % interval", ""],
             report.ratios.iter().map(|ratio| ratio_cells(ratio, &in_ratios)),
         );
@@ -59,8 +64,12 @@ fn machine(report: &Report) -> String {
 fn paused(pauses: &Pauses) -> String {
     let during =
         pauses.during_percent.map(|percent| format!(", {percent:.0} % during it")).unwrap_or_default();
+    let stands = match pauses.too_many() {
+        Some(_) => ": too much to quote any time of this run",
+        None => "",
+    };
     format!(
-        "pauses of the machine: {:.0} % of the time before the run{during}, the longest {:.1} ms",
+        "pauses of the machine: {:.0} % of the time before the run{during}, the longest {:.1} ms{stands}",
         pauses.before_percent,
         pauses.longest_us / 1e3
     )
@@ -70,6 +79,22 @@ fn paused(pauses: &Pauses) -> String {
 pub(crate) fn common<'a>(mut params: impl Iterator<Item = &'a Params>) -> Params {
     let Some(first) = params.next() else { return Params::new() };
     params.fold(first.clone(), |common, one| shared(&common, one))
+}
+
+/// What is the same wherever it is, of rows with these names: a row of another kind may lack it, but none of the same name.
+fn undisputed<'a>(rows: impl Iterator<Item = (String, &'a Params)>) -> Params {
+    let rows: Vec<_> = rows.collect();
+    let is_so = |name: &String, value| {
+        let has = |row: &&(String, &Params)| row.1.contains_key(name);
+        let alike = rows.iter().all(|(_, params)| params.get(name).is_none_or(|its| its == value));
+        let mut without = rows.iter().filter(|row| !has(row));
+        alike && !without.any(|row| rows.iter().filter(has).any(|with| with.0 == row.0))
+    };
+    let every = rows.iter().flat_map(|(_, params)| params.iter());
+    every
+        .filter(|(name, value)| is_so(name, *value))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// A name, and what is not common to all.
@@ -110,16 +135,29 @@ fn ratio_cells(ratio: &Ratio, common: &Params) -> [String; 5] {
         ratio.metric.clone(),
         format!("{:.3}", ratio.median),
         format!("{:.3} to {:.3}", ratio.low, ratio.high),
-        if ratio.undecided { "undecided".to_owned() } else { String::new() },
+        match ratio.low <= 1.0 && ratio.high >= 1.0 {
+            _ if !ratio.undecided => String::new(),
+            true => "undecided".to_owned(),
+            false => "imprecise".to_owned(),
+        },
     ]
 }
 
-/// Columns as wide as their widest cell; the first two to the left, figures to the right.
-fn aligned<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+/// Columns as wide as their widest cell; the first two to the left, figures to the right. Where that is wider than `columns`, a line
+/// with the first cell of each row, and below it the others behind their names.
+fn aligned<const N: usize>(
+    columns: Option<usize>,
+    head: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let lines: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
     let mut widths = [0; N];
     for (column, cell) in lines.iter().flat_map(|line| (0..N).zip(line)) {
         widths[column] = widths[column].max(cell.chars().count());
+    }
+    let width = widths.iter().sum::<usize>() + 2 * (N - 1);
+    if let Some(columns) = columns.filter(|columns| width > *columns) {
+        return lines[1..].iter().map(|line| apart(&head, line, columns)).collect();
     }
     let mut text = String::new();
     for line in &lines {
@@ -131,6 +169,22 @@ fn aligned<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; 
         text.push('\n');
     }
     text
+}
+
+/// A row as lines of at most so many columns: its first cell, and then the others that are not empty, each behind its name.
+fn apart<const N: usize>(head: &[&str; N], line: &[String; N], columns: usize) -> String {
+    let (mut text, mut taken) = (line[0].clone(), columns);
+    for (name, cell) in head.iter().zip(line).skip(1).filter(|(_, cell)| !cell.is_empty()) {
+        let cell = if name.is_empty() { cell.clone() } else { format!("{name} {cell}") };
+        let length = 2 + cell.chars().count();
+        if taken + length > columns {
+            text += "\n  ";
+            taken = 2;
+        }
+        text += &format!("  {cell}");
+        taken += length;
+    }
+    text + "\n"
 }
 
 /// A figure with as many digits as it is good for, thousands apart.
@@ -168,17 +222,52 @@ mod tests {
 
     #[test]
     fn the_published_figure_stands_in_the_row_of_the_measured_one() {
-        let text = text(&sample());
+        let text = text(&sample(), None);
         let row = text.lines().find(|line| line.starts_with("netmem ")).unwrap();
         assert!(row.contains("5.50") && row.ends_with("143.0 cycles"), "{row}");
     }
 
     #[test]
     fn the_time_lost_to_pauses_is_told_once() {
-        let text = text(&sample());
+        let text = text(&sample(), None);
         let line =
             "pauses of the machine: 2 % of the time before the run, 2 % during it, the longest 0.4 ms\n";
         assert!(text.contains(line), "{text}");
+    }
+
+    /// Seen: 83 % of the time lost to pauses, and the figures looked as good as any.
+    #[test]
+    fn a_run_that_lost_half_of_its_time_to_pauses_is_not_to_be_quoted() {
+        let with = |during_percent| {
+            let mut report = sample();
+            let pauses = report.pauses.unwrap();
+            report.pauses = Some(Pauses { during_percent, ..pauses });
+            text(&report, None).contains("too much to quote")
+        };
+        assert_eq!([None, Some(49.0), Some(50.0), Some(83.0)].map(with), [false, false, true, true]);
+    }
+
+    /// Seen: tables of 112 to 233 columns, which terminals of 80 and 140 folded.
+    #[test]
+    fn a_table_that_is_wider_than_the_terminal_has_lines_for_each_row() {
+        let (wide, narrow) = (text(&sample(), Some(200)), text(&sample(), Some(60)));
+        assert_eq!(wide, text(&sample(), None));
+        let rows = narrow.lines().skip_while(|line| !line.starts_with("netmem"));
+        let rows: Vec<_> = rows.take_while(|line| !line.starts_with("ok")).collect();
+        assert!(rows.iter().all(|line| line.chars().count() <= 60), "{narrow}");
+        assert!(narrow.contains("netmem\n    metric ns_per_op  p10 5.00  p50 5.50  p90 6.00"), "{narrow}");
+        assert!(narrow.contains("netmem / limit\n    metric ns_per_op  median 2.000"), "{narrow}");
+    }
+
+    #[test]
+    fn what_all_but_a_row_of_another_kind_share_is_said_once() {
+        let mut report = sample();
+        let mut limit = report.rows[0].clone();
+        (limit.variant, limit.params) = ("limit".into(), params([]));
+        let second = report.rows[0].clone();
+        report.rows.extend([second, limit]);
+        let text = text(&report, None);
+        assert!(text.contains("rows that have them: ") && text.matches("order=0").count() == 1, "{text}");
     }
 
     #[test]
@@ -187,7 +276,7 @@ mod tests {
         let mut second = report.rows[0].clone();
         second.params = params([("order", 0.into()), ("stats", "off".into())]);
         report.rows.push(second);
-        let text = text(&report);
+        let text = text(&report, None);
         assert_eq!(text.matches("order=0").count(), 1, "{text}");
         assert!(text.contains("netmem stats=on") && text.contains("netmem stats=off"), "{text}");
     }
@@ -198,7 +287,7 @@ mod tests {
         let mut second = report.ratios[0].clone();
         second.params = params([("order", 1.into())]);
         report.ratios.push(second);
-        let text = text(&report);
+        let text = text(&report, None);
         assert!(
             text.contains("netmem / limit order=0 ") && text.contains("netmem / limit order=1 "),
             "{text}"
@@ -208,9 +297,9 @@ mod tests {
     #[test]
     fn an_undecided_ratio_and_a_failed_check_are_seen() {
         let mut report = sample();
-        report.ratios[0].undecided = true;
+        (report.ratios[0].undecided, report.ratios[0].low) = (true, 0.9);
         report.checks[0].ok = false;
-        let text = text(&report);
+        let text = text(&report, None);
         assert!(text.contains("undecided") && text.contains("FAIL  ledger balanced"), "{text}");
     }
 

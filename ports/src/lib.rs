@@ -1,4 +1,5 @@
-//! Ports as they are written: `xdp:eth0:1`, `memif:PATH`, `packet:eth0`, `tap:tap0`, `pcap:in=FILE`, and what is around them.
+//! Ports as they are written: `xdp:eth0:1`, `memif:PATH`, `packet:eth0`, `tap:tap0`, `pcap:in=FILE`, and what is around them;
+//! and opened by that ([`PortOpener`]).
 //!
 //! ```
 //! use netmem_ports::{DeviceSpec, port_spec};
@@ -15,10 +16,12 @@
 mod lend;
 mod memif;
 mod nearest;
+mod open;
 mod options;
 mod spec;
 mod xdp;
 
 pub use nearest::nearest;
+pub use open::{KernelCopies, OpenConfig, OpenError, OpenPort, PortOpener, PortPlace};
 pub use spec::{DeviceSpec, PortSpec, WrapSpec, port_spec};
 pub use xdp::{QueueCount, XdpSpec};

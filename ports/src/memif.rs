@@ -1,16 +1,32 @@
 //! A memif port as it is written: its socket, and how it is used.
 
 use super::lend;
-use super::options::options;
+use super::options::{Keys, options};
 use netmem::port::memif::{Access, MemifConfig, PeerUser, Role, Sealing};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Names the options that there are, after one that there is not.
-const OPTIONS: &str = "memif: give role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, \
-                       group=GROUP, peer=UID or peer=any, unsealed=ok, lend=yes";
+/// The keys of a memif port; `copy` is what a copying port was written with once.
+const KEYS: Keys = Keys {
+    kind: "memif",
+    names: &[
+        "role",
+        "id",
+        "queues",
+        "secret",
+        "secret-file",
+        "mode",
+        "group",
+        "peer",
+        "unsealed",
+        "lend",
+        "copy",
+    ],
+    form: "role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, group=GROUP, peer=UID or \
+           peer=any, unsealed=ok, lend=yes",
+};
 /// Bytes of a secret at most, as the protocol has it.
 const SECRET_MAX: usize = 23;
 
@@ -52,7 +68,7 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
             ("lend", "no") => config.lend = None,
             // As it was written when to lend was the default.
             ("copy", "yes") => copy = true,
-            _ => return Err(OPTIONS.into()),
+            other => return Err(KEYS.refuse(other)),
         }
     }
     if copy && config.lend.is_some() {

@@ -1,8 +1,78 @@
 //! The options of a port, as they are written behind its kind.
 
+use crate::nearest::nearest;
+
+/// The keys that one kind of port has.
+pub(super) struct Keys {
+    pub(super) kind: &'static str,
+    pub(super) names: &'static [&'static str],
+    /// How they are written, as what is to be given.
+    pub(super) form: &'static str,
+}
+
+impl Keys {
+    /// What is said of a key that there is none of, with the one that was probably meant; or of a value that a key does not have.
+    pub(super) fn refuse(&self, (key, value): (&str, &str)) -> String {
+        let Keys { kind, names, form } = self;
+        match nearest(names.iter().copied(), key) {
+            _ if names.contains(&key) && value.is_empty() => {
+                format!("{kind}: {key} needs a value: give {form}")
+            }
+            _ if names.contains(&key) => format!("{kind}: {key}={value}: give {form}"),
+            Some(near) => format!("{kind}: unknown key {key:?}: did you mean {near}? Give {form}"),
+            None => format!("{kind}: unknown key {key:?}: give {form}"),
+        }
+    }
+}
+
 /// The options in `text`: `KEY=VALUE` with commas between.
 pub(super) fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(',')
         .filter(|option| !option.is_empty())
         .map(|option| option.split_once('=').unwrap_or((option, "")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::port_spec;
+
+    /// Seen: `xdp:a0,tak=udp:53` was told all forms, and not what is wrong.
+    #[test]
+    fn an_unknown_key_is_named_with_the_nearest_and_those_that_there_are() {
+        for (text, said) in [
+            ("xdp:a0,tak=udp:53", "xdp: unknown key \"tak\": did you mean take? Give queues=N"),
+            ("memif:/m.sock,rol=client", "memif: unknown key \"rol\": did you mean role? Give role=client"),
+            (
+                "packet:a0,kernal=none",
+                "packet: unknown key \"kernal\": did you mean kernel? Give kernel=none",
+            ),
+            ("tap:t0,mak=02:00:00:00:00:01", "tap: unknown key \"mak\": did you mean mac? Give mac=MAC"),
+            ("pcap:in=a,lop=3", "pcap: unknown key \"lop\": did you mean loop? Give in=FILE"),
+            ("fault:dropp=1/2/tap:t0", "fault: unknown key \"dropp\": did you mean drop? Give seed=N"),
+            (
+                "fault:delay_us=3/tap:t0",
+                "fault: unknown key \"delay_us\": did you mean delay-us? Give seed=N",
+            ),
+            ("trace:fil=a/tap:t0", "trace: unknown key \"fil\": did you mean file? Give file=FILE"),
+            ("tap:t0,colour=red", "tap: unknown key \"colour\": give mac=MAC"),
+        ] {
+            let error = port_spec(text).unwrap_err();
+            assert!(error.starts_with(said) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_key_with_another_value_is_named_with_both() {
+        for (text, said) in [
+            ("xdp:a0,kernel=all", "xdp: kernel=all: give queues=N"),
+            ("memif:/m.sock,role=master", "memif: role=master: give role=client"),
+            ("packet:a0,kernel", "packet: kernel needs a value: give kernel=none"),
+            ("tap:t0,mac=any", "tap: mac=any: give mac=MAC"),
+            ("pcap:in=a,speed=fast", "pcap: speed=fast: give in=FILE"),
+            ("trace:format=text/tap:t0", "trace: format=text: give file=FILE"),
+        ] {
+            let error = port_spec(text).unwrap_err();
+            assert!(error.starts_with(said), "{text}: {error}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! One `--port`: what it is written as, and what it says.
 
 use super::memif::memif;
-use super::options::options;
+use super::options::{Keys, options};
 use super::xdp::{XdpSpec, xdp};
 use crate::nearest::nearest;
 use netmem::port::fault::{Chance, FaultConfig};
@@ -15,6 +15,38 @@ use std::time::Duration;
 
 /// What is said of a kind that there is none of.
 const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...][,take=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
+
+/// The keys of a packet port.
+const PACKET: Keys = Keys {
+    kind: "packet",
+    names: &["kernel"],
+    form: "kernel=none or kernel=control, as in packet:eth0,kernel=control",
+};
+/// The keys of a tap port.
+const TAP: Keys = Keys {
+    kind: "tap",
+    names: &["mac"],
+    form: "mac=MAC, the address of one station, as in tap:tap0,mac=02:00:00:00:00:01",
+};
+/// The keys of a pcap port.
+const PCAP: Keys = Keys {
+    kind: "pcap",
+    names: &["in", "out", "speed", "loop", "mac"],
+    form: "in=FILE, out=FILE, speed=full or speed=recorded, loop=N, mac=MAC|any",
+};
+/// The keys of faults.
+const FAULT: Keys = Keys {
+    kind: "fault",
+    names: &["seed", "drop", "corrupt", "duplicate", "reorder", "delay", "delay-us"],
+    form: "seed=N, drop=P, corrupt=P, duplicate=P, reorder=P, delay=P, delay-us=N, with a share of all frames as P, or 1/N \
+           for every N-th",
+};
+/// The keys of a trace.
+const TRACE: Keys = Keys {
+    kind: "trace",
+    names: &["file", "format", "bytes", "limit"],
+    form: "file=FILE, format=json or format=pcap, bytes=N, limit=N",
+};
 
 /// One `--port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,11 +252,7 @@ fn packet(text: &str) -> Result<DeviceSpec, String> {
         match option {
             ("kernel", "control") => leaves_control = Some(true),
             ("kernel", "none") => leaves_control = Some(false),
-            _ => {
-                return Err(
-                    "packet: give kernel=none or kernel=control, as in packet:eth0,kernel=control".into()
-                );
-            }
+            other => return Err(PACKET.refuse(other)),
         }
     }
     Ok(DeviceSpec::Packet { interface, leaves_control })
@@ -233,15 +261,10 @@ fn packet(text: &str) -> Result<DeviceSpec, String> {
 fn tap(text: &str) -> Result<DeviceSpec, String> {
     let (name, rest) = text.split_once(',').unwrap_or((text, ""));
     let (interface, mut mac) = (interface("tap", name)?, None);
-    for (key, value) in options(rest) {
-        match (key, station(value)) {
+    for option in options(rest) {
+        match (option.0, station(option.1)) {
             ("mac", Some(address)) => mac = Some(address),
-            _ => {
-                return Err(
-                    "tap: give mac=MAC, the address of one station, as in tap:tap0,mac=02:00:00:00:00:01"
-                        .into(),
-                );
-            }
+            _ => return Err(TAP.refuse(option)),
         }
     }
     Ok(DeviceSpec::Tap { interface, mac })
@@ -271,11 +294,7 @@ fn pcap(text: &str) -> Result<DeviceSpec, String> {
                     "pcap: mac=MAC: give the address of one station, as in mac=02:00:00:00:00:01, or any";
                 mac = Some(station(address).ok_or(one)?);
             }
-            _ => {
-                return Err(
-                    "pcap: give in=FILE, out=FILE, speed=full or speed=recorded, loop=N, mac=MAC|any".into(),
-                );
-            }
+            other => return Err(PCAP.refuse(other)),
         }
     }
     match (&config.input, &config.output) {
@@ -298,13 +317,7 @@ fn fault(text: &str) -> Result<WrapSpec, String> {
             "reorder" => config.reorder = chance()?,
             "delay" => config.delay = chance()?,
             "delay-us" => config.delay_by = Duration::from_micros(number()?.into()),
-            _ => {
-                return Err(
-                    "fault: give seed=N, drop=P, corrupt=P, duplicate=P, reorder=P, delay=P, delay-us=N, \
-                            with a share of all frames as P, or 1/N for every N-th"
-                        .into(),
-                );
-            }
+            _ => return Err(FAULT.refuse((key, value))),
         }
     }
     Ok(WrapSpec::Fault(config))
@@ -325,7 +338,7 @@ fn trace(text: &str) -> Result<WrapSpec, String> {
                     _ => config.limit = number.into(),
                 }
             }
-            _ => return Err("trace: give file=FILE, format=json or format=pcap, bytes=N, limit=N".into()),
+            other => return Err(TRACE.refuse(other)),
         }
     }
     Ok(WrapSpec::Trace(config))

@@ -1,6 +1,6 @@
 //! `--port xdp:…`: queues of an interface, what of their packets is taken, and what stays with the kernel.
 
-use super::options::options;
+use super::options::{Keys, options};
 use netmem::port::xdp::{Netdev, Punt, Take, XdpError};
 use std::fmt;
 
@@ -76,8 +76,12 @@ impl XdpSpec {
     }
 }
 
-/// What is said of an option that there is none of.
-const OPTIONS: &str = "xdp: give queues=N or queues=all, kernel=none, kernel=neighbours or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1";
+/// The keys of an xdp port.
+const KEYS: Keys = Keys {
+    kind: "xdp",
+    names: &["queues", "kernel", "take"],
+    form: "queues=N or queues=all, kernel=none, kernel=neighbours or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1",
+};
 
 /// Reads what follows `xdp:`.
 pub fn xdp(text: &str) -> Result<XdpSpec, String> {
@@ -103,7 +107,7 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
             ("take", rules) => {
                 spec.take = Some(rules.parse().map_err(|error| format!("xdp: take={rules}: {error}"))?);
             }
-            _ => return Err(OPTIONS.into()),
+            _ => return Err(KEYS.refuse(option)),
         }
     }
     Ok(spec)

@@ -9,7 +9,9 @@ use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::af_packet::ControlTraffic;
 use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpModePreference, XdpPort};
 use netmem::port::{Rx, Wake};
-use netmem::system::bpf::{AddressMaps, KernelCounts, Punted, RedirectProgram, Selection, SocketMap};
+use netmem::system::bpf::{
+    AddressMaps, IngressProgram, KernelCounts, Punted, RedirectProgram, Selection, SocketMap,
+};
 use netmem::system::xdp::Socket;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -271,7 +273,7 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
             assert_eq!(counts.get(0) - left, u64::from(expected == PASS), "{case}, counted");
         }
         let traffic = ControlTraffic::default();
-        traffic.set(&own());
+        traffic.set(&own()).unwrap();
         for (case, frame, expected) in cases() {
             assert_eq!(traffic.contains(&frame), expected == PASS, "{case}, by a packet port");
         }
@@ -283,6 +285,36 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
         for (case, frame, _) in cases() {
             assert_eq!(control.verdict(&frame).unwrap(), PASS, "{case}, without a socket");
         }
+    });
+}
+
+/// As it comes to the interface `lo`: what is this station's MAC address elsewhere is that of `lo`.
+fn at_lo(mut frame: Vec<u8>) -> Vec<u8> {
+    for at in 0..=frame.len() - UNICAST.len() {
+        let place = &mut frame[at..at + UNICAST.len()];
+        if *place == UNICAST {
+            place.fill(0);
+        }
+    }
+    frame
+}
+
+#[test]
+fn an_ingress_passes_control_traffic_and_drops_what_a_port_takes() {
+    in_namespace("punt::an_ingress_passes_control_traffic_and_drops_what_a_port_takes", || {
+        let maps = AddressMaps::new().unwrap();
+        own().into_iter().for_each(|prefix| maps.insert(prefix).unwrap());
+        let program = IngressProgram::load(&maps).unwrap();
+        let (passed, dropped) = (-1, 2);
+        // A frame of a header alone is one that the kernel runs no such program on.
+        for (case, frame, expected) in cases().into_iter().filter(|(_, frame, _)| frame.len() > 14) {
+            let expected = if expected == PASS { passed } else { dropped };
+            assert_eq!(program.verdict(&at_lo(frame)).unwrap(), expected, "{case}");
+        }
+        let another_station = frame(UNICAST, &[0x0800], &v4(OTHER_V4));
+        assert_eq!(program.verdict(&another_station).unwrap(), passed, "for another station");
+        own().into_iter().for_each(|prefix| maps.remove(prefix).unwrap());
+        assert_eq!(program.verdict(&at_lo(to_us(&[0x0800], &v4(OWN_V4)))).unwrap(), dropped, "ours no more");
     });
 }
 

@@ -74,8 +74,9 @@ pub struct ForwardArgs {
     /// each, with ids from N on. The port is down while there is no peer, and up again with the next.
     ///
     /// packet:IFNAME[,kernel=none|control]  an interface, which must be up, through a packet socket: every kernel and driver, one
-    /// copy a frame. The kernel gets what is received as well; what an xdp port leaves to it with kernel=control is left to it
-    /// alone (the default with --mode ip), and counted as rx_kernel. Needs root or CAP_NET_RAW.
+    /// copy a frame. The kernel gets what is received as well. What an xdp port leaves to it with kernel=control is left to it
+    /// alone (the default with --mode ip), and counted as rx_kernel; of the rest it then gets no copy (--kernel-copies). Needs root or
+    /// CAP_NET_RAW.
     ///
     /// tap:IFNAME[,mac=MAC]  the far end of a TAP interface, made and set up if there is none of that name. Needs root
     /// or CAP_NET_ADMIN. With --mode ip the router's end of the link has an address of its own, not the interface's: MAC,
@@ -98,7 +99,18 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "MODE", value_enum, help_heading = PORTS, hide_short_help = true)]
     pub xdp_mode: Option<XdpModeArg>,
 
-    /// Slots of each of a port's four rings, a power of two: 2 to 65536 [default: 512 mem, 2048 xdp]
+    /// Whether the kernel has copies of what packet ports take that leave it control traffic (kernel=control) [default: drop]
+    ///
+    /// A router's packets that the kernel has too it may forward or answer as well, so that they arrive twice, or their senders get two
+    /// errors. With drop it gets none, where it can be kept from them: Linux 6.6 or later, CAP_NET_ADMIN and CAP_BPF. Where it
+    /// cannot, the port's line in the summary says so.
+    #[arg(long, value_name = "WHAT", value_enum, help_heading = PORTS, hide_short_help = true)]
+    pub kernel_copies: Option<CopiesArg>,
+
+    /// Slots of each of a port's four rings, a power of two: 2 to 65536 [default: 512 of the built-in ports, else 2048]
+    ///
+    /// Where --frames gives each port fewer frames than 4096, the default is half of what it gives, so that no port can have more
+    /// than its share in its rings, and keep it where its far side stands still.
     #[arg(long, value_name = "N", value_parser = power_of_two(RING), allow_negative_numbers = true,
           help_heading = PORTS, hide_short_help = true)]
     pub ring: Option<u32>,
@@ -188,7 +200,8 @@ pub struct ForwardArgs {
     #[arg(skip)]
     pub places: Places,
 
-    /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600).
+    /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600). Without it nothing listens;
+    /// $NETMEM_CONTROL is for those that ask.
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub control: Option<PathBuf>,
 
@@ -257,6 +270,15 @@ pub enum RoutesArg {
     Given,
     /// The kernel's, as they change, and each --route before them.
     Kernel,
+}
+
+/// Values of `--kernel-copies`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CopiesArg {
+    /// They go no further than to netmem, for this run.
+    Drop,
+    /// The kernel handles them as it would without netmem.
+    Keep,
 }
 
 /// Values of `--xdp-mode`.

@@ -23,7 +23,7 @@ mod workers;
 
 pub use attached::attached;
 pub use doctor::DoctorArgs;
-pub use forward::{ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
+pub use forward::{CopiesArg, ForwardArgs, ModeArg, RoutesArg, XdpModeArg};
 pub use frame_size::FrameSize;
 pub use grant::GrantArgs;
 #[cfg(feature = "lab")]

@@ -1,8 +1,8 @@
 //! Following the router's ends of its links where only given routes are: an interface that is made again, or changed, may have
 //! another address and MTU. COLD.
 
-use super::ports::interface_of;
 use netmem::system::netdev::Netdev;
+use netmem::wire::MacAddr;
 use netmem_router::Interface;
 use netmem_router::route::{Change, FibControl, OwnAddress, Rib};
 use netmem_rtnetlink::Attached;
@@ -33,9 +33,7 @@ impl Links {
         for (place, (attached, known)) in (0..).zip(&mut self.known) {
             let Some(name) = attached.name() else { continue };
             // One that is gone is as it was until there is another.
-            let Some(kernel) = Netdev::open(name).ok().and_then(|netdev| interface_of(&netdev).ok()) else {
-                continue;
-            };
+            let Some(kernel) = interface(name) else { continue };
             let now = attached.end(*known, kernel);
             if now != *known {
                 *known = now;
@@ -49,4 +47,11 @@ impl Links {
         table.lock().unwrap_or_else(PoisonError::into_inner).1.apply(changes);
         lines
     }
+}
+
+/// The kernel's end of the interface of that name, with its MAC address and MTU; None where there is none.
+fn interface(name: &str) -> Option<Interface> {
+    let netdev = Netdev::open(name).ok()?;
+    let (mac, mtu) = (netdev.mac().ok()?, netdev.mtu().ok()?);
+    Some(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
 }

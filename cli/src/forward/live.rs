@@ -6,7 +6,7 @@ use crate::log::{self, Level};
 use crate::output::thousands;
 use netmem::forward::Meters;
 use netmem::pool::Pool;
-use netmem::port::{PortCounters, PortState};
+use netmem::port::{Port, PortCounters, PortState};
 use netmem::stats::Windows;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -29,23 +29,53 @@ pub struct Live {
 /// What is watched of one worker.
 struct Watched {
     meters: Arc<Meters>,
-    ports: Vec<(String, Arc<PortCounters>, PortState)>,
+    ports: Vec<WatchedPort>,
     /// What was said to be wrong with each port, beside its state.
     complaints: Vec<Option<String>>,
     pool: Pool,
 }
 
+/// What is watched of one port.
+struct WatchedPort {
+    name: String,
+    counters: Arc<PortCounters>,
+    /// What was last said of it; one of which nothing was said is up.
+    said: PortState,
+    /// It has been up before.
+    was_up: bool,
+}
+
+impl WatchedPort {
+    /// It is so now; what is said of that.
+    fn change(&mut self, state: &PortState) -> (Level, String) {
+        let name = &self.name;
+        let line = match state {
+            PortState::Up if self.was_up => (Level::Info, format!("port {name} is up again")),
+            PortState::Up => (Level::Info, format!("port {name} is up")),
+            PortState::Down(reason) => (Level::Warning, format!("port {name} is down: {reason}")),
+        };
+        self.was_up |= *state == PortState::Up;
+        self.said = state.clone();
+        line
+    }
+}
+
 impl Watched {
     fn new(setup: &WorkerSetup) -> Watched {
         let WorkerSetup { forwarder, owner, .. } = setup;
-        let ports = forwarder.ports().map(|port| (port.name().to_owned(), port.counters(), PortState::Up));
-        let ports: Vec<_> = ports.collect();
+        let watched = |port: &dyn Port| WatchedPort {
+            name: port.name().to_owned(),
+            counters: port.counters(),
+            said: PortState::Up,
+            was_up: port.state() == PortState::Up,
+        };
+        let ports: Vec<_> = forwarder.ports().map(watched).collect();
         let complaints = vec![None; ports.len()];
         Watched { meters: forwarder.meters(), ports, complaints, pool: owner.pool.clone() }
     }
 
     fn drops(&self) -> u64 {
-        self.meters.drops.total() + self.ports.iter().map(|(_, port, _)| port.rx_drops()).sum::<u64>()
+        self.meters.drops.total() + self.ports.iter().map(|port| port.counters.rx_drops()).sum::<u64>()
     }
 
     fn free_frames(&self) -> u64 {
@@ -94,12 +124,8 @@ impl Live {
             .zip(states)
             .flat_map(|(worker, states)| worker.ports.iter_mut().zip(states));
         let mut lines = Vec::new();
-        for ((name, _, known), state) in known.filter(|((.., known), state)| known != *state) {
-            lines.push(match state {
-                PortState::Up => (Level::Info, format!("port {name} is up again")),
-                PortState::Down(reason) => (Level::Warning, format!("port {name} is down: {reason}")),
-            });
-            *known = state.clone();
+        for (port, state) in known.filter(|(port, state)| port.said != **state) {
+            lines.push(port.change(state));
         }
         lines.iter().for_each(|(level, line)| self.say(*level, line));
     }
@@ -109,10 +135,8 @@ impl Live {
         let mut lines = Vec::new();
         for (worker, complaints) in self.workers.iter_mut().zip(complaints) {
             let known = worker.ports.iter().zip(&mut worker.complaints);
-            for (((name, ..), known), now) in
-                known.zip(complaints).filter(|((_, known), now)| **known != *now)
-            {
-                lines.extend(now.iter().map(|complaint| format!("port {name}: {complaint}")));
+            for ((port, known), now) in known.zip(complaints).filter(|((_, known), now)| **known != *now) {
+                lines.extend(now.iter().map(|complaint| format!("port {}: {complaint}", port.name)));
                 *known = now;
             }
         }
@@ -176,6 +200,7 @@ pub mod tests {
             packets,
             hold,
             tap: None,
+            packets_alone: true,
             icmp: netmem_router::icmp::IcmpLimit::default(),
             allow: netmem_router::Allow::default(),
             reverse_path: Vec::new(),
@@ -215,6 +240,26 @@ pub mod tests {
         assert!(second.contains(" 3 s  100 packets/s"), "{second}");
     }
 
+    /// Seen: "is up again" of a memif port that nobody had ever connected to.
+    #[test]
+    fn a_port_is_up_again_only_if_it_was_up_before() {
+        let dataplane = dataplane();
+        let mut live = Live::new(&dataplane.setups, true);
+        let port = &mut live.workers[0].ports[0];
+        (port.was_up, port.name) = (false, "memif:/m.sock".into());
+        let down = PortState::Down("nobody has connected".into());
+        let said = [&down, &PortState::Up, &down, &PortState::Up].map(|state| port.change(state).1);
+        assert_eq!(
+            said,
+            [
+                "port memif:/m.sock is down: nobody has connected",
+                "port memif:/m.sock is up",
+                "port memif:/m.sock is down: nobody has connected",
+                "port memif:/m.sock is up again",
+            ]
+        );
+    }
+
     #[test]
     fn a_port_that_goes_down_or_comes_up_is_known_by_its_last_state() {
         let dataplane = dataplane();
@@ -223,7 +268,7 @@ pub mod tests {
         // The first worker has not looked up yet.
         for states in [[PortState::Up, down.clone()], [PortState::Up, PortState::Up]] {
             live.tick(&[Vec::new(), states.to_vec()]);
-            let known = live.workers[1].ports.iter().map(|(.., state)| state.clone()).collect::<Vec<_>>();
+            let known = live.workers[1].ports.iter().map(|port| port.said.clone()).collect::<Vec<_>>();
             assert_eq!(known, states);
         }
     }

@@ -80,8 +80,8 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
 
 /// Forwards as planned, prints what came of it, and checks that it adds up.
 fn forward(plan: &Plan, as_json: bool, stop: &AtomicBool) -> Result<(), Failure> {
-    let warnings = wanted::warnings(plan);
     let dataplane = set_up::open(plan)?;
+    let warnings = wanted::warnings(plan, &dataplane.copies);
     warnings.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
     let report = run::run(dataplane, plan, stop)?;
     output::print(&if as_json { json::object(&report) } else { summary::text(&report) })?;

@@ -1,9 +1,9 @@
 //! Following the host's own addresses, whose packets xdp and packet ports leave to the kernel.
 
-use crate::failure::Failure;
 use ipnet::IpNet;
 use netmem::port::af_packet::ControlTraffic;
 use netmem::port::xdp::OwnAddresses;
+use netmem_ports::PortOpener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,27 +14,16 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Default)]
 pub struct Own {
     /// Of xdp ports.
-    pub xdp: Option<Arc<OwnAddresses>>,
+    xdp: Option<Arc<OwnAddresses>>,
     /// Of packet ports.
     packet: Option<Arc<ControlTraffic>>,
 }
 
 impl Own {
-    /// What packet ports leave to the kernel, with the addresses that there are when the first one is opened.
-    ///
-    /// # Errors
-    /// [`Failure::Input`] where the kernel does not say which there are.
-    pub fn of_packet_ports(&mut self) -> Result<Arc<ControlTraffic>, Failure> {
-        let control = match self.packet.take() {
-            Some(control) => control,
-            None => {
-                let new = ControlTraffic::default();
-                let failed = |error| Failure::input(format!("read the host's addresses: {error}"));
-                new.follow().map_err(failed)?;
-                Arc::new(new)
-            }
-        };
-        Ok(Arc::clone(self.packet.insert(control)))
+    /// Those of the ports that were opened.
+    pub fn of(opener: &PortOpener) -> Own {
+        let xdp = opener.umem().and_then(|umem| umem.own_addresses());
+        Own { xdp, packet: opener.control_traffic().cloned() }
     }
 
     /// Looks which addresses the host has now.
@@ -47,8 +36,10 @@ impl Own {
 
     /// Tells the ports that these are the own addresses.
     fn set(&self, prefixes: &[IpNet]) -> Result<(), String> {
-        self.packet.iter().for_each(|control| control.set(prefixes));
-        self.xdp.as_ref().map_or(Ok(()), |own| own.set(prefixes)).map_err(|error| error.to_string())
+        let packet = self.packet.as_ref().map_or(Ok(()), |control| control.set(prefixes));
+        let xdp =
+            self.xdp.as_ref().map_or(Ok(()), |own| own.set(prefixes)).map_err(|error| error.to_string());
+        xdp.and(packet.map_err(|error| format!("put own addresses into the map of packet ports: {error}")))
     }
 }
 

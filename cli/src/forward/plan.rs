@@ -3,10 +3,10 @@
 use super::files;
 use super::hold::Hold;
 use super::offer::Offer;
-use super::port_setup::PortSetup;
+use super::port_setup::{PortSetup, ring_of};
 use crate::args::{
-    ByPort, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads, RecorderPlan,
-    RoutesArg, Switch, WorkerArgs, XdpModeArg,
+    ByPort, CopiesArg, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads,
+    RecorderPlan, RoutesArg, Switch, WorkerArgs, XdpModeArg,
 };
 use crate::failure::Failure;
 use crate::metrics::Address;
@@ -65,6 +65,8 @@ pub struct Plan {
     pub ring: u32,
     /// How long; None until something else ends it.
     pub time: Option<Duration>,
+    /// Whether the kernel is kept from what packet ports take.
+    pub packets_alone: bool,
     /// Whether a terminal may be written to meanwhile.
     pub live: bool,
     /// How long a worker may take to come round; None where nobody watches.
@@ -129,7 +131,8 @@ impl Plan {
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
         } else {
             let source = ports(args)?;
-            (source, rings(&args.port, args.team.workers)?, args.ring.unwrap_or(2048), args.seconds)
+            let pairs = rings(&args.port, args.team.workers)?;
+            (source, pairs, args.ring.unwrap_or(ring_of(args.frames, pairs)), args.seconds)
         };
         let steer = steer(&args.team, &source, ring)?;
         let (packets, hold) = (packets(&args.way)?, Hold::of(args)?);
@@ -161,6 +164,7 @@ impl Plan {
             frame_size,
             ring,
             time: seconds.map(Duration::from_secs_f64),
+            packets_alone: args.kernel_copies != Some(CopiesArg::Keep),
             live: !args.json,
             watchdog: Some(args.team.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
             control: args.control.clone(),
@@ -203,8 +207,8 @@ impl Plan {
         };
         // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
         let punt = if self.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
-        let (workers, ring, frame_size) = (self.workers, self.ring, self.frame_size);
-        PortSetup { workers, ring, frame_size, xdp_mode, punt, cut_mtu: None }
+        let &Plan { workers, ring, frame_size, packets_alone, .. } = self;
+        PortSetup { workers, ring, frame_size, xdp_mode, punt, packets_alone, cut_mtu: None }
     }
 
     /// Whether packets go through hooks.
@@ -346,8 +350,7 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
 
 /// Values with the numbers of their ports.
 fn by_number<T: OfPort>(option: &str, values: &[ByPort<T>], ports: &[PortSpec]) -> Result<Vec<T>, Failure> {
-    let resolved = |value: &ByPort<T>| value.resolved(option, ports).map_err(Failure::Input);
-    values.iter().map(resolved).collect()
+    values.iter().map(|value| value.resolved(option, ports).map_err(Failure::Input)).collect()
 }
 
 fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), Failure> {

@@ -1,13 +1,10 @@
 //! What the ports of one run have in common.
 
+use super::ports::greet;
 use crate::args::FrameSize;
-use crate::failure::Failure;
-use netmem::limits::PAGE_SIZE;
 use netmem::page::Memory;
-use netmem::port::xdp::{Punt, Umem, XdpModePreference};
-use netmem::wire::MacAddr;
-use netmem_router::Interface;
-use std::sync::Arc;
+use netmem::port::xdp::{Punt, XdpModePreference};
+use netmem_ports::{OpenConfig, PortOpener};
 
 /// What the ports of one run have in common.
 #[derive(Debug, Clone, Copy)]
@@ -22,22 +19,51 @@ pub struct PortSetup {
     pub xdp_mode: XdpModePreference,
     /// What interfaces leave to the kernel, unless one says otherwise.
     pub punt: Punt,
+    /// Whether the kernel is kept from what packet ports take, where it can be.
+    pub packets_alone: bool,
     /// The MTU of the narrowest interface, where TCP is cut that nothing says how to cut.
     pub cut_mtu: Option<u16>,
 }
 
 impl PortSetup {
-    /// What AF_XDP ports share: chunks as large as the frames, as far as the kernel takes them.
-    ///
-    /// # Errors
-    /// None that is known: both sizes are ones that the kernel takes.
-    pub fn umem(&self, memory: &Memory) -> Result<Arc<Umem>, Failure> {
-        Umem::with_chunks(memory, self.frame_size.bytes().min(PAGE_SIZE)).map_err(Failure::input)
+    /// What opens them over `memory`.
+    pub fn opener(&self, memory: &Memory) -> PortOpener {
+        let &PortSetup { workers, ring, xdp_mode, punt, packets_alone, cut_mtu, .. } = self;
+        let config = OpenConfig { ring, workers, xdp_mode, punt, packets_alone, cut_mtu, greet };
+        PortOpener::new(memory, config)
     }
+}
 
-    /// The router's end of a link that has no interface: a locally administered address with the port's number.
-    pub(super) fn made_up(&self, place: usize) -> Interface {
-        let mac = MacAddr::new([0x02, b'n', b'e', b't', 0, place as u8]);
-        Interface { mac, mtu: self.frame_size.mtu() }
+/// Slots of a ring if nobody says, where a worker's ports have many frames.
+const RING: u32 = 2048;
+/// Slots of the smallest ring.
+const RING_MIN: u32 = 2;
+
+/// Slots of each of so many pairs of rings of one worker, which receive and send, if nobody says: so few that no port can have more than
+/// its share of the worker's frames in its rings. A port whose far side stands still keeps them for as long.
+pub fn ring_of(frames: Option<usize>, pairs: usize) -> u32 {
+    let share =
+        frames.map_or(u32::MAX, |frames| u32::try_from(frames / (2 * pairs.max(1))).unwrap_or(u32::MAX));
+    let ring = share.clamp(RING_MIN, RING);
+    1 << ring.ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: of 64 frames a memif port whose peer stood still had 56, and the others none.
+    #[test]
+    fn no_port_has_more_than_its_share_of_few_frames_in_its_rings() {
+        assert_eq!([None, Some(8192), Some(1 << 20)].map(|frames| ring_of(frames, 2)), [2048; 3]);
+        for (frames, pairs) in [(64, 2), (64, 3), (100, 2), (8191, 2), (512, 1), (8, 2)] {
+            let ring = ring_of(Some(frames), pairs);
+            assert!(
+                ring.is_power_of_two() && 2 * ring as usize * pairs <= frames,
+                "{frames} {pairs}: {ring}"
+            );
+            assert!(4 * ring as usize * pairs > frames, "{frames} {pairs}: {ring} could be more");
+        }
+        assert_eq!((ring_of(Some(64), 200), ring_of(Some(64), 0)), (RING_MIN, 32));
     }
 }

@@ -129,6 +129,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("frames", same.frames != new.frames),
         ("frame-size", same.frame_size != new.frame_size),
         ("ring", same.ring != new.ring),
+        ("kernel-copies", same.packets_alone != new.packets_alone),
         ("seconds", same.time != new.time),
         ("watchdog", same.watchdog != new.watchdog),
         ("control", same.control != new.control),

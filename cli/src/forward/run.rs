@@ -89,6 +89,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         mut writer,
         outlook,
         scraped,
+        copies: _,
     } = dataplane;
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();

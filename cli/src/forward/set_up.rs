@@ -32,6 +32,7 @@ use netmem::packet::CopyBreak;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::slab::{CacheConfig, SizeClasses};
 use netmem::steer::MeshConfig;
+use netmem_ports::KernelCopies;
 use std::sync::Arc;
 
 /// Slots of a local queue at least.
@@ -66,6 +67,8 @@ pub struct Dataplane {
     pub outlook: Outlook,
     /// The metrics, if they were asked for.
     pub scraped: Option<Scraped>,
+    /// What becomes of the kernel's copies of what each port takes, with the port as it is written.
+    pub copies: Vec<(String, KernelCopies)>,
 }
 
 /// What takes cuts of the run, and the server that answers scrapers with them.
@@ -82,7 +85,7 @@ pub struct Scraped {
 pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
-    let (ports, Shared { network, own, takes }) = ports::open(plan, &memory, &mut owners)?;
+    let (ports, Shared { network, own, takes, copies }) = ports::open(plan, &memory, &mut owners)?;
     let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
     let (ways, routes, follower) = routing::ways(plan, interfaces.clone())?;
     let links = routes.as_ref().map_or_else(Links::default, |routes| routes.links(&plan.source, interfaces));
@@ -137,6 +140,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         outlook,
         writer,
         scraped,
+        copies,
     })
 }
 

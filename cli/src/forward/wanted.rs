@@ -7,18 +7,19 @@ use super::set_up::memory_bytes;
 use crate::args::{FrameSize, ModeArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
-use netmem_doctor::{Device, Wanted, WantedPort, XdpPlace, beside_the_kernel};
-use netmem_ports::{DeviceSpec, PortSpec, QueueCount, XdpSpec};
+use netmem_doctor::{Device, Finding, Wanted, WantedPort, XdpPlace, beside_the_kernel};
+use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, XdpSpec};
 
 /// What a run of the plan asks of the host.
 pub fn of_plan(plan: &Plan) -> Wanted {
     let setup = plan.port_setup();
-    let ports = match &plan.source {
-        Source::Ports { ports, .. } => ports.iter().map(|spec| port(spec, &setup)).collect(),
-        Source::BuiltIn(_) => Vec::new(),
+    let specs: &[PortSpec] = match &plan.source {
+        Source::Ports { ports, .. } => &ports[..],
+        Source::BuiltIn(_) => &[],
     };
     Wanted {
-        ports,
+        ports: specs.iter().map(|spec| port(spec, &setup)).collect(),
+        packets_alone: are_alone(specs, &setup),
         forwards: !matches!(plan.mode, ModeArg::Drop | ModeArg::Pass),
         routes: plan.mode == ModeArg::Ip,
         ..of_workers(plan.workers, memory_bytes(plan), plan.frame_size)
@@ -35,14 +36,25 @@ pub fn of_ports(specs: &[PortSpec]) -> Wanted {
         frame_size,
         xdp_mode: XdpModePreference::default(),
         punt: Punt::Control,
+        packets_alone: true,
         cut_mtu: None,
     };
     Wanted {
         ports: specs.iter().map(|spec| port(spec, &setup)).collect(),
+        packets_alone: are_alone(specs, &setup),
         forwards: true,
         routes: true,
         ..of_workers(1, 4 * specs.len() * RING * frame_size.bytes(), frame_size)
     }
+}
+
+/// Whether each packet port is to keep from the kernel what it takes: one that leaves it nothing is one beside it.
+fn are_alone(specs: &[PortSpec], setup: &PortSetup) -> bool {
+    let leaves = |spec: &PortSpec| match &spec.device {
+        DeviceSpec::Packet { leaves_control, .. } => leaves_control.unwrap_or(setup.punt == Punt::Control),
+        _ => true,
+    };
+    setup.packets_alone && specs.iter().all(leaves)
 }
 
 fn of_workers(workers: usize, memory: usize, frame_size: FrameSize) -> Wanted {
@@ -86,9 +98,10 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     }
 }
 
-/// A line for each port whose packets the kernel forwards or drops beside this program, with the remedy.
-pub fn warnings(plan: &Plan) -> Vec<String> {
-    let line = |finding: netmem_doctor::Finding| {
+/// A line for each port whose packets the kernel forwards, answers or drops beside this program, with the remedy; `copies` says of each
+/// port what becomes of the kernel's.
+pub fn warnings(plan: &Plan, copies: &[(String, KernelCopies)]) -> Vec<String> {
+    let line = |finding: Finding| {
         let other = match finding.rule {
             "forwarding" => format!(", or take {}", finding.about.replace("packet:", "xdp:")),
             _ => String::new(),
@@ -96,5 +109,20 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
         let for_this_run = if finding.change.is_some() { " (--fix FILE does it for one run)" } else { "" };
         format!("{}: {}: {}{for_this_run}{other}", finding.about, finding.what, finding.remedy)
     };
-    beside_the_kernel(&of_plan(plan)).into_iter().map(line).collect()
+    // What the kernel does not get it does not forward.
+    let is_so = |finding: &Finding| {
+        let alone =
+            copies.iter().any(|(port, copies)| *port == finding.about && *copies == KernelCopies::None);
+        finding.rule != "forwarding" || !alone
+    };
+    let found = beside_the_kernel(&of_plan(plan)).into_iter().filter(is_so).map(line);
+    let answered = copies.iter().filter_map(|(port, copies)| {
+        let KernelCopies::NotDropped(why) = copies else { return None };
+        let xdp = port.replace("packet:", "xdp:");
+        Some(format!(
+            "{port}: the kernel has copies of what it takes, and may forward or answer them as well ({why}): take {xdp}, or say that it may \
+             with --kernel-copies=keep"
+        ))
+    });
+    found.chain(answered).collect()
 }

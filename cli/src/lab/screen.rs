@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::output;
+use crate::top::columns;
 use indicatif::{ProgressBar, ProgressStyle};
 use netmem_lab::{Progress, Remaining, table};
 use std::io::{self, IsTerminal, Write};
@@ -69,7 +70,7 @@ impl Screen {
             Progress::Round { .. } => {}
             Progress::End(report) => {
                 self.measured = true;
-                let print = || output::print(&format!("{}\n", table::text(report)));
+                let print = || output::print(&format!("{}\n", table::text(report, columns())));
                 let printed = match &self.bar {
                     Some(bar) => bar.suspend(print),
                     None => print(),

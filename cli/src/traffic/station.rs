@@ -4,7 +4,6 @@ use crate::args::StationArgs;
 use crate::failure::Failure;
 use crate::forward::files;
 use crate::forward::lending;
-use crate::forward::own_addresses::Own;
 use crate::forward::port_setup::PortSetup;
 use crate::forward::ports::{Opened, opened};
 use crate::forward::report::PortReport;
@@ -15,7 +14,7 @@ use netmem::port::Port;
 use netmem::port::xdp::Punt;
 use netmem::system::cpu;
 use netmem::wire::MacAddr;
-use netmem_ports::{DeviceSpec, PortSpec};
+use netmem_ports::{DeviceSpec, PortPlace, PortSpec};
 use std::time::Duration;
 
 /// How long frames may take home once the ports are closed.
@@ -89,12 +88,15 @@ impl Station {
             xdp_mode: args.xdp_mode.into(),
             // A peer that asks for the address that packets go to shall get an answer, which is the kernel's.
             punt: Punt::Neighbours,
+            // Who sends or counts beside a kernel takes nothing from it.
+            packets_alone: false,
             cut_mtu: None,
         };
-        let (umem, mut own) = (setup.umem(&memory)?, Own::default());
-        for (place, spec) in specs.iter().enumerate() {
-            let Opened { port, interface, detail } =
-                opened(&setup, (&memory, &umem, &mut own), &mut station.owner, spec, (place, 0))?;
+        let mut opener = setup.opener(&memory);
+        for (port, spec) in specs.iter().enumerate() {
+            let place = PortPlace { port, worker: 0 };
+            let Opened { port, interface, detail, .. } =
+                opened(&setup, &mut opener, &mut station.owner, spec, place)?;
             station.ports.push(port);
             station.macs.push(interface.mac);
             station.details.push(detail);

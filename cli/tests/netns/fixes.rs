@@ -36,10 +36,10 @@ fn settings(dut: &Namespace) -> [String; 3] {
     })
 }
 
-/// A router that changes the host by that journal.
-fn options(journal: &Path) -> [String; 3] {
+/// A router beside which the kernel has copies of its packets, and which changes the host by that journal.
+fn options(journal: &Path) -> [String; 4] {
     let [one, two] = routes();
-    [one, two, format!("--fix={}", journal.display())]
+    [one, two, "--kernel-copies=keep".to_owned(), format!("--fix={}", journal.display())]
 }
 
 fn routes() -> [String; 2] {

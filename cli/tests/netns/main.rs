@@ -5,6 +5,7 @@
 
 mod absence;
 mod accounting;
+mod copies;
 mod doctor;
 #[path = "../dpdk/mod.rs"]
 mod dpdk;

@@ -13,9 +13,15 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// The kernel gets a copy of what a packet port receives, and would send it too.
+/// The first kernel that has programs at an interface's ingress which end with their process (TCX).
+const INGRESS: (u32, u32) = (6, 6);
+
+/// The kernel gets a copy of what a packet port receives, and would send it too, unless it is kept from that.
 fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
-    if !wanted.forwards {
+    let has = |name: &str| host.process.capabilities.contains(name);
+    let may_load = has("CAP_SYS_ADMIN") || has("CAP_NET_ADMIN") && has("CAP_BPF");
+    let is_new = host.kernel_version().is_some_and(|version| version >= INGRESS);
+    if !wanted.forwards || wanted.packets_alone && may_load && is_new {
         return;
     }
     for (port, name) in wanted.packet() {

@@ -85,6 +85,7 @@ fn wanted() -> Wanted {
         longest: 1514,
         forwards: true,
         routes: true,
+        packets_alone: true,
     }
 }
 
@@ -313,4 +314,20 @@ fn a_port_that_takes_a_part_loses_nothing_to_other_queues_vlans_and_bridges() {
     host.interfaces.insert("br0".into(), soft("bridge", None));
     eth0(&mut host).controller = Some("br0".into());
     assert_eq!(findings(&host, &wanted), []);
+}
+
+#[test]
+fn a_kernel_that_can_be_kept_from_its_copies_forwards_none() {
+    let found = |release: &str, lacks: &[&str], packets_alone: bool| {
+        let (mut host, mut wanted) = (good_host(), wanted());
+        host.kernel.release = release.into();
+        host.process.capabilities.retain(|name| !lacks.contains(&name.as_str()));
+        // The kernel forwards what comes by this one.
+        (wanted.ports, wanted.packets_alone) = (vec![packet("eth1")], packets_alone);
+        findings(&host, &wanted).iter().any(|finding| finding.rule == "forwarding")
+    };
+    assert!(!found("6.6.0", &[], true) && !found("7.0.1-amd64", &[], true));
+    assert!(found("6.5.13", &[], true), "it has no such programs");
+    assert!(found("6.6.0", &["CAP_BPF"], true) && found("6.6.0", &["CAP_NET_ADMIN"], true));
+    assert!(found("6.6.0", &[], false), "it is left its copies");
 }

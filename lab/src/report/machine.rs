@@ -8,12 +8,9 @@ use crate::method::machine::Cache;
 /// The share of lost time from which on the page warns.
 const PAUSES_WORTH_A_WARNING: f64 = 20.0;
 
-/// The share of lost time from which on nothing is concluded from a run.
-const PAUSES_TOO_MANY: f64 = 50.0;
-
 /// The share of its time that a run lost to pauses, in percent, if that is so much that it does not stand.
 pub(super) fn does_not_stand(report: &Report) -> Option<f64> {
-    report.pauses.and_then(|pauses| pauses.during_percent).filter(|lost| *lost >= PAUSES_TOO_MANY)
+    report.pauses.and_then(|pauses| pauses.too_many())
 }
 
 /// What a machine is called: its processor, cores and kernel.

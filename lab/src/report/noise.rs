@@ -9,8 +9,10 @@ const EQUAL: f64 = 0.01;
 /// What a ratio cannot tell, or tells of nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// Its interval stayed wider than the method allows.
+    /// Its interval stayed wider than the method allows, and holds 1.
     Undecided,
+    /// Its interval stayed wider than the method allows, on one side of 1: there is a difference, and how large it is is not known well.
+    Imprecise,
     /// Its interval holds 1, and what lies on either side of it.
     SpansOne,
     /// Its interval holds 1 and hardly anything else: no doubt, but no difference.
@@ -22,7 +24,8 @@ impl Doubt {
     pub(super) fn about(ratio: &Ratio) -> Option<Doubt> {
         let Ratio { low, high, undecided, .. } = *ratio;
         match low <= 1.0 && high >= 1.0 {
-            _ if undecided => Some(Self::Undecided),
+            true if undecided => Some(Self::Undecided),
+            false if undecided => Some(Self::Imprecise),
             true if low >= 1.0 - EQUAL && high <= 1.0 + EQUAL => Some(Self::Equal),
             true => Some(Self::SpansOne),
             false => None,
@@ -31,13 +34,14 @@ impl Doubt {
 
     /// True if noise is larger than the effect.
     fn is_noise(self) -> bool {
-        self != Self::Equal
+        matches!(self, Self::Undecided | Self::SpansOne)
     }
 
     /// The words of its mark.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Undecided => "undecided",
+            Self::Imprecise => "imprecise",
             Self::SpansOne => "cannot tell",
             Self::Equal => "equal",
         }
@@ -51,10 +55,11 @@ fn count(report: &Report, doubt: Doubt) -> usize {
 /// The warning of one experiment; nothing where all is decided.
 pub(super) fn warn(html: &mut Html, report: &Report) {
     let (undecided, ties) = (count(report, Doubt::Undecided), count(report, Doubt::SpansOne));
-    if undecided + ties == 0 {
+    let imprecise = count(report, Doubt::Imprecise);
+    if undecided + ties + imprecise == 0 {
         return;
     }
-    let all = report.ratios.len();
+    let (all, noise) = (report.ratios.len(), undecided + ties);
     let mut parts = Vec::new();
     if ties > 0 {
         parts.push(format!(
@@ -63,11 +68,21 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
     }
     if undecided > 0 {
         parts.push(format!(
-            "{undecided} of {all} ratios stayed undecided: their interval is wider than the method allows"
+            "{undecided} of {all} ratios stayed undecided: their interval holds 1 and is wider than the method allows"
         ));
     }
+    if imprecise > 0 {
+        parts.push(format!(
+            "{imprecise} of {all} ratios are imprecise: they lie on one side of 1, and their interval is wider than the method allows"
+        ));
+    }
+    let begins = match noise {
+        0 => String::new(),
+        noise if 2 * noise > all => "Noise is larger than the effect. ".to_owned(),
+        noise => format!("{noise} of {all} ratios cannot be told from noise. "),
+    };
     html.element("p", &[("class", "warning")], |html| {
-        html.leaf("b", &[], "Noise is larger than the effect. ");
+        html.leaf("b", &[], &begins);
         html.text(&format!("{}. They are marked.", parts.join("; ")));
     });
 }
@@ -79,13 +94,9 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
         .filter(|report| report.ratios.iter().filter_map(Doubt::about).any(Doubt::is_noise))
         .collect();
     if doubtful.is_empty() {
-        return html.leaf(
-            "p",
-            &[],
-            "Nowhere: every ratio is decided, and none has an interval that holds both sides of 1.",
-        );
+        return html.leaf("p", &[], "Nowhere: of no ratio the interval includes 1.");
     }
-    html.leaf("p", &[], "Noise is larger than the effect where the interval of a ratio holds 1, or stayed wider than the method allows after its last round.");
+    html.leaf("p", &[], "Noise is larger than the effect where the interval of a ratio holds 1: there may be no difference, or it stayed undecided after the last round.");
     html.element("ul", &[], |html| {
         for report in doubtful {
             html.element("li", &[], |html| {
@@ -112,7 +123,39 @@ mod tests {
         assert_eq!(doubt(1.1, 1.2, false), None);
         assert_eq!(doubt(0.9, 1.2, false), Some(Doubt::SpansOne));
         assert_eq!(doubt(0.995, 1.005, false), Some(Doubt::Equal));
-        assert_eq!(doubt(1.1, 2.2, true), Some(Doubt::Undecided));
+        assert_eq!(doubt(0.6, 2.2, true), Some(Doubt::Undecided));
+    }
+
+    /// Seen: 0.696 (0.662 to 0.732) was undecided, though its sign is not.
+    #[test]
+    fn a_ratio_whose_sign_is_decided_is_imprecise_at_most() {
+        assert_eq!(doubt(0.662, 0.732, true), Some(Doubt::Imprecise));
+        let mut report = sample();
+        (report.ratios[0].low, report.ratios[0].high, report.ratios[0].undecided) = (0.662, 0.732, true);
+        let (mut html, mut page) = (Html::default(), Html::default());
+        warn(&mut html, &report);
+        let said = html.into_markup();
+        assert!(said.contains("1 of 1 ratios are imprecise") && !said.contains("Noise is"), "{said}");
+        write(&mut page, &[report]);
+        assert!(page.into_markup().contains("Nowhere: "));
+    }
+
+    /// Seen: "Noise is larger than the effect" stood over an experiment of which that is so of 2 ratios of 196.
+    #[test]
+    fn a_few_ratios_that_cannot_be_told_from_noise_are_not_said_of_all() {
+        let mut report = sample();
+        for low in [1.1, 1.2, 0.9] {
+            let one = Ratio { low, high: 1.3, ..sample().ratios.remove(0) };
+            report.ratios.push(one);
+        }
+        report.ratios.remove(0);
+        let mut html = Html::default();
+        warn(&mut html, &report);
+        let said = html.into_markup();
+        assert!(
+            said.contains("1 of 3 ratios cannot be told from noise.") && !said.contains("Noise is"),
+            "{said}"
+        );
     }
 
     #[test]

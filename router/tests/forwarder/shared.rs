@@ -34,10 +34,15 @@ impl Decide for Substitute {
 
 /// A rig whose decision has `n` packets that share the frame of the one that comes with it.
 fn substituting(frames: usize, n: usize, verdict: Verdict) -> (Rig, HeadCache, Packet) {
+    substituting_each(100, frames, n, verdict)
+}
+
+/// As [`substituting`], with so many bytes in each.
+fn substituting_each(bytes: usize, frames: usize, n: usize, verdict: Verdict) -> (Rig, HeadCache, Packet) {
     let mut rig = rig(frames, cross_connect());
     let heads = HeadCache::new(&rig.memory).unwrap();
     let mut original = heads.alloc(&mut rig.w, &rig.pool).unwrap();
-    original.put_slice(&[7; 100]).unwrap();
+    original.put_slice(&vec![7; bytes]).unwrap();
     let ready = (0..n).map(|_| heads.share(&mut rig.w, &mut original).unwrap()).collect();
     let decision = Box::new(Substitute { ready, kept: Vec::new(), verdict, seen: 0 });
     let ((a, da), (b, db)) =
@@ -120,6 +125,28 @@ fn without_a_frame_for_the_copy_a_shared_packet_is_dropped_for_that_reason() {
     // What was put behind a frame of its own is copied into that.
     assert_eq!((meters.copied.get(), meters.drops.get(Reason::NoHead)), (10, 10));
     assert_eq!((meters.drops.total(), meters.transmitted.get()), (10, 20));
+    heads.free(&mut rig.w, original);
+    drop(heads);
+    rig.end();
+}
+
+#[test]
+fn a_packet_of_several_parts_that_fits_into_no_frame_is_dropped_as_tx_too_long() {
+    let (mut rig, heads, original) = substituting_each(1400, 2048, 20, Verdict::Redirect(1));
+    let sent = rig.devices[0].deliver(30, |room| {
+        room[..1000].fill(1);
+        1000
+    });
+    assert_eq!(sent, 30);
+    let mut lengths = Vec::new();
+    rig.settle(|bytes| lengths.push(bytes.len()));
+    // Every third is one with 1,400 bytes more behind its own; of the others each is in one frame.
+    let due: Vec<usize> =
+        (0..30).filter(|i| i % 3 > 0).map(|i| if i % 3 == 1 { 1000 } else { 1400 }).collect();
+    assert_eq!(lengths, due);
+    let meters = rig.forwarder.meters();
+    assert_eq!((meters.drops.get(Reason::TxTooLong), meters.drops.total()), (10, 10));
+    assert_eq!((meters.copied.get(), meters.transmitted.get()), (10, 20));
     heads.free(&mut rig.w, original);
     drop(heads);
     rig.end();

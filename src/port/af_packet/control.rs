@@ -1,8 +1,14 @@
 //! Which of an interface's packets are the kernel's, which has a copy of each.
 
 use super::AfPacketPort;
+#[cfg(feature = "xdp")]
+use super::alone::Alone;
+#[cfg(feature = "xdp")]
+use crate::port::xdp::OwnAddresses;
 use crate::sync::shim::{AtomicU64, Mutex, lock};
 use crate::sys::address;
+#[cfg(feature = "xdp")]
+use crate::sys::bpf::BpfError;
 use crate::sys::errno::Errno;
 use crate::wire::{ethernet, icmp, ipv4};
 use ipnet::IpNet;
@@ -27,6 +33,9 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// ```
 #[derive(Debug, Default)]
 pub struct ControlTraffic {
+    /// The own addresses as programs at interfaces know them; None while there are no such programs. Locked before `own`.
+    #[cfg(feature = "xdp")]
+    in_kernel: Mutex<Option<Arc<OwnAddresses>>>,
     own: Mutex<Arc<Own>>,
     /// How often `own` was changed.
     changes: AtomicU64,
@@ -43,7 +52,14 @@ struct Own {
 impl ControlTraffic {
     /// Makes the addresses in these prefixes the own ones, for frames that are received from now on. Loopback addresses never are among
     /// them.
-    pub fn set(&self, prefixes: &[IpNet]) {
+    ///
+    /// # Errors
+    /// Where a port takes its packets alone (`AfPacketPort::take_alone`): what the kernel said of the first prefix that its program could not be
+    /// told. The others are as they are to be.
+    pub fn set(&self, prefixes: &[IpNet]) -> Result<(), Errno> {
+        // Held over all of it: the program is told last what was set last.
+        #[cfg(feature = "xdp")]
+        let in_kernel = lock(&self.in_kernel);
         let is_host = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
         let (hosts, nets): (Vec<IpNet>, Vec<IpNet>) = address::by_wire(prefixes).partition(is_host);
         let new = Own { hosts: hosts.iter().map(IpNet::addr).collect(), nets };
@@ -53,18 +69,36 @@ impl ControlTraffic {
             // Release: pairs with the load in `Left::refresh`, which then finds the new ones under the lock.
             self.changes.fetch_add(1, Release);
         }
+        #[cfg(feature = "xdp")]
+        if let Some(own) = &*in_kernel {
+            own.set(prefixes).map_err(|error| error.errno)?;
+        }
+        Ok(())
+    }
+
+    /// The own addresses for a program, which follow those that are set.
+    #[cfg(feature = "xdp")]
+    pub(super) fn in_kernel(&self) -> Result<Arc<OwnAddresses>, BpfError> {
+        let mut in_kernel = lock(&self.in_kernel);
+        if let Some(own) = &*in_kernel {
+            return Ok(Arc::clone(own));
+        }
+        let own = Arc::clone(&lock(&self.own));
+        let new = Arc::new(OwnAddresses::new()?);
+        let hosts = own.hosts.iter().map(|host| IpNet::from(*host));
+        new.set(&hosts.chain(own.nets.iter().copied()).collect::<Vec<_>>())?;
+        Ok(Arc::clone(in_kernel.insert(new)))
     }
 
     /// Makes those that the interfaces of the calling thread's network namespace have the own ones.
     ///
     /// # Errors
-    /// What getifaddrs(3) says; they are as they were then.
+    /// What getifaddrs(3) says; they are as they were then. What [`ControlTraffic::set`] says.
     ///
     /// # Cost
     /// A dump of all addresses by the kernel: for once a second, not for a poll loop.
     pub fn follow(&self) -> Result<(), Errno> {
-        self.set(&address::all()?);
-        Ok(())
+        self.set(&address::all()?)
     }
 
     /// Whether this frame is the kernel's.
@@ -92,11 +126,20 @@ pub(super) struct Left {
     /// The own addresses as they were after so many changes.
     own: Arc<Own>,
     changes: u64,
+    /// What keeps the rest from the kernel; None where it has copies of that.
+    #[cfg(feature = "xdp")]
+    pub(super) alone: Option<Alone>,
 }
 
 impl Left {
     fn new(control: Arc<ControlTraffic>) -> Left {
-        let mut left = Left { control, own: Arc::default(), changes: 0 };
+        let mut left = Left {
+            control,
+            own: Arc::default(),
+            changes: 0,
+            #[cfg(feature = "xdp")]
+            alone: None,
+        };
         left.refresh();
         left
     }
@@ -110,6 +153,17 @@ impl Left {
             self.own = Arc::clone(&lock(&self.control.own));
             self.changes = changes;
         }
+    }
+
+    /// Goes with the port to the interface of that number, in the calling thread's network namespace.
+    #[cold]
+    pub(super) fn move_to(&mut self, interface: u32) -> Result<(), String> {
+        #[cfg(feature = "xdp")]
+        if let Some(alone) = &mut self.alone {
+            return alone.move_to(interface).map_err(|error| error.to_string());
+        }
+        let _ = interface;
+        Ok(())
     }
 
     /// Whether a frame is left to the kernel.
@@ -190,14 +244,15 @@ mod tests {
         let control = Arc::new(ControlTraffic::default());
         let mut left = Left::new(Arc::clone(&control));
         let to = |address: [u8; 4]| [&[2; 12], &[8, 0, 0x45][..], &[0; 15], &address, &[0; 26]].concat();
-        let (own, net, loopback) = (to([192, 0, 2, 1]), to([203, 0, 113, 9]), to([127, 0, 0, 1]));
-        assert!(!left.contains(&own));
-        control.set(&["192.0.2.1/32", "203.0.113.8/30", "127.0.0.1/8"].map(|net| net.parse().unwrap()));
-        assert!(!left.contains(&own), "what a burst began with stays until the next");
+        let (host, net, loopback) = (to([192, 0, 2, 1]), to([203, 0, 113, 9]), to([127, 0, 0, 1]));
+        assert!(!left.contains(&host));
+        let own = ["192.0.2.1/32", "203.0.113.8/30", "127.0.0.1/8"].map(|net| net.parse().unwrap());
+        control.set(&own).unwrap();
+        assert!(!left.contains(&host), "what a burst began with stays until the next");
         left.refresh();
-        assert_eq!([&own, &net, &loopback].map(|frame| left.contains(frame)), [true, true, false]);
-        control.set(&[]);
+        assert_eq!([&host, &net, &loopback].map(|frame| left.contains(frame)), [true, true, false]);
+        control.set(&[]).unwrap();
         left.refresh();
-        assert_eq!([&own, &net].map(|frame| left.contains(frame)), [false, false]);
+        assert_eq!([&host, &net].map(|frame| left.contains(frame)), [false, false]);
     }
 }

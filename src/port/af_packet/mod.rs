@@ -6,7 +6,8 @@
 //! and counted (`rx_dropped`), which no pool with the usual headroom does.
 //!
 //! What the kernel handles by right (ARP, multicast, packets to the host's own addresses) may be left to it alone
-//! ([`AfPacketPort::leave_to_kernel`]): it does not come out of the port then, and is counted (`rx_kernel`).
+//! ([`AfPacketPort::leave_to_kernel`]): it does not come out of the port then, and is counted (`rx_kernel`). Of all else the kernel
+//! has a copy, which it may answer or forward as well, unless the port takes it alone (`AfPacketPort::take_alone`, with feature `xdp`).
 //!
 //! Nothing needs to be switched off in the hosts around: the kernel says of each packet what its sender has left to its card
 //! (`PACKET_VNET_HDR`). Checksums are completed (`csum_finished`), and packets that stand for many, of up to 64 KiB, are cut into
@@ -22,6 +23,8 @@
 //! Shorter than a header, or longer than the MTU allows, a frame is refused by the kernel and counted (`tx_invalid`). What
 //! no posted frame has room for is `rx_too_long`; what the socket's buffer had no room for is `rx_ring_full`.
 
+#[cfg(feature = "xdp")]
+mod alone;
 mod bind;
 mod control;
 mod rx;
@@ -43,7 +46,7 @@ use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::stats::Writer;
 use crate::sys::netdev::Netdev;
-use crate::sys::packet::PacketSocket;
+use crate::sys::packet::{PacketSocket, PacketSocketError};
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -95,16 +98,20 @@ impl AfPacketLink {
             self.link.lose();
         }
         let Some(netdev) = self.link.successor() else { return };
-        match netdev.in_its_namespace(|| PacketSocket::open(netdev.index())) {
+        let left = self.left.as_mut();
+        let opened = netdev.in_its_namespace(|| {
+            let failed = |error: PacketSocketError| format!("open a packet socket: {}", error.errno);
+            let socket = PacketSocket::open(netdev.index()).map_err(failed)?;
+            left.map_or(Ok(()), |left| left.move_to(netdev.index())).map(|()| socket)
+        });
+        match opened {
             Ok(Ok(socket)) => {
                 let uncut = std::mem::replace(&mut self.uncut, Uncut::new(0));
                 let (keeps_offloads, left) = (self.keeps_offloads, self.left.take());
                 let new = AfPacketLink::new(socket, netdev, self.burst);
                 *self = AfPacketLink { uncut, keeps_offloads, left, ..new };
             }
-            Ok(Err(error)) => {
-                self.link.refuse(format!("is there again: open a packet socket: {}", error.errno))
-            }
+            Ok(Err(why)) => self.link.refuse(format!("is there again: {why}")),
             Err(error) => self.link.refuse(format!("is there again: {ENTER}: {error}")),
         }
     }

@@ -21,12 +21,12 @@ pub struct OwnAddresses {
 }
 
 impl OwnAddresses {
-    pub(super) fn new() -> Result<OwnAddresses, BpfError> {
+    pub(in crate::port) fn new() -> Result<OwnAddresses, BpfError> {
         Ok(OwnAddresses { maps: AddressMaps::new()?, known: Mutex::new(BTreeSet::new()) })
     }
 
     /// The maps.
-    pub(super) fn maps(&self) -> &AddressMaps {
+    pub(in crate::port) fn maps(&self) -> &AddressMaps {
         &self.maps
     }
 

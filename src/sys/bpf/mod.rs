@@ -1,5 +1,6 @@
-//! bpf(2): the redirect program, the maps it looks into, and the link that holds it to an interface; and a program that asks
-//! the kernel's own table of routes ([`RouteLookup`]).
+//! bpf(2): the redirect program, the maps it looks into, and the link that holds it to an interface; a program that keeps what a
+//! packet socket takes from the kernel's stack ([`IngressProgram`]); and one that asks the kernel's own table of routes
+//! ([`RouteLookup`]).
 //!
 //! The program gives each packet to the socket that is bound to the receive queue the packet came in by, and
 //! passes it to the kernel's stack when there is none, or when it is one of those that are to stay with the kernel
@@ -12,6 +13,7 @@
 //! Source: bpf(2), `linux/bpf.h`, Documentation/bpf/map_xskmap.rst.
 
 mod attached;
+mod ingress;
 mod instruction;
 mod lookup;
 mod map;
@@ -20,6 +22,7 @@ mod take;
 mod test_run;
 
 pub use attached::AttachedProgram;
+pub use ingress::{IngressLink, IngressProgram};
 pub use lookup::{Answer, RouteLookup};
 pub use map::{AddressMaps, KernelCounts, SocketMap};
 pub use program::{Punt, Punted};
@@ -87,6 +90,10 @@ pub enum BpfStep {
     RunLookup,
     /// Asking the redirect program about a frame.
     AskProgram,
+    /// Loading the program that keeps packets from the kernel's stack.
+    LoadIngress,
+    /// Attaching it to an interface's ingress.
+    AttachIngress,
     /// Looking at a map that another process handed over.
     LookAtMap,
 }
@@ -109,6 +116,8 @@ impl fmt::Display for BpfStep {
             BpfStep::LoadLookup => "load program for route lookups",
             BpfStep::RunLookup => "run program for route lookups",
             BpfStep::AskProgram => "ask redirect program about a frame",
+            BpfStep::LoadIngress => "load program for an interface's ingress",
+            BpfStep::AttachIngress => "attach program to an interface's ingress (Linux 6.6 or later)",
             BpfStep::LookAtMap => "look at a map that was handed over",
         })
     }

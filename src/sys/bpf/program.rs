@@ -28,6 +28,9 @@
 //! A program that leaves anything counts it, for each queue.
 //!
 //! A queue without a socket passes everything, and counts none of what it would have redirected.
+//!
+//! The program at an interface's ingress ([`IngressProgram`](super::IngressProgram)) drops what the table has redirected, since a packet
+//! socket has it by then. It passes frames that are for another station or for a VLAN, which a VLAN's interface takes.
 
 mod take;
 
@@ -101,15 +104,30 @@ pub(super) struct Left<'a> {
 
 /// Functions of the kernel (`linux/bpf.h`).
 const MAP_LOOKUP: i32 = 1;
+const PULL_DATA: i32 = 39;
 const REDIRECT_MAP: i32 = 51;
 
 /// The verdict that leaves a packet to the kernel's stack.
 const XDP_PASS: i32 = 2;
 
 /// Where `struct xdp_md` keeps what is read of it.
-const DATA: i16 = 0;
-const DATA_END: i16 = 4;
+const XDP_DATA: (i16, i16) = (0, 4);
 const RX_QUEUE_INDEX: i16 = 16;
+
+/// Where `struct __sk_buff` keeps what is read of it.
+const SKB_LENGTH: i16 = 0;
+const SKB_PACKET_TYPE: i16 = 4;
+const SKB_VLAN_TCI: i16 = 24;
+const SKB_DATA: (i16, i16) = (76, 80);
+/// The packet type of frames for this station alone.
+const PACKET_HOST: i32 = 0;
+/// The VLAN's number in a tag; 0 is none (IEEE 802.1Q, priority tags).
+const VLAN_ID: i32 = 0xfff;
+/// Bytes that all headers that are looked at have together, and more.
+const HEADERS: i32 = 128;
+/// Verdicts of a program at an ingress: the next one decides; the packet goes no further.
+const TCX_NEXT: i32 = -1;
+const TCX_DROP: i32 = 2;
 
 /// Registers: the program's argument, which is the context; where it outlives calls; where the headers are read from;
 /// where the frame ends; the last four bytes of the link address it goes to.
@@ -171,8 +189,12 @@ pub(super) fn redirect_program(sockets: i32, left: Option<Left<'_>>) -> Vec<Inst
     a.copy(CONTEXT, ARGUMENT);
     match punted {
         Punted::Nothing => {}
-        Punted::Neighbours => punt_neighbours(&mut a, unpunted, pass),
+        Punted::Neighbours => {
+            load_bounds(&mut a, XDP_DATA);
+            punt_neighbours(&mut a, unpunted, pass);
+        }
         Punted::Control(own) => {
+            load_bounds(&mut a, XDP_DATA);
             punt(&mut a, own, unpunted, pass);
             a.go(pass);
         }
@@ -189,6 +211,40 @@ pub(super) fn redirect_program(sockets: i32, left: Option<Left<'_>>) -> Vec<Inst
     a.here(others);
     redirect(&mut a, CONTEXT, sockets);
     a.finish()
+}
+
+/// The program at an ingress, with the maps of own addresses of IPv4 and IPv6: the control traffic passes, and all else for this
+/// station is dropped.
+pub(super) fn ingress_program(own: (i32, i32)) -> Vec<Instruction> {
+    let mut a = Assembler::new();
+    let (short, taken, pass) = (a.label(), a.label(), a.label());
+    a.copy(CONTEXT, ARGUMENT);
+    a.load(Load::Word, 3, CONTEXT, SKB_PACKET_TYPE);
+    a.go_when(3, When::NotEqual, PACKET_HOST, pass);
+    a.load(Load::Word, 3, CONTEXT, SKB_VLAN_TCI);
+    a.go_when(3, When::AnyOf, VLAN_ID, pass);
+    // The headers may lie in several buffers, of which a program sees the first alone.
+    a.load(Load::Word, 2, CONTEXT, SKB_LENGTH);
+    a.go_when(2, When::AtMost, HEADERS, short);
+    a.set(2, HEADERS);
+    a.here(short);
+    a.copy(1, CONTEXT);
+    a.call(PULL_DATA);
+    load_bounds(&mut a, SKB_DATA);
+    punt(&mut a, own, taken, pass);
+    a.here(pass);
+    a.set(0, TCX_NEXT);
+    a.exit();
+    a.here(taken);
+    a.set(0, TCX_DROP);
+    a.exit();
+    a.finish()
+}
+
+/// Loads where the frame begins and ends, of a context that keeps it there.
+fn load_bounds(a: &mut Assembler, (data, end): (i16, i16)) {
+    a.load(Load::Word, AT, CONTEXT, data);
+    a.load(Load::Word, END, CONTEXT, end);
 }
 
 /// `counts[context->rx_queue_index] += 1`, where the map has that index.
@@ -218,8 +274,6 @@ fn redirect(a: &mut Assembler, context: u8, sockets: i32) {
 
 /// Goes to `pass` for ARP and neighbour discovery, behind tags too, and to `redirect` for all else.
 fn punt_neighbours(a: &mut Assembler, redirect: Label, pass: Label) {
-    a.load(Load::Word, AT, CONTEXT, DATA);
-    a.load(Load::Word, END, CONTEXT, DATA_END);
     unless_there(a, ETHERNET_HEADER, redirect);
     a.load(Load::Half, 3, AT, ETHERTYPE);
     skip_tags(a, redirect);
@@ -232,8 +286,6 @@ fn punt_neighbours(a: &mut Assembler, redirect: Label, pass: Label) {
 
 /// Goes to `redirect`; or to `pass`, or on behind all of this, which means the same.
 fn punt(a: &mut Assembler, (own_v4, own_v6): (i32, i32), redirect: Label, pass: Label) {
-    a.load(Load::Word, AT, CONTEXT, DATA);
-    a.load(Load::Word, END, CONTEXT, DATA_END);
     unless_there(a, ETHERNET_HEADER, redirect);
     a.load(Load::Byte, 3, AT, 0);
     a.go_when(3, When::AnyOf, 1, pass);

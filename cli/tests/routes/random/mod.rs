@@ -7,7 +7,7 @@
 //!   fd66::/16, fd77:1::/120, fd85::/16               fd67::/16, fd77:2::/120, fd86::/16 (mtu 1300)
 //! ```
 //! The hosts have no addresses, so that all that comes to them came of what h1 sent. `NETMEM_FRAMES` says how many frames that is
-//! (1,500), `NETMEM_SEED` which (1).
+//! (1,500), `NETMEM_SEED` which (1), `NETMEM_PORTS` by which kind of port netmem has them (`xdp`, or `packet`, beside which a kernel could answer).
 
 mod bed;
 mod classes;
@@ -109,7 +109,9 @@ fn random_frames_come_to_the_same_by_netmem_and_by_the_kernel_but_for_the_listed
     let many = "1000000";
     let options =
         ["--icmp-rate", many, "--icmp-burst", many, "--icmp-source-rate", many, "--icmp-source-burst", many];
-    let router = Router::start_in(bed, ["xdp:one", "xdp:two"], &options);
+    let kind = env::var("NETMEM_PORTS").unwrap_or_else(|_| "xdp".to_owned());
+    let ports = ["one", "two"].map(|interface| format!("{kind}:{interface}"));
+    let router = Router::start_in(bed, ports.each_ref().map(String::as_str), &options);
     let netmem = answers(&router.bed, &sent);
     router.end();
     let (mut found, mut strange) = (BTreeMap::new(), Vec::new());

@@ -7,9 +7,9 @@
 use super::super::instruction::{Assembler, Label, Load, When};
 use super::super::take::{EXTENSIONS, Take, TakeRule};
 use super::{
-    AT, CONTEXT, DATA, DATA_END, END, ETHERNET_HEADER, ETHERTYPE, FRAGMENT, IPV4, IPV4_DESTINATION,
-    IPV4_FRAGMENT, IPV4_HEADER, IPV4_PLAIN, IPV4_PROTOCOL, IPV6, IPV6_DESTINATION, IPV6_HEADER,
-    IPV6_NEXT_HEADER, half, pass_discovery, unless_there,
+    AT, ETHERNET_HEADER, ETHERTYPE, FRAGMENT, IPV4, IPV4_DESTINATION, IPV4_FRAGMENT, IPV4_HEADER, IPV4_PLAIN,
+    IPV4_PROTOCOL, IPV6, IPV6_DESTINATION, IPV6_HEADER, IPV6_NEXT_HEADER, XDP_DATA, half, load_bounds,
+    pass_discovery, unless_there,
 };
 use ipnet::IpNet;
 
@@ -50,8 +50,7 @@ pub(super) fn take_what_matches(
 ) {
     let ipv6 = a.label();
     // What ran before may have moved it behind tags.
-    a.load(Load::Word, AT, CONTEXT, DATA);
-    a.load(Load::Word, END, CONTEXT, DATA_END);
+    load_bounds(a, XDP_DATA);
     unless_there(a, ETHERNET_HEADER, pass);
     a.load(Load::Half, 3, AT, ETHERTYPE);
     a.go_when(3, When::Equal, IPV6, ipv6);

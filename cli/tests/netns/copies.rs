@@ -1,0 +1,130 @@
+//! What a router's packet ports take, the kernel beside them neither answers nor forwards as well, for as long as it runs.
+
+use crate::links::Pair;
+use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::traffic::ping_once;
+use std::fs;
+
+const PORTS: [&str; 2] = ["packet:one", "packet:two"];
+
+/// Two hosts, and a machine between them whose kernel has addresses of both families and forwards, or does not.
+fn laid(forwards: bool, programs: &[&str]) -> Option<Testbed> {
+    let bed = Testbed::lay(Wiring::Routed, &[&["ping"], programs].concat())?;
+    for namespace in [&bed.h1, &bed.dut, &bed.h2] {
+        namespace.set_ipv6(true);
+    }
+    let interfaces = [(1, "one", &bed.h1), (2, "two", &bed.h2)];
+    for (number, interface, host) in interfaces {
+        give_address(&bed, number, interface);
+        bed.dut.ip(&format!("addr add fd77:{number}::254/64 dev {interface} nodad"));
+        host.ip(&format!("addr add fd77:{number}::1/64 dev eth0 nodad"));
+        host.ip(&format!("route add default via fd77:{number}::254"));
+    }
+    set_forwarding(&bed, forwards);
+    Some(bed)
+}
+
+fn give_address(bed: &Testbed, number: u8, interface: &str) {
+    bed.dut.ip(&format!("addr add 10.77.{number}.254/24 dev {interface}"));
+}
+
+fn set_forwarding(bed: &Testbed, forwards: bool) {
+    for family in ["ipv4", "ipv6"] {
+        let setting = format!("/proc/sys/net/{family}/conf/all/forwarding");
+        bed.dut.inside(|| fs::write(setting, u8::from(forwards).to_string())).expect("forwarding");
+    }
+}
+
+/// What ping(8) says of some packets to `address` from the first host.
+fn pings(bed: &Testbed, address: &str) -> String {
+    let out =
+        bed.h1.command("ping").args(["-c", "4", "-i", "0.3", "-W", "2", address]).output().expect("ping");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// The number in ping's last words that stands before `what`.
+fn number(said: &str, what: &str) -> u32 {
+    let words: Vec<&str> = said.split(", ").flat_map(|part| part.split('\n')).collect();
+    let found = words.iter().find_map(|word| word.strip_suffix(what));
+    found.map_or(0, |number| number.trim_start_matches('+').parse().expect("a number"))
+}
+
+/// Seen: with `ip_forward` each echo was answered four times; without it a packet by no route of IPv6 was told of twice.
+#[test]
+fn a_kernel_neither_answers_nor_forwards_what_packet_ports_take() {
+    for forwards in [false, true] {
+        let Some(bed) = laid(forwards, &[]) else { return };
+        let router = Pair::start_as(&bed.dut, PORTS, &["--routes=kernel"]);
+        wait_until("the router forwards", || ping_once(&bed.h1, "10.77.2.1"));
+        wait_until("and by IPv6", || ping_once(&bed.h1, "fd77:2::1"));
+        for address in ["10.77.2.1", "fd77:2::1"] {
+            let said = pings(&bed, address);
+            assert!(!said.contains("DUP!") && number(&said, " received") == 4, "{said}");
+        }
+        for nowhere in ["10.99.0.1", "fd99::1"] {
+            let said = pings(&bed, nowhere);
+            let (sent, told) = (number(&said, " packets transmitted"), number(&said, " errors"));
+            assert!(told > 0 && told <= sent, "{nowhere}: {said}");
+        }
+        // What is the kernel's own still comes to it.
+        assert!(ping_once(&bed.h1, "10.77.2.254") && ping_once(&bed.h1, "fd77:1::254"));
+        router.ended_well();
+    }
+}
+
+#[test]
+fn a_kernel_with_copies_forwards_them_too_and_the_run_says_so() {
+    let Some(bed) = laid(true, &[]) else { return };
+    let router = Pair::start_as(&bed.dut, PORTS, &["--routes=kernel", "--kernel-copies=keep"]);
+    wait_until("packets arrive twice", || pings(&bed, "10.77.2.1").contains("DUP!"));
+    let out = router.end();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        out.status.success() && said.contains("the kernel forwards what comes by one as well (ipv4)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_the_kernel_all_its_packets() {
+    let Some(bed) = laid(false, &[]) else { return };
+    let router = Pair::start_as(&bed.dut, PORTS, &["--routes=kernel"]);
+    wait_until("the router forwards", || ping_once(&bed.h1, "10.77.2.1"));
+    drop(router);
+    set_forwarding(&bed, true);
+    wait_until("the kernel forwards", || ping_once(&bed.h1, "10.77.2.1"));
+}
+
+#[test]
+fn the_kernel_gets_no_copies_by_an_interface_made_again_either() {
+    let Some(bed) = laid(false, &[]) else { return };
+    let router = Pair::start_as(&bed.dut, PORTS, &["--routes=kernel"]);
+    wait_until("the router forwards", || ping_once(&bed.h1, "10.77.2.1"));
+    bed.dut.ip("link del one");
+    bed.wire(1, 1);
+    give_address(&bed, 1, "one");
+    wait_until("the router forwards again", || ping_once(&bed.h1, "10.77.2.1"));
+    set_forwarding(&bed, true);
+    let said = pings(&bed, "10.77.2.1");
+    assert!(!said.contains("DUP!") && number(&said, " received") == 4, "{said}");
+    let out = router.end();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+}
+
+#[test]
+fn a_run_that_cannot_drop_the_copies_says_why_and_what_to_do() {
+    let Some(bed) = laid(false, &["setpriv"]) else { return };
+    let mut command = bed.dut.command("setpriv");
+    command.args(["--bounding-set", "-bpf,-sys_admin", env!("CARGO_BIN_EXE_netmem"), "forward", "--json"]);
+    command.args(PORTS.map(|port| format!("--port={port}"))).args(["--routes=kernel", "--seconds=0.2"]);
+    let out = command.output().expect("netmem");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success() && said.lines().count() == 2, "{said}");
+    for (line, port) in said.lines().zip(["one", "two"]) {
+        let wanted = format!(
+            "netmem: packet:{port}: the kernel has copies of what it takes, and may forward or answer them as well ("
+        );
+        let remedy = format!(": take xdp:{port}, or say that it may with --kernel-copies=keep");
+        assert!(line.starts_with(&wanted) && line.ends_with(&remedy), "{line}");
+    }
+}

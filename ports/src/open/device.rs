@@ -1,0 +1,192 @@
+//! Each kind of device, opened.
+
+use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
+use crate::{DeviceSpec, XdpSpec};
+use netmem::limits::PAGE_SIZE;
+use netmem::port::af_packet::{self, ControlTraffic};
+use netmem::port::memif::{MemifConfig, Role};
+use netmem::port::pcap::{self, PcapConfig};
+use netmem::port::tap::{self, TapConfig};
+use netmem::port::xdp::{Netdev, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues};
+use netmem::wire::MacAddr;
+use netmem::{MemifPort, Pool, Port, Worker};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The detail of a port whose frames the kernel copies.
+const COPIED: &str = "copied by the kernel";
+/// What is said of a port besides that leaves it.
+const CONTROL: &str = ", control traffic left to the kernel";
+
+/// This end of a link.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct End {
+    pub(super) mac: MacAddr,
+    pub(super) mtu: Option<u16>,
+}
+
+/// A device's port, before anything is around it.
+pub(super) struct Opened {
+    pub(super) port: Box<dyn Port>,
+    pub(super) end: End,
+    pub(super) detail: String,
+    pub(super) copies: KernelCopies,
+}
+
+impl Opened {
+    fn new(port: impl Port + 'static, end: End, detail: impl Into<String>) -> Opened {
+        Opened { port: Box::new(port), end, detail: detail.into(), copies: KernelCopies::None }
+    }
+}
+
+impl PortOpener {
+    pub(super) fn device(
+        &mut self,
+        device: &DeviceSpec,
+        place: PortPlace,
+        worker: &mut Worker,
+        pool: &Pool,
+    ) -> Result<Opened, OpenError> {
+        let ring = self.config.ring as usize;
+        match device {
+            DeviceSpec::Xdp(spec) => self.xdp(spec, place.worker, worker, pool),
+            DeviceSpec::Memif { path, config } => self.memif(path, config, place, pool),
+            DeviceSpec::Packet { interface, leaves_control } => {
+                let leaves = leaves_control.unwrap_or(self.config.punt == Punt::Control);
+                self.packet(interface, leaves)
+            }
+            DeviceSpec::Tap { interface, mac } => {
+                let config = TapConfig { several: self.config.workers > 1, ring };
+                let port = tap::open(interface, &config)?;
+                // The interface's own address is the host's: this end of the link has another.
+                let End { mtu, .. } = end_of(port.device().netdev())?;
+                let end = End { mac: mac.unwrap_or(made_up(place)), mtu };
+                Ok(Opened::new(port, end, COPIED))
+            }
+            DeviceSpec::Pcap { config, mac, any_mac } => {
+                let end = End { mac: mac.unwrap_or(made_up(place)), mtu: None };
+                let destination = any_mac.then_some(end.mac);
+                let config = PcapConfig { ring, destination, ..config.clone() };
+                Ok(Opened::new(pcap::open(&place.port.to_string(), &config)?, end, ""))
+            }
+        }
+    }
+
+    fn memif(
+        &mut self,
+        path: &Path,
+        config: &MemifConfig,
+        place: PortPlace,
+        pool: &Pool,
+    ) -> Result<Opened, OpenError> {
+        let id = config.id.saturating_add(place.worker);
+        let config =
+            MemifConfig { id, ring: self.config.ring, frame_size: pool.frame_size(), ..config.clone() };
+        let mut port = MemifPort::open(path, &self.memory, &config)?;
+        (self.config.greet)(&mut port);
+        let role = if config.role == Role::Client { "client" } else { "server" };
+        let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
+        Ok(Opened::new(port, End { mac: made_up(place), mtu: None }, format!("{role}, {copies}")))
+    }
+
+    /// A packet socket's port on an interface, which `leaves` control traffic to the kernel or does not.
+    fn packet(&mut self, interface: &str, leaves: bool) -> Result<Opened, OpenError> {
+        let mut port = af_packet::open(interface, self.config.ring as usize)?;
+        let end = end_of(port.device().netdev())?;
+        let mut copies = KernelCopies::Kept;
+        if leaves && self.config.packets_alone {
+            let taken = port.take_alone(self.control()?);
+            copies =
+                taken.map_or_else(|why| KernelCopies::NotDropped(why.to_string()), |()| KernelCopies::None);
+        } else if leaves {
+            port.leave_to_kernel(self.control()?);
+        }
+        let rest = match &copies {
+            _ if !leaves => "",
+            KernelCopies::None => ", control traffic left to the kernel, which gets nothing else",
+            _ => ", control traffic left to the kernel, which has copies of the rest",
+        };
+        Ok(Opened { copies, ..Opened::new(port, end, format!("{COPIED}{rest}")) })
+    }
+
+    /// What packet ports leave to the kernel, with the addresses that there are when the first one is opened.
+    fn control(&mut self) -> Result<Arc<ControlTraffic>, OpenError> {
+        if let Some(control) = &self.control {
+            return Ok(Arc::clone(control));
+        }
+        let control = ControlTraffic::default();
+        control.follow().map_err(|errno| OpenError::Addresses(errno.into()))?;
+        Ok(Arc::clone(self.control.insert(Arc::new(control))))
+    }
+
+    /// What `xdp` ports share: chunks as large as the frames, as far as the kernel takes them.
+    fn shared_umem(&mut self, pool: &Pool) -> Result<Arc<Umem>, OpenError> {
+        if let Some(umem) = &self.umem {
+            return Ok(Arc::clone(umem));
+        }
+        let umem = Umem::with_chunks(&self.memory, pool.frame_size().min(PAGE_SIZE))?;
+        Ok(Arc::clone(self.umem.insert(umem)))
+    }
+
+    /// Worker `number`'s port on its queues of an interface, their rings full of frames of the worker's pool.
+    fn xdp(
+        &mut self,
+        spec: &XdpSpec,
+        number: u32,
+        worker: &mut Worker,
+        pool: &Pool,
+    ) -> Result<Opened, OpenError> {
+        let OpenConfig { ring, workers, xdp_mode: mode, cut_mtu, .. } = self.config;
+        let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
+        let (punt, take) = (spec.punt.unwrap_or(self.config.punt), spec.take.clone());
+        let config = XdpConfig { rings, mode, punt, take, cut_mtu, ..XdpConfig::default() };
+        let count = spec.count(workers).map_err(OpenError::QueueCount)?;
+        let umem = self.shared_umem(pool)?;
+        let refused = |error| match error {
+            XdpError::NoSuchQueue { .. } if workers > 1 => OpenError::NoQueueForWorker { error, workers },
+            error => error.into(),
+        };
+        match spec.of_worker(number, workers, count)[..] {
+            [queue] => {
+                let port = XdpPort::open(&umem, worker, pool, &spec.interface, queue, &config);
+                let port = port.map_err(refused)?;
+                let (end, detail) = (end_of(port.netdev())?, detail(&port));
+                Ok(Opened::new(port, end, detail))
+            }
+            ref queues => {
+                let port = XdpQueues::open(&umem, worker, pool, &spec.interface, queues, &config);
+                let port = port.map_err(refused)?;
+                let first = &port.queues()[0];
+                let (end, detail) = (end_of(first.netdev())?, detail(first));
+                Ok(Opened::new(port, end, detail))
+            }
+        }
+    }
+}
+
+/// This end of a link that has no interface: a locally administered MAC address with the port's number.
+fn made_up(place: PortPlace) -> MacAddr {
+    MacAddr::new([0x02, b'n', b'e', b't', 0, place.port as u8])
+}
+
+/// This end of the link of an interface: its own address and MTU.
+fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
+    let unknown = |what, error| OpenError::Interface { what, interface: netdev.name().to_owned(), error };
+    let mac = netdev.mac().map_err(|errno| unknown("MAC address", errno.into()))?;
+    let mtu = netdev.mtu().map_err(|errno| unknown("MTU", errno.into()))?;
+    Ok(End { mac: MacAddr::new(mac), mtu: Some(u16::try_from(mtu).unwrap_or(u16::MAX)) })
+}
+
+/// `generic mode (native: Operation not supported), copied by the kernel, control traffic left to the kernel, takes udp:53 alone`
+fn detail(port: &XdpPort) -> String {
+    let refused = port.native_refused().map_or_else(String::new, |why| format!(" ({why})"));
+    let copy = if port.is_zero_copy() { "zero-copy" } else { COPIED };
+    let kept = match port.punt() {
+        Punt::Nothing => "",
+        Punt::Control => CONTROL,
+        Punt::Neighbours => ", ARP and neighbour discovery left to the kernel",
+    };
+    let takes =
+        port.take_control().map(|taking| format!(", takes {} alone", taking.get())).unwrap_or_default();
+    format!("{} mode{refused}, {copy}{kept}{takes}", port.mode())
+}

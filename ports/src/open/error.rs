@@ -1,0 +1,58 @@
+//! Why a port could not be opened.
+
+use netmem::port::af_packet::AfPacketError;
+use netmem::port::memif::MemifError;
+use netmem::port::pcap::PcapError;
+use netmem::port::tap::TapPortError;
+use netmem::port::trace::TraceError;
+use netmem::port::xdp::XdpError;
+
+/// Why a port could not be opened. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A queue of an interface.
+    #[error(transparent)]
+    Xdp(#[from] XdpError),
+    /// A queue for one of several workers.
+    #[error(
+        "{error}; each of {workers} workers needs a queue of its own: give it more (ethtool -L), or fewer workers"
+    )]
+    NoQueueForWorker {
+        /// What is wrong with the queue.
+        error: XdpError,
+        /// How many workers there are.
+        workers: usize,
+    },
+    /// How many queues there are to be does not fit the interface, or the workers; the line says which.
+    #[error("{0}")]
+    QueueCount(String),
+    /// A peer process.
+    #[error(transparent)]
+    Memif(#[from] MemifError),
+    /// An interface, by a packet socket.
+    #[error(transparent)]
+    Packet(#[from] AfPacketError),
+    /// A TAP interface.
+    #[error(transparent)]
+    Tap(#[from] TapPortError),
+    /// Files.
+    #[error(transparent)]
+    Pcap(#[from] PcapError),
+    /// A record of what passes.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The host's own addresses, which a packet port leaves to the kernel.
+    #[error("read the host's addresses: {0}")]
+    Addresses(std::io::Error),
+    /// The interface does not say what it is.
+    #[error("{what} of {interface}: {error}; is it still there?")]
+    Interface {
+        /// What was asked.
+        what: &'static str,
+        /// The interface.
+        interface: String,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+}

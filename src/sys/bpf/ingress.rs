@@ -1,0 +1,78 @@
+//! The program at an interface's ingress, which keeps from the kernel's stack what a packet socket takes.
+//!
+//! A packet socket gets its copy of a frame before the ingress, so that the stack alone lacks what is dropped there. The program is
+//! attached by a link of TCX (Linux 6.6): it goes when the descriptor closes, as that of an `xdp` port does, on every way out of a
+//! process. Before 6.6 a program could be at an ingress only as a filter of a queueing discipline, which stays there behind a process
+//! that was killed, and with it a host that forwards and answers nothing: that is not done.
+//!
+//! Source: `linux/bpf.h` (BPF_LINK_CREATE, `tcx`), tcx_attach of `kernel/bpf/tcx.c`; `__netif_receive_skb_core` for the order.
+
+use super::program::ingress_program;
+use super::test_run::test_run;
+use super::{AddressMaps, BPF_LINK_CREATE, BpfError, BpfStep, ON_PACKETS, Program, bpf_fd, load_or_say_why};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+const BPF_TCX_INGRESS: u32 = 46;
+
+/// The program, loaded: it drops what is neither control traffic nor for another station or a VLAN.
+#[derive(Debug)]
+pub struct IngressProgram(OwnedFd);
+
+impl IngressProgram {
+    /// Loads the program, which passes packets to these own addresses as they are at each time.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
+    pub fn load(own: &AddressMaps) -> Result<IngressProgram, BpfError> {
+        let code = &ingress_program(own.raw());
+        let program = Program { kind: ON_PACKETS, name: b"netmem_ingress\0\0", license: c"MIT", code };
+        load_or_say_why(BpfStep::LoadIngress, &program).map(IngressProgram)
+    }
+
+    /// The verdict on `frame`, 14 bytes at least, as if it came to the interface `lo`, whose MAC address is 00:00:00:00:00:00: −1 passes it,
+    /// 2 drops it (`linux/bpf.h`, TCX_NEXT and TCX_DROP).
+    ///
+    /// # Errors
+    /// [`BpfError`]: `INVAL` for a shorter frame, or a longer one than a page has room for.
+    pub fn verdict(&self, frame: &[u8]) -> Result<i32, BpfError> {
+        let verdict =
+            test_run(&self.0, frame, 1).map_err(|errno| BpfError::new(BpfStep::AskProgram, errno))?;
+        Ok(verdict.cast_signed())
+    }
+
+    /// Attaches it behind others to the interface number `interface` of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`BpfError`]: `INVAL` before Linux 6.6, `NODEV` without the interface.
+    pub fn attach(&self, interface: u32) -> Result<IngressLink, BpfError> {
+        #[repr(C)]
+        struct LinkCreate {
+            prog_fd: u32,
+            target_ifindex: u32,
+            attach_type: u32,
+            flags: u32,
+            relative: u32,
+            padding: u32,
+            expected_revision: u64,
+        }
+        let attributes = LinkCreate {
+            prog_fd: self.0.as_raw_fd() as u32,
+            target_ifindex: interface,
+            attach_type: BPF_TCX_INGRESS,
+            flags: 0,
+            relative: 0,
+            padding: 0,
+            expected_revision: 0,
+        };
+        // SAFETY: the attributes of BPF_LINK_CREATE hold no pointers.
+        let made = unsafe { bpf_fd(BPF_LINK_CREATE, &attributes) };
+        made.map(|link| IngressLink { _link: link })
+            .map_err(|errno| BpfError::new(BpfStep::AttachIngress, errno))
+    }
+}
+
+/// The program at one interface's ingress until this is dropped.
+#[derive(Debug)]
+pub struct IngressLink {
+    _link: OwnedFd,
+}
