@@ -89,6 +89,38 @@ typedef struct {
     uint16_t tailroom;
 } netmem_span;
 
+/* How a cache is made. What is 0 is as usual. */
+typedef struct {
+    /* What it is called in reports; NULL: "cache". */
+    const char *name;
+    /* Bytes of an object. */
+    uint32_t size;
+    /* What its address is a multiple of, a power of two; 0: 8. */
+    uint32_t align;
+    /* 0. */
+    uint32_t reserved[6];
+} netmem_cache_config;
+
+/* A cache of objects of one size. */
+typedef struct {
+    uint64_t word;
+} netmem_cache;
+
+/* Size classes: bytes of any number. */
+typedef struct {
+    uint64_t word;
+} netmem_sizes;
+
+/* An object of a cache, or bytes of size classes, and the use that it was given out for. It is good until netmem_object_free. */
+typedef struct {
+    uint64_t word;
+} netmem_object;
+
+/* A block of pages, and the use that it was given out for. It is good until netmem_page_free. */
+typedef struct {
+    uint64_t word;
+} netmem_page;
+
 /* How a port is opened. What is 0 is as usual. */
 typedef struct {
     /* Places of each ring, a power of two; 0: 2048. */
@@ -117,7 +149,7 @@ typedef struct {
     uint64_t astray;
 } netmem_ledger;
 
-/* Frames that were given out at one place of the program and have not come back. */
+/* Frames, or objects of a cache, that were given out at one place of the program and have not come back. */
 typedef struct {
     /* Where, as "FILE:LINE"; NULL where that was before netmem_trace(1). */
     const char *site;
@@ -129,6 +161,49 @@ typedef struct {
 typedef struct {
     uint64_t word;
 } netmem_raw;
+
+/* How a stock is made. */
+typedef struct {
+    /* What it is called in reports; NULL: "stock". */
+    const char *name;
+    /* Objects at most. */
+    uint32_t objects;
+    /* 0. */
+    uint32_t reserved[7];
+} netmem_stock_config;
+
+/* A stock: objects of the program's own, each free or out. Any thread may take and give back. */
+typedef struct {
+    uint64_t word;
+} netmem_stock;
+
+/* Where a stock's objects are: free + cached + out is total, and doubled is 0. */
+typedef struct {
+    uint64_t total;
+    uint64_t free;
+    /* Out, and in the caches that the call named. */
+    uint64_t cached;
+    /* Out, and in none: with the program, or lost by it. */
+    uint64_t out;
+    /* In those caches, but free, or twice: given back twice, and not yet come by here. */
+    uint64_t doubled;
+    /* Objects that were taken, and given back, since it was opened. */
+    uint64_t taken;
+    uint64_t given;
+    /* Calls that wanted more than were free. */
+    uint64_t short_of;
+    /* Refused: given back twice, and never of this stock. */
+    uint64_t freed_twice;
+    uint64_t made_up;
+} netmem_census;
+
+/* Objects that were taken at one place of the program and are out. */
+typedef struct {
+    /* As "program+0x1234 (function+0x56)", ended by 0; empty where it is not known. */
+    char place[120];
+    /* How many. */
+    uint64_t objects;
+} netmem_stock_holder;
 
 #ifdef __cplusplus
 extern "C" {
@@ -144,7 +219,11 @@ const char *netmem_last_error(void);
  * the process ends). In each case it is counted, and the call does nothing and returns a negative errno. */
 int netmem_set_policy(int policy);
 
-/* Notes from now on where each frame is given out and where its use ends, for reports and netmem_pool_holders; 0: no longer. */
+/* What is done about misuse now. */
+int netmem_policy(void);
+
+/* Notes from now on where each frame, object and page is given out and where its use ends, for reports, netmem_pool_holders and
+ * netmem_cache_holders; 0: no longer. */
 int netmem_trace(int on);
 
 /* Misuse so far, by kind: writes at most `room` counters and returns how many there are. */
@@ -163,7 +242,7 @@ int netmem_memory_lend(void *base,
 /* The descriptor of the file that a memory with `in_file` lies in, for a peer to map. It is closed with the memory. */
 int netmem_memory_fd(netmem_memory memory);
 
-/* Closes a memory, whose workers and pools were closed before, and waits up to `milliseconds` until the last of its frames is home.
+/* Closes a memory, whose workers, pools and caches were closed before, and waits up to `milliseconds` until the last of its frames is home.
  * Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again. */
 int netmem_memory_close(netmem_memory memory,
                         uint32_t milliseconds);
@@ -173,7 +252,7 @@ int netmem_memory_close(netmem_memory memory,
 int netmem_worker_open(netmem_memory memory,
                        netmem_worker *worker);
 
-/* Closes a worker, which has no port any more and holds no frame (else -EBUSY). */
+/* Closes a worker, which has no port any more and holds no frame, object or page (else -EBUSY). */
 int netmem_worker_close(netmem_worker worker);
 
 /* Makes the worker no thread's, for another one to call netmem_worker_enter. A thread that ends leaves or closes its workers first. */
@@ -182,10 +261,7 @@ int netmem_worker_leave(netmem_worker worker);
 /* Makes a worker that no thread has the calling thread's. */
 int netmem_worker_enter(netmem_worker worker);
 
-/* Ends every use that the worker has not given back, and sends the frames home: for what a program has lost. Returns how many. */
-int netmem_worker_reclaim(netmem_worker worker);
-
-/* Frames that the worker was given and has not given back. */
+/* Frames, objects and pages that the worker was given and has not given back. */
 int netmem_worker_held(netmem_worker worker);
 
 /* Opens a pool of frames, whose owner is the worker: what it allocates and frees there costs least. `config` may be NULL. */
@@ -270,6 +346,102 @@ int netmem_attach_at(netmem_worker worker,
                      netmem_frame *frames,
                      uint32_t n,
                      const char *site);
+
+/* Opens a cache of objects of one size, for all workers of the memory. */
+int netmem_cache_open(netmem_worker worker, const netmem_cache_config *config, netmem_cache *cache);
+
+/* Closes a cache, of which no object is out any more (else -EBUSY). */
+int netmem_cache_close(netmem_cache cache);
+
+/* Opens size classes, for all workers of the memory: bytes of any number up to 4 MiB, as of malloc(3). `name` may be NULL. */
+int netmem_sizes_open(netmem_worker worker,
+                      const char *name,
+                      netmem_sizes *sizes);
+
+/* Closes size classes, of which no bytes are out any more (else -EBUSY). */
+int netmem_sizes_close(netmem_sizes sizes);
+
+/* A cache's counters under the names of `netmem stat`: writes at most `room` and returns how many there are. */
+int netmem_cache_counts(netmem_cache cache,
+                        netmem_count *counts,
+                        size_t room);
+
+/* Allocates up to `n` objects of a cache; returns how many, which are fewer only when the memory has no more. They hold what an earlier use left
+ * there. */
+int netmem_object_alloc_at(netmem_worker worker,
+                           netmem_cache cache,
+                           netmem_object *objects,
+                           uint32_t n,
+                           const char *site);
+
+/* Allocates `bytes` bytes of size classes: 0, or -ENOMEM. They hold what an earlier use left there. */
+int netmem_sizes_alloc_at(netmem_worker worker,
+                          netmem_sizes sizes,
+                          size_t bytes,
+                          netmem_object *object,
+                          const char *site);
+
+/* Frees objects of whatever cache or size classes. Those whose word is good are freed, also when another's is not: then the result is the negative
+ * errno of the first that is not, and 0 else. */
+int netmem_object_free_at(netmem_worker worker,
+                          const netmem_object *objects,
+                          uint32_t n,
+                          const char *site);
+
+/* As netmem_object_free, of objects that must be this cache's: others are refused (-EXDEV), and stay with the caller. */
+int netmem_cache_free_at(netmem_worker worker,
+                         netmem_cache cache,
+                         const netmem_object *objects,
+                         uint32_t n,
+                         const char *site);
+
+/* The object's bytes; NULL where the word is not good. */
+void *netmem_object_data_at(netmem_worker worker, netmem_object object, const char *site);
+
+/* Bytes that may be used of the object: of size classes what was asked for, rounded up to the class. */
+int netmem_object_size_at(netmem_worker worker, netmem_object object, const char *site);
+
+/* Makes objects nobody's, to be given to another thread; as netmem_detach. */
+int netmem_object_detach_at(netmem_worker worker,
+                            netmem_object *objects,
+                            uint32_t n,
+                            const char *site);
+
+/* Makes detached objects this worker's; as netmem_attach. */
+int netmem_object_attach_at(netmem_worker worker,
+                            netmem_object *objects,
+                            uint32_t n,
+                            const char *site);
+
+/* Allocates up to `n` blocks of 2^order pages of 4096 bytes, order 0 to 10; returns how many, which are fewer only when the memory has no more. They
+ * hold what an earlier use left there. */
+int netmem_page_alloc_at(netmem_worker worker,
+                         uint32_t order,
+                         netmem_page *pages,
+                         uint32_t n,
+                         const char *site);
+
+/* Frees blocks of pages, of whatever order. Those whose word is good are freed, also when another's is not: then the result is the negative errno of the
+ * first that is not, and 0 else. */
+int netmem_page_free_at(netmem_worker worker,
+                        const netmem_page *pages,
+                        uint32_t n,
+                        const char *site);
+
+/* The block's bytes; NULL where the word is not good. */
+void *netmem_page_data_at(netmem_worker worker, netmem_page page, const char *site);
+
+/* Bytes of the block: 4096 << order. */
+int netmem_page_size_at(netmem_worker worker, netmem_page page, const char *site);
+
+/* Makes blocks nobody's, to be given to another thread; as netmem_detach. */
+int netmem_page_detach_at(netmem_worker worker, netmem_page *pages, uint32_t n, const char *site);
+
+/* Makes detached blocks this worker's; as netmem_attach. */
+int netmem_page_attach_at(netmem_worker worker, netmem_page *pages, uint32_t n, const char *site);
+
+/* Ends every use that the worker has not given back, and sends the frames, objects and pages home: for what a program has lost. Returns how many. */
+int netmem_worker_reclaim(netmem_worker worker);
 
 /* Opens a port of the worker by what is written behind `--port` of the program netmem ("xdp:eth0", "memif:/run/memif.sock", "packet:eth0",
  * "tap:tap0", "pcap:in=FILE", with "fault:" and "trace:" around them), which receives into frames of `pool`. `config` may be NULL. A port
@@ -361,6 +533,9 @@ int netmem_pool_holders(netmem_pool pool,
                         netmem_holder *holders,
                         size_t room);
 
+/* As netmem_pool_holders, of the objects of a cache; `frames` counts objects. */
+int netmem_cache_holders(netmem_cache cache, netmem_holder *holders, size_t room);
+
 /* As netmem_alloc, of frames whose words nothing checks. */
 int netmem_raw_alloc(netmem_worker worker, netmem_pool pool, netmem_raw *frames, uint32_t n);
 
@@ -375,6 +550,49 @@ void *netmem_raw_data(netmem_raw frame);
 /* Ends the data of a raw frame `n` bytes later, which changes its word. Returns where those bytes are, or NULL where there is no room. */
 void *netmem_raw_put(netmem_raw *frame,
                      uint32_t n);
+
+/* Opens a stock, without an object yet. */
+int netmem_stock_open(const netmem_stock_config *config, netmem_stock *stock);
+
+/* Closes a stock; returns how many of its objects were out. */
+int netmem_stock_close(netmem_stock stock);
+
+/* Adds objects by their addresses. They are out until they are given back the first time. Nothing is ever read or written there. */
+int netmem_stock_add(netmem_stock stock,
+                     void *const *objects,
+                     uint32_t n);
+
+/* Takes `n` objects: 0, or -ENOBUFS and none where fewer are free. `from` is the place in the program's code that reports are to name, as
+ * `__builtin_return_address(0)`, or NULL. */
+int netmem_stock_take(netmem_stock stock,
+                      void **objects,
+                      uint32_t n,
+                      const void *from);
+
+/* Gives objects back. Those that are out are free from then on, also when another is refused: then the result is the negative errno of the first
+ * that is (-ESTALE: given back twice; -EBADF: not of this stock), and 0 else. `from` is as of netmem_stock_take. */
+int netmem_stock_give(netmem_stock stock,
+                      void *const *objects,
+                      uint32_t n,
+                      const void *from);
+
+/* Objects that are free. */
+int netmem_stock_count(netmem_stock stock);
+
+/* Counts where a stock's objects are, of which those at the `n` addresses at `cached` lie in caches in front of it. Returns 1 where they add up,
+ * and 0 where not; exact while nobody moves one. */
+int netmem_stock_ledger(netmem_stock stock,
+                        void *const *cached,
+                        size_t n,
+                        netmem_census *ledger);
+
+/* Where the objects were taken that are out and not `cached`, the place with most first: writes at most `room` and returns how many
+ * there are. */
+int netmem_stock_holders(netmem_stock stock,
+                         void *const *cached,
+                         size_t n,
+                         netmem_stock_holder *holders,
+                         size_t room);
 
 #ifdef __cplusplus
 }  // extern "C"
@@ -396,6 +614,20 @@ void *netmem_raw_put(netmem_raw *frame,
 #define netmem_trim(worker, frame, len) netmem_trim_at((worker), (frame), (len), NETMEM_SITE)
 #define netmem_detach(worker, frames, n) netmem_detach_at((worker), (frames), (n), NETMEM_SITE)
 #define netmem_attach(worker, frames, n) netmem_attach_at((worker), (frames), (n), NETMEM_SITE)
+#define netmem_object_alloc(worker, cache, objects, n) netmem_object_alloc_at((worker), (cache), (objects), (n), NETMEM_SITE)
+#define netmem_sizes_alloc(worker, sizes, bytes, object) netmem_sizes_alloc_at((worker), (sizes), (bytes), (object), NETMEM_SITE)
+#define netmem_object_free(worker, objects, n) netmem_object_free_at((worker), (objects), (n), NETMEM_SITE)
+#define netmem_cache_free(worker, cache, objects, n) netmem_cache_free_at((worker), (cache), (objects), (n), NETMEM_SITE)
+#define netmem_object_data(worker, object) netmem_object_data_at((worker), (object), NETMEM_SITE)
+#define netmem_object_size(worker, object) netmem_object_size_at((worker), (object), NETMEM_SITE)
+#define netmem_object_detach(worker, objects, n) netmem_object_detach_at((worker), (objects), (n), NETMEM_SITE)
+#define netmem_object_attach(worker, objects, n) netmem_object_attach_at((worker), (objects), (n), NETMEM_SITE)
+#define netmem_page_alloc(worker, order, pages, n) netmem_page_alloc_at((worker), (order), (pages), (n), NETMEM_SITE)
+#define netmem_page_free(worker, pages, n) netmem_page_free_at((worker), (pages), (n), NETMEM_SITE)
+#define netmem_page_data(worker, page) netmem_page_data_at((worker), (page), NETMEM_SITE)
+#define netmem_page_size(worker, page) netmem_page_size_at((worker), (page), NETMEM_SITE)
+#define netmem_page_detach(worker, pages, n) netmem_page_detach_at((worker), (pages), (n), NETMEM_SITE)
+#define netmem_page_attach(worker, pages, n) netmem_page_attach_at((worker), (pages), (n), NETMEM_SITE)
 #define netmem_port_rx(worker, port, frames, n) netmem_port_rx_at((worker), (port), (frames), (n), NETMEM_SITE)
 #define netmem_port_tx(worker, port, frames, n) netmem_port_tx_at((worker), (port), (frames), (n), NETMEM_SITE)
 #define netmem_port_fill(worker, port, frames, n) netmem_port_fill_at((worker), (port), (frames), (n), NETMEM_SITE)

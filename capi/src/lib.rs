@@ -1,8 +1,8 @@
 //! libnetmem: netmem's memory from C, with handles that catch every misuse.
 //!
 //! What C holds of a frame is a 64-bit word that names the frame and the use it was given out for. `table.rs` has the uses
-//! and is the only place that turns words into frames; `workers.rs` lets one thread at a time be a worker; `misuse.rs` says
-//! what becomes of a word that is refused. The functions of `netmem.h` stand in `api/`, one file for each part of the header,
+//! and is the only place that turns words into frames, by the slots of `slots.rs`; `workers.rs` lets one thread at a time be a worker; `misuse.rs` says
+//! what becomes of a word that is refused. `objects.rs` has the uses of objects and pages; `stock.rs` does as much for objects that a program has already, by their addresses. The functions of `netmem.h` stand in `api/`, one file for each part of the header,
 //! and do nothing but read arguments and call the library. [ADR 0039] has the argument.
 //!
 //! [ADR 0039]: ../docs/adr/0039-handles.md
@@ -10,14 +10,21 @@
 
 #[allow(unsafe_code)]
 mod api;
+#[allow(unsafe_code)]
+mod code;
 mod errno;
 mod failure;
 mod misuse;
+#[allow(unsafe_code)]
+mod objects;
 #[allow(unsafe_code)]
 mod process;
 mod registry;
 #[allow(unsafe_code)]
 mod sites;
+#[allow(unsafe_code)]
+mod slots;
+mod stock;
 #[allow(unsafe_code)]
 mod table;
 #[allow(unsafe_code)]

@@ -1,5 +1,6 @@
 //! What becomes of a word that is refused: it is counted, reported, or the end of the process.
 
+use crate::code::Code;
 use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
 use crate::failure::{CHILD, Failure};
 use crate::sites::{self, Site};
@@ -29,6 +30,7 @@ pub enum Kind {
     UsedAfterTx,
     Stale,
     WrongPool,
+    WrongCache,
     WrongMemory,
     WrongWorker,
     Detached,
@@ -39,16 +41,17 @@ pub enum Kind {
 }
 
 /// Each kind's name in the counters, the errno it is answered by, and what is said of it.
-const KINDS: [(&str, i32, &str); 13] = [
-    ("made_up", EBADF, "no frame was ever given out by this word"),
-    ("freed_twice", ESTALE, "the frame was freed already"),
-    ("used_after_free", ESTALE, "the frame was freed"),
-    ("used_after_tx", ESTALE, "the frame was given to a port"),
-    ("stale", ESTALE, "this use of the frame is over, and it has been given out again"),
-    ("wrong_pool", EXDEV, "the frame is another pool's"),
-    ("wrong_memory", EXDEV, "the pool is of another memory than the worker"),
-    ("wrong_worker", EPERM, "the frame is another worker's: netmem_detach there, netmem_attach here"),
-    ("detached", EPERM, "the frame was detached: netmem_attach it with the word that netmem_detach gave"),
+const KINDS: [(&str, i32, &str); 14] = [
+    ("made_up", EBADF, "no such thing was ever given out"),
+    ("freed_twice", ESTALE, "it was freed already"),
+    ("used_after_free", ESTALE, "it was freed"),
+    ("used_after_tx", ESTALE, "it was given to a port"),
+    ("stale", ESTALE, "this use of it is over, and it has been given out again"),
+    ("wrong_pool", EXDEV, "it is another pool's"),
+    ("wrong_cache", EXDEV, "it is another cache's"),
+    ("wrong_memory", EXDEV, "it is of another memory than the worker"),
+    ("wrong_worker", EPERM, "it is another worker's: netmem_detach there, netmem_attach here"),
+    ("detached", EPERM, "it was detached: netmem_attach it with the word that netmem_detach gave"),
     (
         "wrong_thread",
         EPERM,
@@ -58,6 +61,15 @@ const KINDS: [(&str, i32, &str); 13] = [
     ("child", ECHILD, CHILD),
     ("reentered", EBUSY, "a call with this worker is under way: none may be made out of a signal handler"),
 ];
+
+/// An object that a stock did not take back.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused {
+    pub kind: Kind,
+    pub address: usize,
+    /// Where it was given back before.
+    pub before: Code,
+}
 
 impl Kind {
     /// What was done with a word that the table refuses, by a call that frees or another one.
@@ -94,6 +106,11 @@ pub fn set_policy(policy: u32) -> bool {
     known
 }
 
+/// What is done about misuse.
+pub fn policy() -> u32 {
+    POLICY.load(Relaxed)
+}
+
 /// Each kind's name and how often it was seen.
 pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
     KINDS.iter().zip(&COUNTS).map(|((name, ..), count)| (*name, count.load(Relaxed)))
@@ -104,11 +121,26 @@ pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
 #[cold]
 #[inline(never)]
 pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32 {
+    let at = site.text().map_or(String::new(), |site| format!(" at {site}"));
+    counted(kind, &format!("{call}{at}"), &format!("{what} {word:#018x}"), &history(what, word))
+}
+
+/// As [`refused`], of an object that is the program's own, and of which its stock knows where it was given back before.
+#[cold]
+#[inline(never)]
+pub fn refused_object(object: &Refused, call: &str, stock: &str, from: Code) -> i32 {
+    let at = from.text().map_or(String::new(), |from| format!(" at {from}"));
+    let before = object.before.text().map_or(String::new(), |from| format!("; last given back at {from}"));
+    let what = format!("object {:#x} of {stock}", object.address);
+    counted(object.kind, &format!("{call}{at}"), &what, &before)
+}
+
+#[cold]
+fn counted(kind: Kind, call: &str, what: &str, history: &str) -> i32 {
     COUNTS[kind as usize].fetch_add(1, Relaxed);
     let (name, errno, why) = KINDS[kind as usize];
-    let at = site.text().map_or(String::new(), |site| format!(" at {site}"));
-    let text = format!("{call}{at}: {name}: {what} {word:#018x}: {why}{}", history(what, word));
-    let policy = POLICY.load(Relaxed);
+    let text = format!("{call}: {name}: {what}: {why}{history}");
+    let policy = policy();
     if policy != COUNT {
         // Standard error may be closed; the count stands.
         let _ = writeln!(std::io::stderr(), "netmem: {text}");
@@ -119,9 +151,9 @@ pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32
     Failure::new(errno, text).keep()
 }
 
-/// Where the frame's last use began and ended, as far as that was traced.
+/// Where the last use began and ended, as far as that was traced.
 fn history(what: &str, word: u64) -> String {
-    if what != FRAME {
+    if ![FRAME, OBJECT, PAGE].contains(&what) {
         return String::new();
     }
     let Some(sites) = sites::of(word as u32) else { return String::new() };
@@ -132,3 +164,7 @@ fn history(what: &str, word: u64) -> String {
 
 /// A word of a frame.
 pub const FRAME: &str = "frame";
+/// A word of an object.
+pub const OBJECT: &str = "object";
+/// A word of a page.
+pub const PAGE: &str = "page";

@@ -1,21 +1,22 @@
 //! COLD: where in the program each use began and ended, while tracing is on.
 //!
-//! Two addresses for each chunk, and its pool: addresses of text that the program was compiled with ("FILE:LINE"). They are kept after a use has ended, which is
+//! Two addresses for each chunk, object and page, and its pool or cache: addresses of text that the program was compiled with ("FILE:LINE"). They are kept after a use has ended, which is
 //! when somebody asks.
 //!
 //! Unsafe code: the text is read through addresses that C gave, and segments that were leaked are borrowed.
 
-use crate::table::NUMBERS;
 use std::ffi::{CStr, c_char};
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
 const SEGMENT: usize = 1 << 15;
+const SEGMENTS: usize = (1 << 32) / SEGMENT;
 
 static ON: AtomicBool = AtomicBool::new(false);
-static DIRECTORY: [AtomicPtr<[Sites; SEGMENT]>; NUMBERS / SEGMENT] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS / SEGMENT];
+/// By the lower halves of words: of frames the number of the chunk, of others with the bits that say what they are.
+static DIRECTORY: [AtomicPtr<[Sites; SEGMENT]>; SEGMENTS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
 
 /// A place in the program's text: null, or the address of a string that stays.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +51,12 @@ impl Site {
     }
 }
 
-/// Where a frame was given out last, and where its last use ended.
+/// Where a frame, object or page was given out last, and where its last use ended.
 #[derive(Debug, Default)]
 pub struct Sites {
     given: AtomicPtr<c_char>,
     ended: AtomicPtr<c_char>,
-    /// The word of the pool that it was given out of.
+    /// The word of the pool or cache that it was given out of.
     pool: AtomicU64,
 }
 

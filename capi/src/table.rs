@@ -8,6 +8,7 @@
 //! ```
 //! The upper half of a word that is good is the upper half of its slot. The generation moves on when a use ends; slots are never
 //! cleared and never freed, so that a word means the same for as long as the process lives, whatever was closed meanwhile.
+//! A tag keeps where the segment lies that it looked into last, which is that of its memory.
 //!
 //! # Soundness
 //! A slot whose holder is a worker's [`Tag`] *is* the claim on its frame, as a [`Frame`] is: a claim enters it only out of a
@@ -16,36 +17,29 @@
 //! a comparison and a store are enough where otherwise it would have to be one locked instruction. A frame between two workers has
 //! the holder [`LOOSE`]; it is taken by compare-and-exchange, by whichever worker is first.
 
-use netmem::Frame;
+use crate::slots::{self, Near, slot};
+use netmem::{Batch, Frame};
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 use std::ptr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU64};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
 /// Generation and holder: what a good word and its slot have in common.
-const USE: u64 = 0xffff_ffff_0000_0000;
+pub const USE: u64 = 0xffff_ffff_0000_0000;
 /// The holder alone.
-const HOLDER: u64 = 0x7f << 32;
+pub const HOLDER: u64 = 0x7f << 32;
 /// What the generation moves on by.
-const NEXT: u64 = 0x80 << 32;
+pub const NEXT: u64 = 0x80 << 32;
 /// The generation alone.
-const GENERATION: u64 = USE & !HOLDER;
+pub const GENERATION: u64 = USE & !HOLDER;
 /// The holder of a frame that is free, with a device, or was never given out.
-const NONE: u64 = 0;
+pub const NONE: u64 = 0;
 /// The holder of a frame that was detached, and that any worker may attach.
-const LOOSE: u64 = HOLDER;
+pub const LOOSE: u64 = HOLDER;
 /// Workers that can be told apart.
 pub const WORKERS: usize = 120;
 const _: () = assert!((WORKERS as u64) << 32 < LOOSE);
-
-/// Chunks of a segment of slots: 64 MiB of frames.
-const SEGMENT: usize = 1 << 15;
-/// Numbers that words have for chunks: 2 TiB of frames. The two bits above are kept for what is no frame.
-pub const NUMBERS: usize = 1 << 30;
-
-static DIRECTORY: [AtomicPtr<[AtomicU64; SEGMENT]>; NUMBERS / SEGMENT] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS / SEGMENT];
 
 /// How a use of a frame ended: what stands in the lower half of a slot without a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,66 +72,33 @@ pub enum Bad {
     OtherWorkers,
 }
 
-/// Makes slots for these chunks, if there are none yet; they stay for good.
-#[cold]
-pub fn open(chunks: std::ops::Range<u32>) {
-    let segments = chunks.start as usize / SEGMENT..(chunks.end as usize).div_ceil(SEGMENT);
-    let missing = |entry: &&AtomicPtr<[AtomicU64; SEGMENT]>| entry.load(Relaxed).is_null();
-    for entry in DIRECTORY.get(segments).unwrap_or_default().iter().filter(missing) {
-        let zeros: Box<[AtomicU64]> = std::iter::repeat_with(AtomicU64::default).take(SEGMENT).collect();
-        let Ok(zeros) = <Box<[AtomicU64; SEGMENT]>>::try_from(zeros) else { continue };
-        let new = Box::into_raw(zeros);
-        // Release: pairs with the Acquire in `slot`, so that its zeros are seen.
-        if entry.compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
-            // SAFETY: it came out of a box above, and nobody has seen it.
-            drop(unsafe { Box::from_raw(new) });
+impl Bad {
+    /// Why a word was refused whose slot says this.
+    #[cold]
+    pub fn of(now: u64, word: u64) -> Bad {
+        let holder = word & HOLDER;
+        if holder == NONE {
+            return Bad::MadeUp;
+        }
+        // Uses since: as a signed number, so that what is yet to come is told from what has been.
+        let since = (now & GENERATION).wrapping_sub(word & GENERATION).cast_signed();
+        match (since / NEXT.cast_signed(), now & HOLDER) {
+            (..0, _) => Bad::MadeUp,
+            (0, now_held) if now_held == holder && holder == LOOSE => Bad::Loose,
+            (0, now_held) if now_held == holder => Bad::OtherWorkers,
+            (0, _) => Bad::MadeUp,
+            (_, LOOSE) => Bad::Loose,
+            (1, NONE) => Bad::Over(End::of(now)),
+            (_, NONE) => Bad::Over(None),
+            _ => Bad::Again,
         }
     }
 }
 
-/// A segment of slots; None where no memory ever was.
+/// Whether a slot that says `now` is that of this word, and both are the holder's.
 #[inline(always)]
-fn segment(at: usize) -> Option<&'static [AtomicU64; SEGMENT]> {
-    // Acquire: pairs with the Release in `open`.
-    let segment = DIRECTORY.get(at)?.load(Acquire);
-    // SAFETY: null, or a box that was leaked.
-    unsafe { segment.as_ref() }
-}
-
-/// The slot of a chunk; None where no memory ever was.
-#[inline(always)]
-fn slot(number: u32) -> Option<&'static AtomicU64> {
-    Some(&segment(number as usize / SEGMENT)?[number as usize % SEGMENT])
-}
-
-/// The segment that was looked into last: frames of a burst lie near each other.
-pub struct Near {
-    at: usize,
-    segment: Option<&'static [AtomicU64; SEGMENT]>,
-}
-
-impl Near {
-    /// None yet.
-    #[inline(always)]
-    pub fn new() -> Near {
-        Near { at: usize::MAX, segment: None }
-    }
-
-    /// As [`slot`].
-    #[inline(always)]
-    fn slot(&mut self, number: u32) -> Option<&'static AtomicU64> {
-        let at = number as usize / SEGMENT;
-        if at != self.at {
-            *self = Near { at, segment: segment(at) };
-        }
-        Some(&self.segment?[number as usize % SEGMENT])
-    }
-}
-
-/// A slot without a holder, of the use behind that of `word`, which ended so.
-#[inline(always)]
-fn over(word: u64, end: End) -> u64 {
-    (word & GENERATION).wrapping_add(NEXT) | end as u64
+pub fn is_good(now: u64, word: u64, holder: u64) -> bool {
+    ((now ^ word) | (word ^ holder) & HOLDER) & USE == 0
 }
 
 /// The frame of a slot that says this.
@@ -156,7 +117,12 @@ unsafe fn frame(number: u32, slot: u64) -> Option<Frame> {
 fn given(holder: u64, near: &mut Near, frame: Frame) -> u64 {
     let raw = frame.into_raw().get();
     // Every memory's slots are made before a frame of it can be had.
-    let Some(slot) = near.slot(raw as u32) else { return 0 };
+    near.find(raw as u32).map_or(0, |slot| put(slot, holder, raw))
+}
+
+/// Puts what a frame says into its slot, which nobody holds; its word.
+#[inline(always)]
+fn put(slot: &AtomicU64, holder: u64, raw: u64) -> u64 {
     let use_ = slot.load(Relaxed) & GENERATION | holder;
     slot.store(use_ | raw >> 32, Relaxed);
     use_ | u64::from(raw as u32)
@@ -164,7 +130,109 @@ fn given(holder: u64, near: &mut Near, frame: Frame) -> u64 {
 
 /// The right to hold frames under one number. There is one of each.
 #[derive(Debug)]
-pub struct Tag(u64);
+pub struct Tag {
+    holder: u64,
+    near: Near,
+}
+
+/// Ends uses of a tag, all in the same way.
+#[derive(Debug)]
+pub struct Ending<'a> {
+    tag: &'a mut Tag,
+    /// What the tag says, in registers: slots are written between, and for all the compiler knows the tag is.
+    near: Near,
+    holder: u64,
+    /// What makes of the upper half of a good word a slot whose use has ended: the next generation, no holder, the end.
+    change: u64,
+}
+
+impl Ending<'_> {
+    /// Ends a use: what the slot said, or None where the word is not good.
+    #[inline(always)]
+    fn slot(&mut self, word: u64) -> Option<u64> {
+        if !self.near.has(word as u32) {
+            self.near = Near::of(word as u32);
+            self.tag.near = self.near;
+        }
+        let slot = self.near.slot(word as u32)?;
+        // Relaxed: where it says this worker, this worker wrote it.
+        let now = slot.load(Relaxed);
+        is_good(now, word, self.holder).then(|| {
+            slot.store((word & USE).wrapping_add(self.change), Relaxed);
+            now
+        })
+    }
+
+    /// Ends a use: the frame, or None where the word is not good.
+    #[inline(always)]
+    pub fn take(&mut self, word: u64) -> Option<Frame> {
+        let now = self.slot(word)?;
+        // SAFETY: the slot had the claim, and has it no longer.
+        unsafe { frame(word as u32, now) }
+    }
+
+    /// As [`Ending::take_bare`] of several, into `to`, up to the first whose slot lies in another segment than the one that was looked into
+    /// last, or that is not good; how many.
+    #[inline(always)]
+    pub fn take_near(&self, words: impl Iterator<Item = u64>, to: &mut Batch) -> usize {
+        take_near(self.near, self.change, words, to)
+    }
+
+    /// As [`Ending::take`], of a frame that goes home: it is empty, and begins where its first chunk does. What a freed frame says besides its
+    /// number nobody asks.
+    #[inline(always)]
+    pub fn take_bare(&mut self, word: u64) -> Option<Frame> {
+        self.slot(word)?;
+        // SAFETY: the slot of number 0 never has a holder, so the number is another one; it came from a frame's word, the slot had the
+        // claim and has it no longer, and no data at all lies within every frame.
+        Some(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) })
+    }
+
+    /// Why a word was refused.
+    #[inline(always)]
+    pub fn why(&self, word: u64) -> Bad {
+        self.tag.why(word)
+    }
+}
+
+/// As [`Ending::take_near`]. A function of its own, and without a call within: so that all of it stays in registers.
+#[inline(never)]
+fn take_near(near: Near, change: u64, words: impl Iterator<Item = u64>, to: &mut Batch) -> usize {
+    to.extend(words.map_while(|word| {
+        let slot = near.slot(word as u32)?;
+        // What the slot says when the use has ended; of another holder's word some of the holder's bits are left.
+        let ended = (word & USE).wrapping_add(change);
+        // Relaxed: where it says this worker, this worker wrote it.
+        if (slot.load(Relaxed) ^ word) >> 32 != 0 || ended & HOLDER != 0 {
+            return None;
+        }
+        slot.store(ended, Relaxed);
+        // SAFETY: as in `take_bare`.
+        Some(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) })
+    }))
+}
+
+/// Gives frames out whose slots lie in this segment, up to the first whose does not; how many.
+///
+/// # Safety
+/// The claims on so many of `frames` end with this call: whoever has them forgets them.
+#[inline(never)]
+unsafe fn give_near<'a>(
+    near: Near,
+    holder: u64,
+    frames: &[Frame],
+    words: impl Iterator<Item = &'a mut u64>,
+) -> usize {
+    let mut given = 0;
+    for (frame, word) in frames.iter().zip(words) {
+        // SAFETY: the caller's promise; it is taken once, or not at all.
+        let raw = unsafe { ptr::read(frame) }.into_raw().get();
+        let Some(slot) = near.slot(raw as u32) else { break };
+        *word = put(slot, holder, raw);
+        given += 1;
+    }
+    given
+}
 
 impl Tag {
     /// The tag of the worker at this place, below [`WORKERS`].
@@ -173,13 +241,13 @@ impl Tag {
     /// There is no other one of that place meanwhile.
     pub unsafe fn new(place: usize) -> Tag {
         debug_assert!(place < WORKERS);
-        Tag((place as u64 + 1) << 32)
+        Tag { holder: (place as u64 + 1) << 32, near: Near::NONE }
     }
 
     /// Gives a frame out: a word for a new use, which is this worker's.
     #[inline(always)]
     pub fn give(&mut self, frame: Frame) -> u64 {
-        given(self.0, &mut Near::new(), frame)
+        given(self.holder, &mut self.near, frame)
     }
 
     /// As [`Tag::give`] of several, oldest first, into as many words.
@@ -187,35 +255,36 @@ impl Tag {
     /// # Safety
     /// The claims on `frames` end with this call: whoever has them forgets them.
     #[inline(always)]
-    pub unsafe fn give_all<'a>(&mut self, frames: &[Frame], words: impl Iterator<Item = &'a mut u64>) {
-        let (mut near, holder) = (Near::new(), self.0);
-        for (frame, word) in frames.iter().zip(words) {
-            // SAFETY: the caller's promise; each is taken once.
-            *word = given(holder, &mut near, unsafe { ptr::read(frame) });
+    pub unsafe fn give_all(&mut self, frames: &[Frame], mut words: &mut [u64]) {
+        let mut rest = frames;
+        loop {
+            // SAFETY: the caller's promise.
+            let near = unsafe { give_near(self.near, self.holder, rest, words.iter_mut()) };
+            let (Some((frame, frames)), Some((word, later))) =
+                (rest[near..].split_first(), words[near..].split_first_mut())
+            else {
+                return;
+            };
+            // SAFETY: the caller's promise; it was not taken above.
+            *word = self.give(unsafe { ptr::read(frame) });
+            (rest, words) = (frames, later);
         }
+    }
+
+    /// To end uses of this worker, so.
+    #[inline(always)]
+    pub fn ending(&mut self, end: End) -> Ending<'_> {
+        let Tag { holder, near } = *self;
+        Ending { tag: self, near, holder, change: NEXT.wrapping_sub(holder) | end as u64 }
     }
 
     /// The slot of a word that is good and this worker's, and what it holds.
     #[inline(always)]
     fn find(&self, word: u64) -> Option<(&'static AtomicU64, u64)> {
-        self.find_near(&mut Near::new(), word)
-    }
-
-    #[inline(always)]
-    fn find_near(&self, near: &mut Near, word: u64) -> Option<(&'static AtomicU64, u64)> {
-        let slot = near.slot(word as u32)?;
+        let slot = self.near.slot(word as u32).or_else(|| slot(word as u32))?;
         // Relaxed: where it says this worker, this worker wrote it.
         let now = slot.load(Relaxed);
-        (((now ^ word) | (word ^ self.0) & HOLDER) & USE == 0).then_some((slot, now))
-    }
-
-    /// Ends a use: the frame, or None where the word is not good.
-    #[inline(always)]
-    pub fn take(&mut self, near: &mut Near, word: u64, end: End) -> Option<Frame> {
-        let (slot, now) = self.find_near(near, word)?;
-        slot.store(over(word, end), Relaxed);
-        // SAFETY: the slot had the claim, and has it no longer.
-        unsafe { frame(word as u32, now) }
+        is_good(now, word, self.holder).then_some((slot, now))
     }
 
     /// Takes an end back that was a moment ago: the frame is held by `word` again.
@@ -266,7 +335,7 @@ impl Tag {
         if (now ^ word) & USE != 0 || word & HOLDER != LOOSE {
             return None;
         }
-        let use_ = (word & GENERATION).wrapping_add(NEXT) | self.0;
+        let use_ = (word & GENERATION).wrapping_add(NEXT) | self.holder;
         // AcqRel: pairs with the Release in `detach`. While it is loose nobody changes its lower half.
         slot.compare_exchange(now, use_ | now & !USE, AcqRel, Relaxed).ok()?;
         Some(use_ | word & !USE)
@@ -275,57 +344,52 @@ impl Tag {
     /// Why a word was refused. COLD: the slot may have moved on since.
     #[cold]
     pub fn why(&self, word: u64) -> Bad {
-        let (number, holder) = (word as u32, word & HOLDER);
-        let Some(slot) = slot(number).filter(|_| holder != NONE && number > 0) else { return Bad::MadeUp };
-        let now = slot.load(Relaxed);
-        // Uses since: as a signed number, so that what is yet to come is told from what has been.
-        let since = (now & GENERATION).wrapping_sub(word & GENERATION).cast_signed();
-        match (since / NEXT.cast_signed(), now & HOLDER) {
-            (..0, _) => Bad::MadeUp,
-            (0, now_held) if now_held == holder && holder == LOOSE => Bad::Loose,
-            (0, now_held) if now_held == holder => Bad::OtherWorkers,
-            (0, _) => Bad::MadeUp,
-            (_, LOOSE) => Bad::Loose,
-            (1, NONE) => Bad::Over(End::of(now)),
-            (_, NONE) => Bad::Over(None),
-            _ => Bad::Again,
-        }
+        let slot = slot(word as u32).filter(|_| word as u32 > 0);
+        slot.map_or(Bad::MadeUp, |slot| Bad::of(slot.load(Relaxed), word))
+    }
+
+    /// The holder that this is.
+    #[inline(always)]
+    pub fn holder(&self) -> u64 {
+        self.holder
     }
 
     /// Ends all uses of this worker: calls `home` with each frame; how many there were.
     #[cold]
     pub fn reclaim(&mut self, mut home: impl FnMut(Frame)) -> usize {
-        let mut reclaimed = 0;
-        for word in held(self.0) {
-            let Some(frame) = self.take(&mut Near::new(), word, End::Reclaimed) else { continue };
-            reclaimed += 1;
-            home(frame);
-        }
+        let (mut reclaimed, holder) = (0, self.holder);
+        let mut ending = self.ending(End::Reclaimed);
+        each_word(|word| {
+            if word & HOLDER == holder {
+                let Some(frame) = ending.take(word) else { return };
+                reclaimed += 1;
+                home(frame);
+            }
+        });
         reclaimed
     }
 }
 
-/// The words of all frames that this holder has.
-fn held(holder: u64) -> impl Iterator<Item = u64> {
-    let segments = DIRECTORY.iter().enumerate().filter(|(_, segment)| !segment.load(Relaxed).is_null());
-    let numbers = segments.flat_map(|(at, _)| at * SEGMENT..(at + 1) * SEGMENT);
-    numbers.filter_map(move |number| {
-        let now = slot(number as u32)?.load(Relaxed);
-        (now & HOLDER == holder).then_some(now & USE | number as u64)
-    })
+/// Calls `call` with the words of all frames that somebody holds, as of some moment.
+fn each_word(mut call: impl FnMut(u64)) {
+    slots::each(|number, slot| {
+        let now = slot.load(Relaxed);
+        if now & HOLDER != NONE {
+            call(now & USE | u64::from(number));
+        }
+    });
 }
 
 /// Of every frame that is held, or between two holders, its chunk's number, as of some moment.
 #[cold]
 pub fn each_held(mut call: impl FnMut(u32)) {
-    for holder in 1..=LOOSE >> 32 {
-        held(holder << 32).for_each(|word| call(word as u32));
-    }
+    each_word(|word| call(word as u32));
 }
 
 impl End {
+    /// The end that the lower bits of a slot without a holder say.
     fn of(slot: u64) -> Option<End> {
         let ends = [End::Freed, End::Sent, End::Filled, End::Raw, End::Reclaimed];
-        ends.into_iter().find(|end| *end as u32 == slot as u32)
+        ends.into_iter().find(|end| *end as u64 == slot & 0xff)
     }
 }

@@ -15,7 +15,9 @@
 
 use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM, ESTALE};
 use crate::failure::{CHILD, Failure};
+use crate::objects::Uses;
 use crate::process::{self, PAGE, Wiped};
+use crate::registry::Source;
 use crate::table::{Tag, WORKERS};
 use crate::{thread, word};
 use netmem::{Batch, Memory, Pool, Port, Worker};
@@ -66,11 +68,15 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 pub struct State {
     /// Its pools as it found them by their words, by place.
     pub pools: Vec<Option<(u64, Pool)>>,
+    /// The caches and size classes that it knows, by place.
+    pub caches: Vec<Option<(u64, Source)>>,
     /// Its ports, by place.
     pub ports: Vec<Option<OpenPort>>,
     pub worker: Worker,
     pub tag: Tag,
-    /// Frames that were given out to it and not given back.
+    /// What it has of uses that are not frames'.
+    pub uses: Uses,
+    /// Frames, objects and pages that were given out to it and not given back.
     pub held: u64,
     pub memory: Memory,
     /// The memory's word.
@@ -188,8 +194,9 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     let worker = memory.worker().map_err(|error| Failure::new(ENFILE, error))?;
     // SAFETY: the place is free, and taken below before anybody else looks for one.
     let tag = unsafe { Tag::new(place) };
-    let (pools, ports) = (Vec::new(), Vec::new());
-    let state = State { worker, tag, held: 0, memory: memory.clone(), memory_word, pools, ports };
+    let (pools, caches, ports, uses) = (Vec::new(), Vec::new(), Vec::new(), Uses::default());
+    let memory = memory.clone();
+    let state = State { worker, tag, uses, held: 0, memory, memory_word, pools, caches, ports };
     let (entry, word) = (&PAGE_OF_ALL.entries[place], word::new(place));
     entry.state.store(Box::into_raw(Box::new(state)), Relaxed);
     entry.thread.store(thread::here(), Relaxed);
@@ -206,7 +213,7 @@ pub fn close(mut inside: Inside) -> Result<(), Failure> {
     let held = inside.held;
     if held > 0 {
         let text = format!(
-            "the worker holds {held} frames: free, send or detach them first, or call netmem_worker_reclaim"
+            "the worker holds {held} frames, objects and pages: free, send or detach them first, or call netmem_worker_reclaim"
         );
         return Err(Failure::new(EBUSY, text));
     }

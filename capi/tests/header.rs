@@ -60,10 +60,15 @@ fn generated() -> String {
         "burst",
         "frame",
         "transfer",
+        "cache",
+        "object",
+        "page",
+        "reclaim",
         "port_open",
         "port",
         "report",
         "raw",
+        "stock",
     ] {
         builder = builder.with_src(folder().join("src/api").join(part).with_extension("rs"));
     }

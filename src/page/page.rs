@@ -120,6 +120,36 @@ impl Page {
         self.with_desc(|desc| desc.owner.store(owner, Relaxed));
     }
 
+    /// Gives the claim up as a number, to be kept where no `Page` can be: by a program in another language. [`Page::from_raw`] makes it a page
+    /// again; without that the page never comes home.
+    #[inline(always)]
+    pub fn into_raw(self) -> NonZeroU32 {
+        self.into_number()
+    }
+
+    /// The page of a number that [`Page::into_raw`] gave.
+    ///
+    /// ```
+    /// # use netmem::page::{Memory, MemoryConfig, Page};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// let page = memory.alloc(&mut w, 1).ok_or("no page")?;
+    /// let raw = page.into_raw();
+    /// // SAFETY: it was given a line above, and is taken once.
+    /// let page = unsafe { Page::from_raw(raw) };
+    /// assert_eq!(page.order(), 1);
+    /// memory.free(&mut w, page);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `into_raw` gave the number, and it is made a page once: it is a claim.
+    #[inline(always)]
+    pub unsafe fn from_raw(raw: NonZeroU32) -> Page {
+        // SAFETY: the caller's promise.
+        unsafe { Page::claim(raw) }
+    }
+
     /// Gives the claim up without freeing: the caller puts the number on a list.
     #[inline(always)]
     pub(crate) fn into_number(self) -> NonZeroU32 {

@@ -69,18 +69,33 @@ impl Batch {
         Ok(())
     }
 
-    /// Appends frames until there are no more or there is no room; returns how many.
+    /// Appends frames until there are no more or there is no room; returns how many. What there is no room for is not asked for.
+    ///
+    /// # Cost
+    /// A store a frame: the batch's length is written once, where [`Batch::push`] writes it for each.
+    ///
+    /// ```
+    /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Batch, Pool, PoolConfig}};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// let mut batch = Batch::new();
+    /// let frames = std::iter::from_fn(|| pool.alloc(&mut w));
+    /// assert_eq!(batch.extend(frames.take(5)), 5);
+    /// batch.free(&mut w);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline(always)]
-    pub(crate) fn extend(&mut self, mut frames: impl Iterator<Item = Frame>) -> usize {
-        let mut n = 0;
-        for place in self.places() {
+    pub fn extend(&mut self, mut frames: impl Iterator<Item = Frame>) -> usize {
+        let batch: *mut Batch = self;
+        let mut added = Added { batch, n: 0 };
+        // SAFETY: it is `self`, which nobody else names until `added` goes, after the last use of these places.
+        for place in unsafe { (*batch).places() } {
             let Some(frame) = frames.next() else { break };
             place.write(frame);
-            n += 1;
+            added.n += 1;
         }
-        // SAFETY: that many were just written to the first free places.
-        unsafe { self.grown(n, ptr::null()) };
-        n
+        added.n
     }
 
     /// Takes the newest frame.
@@ -351,6 +366,21 @@ fn drop_rest(batch: &mut Batch) {
 impl std::fmt::Debug for Batch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Frames that were written behind those of a batch, which takes note of them at the end: also where the iterator that they come
+/// from panics.
+struct Added {
+    batch: *mut Batch,
+    n: usize,
+}
+
+impl Drop for Added {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the batch is that of `Batch::extend`, which outlives this; that many were written to its first free places.
+        unsafe { (*self.batch).grown(self.n, ptr::null()) };
     }
 }
 

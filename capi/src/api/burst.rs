@@ -7,7 +7,7 @@ use crate::errno::EFAULT;
 use crate::failure::Failure;
 use crate::misuse::{FRAME, Kind, refused};
 use crate::sites::{self, Site};
-use crate::table::{End, Near, Tag};
+use crate::table::{End, Ending, Tag};
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::{Batch, Frame, Pool, Worker};
@@ -45,9 +45,30 @@ pub unsafe extern "C" fn netmem_alloc_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    const CALL: &str = "netmem_alloc";
     // SAFETY: the promise of C.
     let (site, frames) = unsafe { (Site::new(site), words(frames, n)) };
+    // Each apart: one frame wants no room on the stack.
+    if n == 1 { give_out::<true>(worker, pool, frames, site) } else { give_many(worker, pool, frames, site) }
+}
+
+#[inline(never)]
+fn give_many(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: Result<&mut [netmem_frame], c_int>,
+    site: Site,
+) -> c_int {
+    give_out::<false>(worker, pool, frames, site)
+}
+
+#[inline(always)]
+fn give_out<const ONE: bool>(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: Result<&mut [netmem_frame], c_int>,
+    site: Site,
+) -> c_int {
+    const CALL: &str = "netmem_alloc";
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { pools, worker, tag, held, memory_word, .. } = &mut *inside;
     let frames = match frames {
@@ -56,7 +77,8 @@ pub unsafe extern "C" fn netmem_alloc_at(
     };
     match find(pools, *memory_word, pool.word, CALL, site) {
         Ok(found) => {
-            let got = alloc(found, worker, tag, frames);
+            let got =
+                if ONE { alloc_one(found, worker, tag, frames) } else { alloc(found, worker, tag, frames) };
             *held += got as u64;
             if sites::is_on() {
                 sites::note_given(frames[..got].iter().map(|frame| frame.word), pool.word, site);
@@ -68,18 +90,20 @@ pub unsafe extern "C" fn netmem_alloc_at(
 }
 
 #[inline(always)]
+fn alloc_one(pool: &Pool, worker: &mut Worker, tag: &mut Tag, frames: &mut [netmem_frame]) -> usize {
+    let ([one], Some(frame)) = (frames, pool.alloc(worker)) else { return 0 };
+    one.word = tag.give(frame);
+    1
+}
+
+#[inline(always)]
 fn alloc(pool: &Pool, worker: &mut Worker, tag: &mut Tag, frames: &mut [netmem_frame]) -> usize {
-    if let [one] = frames {
-        let Some(frame) = pool.alloc(worker) else { return 0 };
-        one.word = tag.give(frame);
-        return 1;
-    }
     let mut got = 0;
     for places in frames.chunks_mut(BATCH_MAX) {
         let mut batch = ManuallyDrop::new(Batch::new());
         let came = pool.alloc_burst(worker, &mut batch, places.len());
-        // SAFETY: the batch is not dropped.
-        unsafe { tag.give_all(&batch, places.iter_mut().map(|place| &mut place.word)) };
+        // SAFETY: the batch is not dropped. A frame of C's is its word, and nothing else.
+        unsafe { tag.give_all(&batch, slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len())) };
         got += came;
         if came < places.len() {
             break;
@@ -102,7 +126,26 @@ pub unsafe extern "C" fn netmem_free_at(
 ) -> c_int {
     // SAFETY: the promise of C; they are only read.
     let (site, frames) = unsafe { (Site::new(site), words(frames.cast_mut(), n)) };
-    free((worker, "netmem_free", site), frames, None)
+    match frames {
+        Ok([one]) if !sites::is_on() => free_one(worker, one.word, site),
+        frames => free((worker, "netmem_free", site), frames, None),
+    }
+}
+
+/// As [`free`], which one frame wants no room on the stack for.
+#[inline(always)]
+fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
+    const CALL: &str = "netmem_free";
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { worker, tag, held, .. } = &mut *inside;
+    match tag.ending(End::Freed).take_bare(word) {
+        Some(frame) => {
+            *held -= 1;
+            frame.free(worker);
+            0
+        }
+        None => refused(Kind::of(tag.why(word), true), CALL, FRAME, word, site),
+    }
 }
 
 /// As netmem_free, of frames that must be this pool's: others are refused (-EXDEV), and stay with the caller.
@@ -123,7 +166,7 @@ pub unsafe extern "C" fn netmem_pool_free_at(
 }
 
 /// Frees frames, all of one pool if one is named.
-#[inline(always)]
+#[inline(never)]
 fn free(
     (worker, call, site): (netmem_worker, &str, Site),
     frames: Result<&mut [netmem_frame], c_int>,
@@ -137,31 +180,22 @@ fn free(
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
     let is_traced = sites::is_on();
-    if let ([one], false) = (&*frames, is_traced) {
-        return match take(tag, &mut Near::new(), one.word, pool) {
-            Ok(frame) => {
-                *held -= 1;
-                frame.free(worker);
-                0
-            }
-            Err(kind) => refused(kind, call, FRAME, one.word, site),
-        };
-    }
-    let (mut first, mut near) = (0, Near::new());
+    let mut first = 0;
+    let mut refuse = |kind, word| {
+        let errno = refused(kind, call, FRAME, word, site);
+        first = if first == 0 { errno } else { first };
+    };
     for burst in frames.chunks(BATCH_MAX) {
         let mut batch = Batch::new();
-        for frame in burst {
-            match take(tag, &mut near, frame.word, pool) {
-                Ok(frame) => drop(batch.push(frame)),
-                Err(kind) => {
-                    let errno = refused(kind, call, FRAME, frame.word, site);
-                    first = if first == 0 { errno } else { first };
-                    continue;
+        if pool.is_none() && !is_traced {
+            take_all(tag.ending(End::Freed), burst, &mut batch, &mut refuse);
+        } else {
+            let with_care = burst.iter().filter_map(|frame| take(tag, frame.word, pool, &mut refuse));
+            batch.extend(with_care.inspect(|frame| {
+                if is_traced {
+                    sites::note_ended(iter::once(frame.id().get().into()), site);
                 }
-            }
-            if is_traced {
-                sites::note_ended(iter::once(frame.word), site);
-            }
+            }));
         }
         *held -= batch.len() as u64;
         batch.free(worker);
@@ -169,16 +203,37 @@ fn free(
     first
 }
 
-/// The frame of a word whose use ends.
-///
-/// # Errors
-/// The word is not good, or the frame another pool's; it has not changed then.
+/// The frames of words whose use ends.
 #[inline(always)]
-fn take(tag: &mut Tag, near: &mut Near, word: u64, pool: Option<&Pool>) -> Result<Frame, Kind> {
-    if pool.is_some_and(|pool| tag.look(word, |frame| !pool.owns(frame)).unwrap_or(false)) {
-        return Err(Kind::WrongPool);
+fn take_all(
+    mut ending: Ending<'_>,
+    burst: &[netmem_frame],
+    batch: &mut Batch,
+    mut refuse: impl FnMut(Kind, u64),
+) {
+    let mut rest = burst;
+    loop {
+        let near = ending.take_near(rest.iter().map(|frame| frame.word), batch);
+        let Some((&netmem_frame { word }, later)) = rest[near..].split_first() else { return };
+        rest = later;
+        match ending.take_bare(word) {
+            Some(frame) => drop(batch.push(frame)),
+            None => refuse(Kind::of(ending.why(word), true), word),
+        }
     }
-    tag.take(near, word, End::Freed).ok_or_else(|| Kind::of(tag.why(word), true))
+}
+
+/// The frame of a word whose use ends, where it is good, and the frame this pool's.
+fn take(tag: &mut Tag, word: u64, pool: Option<&Pool>, refuse: &mut impl FnMut(Kind, u64)) -> Option<Frame> {
+    if pool.is_some_and(|pool| tag.look(word, |frame| !pool.owns(frame)).unwrap_or(false)) {
+        refuse(Kind::WrongPool, word);
+        return None;
+    }
+    let frame = tag.ending(End::Freed).take_bare(word);
+    if frame.is_none() {
+        refuse(Kind::of(tag.why(word), true), word);
+    }
+    frame
 }
 
 /// Says of each frame where its data is, how long it is and what room is around it. Where a word is not good its span's `data` is

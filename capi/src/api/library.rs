@@ -31,7 +31,14 @@ pub extern "C" fn netmem_set_policy(policy: c_int) -> c_int {
     })
 }
 
-/// Notes from now on where each frame is given out and where its use ends, for reports and netmem_pool_holders; 0: no longer.
+/// What is done about misuse now.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_policy() -> c_int {
+    misuse::policy() as c_int
+}
+
+/// Notes from now on where each frame, object and page is given out and where its use ends, for reports, netmem_pool_holders and
+/// netmem_cache_holders; 0: no longer.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_trace(on: c_int) -> c_int {
     contained(|| {

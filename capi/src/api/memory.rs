@@ -3,7 +3,7 @@
 use super::types::{given, netmem_memory, netmem_memory_config, place};
 use crate::errno::{EBUSY, EINVAL, ENOMEM, ETIMEDOUT};
 use crate::failure::{Failure, answer};
-use crate::{registry, table, workers};
+use crate::{registry, slots, workers};
 use netmem::page::{BackingPreference, Lent};
 use netmem::{Memory, MemoryConfig};
 use std::ffi::{c_int, c_void};
@@ -81,13 +81,13 @@ fn read(config: Option<&netmem_memory_config>) -> MemoryConfig {
 fn add(memory: Memory) -> Result<u64, Failure> {
     let region = memory.region();
     let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
-    if chunks.end as usize > table::NUMBERS {
+    if chunks.end as usize > slots::NUMBERS {
         return Err(Failure::new(
             ENOMEM,
             "handles number 2 TiB of frames, and this memory would lie behind them",
         ));
     }
-    table::open(chunks);
+    slots::open(chunks);
     registry::add_memory(memory)
 }
 
@@ -103,14 +103,19 @@ pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
     })
 }
 
-/// Closes a memory, whose workers and pools were closed before, and waits up to `milliseconds` until the last of its frames is home.
+/// Closes a memory, whose workers, pools and caches were closed before, and waits up to `milliseconds` until the last of its frames is home.
 /// Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) -> c_int {
     answer(|| {
         let word = memory.word;
         registry::with_memory(word, |_| ())?;
-        for (open, what) in [(workers::of_memory(word), "workers"), (registry::pools_of(word), "pools")] {
+        let open = [
+            (workers::of_memory(word), "workers"),
+            (registry::pools_of(word), "pools"),
+            (registry::caches_of(word), "caches"),
+        ];
+        for (open, what) in open {
             if open > 0 {
                 return Err(Failure::new(
                     EBUSY,

@@ -8,14 +8,19 @@
 //! say so.
 
 mod burst;
+mod cache;
 mod frame;
 mod library;
 mod memory;
+mod object;
+mod page;
 mod pool;
 mod port;
 mod port_open;
 mod raw;
+mod reclaim;
 mod report;
+mod stock;
 mod transfer;
 mod types;
 mod worker;

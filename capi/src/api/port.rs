@@ -8,7 +8,7 @@ use crate::errno::ENETDOWN;
 use crate::failure::Failure;
 use crate::misuse::{FRAME, Kind, refused};
 use crate::sites::{self, Site};
-use crate::table::{End, Near, Tag};
+use crate::table::{End, Tag};
 use crate::word;
 use crate::workers::{OpenPort, State, go_in};
 use netmem::limits::BATCH_MAX;
@@ -154,19 +154,19 @@ fn post(
 /// The first word that is not good; nothing has changed then.
 #[inline(always)]
 fn take(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch, end: End) -> Result<(), u64> {
-    let mut near = Near::new();
-    for (n, frame) in burst.iter().enumerate() {
-        match tag.take(&mut near, frame.word, end) {
-            Some(frame) => drop(batch.push(frame)),
-            None => {
-                let bad = frame.word;
-                // A word that stands in the burst twice is good again now, and is the bad one all the same.
-                burst[..n].iter().zip(batch.drain()).for_each(|(frame, took)| tag.restore(frame.word, took));
-                return Err(bad);
-            }
-        }
-    }
-    Ok(())
+    let mut ending = tag.ending(end);
+    let taken = batch.extend(burst.iter().map_while(|frame| ending.take(frame.word)));
+    if taken == burst.len() { Ok(()) } else { Err(untake(tag, burst, batch)) }
+}
+
+/// The uses of the words that were taken go on; the first word that was not.
+#[cold]
+#[inline(never)]
+fn untake(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch) -> u64 {
+    let bad = burst[batch.len()].word;
+    // A word that stands in the burst twice is good again now, and is the bad one all the same.
+    burst.iter().zip(batch.drain()).for_each(|(frame, took)| tag.restore(frame.word, took));
+    bad
 }
 
 /// Gives the words back that were not taken, behind those that were; both in order.

@@ -30,16 +30,31 @@ pub unsafe extern "C" fn netmem_raw_alloc(
     frames: *mut netmem_raw,
     n: u32,
 ) -> c_int {
-    const CALL: &str = "netmem_raw_alloc";
     // SAFETY: the promise of C.
     let frames = unsafe { words(frames, n) };
+    // Each apart: one frame wants no room on the stack.
+    if n == 1 { give_out::<true>(worker, pool, frames) } else { give_many(worker, pool, frames) }
+}
+
+#[inline(never)]
+fn give_many(worker: netmem_worker, pool: netmem_pool, frames: Result<&mut [netmem_raw], c_int>) -> c_int {
+    give_out::<false>(worker, pool, frames)
+}
+
+#[inline(always)]
+fn give_out<const ONE: bool>(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: Result<&mut [netmem_raw], c_int>,
+) -> c_int {
+    const CALL: &str = "netmem_raw_alloc";
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, Site::UNKNOWN) };
     let State { pools, worker, memory_word, .. } = &mut *inside;
     let (pool, frames) = match (find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN), frames) {
         (Ok(pool), Ok(frames)) => (pool, frames),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    if let [one] = frames {
+    if let (true, [one]) = (ONE, &mut *frames) {
         one.word = pool.alloc(worker).map_or(0, |frame| frame.into_raw().get());
         return c_int::from(one.word != 0);
     }
@@ -66,24 +81,32 @@ pub unsafe extern "C" fn netmem_raw_alloc(
 pub unsafe extern "C" fn netmem_raw_free(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
     // SAFETY: the promise of C; they are only read.
     let frames = unsafe { words(frames.cast_mut(), n) };
+    match frames {
+        Ok([one]) => {
+            let Some(mut inside) = go_in(worker.word) else {
+                return out(worker, "netmem_raw_free", Site::UNKNOWN);
+            };
+            // SAFETY: the caller's promise.
+            let frame = NonZeroU64::new(one.word).map(|word| unsafe { Frame::from_raw(word) });
+            frame.into_iter().for_each(|frame| frame.free(&mut inside.worker));
+            0
+        }
+        frames => free_many(worker, frames),
+    }
+}
+
+#[inline(never)]
+fn free_many(worker: netmem_worker, frames: Result<&mut [netmem_raw], c_int>) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, "netmem_raw_free", Site::UNKNOWN) };
     let frames = match frames {
         Ok(frames) => frames,
         Err(errno) => return errno,
     };
-    if let [one] = frames {
-        // SAFETY: the caller's promise.
-        NonZeroU64::new(one.word)
-            .into_iter()
-            .for_each(|word| unsafe { Frame::from_raw(word) }.free(&mut inside.worker));
-        return 0;
-    }
     let mut batch = Batch::new();
     for burst in frames.chunks(BATCH_MAX) {
-        for word in burst.iter().filter_map(|frame| NonZeroU64::new(frame.word)) {
-            // SAFETY: the caller's promise.
-            drop(batch.push(unsafe { Frame::from_raw(word) }));
-        }
+        let words = burst.iter().filter_map(|frame| NonZeroU64::new(frame.word));
+        // SAFETY: the caller's promise.
+        batch.extend(words.map(|word| unsafe { Frame::from_raw(word) }));
         batch.free(&mut inside.worker);
     }
     0

@@ -1,8 +1,8 @@
-//! What a pool says of itself.
+//! What a pool or cache says of itself.
 
-use super::types::{list, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
+use super::types::{list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
 use crate::failure::answer;
-use crate::{registry, sites, table};
+use crate::{objects, registry, sites, table};
 use netmem::pool::{AllocStats, PoolStats, RecycleStats};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -79,19 +79,41 @@ pub unsafe extern "C" fn netmem_pool_holders(
 ) -> c_int {
     answer(|| {
         registry::pool(pool.word)?;
-        let mut by_site = BTreeMap::new();
-        table::each_held(|number| {
-            if let Some(sites) = sites::of(number).filter(|sites| sites.pool() == pool.word) {
-                let site = sites.given();
-                by_site
-                    .entry(site.text())
-                    .or_insert(netmem_holder { site: site.address(), frames: 0 })
-                    .frames += 1;
-            }
-        });
-        let mut all: Vec<netmem_holder> = by_site.into_values().collect();
-        all.sort_by_key(|holder| std::cmp::Reverse(holder.frames));
+        let all = by_site(pool.word, |call| table::each_held(call));
         // SAFETY: the promise of C.
         Ok(unsafe { list(holders, room, all.into_iter()) })
     })
+}
+
+/// As netmem_pool_holders, of the objects of a cache; `frames` counts objects.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_cache_holders(
+    cache: netmem_cache,
+    holders: *mut netmem_holder,
+    room: usize,
+) -> c_int {
+    answer(|| {
+        registry::cache(cache.word)?;
+        let all = by_site(cache.word, |call| objects::each_held(|word, _| call(word as u32)));
+        // SAFETY: the promise of C.
+        Ok(unsafe { list(holders, room, all.into_iter()) })
+    })
+}
+
+/// Where what is held was given out of this pool or cache, the place with most first. `each` calls with the numbers that sites go by.
+fn by_site(of: u64, each: impl FnOnce(&mut dyn FnMut(u32))) -> Vec<netmem_holder> {
+    let mut by_site = BTreeMap::new();
+    each(&mut |number| {
+        if let Some(sites) = sites::of(number).filter(|sites| sites.pool() == of) {
+            let site = sites.given();
+            let holder = netmem_holder { site: site.address(), frames: 0 };
+            by_site.entry(site.text()).or_insert(holder).frames += 1;
+        }
+    });
+    let mut all: Vec<netmem_holder> = by_site.into_values().collect();
+    all.sort_by_key(|holder| std::cmp::Reverse(holder.frames));
+    all
 }

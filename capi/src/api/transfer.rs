@@ -5,7 +5,7 @@ use super::types::{netmem_frame, netmem_worker};
 use super::worker::out;
 use crate::misuse::{FRAME, Kind, refused};
 use crate::sites::Site;
-use crate::table::Tag;
+use crate::table::{Bad, Tag};
 use crate::workers::{Inside, go_in};
 use std::ffi::{c_char, c_int};
 
@@ -21,9 +21,10 @@ pub unsafe extern "C" fn netmem_detach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C.
-    let (site, frames) = unsafe { (Site::new(site), words(frames, n)) };
-    pass_on(worker, "netmem_detach", frames, site, Tag::detach, |inside, n| inside.held -= n)
+    // SAFETY: the promise of C; the word is all that a frame is.
+    let (site, frames) = unsafe { (Site::new(site), words(frames.cast::<u64>(), n)) };
+    let pass = |tag: &mut Tag, word| tag.detach(word).ok_or_else(|| tag.why(word));
+    pass_on((worker, "netmem_detach", FRAME, site), frames, pass, |inside, n| inside.held -= n)
 }
 
 /// Makes detached frames this worker's, and replaces each word by the one that is good from now on. Returns as netmem_detach does. Of several that
@@ -38,35 +39,36 @@ pub unsafe extern "C" fn netmem_attach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C.
-    let (site, frames) = unsafe { (Site::new(site), words(frames, n)) };
-    pass_on(worker, "netmem_attach", frames, site, Tag::attach, |inside, n| inside.held += n)
+    // SAFETY: the promise of C; the word is all that a frame is.
+    let (site, frames) = unsafe { (Site::new(site), words(frames.cast::<u64>(), n)) };
+    let pass = |tag: &mut Tag, word| tag.attach(word).ok_or_else(|| tag.why(word));
+    pass_on((worker, "netmem_attach", FRAME, site), frames, pass, |inside, n| inside.held += n)
 }
 
-fn pass_on(
-    worker: netmem_worker,
-    call: &str,
-    frames: Result<&mut [netmem_frame], c_int>,
-    site: Site,
-    pass: fn(&mut Tag, u64) -> Option<u64>,
+/// Passes words on, each of which is replaced by the one that is good from then on. `what` they name.
+pub fn pass_on(
+    (worker, call, what, site): (netmem_worker, &str, &str, Site),
+    words: Result<&mut [u64], c_int>,
+    pass: impl Fn(&mut Tag, u64) -> Result<u64, Bad>,
     count: fn(&mut Inside, u64),
 ) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
-    let frames = match frames {
-        Ok(frames) => frames,
+    let words = match words {
+        Ok(words) => words,
         Err(errno) => return errno,
     };
     let mut passed = 0;
-    for frame in frames {
-        let Some(word) = pass(&mut inside.tag, frame.word) else {
-            let kind = Kind::of(inside.tag.why(frame.word), false);
-            let errno = refused(kind, call, FRAME, frame.word, site);
-            if passed == 0 {
-                return errno;
+    for word in words {
+        match pass(&mut inside.tag, *word) {
+            Ok(now) => *word = now,
+            Err(bad) => {
+                let errno = refused(Kind::of(bad, false), call, what, *word, site);
+                if passed == 0 {
+                    return errno;
+                }
+                break;
             }
-            break;
-        };
-        frame.word = word;
+        }
         passed += 1;
     }
     count(&mut inside, passed);

@@ -39,6 +39,34 @@ pub struct netmem_frame {
     pub word: u64,
 }
 
+/// A cache of objects of one size.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_cache {
+    pub word: u64,
+}
+
+/// Size classes: bytes of any number.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_sizes {
+    pub word: u64,
+}
+
+/// An object of a cache, or bytes of size classes, and the use that it was given out for. It is good until netmem_object_free.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_object {
+    pub word: u64,
+}
+
+/// A block of pages, and the use that it was given out for. It is good until netmem_page_free.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_page {
+    pub word: u64,
+}
+
 /// A frame without a generation: nothing that is done with it is checked. Bits 32 to 47 are its headroom, 48 to 63 its length.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -130,7 +158,7 @@ pub struct netmem_ledger {
     pub astray: u64,
 }
 
-/// Frames that were given out at one place of the program and have not come back.
+/// Frames, or objects of a cache, that were given out at one place of the program and have not come back.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_holder {

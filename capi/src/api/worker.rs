@@ -6,8 +6,7 @@ use crate::failure::{Failure, answer};
 use crate::misuse::{self, Kind};
 use crate::registry;
 use crate::sites::Site;
-use crate::workers::{self, Inside, State};
-use netmem::Batch;
+use crate::workers::{self, Inside};
 use std::ffi::c_int;
 
 /// Opens a worker of a memory, for the thread that calls. Every call that moves frames wants one, and only its own thread may make
@@ -28,7 +27,7 @@ pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut 
     })
 }
 
-/// Closes a worker, which has no port any more and holds no frame (else -EBUSY).
+/// Closes a worker, which has no port any more and holds no frame, object or page (else -EBUSY).
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_close(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_close", |inside| workers::close(inside).map(|()| 0))
@@ -49,25 +48,7 @@ pub extern "C" fn netmem_worker_enter(worker: netmem_worker) -> c_int {
     answer(|| workers::enter_thread(worker.word).map(|()| 0))
 }
 
-/// Ends every use that the worker has not given back, and sends the frames home: for what a program has lost. Returns how many.
-#[unsafe(no_mangle)]
-pub extern "C" fn netmem_worker_reclaim(worker: netmem_worker) -> c_int {
-    cold(worker, "netmem_worker_reclaim", |mut inside| {
-        let State { worker, tag, held, .. } = &mut *inside;
-        let mut batch = Batch::new();
-        let reclaimed = tag.reclaim(|frame| {
-            if let Err(frame) = batch.push(frame) {
-                batch.free(worker);
-                drop(batch.push(frame));
-            }
-        });
-        batch.free(worker);
-        *held = held.saturating_sub(reclaimed as u64);
-        Ok(i32::try_from(reclaimed).unwrap_or(i32::MAX))
-    })
-}
-
-/// Frames that the worker was given and has not given back.
+/// Frames, objects and pages that the worker was given and has not given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_held(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_held", |inside| Ok(i32::try_from(inside.held).unwrap_or(i32::MAX)))

@@ -51,12 +51,70 @@ static void mutations(unsigned long number)
     CHECK(accepted == 0 && netmem_free(worker, held, HELD) == 0);
 }
 
+/* As above, of objects and of pages. */
+static void mutations_of_others(unsigned long number)
+{
+    netmem_cache cache;
+    netmem_cache_config config;
+    netmem_object objects[HELD];
+    netmem_page pages[HELD];
+    memset(&config, 0, sizeof config);
+    config.size = 48;
+    CHECK(netmem_cache_open(worker, &config, &cache) == 0);
+    CHECK(netmem_object_alloc(worker, cache, objects, HELD) == HELD && netmem_page_alloc(worker, 0, pages, HELD) == HELD);
+    unsigned long accepted = 0;
+    for (unsigned long i = 0; i < number; i++) {
+        uint64_t mask = random_word();
+        for (unsigned few = i % 6; few > 0; few--)
+            mask &= random_word();
+        uint64_t mutant = (i % 2 ? objects[random_word() % HELD].word : pages[random_word() % HELD].word) ^ mask;
+        netmem_object object = {mutant};
+        netmem_page page = {mutant};
+        int good = 0, said;
+        for (int j = 0; j < HELD; j++)
+            good |= objects[j].word == mutant || pages[j].word == mutant;
+        if (good)
+            continue;
+        switch (i / 2 % 4) {
+        case 0: said = netmem_object_free(worker, &object, 1); break;
+        case 1: said = netmem_object_size(worker, object); break;
+        case 2: said = netmem_page_free(worker, &page, 1); break;
+        default: said = netmem_page_size(worker, page);
+        }
+        accepted += said >= 0;
+    }
+    printf("%lu of %lu mutations of objects and pages were accepted\n", accepted, number);
+    CHECK(accepted == 0 && netmem_object_free(worker, objects, HELD) == 0 && netmem_page_free(worker, pages, HELD) == 0);
+    CHECK(netmem_cache_close(cache) == 0);
+}
+
+/* Of an object, at no number of reuses below 2^25. */
+static void stale_object(void)
+{
+    netmem_sizes sizes;
+    netmem_object first, object;
+    unsigned accepted = 0;
+    CHECK(netmem_sizes_open(worker, NULL, &sizes) == 0 && netmem_sizes_alloc(worker, sizes, 100, &first) == 0);
+    CHECK(netmem_object_free(worker, &first, 1) == 0);
+    for (unsigned reuse = 1; reuse <= 1u << 20; reuse++) {
+        CHECK(netmem_sizes_alloc(worker, sizes, 100, &object) == 0 && (uint32_t)object.word == (uint32_t)first.word);
+        accepted += netmem_object_size(worker, first) >= 0;
+        accepted += netmem_object_free(worker, &first, 1) == 0;
+        CHECK(netmem_object_free(worker, &object, 1) == 0);
+    }
+    printf("a stale word of an object was accepted %u times\n", accepted);
+    CHECK(accepted == 0 && netmem_sizes_close(sizes) == 0);
+}
+
 int main(int argc, char **argv)
 {
+    unsigned long number = argc > 1 ? strtoul(argv[1], NULL, 10) : 100000;
     CHECK(netmem_set_policy(NETMEM_COUNT) == 0);
     open_all();
     stale_words();
-    mutations(argc > 1 ? strtoul(argv[1], NULL, 10) : 100000);
+    stale_object();
+    mutations(number);
+    mutations_of_others(number);
     check_home();
     close_all();
     return 0;

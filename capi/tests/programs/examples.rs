@@ -4,7 +4,8 @@ use crate::capture;
 use crate::prefix::{GCC, command, compiled, folder, good, prefix, scratch};
 use crate::testbed::{Testbed, Wiring};
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 const REDIRECT: &str = "examples/redirect.c";
@@ -40,6 +41,34 @@ fn the_redirect_example_joins_two_hosts_by_af_xdp_and_leaves_nothing() {
     redirect.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(redirect.wait().unwrap().success() && said.contains(" moved, 0 dropped"), "{said}");
     bed.assert_nothing_left();
+}
+
+#[test]
+fn the_server_example_serves_clients_on_two_threads_and_keeps_no_session() {
+    let mut server = command(compiled("examples/sessions.c", &GCC));
+    let mut server = server.args(["0", "2"]).stdout(Stdio::piped()).spawn().expect("the example");
+    let mut said = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    let port: u16 = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok()).expect(&line);
+    let clients: Vec<TcpStream> =
+        (0..20).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("it listens")).collect();
+    for number in 1..=3 {
+        for mut client in &clients {
+            writeln!(client, "hello").unwrap();
+            let (mut answer, want) = ([0; 8], format!("{number} hello\n"));
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(String::from_utf8_lossy(&answer), want);
+        }
+    }
+    drop(clients);
+    let id = rustix::process::Pid::from_child(&server);
+    // `timeout`, under which it runs, passes the signal on.
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(rest == "20 sessions, none left\n", "{rest}");
+    server.wait().unwrap();
 }
 
 #[test]

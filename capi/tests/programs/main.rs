@@ -61,13 +61,26 @@ fn every_kind_of_misuse_is_found_in_the_build_that_ships() {
     assert_eq!(said, "29 kinds of misuse, 0 not found\n");
 }
 
+#[test]
+fn every_kind_of_misuse_of_objects_and_pages_is_found() {
+    let said = run("tests/c/objects.c", &[]);
+    assert_eq!(said, "28 kinds of misuse, 0 not found\n");
+}
+
+#[test]
+fn a_stock_finds_what_is_given_back_twice_from_any_thread() {
+    assert_eq!(run("tests/c/stock.c", &[]), "all as it should be\n");
+}
+
 /// NETMEM_MUTATIONS=10000000: so many.
 #[test]
 fn a_stale_word_and_mutations_of_good_ones_are_never_accepted() {
     let number = env::var("NETMEM_MUTATIONS").unwrap_or_else(|_| "200000".into());
     let said = run("tests/c/reuse.c", &[&number]);
     assert!(said.contains("accepted 0 times in 2^20 reuses"), "{said}");
-    assert!(said.contains(&format!("0 of {number} mutations")), "{said}");
+    assert!(said.contains("a stale word of an object was accepted 0 times"), "{said}");
+    assert!(said.contains(&format!("0 of {number} mutations were")), "{said}");
+    assert!(said.contains(&format!("0 of {number} mutations of objects and pages were")), "{said}");
 }
 
 #[test]
@@ -120,7 +133,9 @@ fn valgrind_and_the_address_sanitizer_find_nothing() {
     let mut valgrind = command("valgrind");
     valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
     good(valgrind.arg(compiled("tests/c/uses.c", &GCC)));
-    for source in ["tests/c/uses.c", "tests/c/full.c", "tests/c/misuse.c"] {
+    for source in
+        ["tests/c/uses.c", "tests/c/full.c", "tests/c/misuse.c", "tests/c/objects.c", "tests/c/stock.c"]
+    {
         let asan =
             Compiler { program: "gcc", flags: &["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined"] };
         good(&mut command(compiled(source, &asan)));

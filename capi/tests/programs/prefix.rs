@@ -23,16 +23,21 @@ pub fn prefix() -> &'static Path {
         let prefix = scratch().join("prefix");
         // A prefix of an earlier run has its files.
         let _ = fs::remove_dir_all(&prefix);
-        let target = scratch().parent().expect("the target folder").to_owned();
-        let mut make = Command::new("make");
-        make.arg("-C").arg(folder()).arg("install").arg(format!("PREFIX={}", prefix.display()));
-        // What cargo tells its tests is not for the cargo within.
-        for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG")) {
-            make.env_remove(name);
-        }
-        good(make.env("CARGO_TARGET_DIR", target).env_remove("RUSTFLAGS"));
+        make("install", &prefix);
         prefix
     })
+}
+
+/// Makes a goal of the Makefile below a prefix.
+pub fn make(goal: &str, prefix: &Path) {
+    let target = scratch().parent().expect("the target folder").to_owned();
+    let mut make = Command::new("make");
+    make.arg("-C").arg(folder()).arg(goal).arg(format!("PREFIX={}", prefix.display()));
+    // What cargo tells its tests is not for the cargo within.
+    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG")) {
+        make.env_remove(name);
+    }
+    good(make.env("CARGO_TARGET_DIR", target).env_remove("RUSTFLAGS"));
 }
 
 /// A command, with the library to be found.

@@ -50,3 +50,17 @@ fn a_callback_that_panics_loses_no_frame_of_a_batch_of_two_pools() {
         assert!(check(&open, 0).all_home(), "through a worker: {through_worker}");
     }
 }
+
+#[test]
+fn a_batch_keeps_what_an_iterator_gave_before_it_panicked() {
+    let memory = memory_without_lists();
+    let (mut w, mut batch) = (memory.worker().unwrap(), Batch::new());
+    let pool = pool(&memory, &mut w, 4);
+    let mut frames: Vec<Option<Frame>> = (0..3).map(|_| pool.alloc(&mut w)).collect();
+    frames.push(None);
+    let frames = frames.into_iter().map(|frame| frame.expect("no frame"));
+    assert!(panics(|| _ = batch.extend(frames)));
+    assert_eq!((batch.len(), pool.ledger().out()), (3, 3));
+    batch.free(&mut w);
+    assert!(check(&pool, 0).all_home());
+}

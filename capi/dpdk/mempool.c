@@ -1,0 +1,351 @@
+/* The mempool ops "netmem" for DPDK: which objects of a mempool are free, by a stock of libnetmem, which refuses what is given back twice.
+ *
+ *   PROGRAM -d librte_mempool_netmem.so --mbuf-pool-ops-name=netmem ...
+ *
+ * The objects lie where DPDK puts them. A mempool's stock stands in its pool_id as a word: in a secondary process, which has none
+ * of the primary's stocks, it is refused like any word that is not good. With a cache for each lcore an object comes by here with
+ * many others, long after the program gave it back: so the place of a call is noted without such caches only.
+ * SPDX-License-Identifier: MIT OR Apache-2.0 */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <inttypes.h>
+#include <netmem.h>
+#include <pthread.h>
+#include <rte_branch_prediction.h>
+#include <rte_common.h>
+#include <rte_eal.h>
+#include <rte_mempool.h>
+#include <rte_telemetry.h>
+#include <rte_version.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)
+#define add_number rte_tel_data_add_dict_uint
+#else
+#define add_number rte_tel_data_add_dict_u64
+#endif
+
+/* Places of holders that are said, and calls on the way to a misuse. */
+#define HOLDERS 16
+#define CALLS 10
+
+/* A mempool with these ops. */
+struct known {
+    struct known *next;
+    struct rte_mempool *mp;
+    netmem_stock stock;
+    /* The caches of all lcores; NULL where it has none. */
+    const struct rte_mempool_cache *caches;
+    char name[RTE_MEMPOOL_NAMESIZE];
+};
+
+static struct known *first;
+/* Of the list; never held while the ops of a mempool move objects. */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Objects in the caches of lcores. */
+struct cached {
+    void **objects;
+    size_t n;
+    /* False where rte_eal_cleanup has unmapped the caches. */
+    bool is_known;
+};
+
+static bool is_mapped(const void *at, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t end = (uintptr_t)at + bytes;
+    unsigned char resident;
+    for (uintptr_t in = (uintptr_t)at & ~(page - 1); in < end; in += page)
+        if (mincore((void *)in, page, &resident) != 0)
+            return false;
+    return true;
+}
+
+static struct cached cached_of(const struct known *pool)
+{
+    struct cached cached = {NULL, 0, true};
+    if (!pool->caches)
+        return cached;
+    if (!is_mapped(pool->caches, RTE_MAX_LCORE * sizeof *pool->caches)) {
+        cached.is_known = false;
+        return cached;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        size_t n = 0;
+        for (unsigned int lcore = 0; lcore < RTE_MAX_LCORE; lcore++) {
+            const struct rte_mempool_cache *cache = &pool->caches[lcore];
+            uint32_t len = RTE_MIN(cache->len, (uint32_t)RTE_DIM(cache->objs));
+            for (uint32_t i = 0; i < len; i++, n++)
+                if (pass == 1 && n < cached.n)
+                    cached.objects[n] = cache->objs[i];
+        }
+        if (pass == 1) {
+            cached.n = RTE_MIN(n, cached.n);
+        } else if (n > 0) {
+            cached.objects = calloc(n, sizeof(void *));
+            cached.n = cached.objects ? n : 0;
+        }
+    }
+    return cached;
+}
+
+static const char *or_unknown(const char *place)
+{
+    return place[0] ? place : "an unknown place (the mempool has a cache for each lcore)";
+}
+
+/* What has become of a mempool's objects, on standard error: DPDK's log may be closed. */
+static void say(const struct known *pool, const char *when)
+{
+    netmem_census census;
+    netmem_stock_holder holders[HOLDERS];
+    struct cached cached = cached_of(pool);
+    if (netmem_stock_ledger(pool->stock, cached.objects, cached.n, &census) < 0) {
+        free(cached.objects);
+        return;
+    }
+    fprintf(stderr,
+            "netmem: mempool %s %s: %" PRIu64 " objects: %" PRIu64 " free, %" PRIu64 " in caches, %" PRIu64 " out%s; %" PRIu64
+            " taken, %" PRIu64 " given back, %" PRIu64 " freed twice, %" PRIu64 " made up, %" PRIu64 " short of\n",
+            pool->name, when, census.total, census.free, census.cached, census.out,
+            cached.is_known ? "" : " or in caches, which DPDK has unmapped", census.taken, census.given,
+            census.freed_twice + census.doubled, census.made_up, census.short_of);
+    if (census.doubled > 0)
+        fprintf(stderr, "netmem: mempool %s: %" PRIu64 " objects lie in caches of lcores, but are free or there twice: freed twice\n",
+                pool->name, census.doubled);
+    int n = cached.is_known ? netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS) : 0;
+    for (int i = 0; i < n && i < HOLDERS; i++)
+        fprintf(stderr, "netmem: mempool %s: %" PRIu64 " objects are out that were taken at %s\n", pool->name,
+                holders[i].objects, or_unknown(holders[i].place));
+    free(cached.objects);
+}
+
+/* Before a mempool's memory is freed, while its ledger still says something. */
+static void on_event(enum rte_mempool_event event, struct rte_mempool *mp, void *unused)
+{
+    (void)unused;
+    if (event != RTE_MEMPOOL_EVENT_DESTROY)
+        return;
+    pthread_mutex_lock(&list_lock);
+    for (struct known *pool = first; pool; pool = pool->next)
+        if (pool->mp == mp)
+            say(pool, "at its end");
+    pthread_mutex_unlock(&list_lock);
+}
+
+static int alloc_stock(struct rte_mempool *mp)
+{
+    static bool is_registered;
+    netmem_stock_config config = {.name = mp->name, .objects = mp->size};
+    struct known *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return -ENOMEM;
+    int said = netmem_stock_open(&config, &pool->stock);
+    if (said < 0) {
+        fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
+        free(pool);
+        return said;
+    }
+    pool->mp = mp;
+    pool->caches = mp->cache_size > 0 ? mp->local_cache : NULL;
+    snprintf(pool->name, sizeof pool->name, "%s", mp->name);
+    mp->pool_id = pool->stock.word;
+    pthread_mutex_lock(&list_lock);
+    pool->next = first;
+    first = pool;
+    if (!is_registered && rte_mempool_event_callback_register(on_event, NULL) < 0)
+        fprintf(stderr, "netmem: what mempools hold at their end is not said: no callback\n");
+    is_registered = true;
+    pthread_mutex_unlock(&list_lock);
+    return 0;
+}
+
+static void free_stock(struct rte_mempool *mp)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct known **at = &first; *at; at = &(*at)->next)
+        if ((*at)->mp == mp) {
+            struct known *pool = *at;
+            *at = pool->next;
+            netmem_stock_close(pool->stock);
+            free(pool);
+            break;
+        }
+    pthread_mutex_unlock(&list_lock);
+}
+
+static const void *place(const struct rte_mempool *mp, const void *from)
+{
+    return mp->cache_size == 0 ? from : NULL;
+}
+
+/* The calls on the way to a misuse: where the compiler made a function of DPDK's inline ones, the place is in that. */
+static __attribute__((noinline)) void say_calls(const struct rte_mempool *mp)
+{
+    void *calls[CALLS];
+    int n = backtrace(calls, CALLS);
+    fprintf(stderr, "netmem: mempool %s: the calls on the way there, the last one first:\n", mp->name);
+    /* Without this one and the op. */
+    backtrace_symbols_fd(calls + 2, n > 2 ? n - 2 : 0, STDERR_FILENO);
+}
+
+static int enqueue(struct rte_mempool *mp, void *const *objects, unsigned int n)
+{
+    netmem_stock stock = {mp->pool_id};
+    int said = netmem_stock_give(stock, objects, n, place(mp, __builtin_return_address(0)));
+    if (unlikely(said < 0) && mp->cache_size == 0 && netmem_policy() != NETMEM_COUNT)
+        say_calls(mp);
+    return said;
+}
+
+static int dequeue(struct rte_mempool *mp, void **objects, unsigned int n)
+{
+    netmem_stock stock = {mp->pool_id};
+    return netmem_stock_take(stock, objects, n, place(mp, __builtin_return_address(0)));
+}
+
+static unsigned int get_count(const struct rte_mempool *mp)
+{
+    netmem_stock stock = {mp->pool_id};
+    int free = netmem_stock_count(stock);
+    return free < 0 ? 0 : (unsigned int)free;
+}
+
+/* What DPDK does to each object that it places. */
+struct placed {
+    rte_mempool_populate_obj_cb_t *call;
+    void *argument;
+};
+
+static void take_in(struct rte_mempool *mp, void *argument, void *object, rte_iova_t iova)
+{
+    const struct placed *placed = argument;
+    netmem_stock stock = {mp->pool_id};
+    placed->call(mp, placed->argument, object, iova);
+    if (netmem_stock_add(stock, &object, 1) < 0)
+        fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
+}
+
+/* DPDK's own layout: it places each object, which is out then, and gives it to these ops. */
+static int populate(struct rte_mempool *mp, unsigned int at_most, void *memory, rte_iova_t iova, size_t bytes,
+                    rte_mempool_populate_obj_cb_t *call, void *argument)
+{
+    struct placed placed = {call, argument};
+    return rte_mempool_op_populate_helper(mp, 0, at_most, memory, iova, bytes, take_in, &placed);
+}
+
+static const struct rte_mempool_ops ops = {
+    .name = "netmem",
+    .alloc = alloc_stock,
+    .free = free_stock,
+    .enqueue = enqueue,
+    .dequeue = dequeue,
+    .get_count = get_count,
+    .populate = populate,
+};
+
+RTE_MEMPOOL_REGISTER_OPS(ops);
+
+/* Adds a part to an answer. DPDK 22.11 takes parts with names in dictionaries alone, and few characters in names. */
+static void add_part(struct rte_tel_data *answer, const char *name, struct rte_tel_data *part)
+{
+    char plain[RTE_MEMPOOL_NAMESIZE + 16];
+    snprintf(plain, sizeof plain, "%s", name);
+    for (char *at = plain; *at; at++)
+        if (!isalnum((unsigned char)*at))
+            *at = '_';
+    if (rte_tel_data_add_dict_container(answer, plain, part, 0) < 0)
+        rte_tel_data_free(part);
+}
+
+/* Adds what one mempool's ledger says. */
+static void add_ledger(struct rte_tel_data *answer, const struct known *pool)
+{
+    netmem_census census;
+    struct cached cached = cached_of(pool);
+    int adds_up = netmem_stock_ledger(pool->stock, cached.objects, cached.n, &census);
+    free(cached.objects);
+    struct rte_tel_data *one = adds_up < 0 ? NULL : rte_tel_data_alloc();
+    if (!one)
+        return;
+    rte_tel_data_start_dict(one);
+    rte_tel_data_add_dict_string(one, "name", pool->name);
+    rte_tel_data_add_dict_int(one, "adds_up", adds_up);
+    add_number(one, "total", census.total);
+    add_number(one, "free", census.free);
+    add_number(one, "cached", census.cached);
+    add_number(one, "out", census.out);
+    add_number(one, "doubled", census.doubled);
+    add_number(one, "taken", census.taken);
+    add_number(one, "given", census.given);
+    add_number(one, "short_of", census.short_of);
+    add_number(one, "freed_twice", census.freed_twice);
+    add_number(one, "made_up", census.made_up);
+    add_part(answer, pool->name, one);
+}
+
+/* Adds who has objects of one mempool. */
+static void add_holders(struct rte_tel_data *answer, const struct known *pool)
+{
+    netmem_stock_holder holders[HOLDERS];
+    struct cached cached = cached_of(pool);
+    int n = netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS);
+    free(cached.objects);
+    for (int i = 0; i < n && i < HOLDERS; i++) {
+        char name[RTE_MEMPOOL_NAMESIZE + 16];
+        struct rte_tel_data *one = rte_tel_data_alloc();
+        if (!one)
+            return;
+        snprintf(name, sizeof name, "%s_%d", pool->name, i);
+        rte_tel_data_start_dict(one);
+        rte_tel_data_add_dict_string(one, "name", pool->name);
+        rte_tel_data_add_dict_string(one, "place", or_unknown(holders[i].place));
+        add_number(one, "objects", holders[i].objects);
+        add_part(answer, name, one);
+    }
+}
+
+static int each(struct rte_tel_data *answer, void (*add)(struct rte_tel_data *, const struct known *))
+{
+    rte_tel_data_start_dict(answer);
+    pthread_mutex_lock(&list_lock);
+    for (const struct known *pool = first; pool; pool = pool->next)
+        add(answer, pool);
+    pthread_mutex_unlock(&list_lock);
+    return 0;
+}
+
+static int tell_mempools(const char *command, const char *parameters, struct rte_tel_data *data)
+{
+    (void)command, (void)parameters;
+    return each(data, add_ledger);
+}
+
+static int tell_holders(const char *command, const char *parameters, struct rte_tel_data *data)
+{
+    (void)command, (void)parameters;
+    return each(data, add_holders);
+}
+
+RTE_INIT(netmem_tell)
+{
+    rte_telemetry_register_cmd("/netmem/mempools", tell_mempools, "Where the objects of netmem's mempools are. No parameters.");
+    rte_telemetry_register_cmd("/netmem/holders", tell_holders, "Where objects that are out were taken. No parameters.");
+}
+
+/* What is left when the program ends: mempools that nobody freed. */
+RTE_FINI(netmem_end)
+{
+    pthread_mutex_lock(&list_lock);
+    for (const struct known *pool = first; pool; pool = pool->next)
+        say(pool, "at the program's end");
+    pthread_mutex_unlock(&list_lock);
+}

@@ -1,0 +1,172 @@
+//! Caches of objects, and size classes.
+
+use super::types::{given, list, netmem_cache, netmem_count, netmem_sizes, netmem_worker, place, string};
+use super::worker::cold;
+use crate::errno::{EBUSY, EINVAL};
+use crate::failure::{Failure, answer};
+use crate::misuse::{self, Kind};
+use crate::objects;
+use crate::registry::{self, Source};
+use crate::sites::Site;
+use crate::word;
+use netmem::slab::{CacheConfig, RawCache, SizeClasses};
+use std::ffi::{c_char, c_int};
+
+/// How a cache is made. What is 0 is as usual.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_cache_config {
+    /// What it is called in reports; NULL: "cache".
+    pub name: *const c_char,
+    /// Bytes of an object.
+    pub size: u32,
+    /// What its address is a multiple of, a power of two; 0: 8.
+    pub align: u32,
+    /// 0.
+    pub reserved: [u32; 6],
+}
+
+/// Opens a cache of objects of one size, for all workers of the memory.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_cache_open(
+    worker: netmem_worker,
+    config: *const netmem_cache_config,
+    cache: *mut netmem_cache,
+) -> c_int {
+    cold(worker, "netmem_cache_open", |inside| {
+        // SAFETY: the promise of C.
+        let (config, to) = unsafe { (given("config", config)?, place("cache", cache)?) };
+        // SAFETY: the promise of C.
+        let name = unsafe { string("name", config.name) }?.unwrap_or("cache").to_owned();
+        let align = if config.align == 0 { 8 } else { config.align as usize };
+        if config.size == 0 || !align.is_power_of_two() {
+            return Err(Failure::invalid("a cache: give a size, and an alignment that is a power of two"));
+        }
+        let with = CacheConfig { name, ..CacheConfig::default() };
+        let made = RawCache::new(&inside.memory, config.size as usize, align, &with);
+        let source = Source::Cache(made.map_err(|error| Failure::new(EINVAL, error))?, config.size);
+        to.word = registry::add_cache(source, inside.memory_word)?;
+        Ok(0)
+    })
+}
+
+/// Closes a cache, of which no object is out any more (else -EBUSY).
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_cache_close(cache: netmem_cache) -> c_int {
+    close(cache.word)
+}
+
+/// Opens size classes, for all workers of the memory: bytes of any number up to 4 MiB, as of malloc(3). `name` may be NULL.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_sizes_open(
+    worker: netmem_worker,
+    name: *const c_char,
+    sizes: *mut netmem_sizes,
+) -> c_int {
+    cold(worker, "netmem_sizes_open", |inside| {
+        // SAFETY: the promise of C.
+        let (name, to) = unsafe { (string("name", name)?, place("sizes", sizes)?) };
+        let with = CacheConfig { name: name.unwrap_or("sizes").to_owned(), ..CacheConfig::default() };
+        let made = SizeClasses::new(&inside.memory, &with);
+        let source = Source::Sizes(made.map_err(|error| Failure::new(EINVAL, error))?);
+        to.word = registry::add_cache(source, inside.memory_word)?;
+        Ok(0)
+    })
+}
+
+/// Closes size classes, of which no bytes are out any more (else -EBUSY).
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
+    close(sizes.word)
+}
+
+fn close(word: u64) -> c_int {
+    answer(|| {
+        registry::close_cache(word, || match objects::out_of(word) {
+            0 => Ok(()),
+            out => Err(Failure::new(EBUSY, format!("{out} objects of the cache are out: free them first"))),
+        })?;
+        Ok(0)
+    })
+}
+
+/// A cache's counters under the names of `netmem stat`: writes at most `room` and returns how many there are.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_cache_counts(
+    cache: netmem_cache,
+    counts: *mut netmem_count,
+    room: usize,
+) -> c_int {
+    answer(|| {
+        let Source::Cache(found, _) = registry::cache(cache.word)?.source else {
+            return Err(Failure::invalid("this is the word of size classes"));
+        };
+        let all = found.stats().counters();
+        let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
+        // SAFETY: the promise of C.
+        Ok(unsafe { list(counts, room, all) })
+    })
+}
+
+/// The cache of this word, as a worker that knows it finds it; else it gets to know it.
+///
+/// # Errors
+/// The number that the call returns: it was closed, or is of another memory.
+#[inline(always)]
+pub fn find<'a>(
+    known: &'a mut Vec<Option<(u64, Source)>>,
+    memory: u64,
+    (word, call, site): (u64, &str, Site),
+) -> Result<&'a Source, c_int> {
+    if !(registry::is_cache(word) && knows(known, word)) {
+        get_to_know(known, memory, word).map_err(|kind| misuse::refused(kind, call, "cache", word, site))?;
+    }
+    match known.get(word::place(word)) {
+        Some(Some((_, source))) => Ok(source),
+        _ => Err(-crate::errno::ESTALE),
+    }
+}
+
+#[inline(always)]
+fn knows(known: &[Option<(u64, Source)>], word: u64) -> bool {
+    known.get(word::place(word)).and_then(Option::as_ref).is_some_and(|(known, _)| *known == word)
+}
+
+/// Where an object came from, of whatever memory; None where that was closed, and the worker never knew it.
+#[inline(always)]
+pub fn of_object(known: &mut Vec<Option<(u64, Source)>>, word: u64) -> Option<&Source> {
+    if !knows(known, word) {
+        let open = registry::cache(word).ok()?;
+        put(known, word, open.source);
+    }
+    known.get(word::place(word)).and_then(Option::as_ref).map(|(_, source)| source)
+}
+
+#[cold]
+#[inline(never)]
+fn get_to_know(known: &mut Vec<Option<(u64, Source)>>, memory: u64, word: u64) -> Result<(), Kind> {
+    let open = registry::cache(word).ok().filter(|_| registry::is_cache(word)).ok_or(Kind::Closed)?;
+    if open.memory != memory {
+        return Err(Kind::WrongMemory);
+    }
+    put(known, word, open.source);
+    Ok(())
+}
+
+/// Adds one, and lets go of those that were closed.
+#[cold]
+fn put(known: &mut Vec<Option<(u64, Source)>>, word: u64, source: Source) {
+    known.iter_mut().for_each(|known| drop(known.take_if(|(word, _)| !registry::is_cache(*word))));
+    let place = word::place(word);
+    known.resize_with(known.len().max(place + 1), || None);
+    known[place] = Some((word, source));
+}

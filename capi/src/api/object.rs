@@ -1,0 +1,362 @@
+//! HOT: objects of caches and size classes.
+
+use super::burst::words;
+use super::cache::{find, of_object};
+use super::transfer::pass_on;
+use super::types::{netmem_cache, netmem_object, netmem_sizes, netmem_worker};
+use super::worker::out;
+use crate::errno::ENOMEM;
+use crate::failure::Failure;
+use crate::misuse::{Kind, OBJECT, refused};
+use crate::objects::{self, Claim, Uses, What};
+use crate::registry::Source;
+use crate::sites::{self, Site};
+use crate::table::{End, HOLDER, Tag};
+use crate::workers::{Inside, State, go_in};
+use netmem::Worker;
+use netmem::slab::{RawCache, SizeClasses};
+use std::ffi::{c_char, c_int, c_void};
+use std::iter;
+use std::ptr::{self, NonNull};
+
+/// Objects that are asked for and given back at once.
+const RUN: usize = 64;
+
+/// Allocates up to `n` objects of a cache; returns how many, which are fewer only when the memory has no more. They hold what an earlier use left
+/// there.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_object_alloc_at(
+    worker: netmem_worker,
+    cache: netmem_cache,
+    objects: *mut netmem_object,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_object_alloc";
+    // SAFETY: the promise of C.
+    let (site, objects) = unsafe { (Site::new(site), words(objects, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
+    let (source, objects) = match (find(caches, *memory_word, (cache.word, CALL, site)), objects) {
+        (Ok(Source::Cache(source, _)), Ok(objects)) => (source, objects),
+        (Ok(Source::Sizes(_)), _) => return refused(Kind::Closed, CALL, "cache", cache.word, site),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let mut got = 0;
+    for places in objects.chunks_mut(RUN) {
+        let came = alloc((source, cache.word), worker, tag, uses, places);
+        got += came;
+        if came < places.len() {
+            break;
+        }
+    }
+    *held += got as u64;
+    note_given(&objects[..got], cache.word, site);
+    got as c_int
+}
+
+/// Allocates at most [`RUN`] objects; how many.
+#[inline(always)]
+fn alloc(
+    (cache, of): (&RawCache, u64),
+    worker: &mut Worker,
+    tag: &mut Tag,
+    uses: &mut Uses,
+    places: &mut [netmem_object],
+) -> usize {
+    if !uses.reserve(places.len()) {
+        return 0;
+    }
+    let mut give = |at: NonNull<u8>, place: &mut netmem_object| {
+        let claim = Claim { at: at.as_ptr().expose_provenance() as u64, of };
+        place.word = uses.give(tag, What::Object, claim).unwrap_or(0);
+    };
+    let mut came = [None; RUN];
+    if let [_, _, ..] = places
+        && cache.alloc_bulk(worker, &mut came[..places.len()])
+    {
+        came.iter().flatten().zip(&mut *places).for_each(|(at, place)| give(*at, place));
+        return places.len();
+    }
+    // One, or what is left.
+    let mut got = 0;
+    for place in places {
+        let Some(at) = cache.alloc(worker) else { break };
+        give(at, place);
+        got += 1;
+    }
+    got
+}
+
+/// Allocates `bytes` bytes of size classes: 0, or -ENOMEM. They hold what an earlier use left there.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_sizes_alloc_at(
+    worker: netmem_worker,
+    sizes: netmem_sizes,
+    bytes: usize,
+    object: *mut netmem_object,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_sizes_alloc";
+    // SAFETY: the promise of C.
+    let (site, object) = unsafe { (Site::new(site), words(object, 1)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
+    let (source, object) = match (find(caches, *memory_word, (sizes.word, CALL, site)), object) {
+        (Ok(Source::Sizes(source)), Ok(object)) => (source, object),
+        (Ok(Source::Cache(..)), _) => return refused(Kind::Closed, CALL, "cache", sizes.word, site),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let at = if uses.reserve(1) { source.alloc(worker, bytes) } else { None };
+    let claim = at.map(|at| Claim { at: at.as_ptr().expose_provenance() as u64, of: sizes.word });
+    let Some(word) = claim.and_then(|claim| uses.give(tag, What::Object, claim)) else {
+        let text = format!("{CALL}: there is no memory for {bytes} bytes, or they are more than 4 MiB");
+        return Failure::new(ENOMEM, text).keep();
+    };
+    object[0].word = word;
+    *held += 1;
+    note_given(object, sizes.word, site);
+    0
+}
+
+/// Frees objects of whatever cache or size classes. Those whose word is good are freed, also when another's is not: then the result is the negative
+/// errno of the first that is not, and 0 else.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_object_free_at(
+    worker: netmem_worker,
+    objects: *const netmem_object,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; they are only read.
+    let (site, objects) = unsafe { (Site::new(site), words(objects.cast_mut(), n)) };
+    free((worker, "netmem_object_free", site), objects, None)
+}
+
+/// As netmem_object_free, of objects that must be this cache's: others are refused (-EXDEV), and stay with the caller.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_cache_free_at(
+    worker: netmem_worker,
+    cache: netmem_cache,
+    objects: *const netmem_object,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; they are only read.
+    let (site, objects) = unsafe { (Site::new(site), words(objects.cast_mut(), n)) };
+    free((worker, "netmem_cache_free", site), objects, Some(cache.word))
+}
+
+/// Objects of one cache that are on their way home.
+struct Home {
+    of: u64,
+    n: usize,
+    at: [NonNull<u8>; RUN],
+}
+
+#[inline(always)]
+fn free(
+    (worker, call, site): (netmem_worker, &str, Site),
+    objects: Result<&mut [netmem_object], c_int>,
+    cache: Option<u64>,
+) -> c_int {
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
+    let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
+    let cache = cache.map(|cache| find(caches, *memory_word, (cache, call, site)).map(|_| cache)).transpose();
+    let (cache, objects) = match (cache, objects) {
+        (Ok(cache), Ok(objects)) => (cache, objects),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let mut first = 0;
+    let mut home = Home { of: 0, n: 0, at: [NonNull::dangling(); RUN] };
+    for &mut netmem_object { word } in objects {
+        let claim = match take(tag, uses, word, cache) {
+            Ok(claim) => claim,
+            Err(kind) => {
+                let errno = refused(kind, call, OBJECT, word, site);
+                first = if first == 0 { errno } else { first };
+                continue;
+            }
+        };
+        *held -= 1;
+        if sites::is_on() {
+            sites::note_ended(iter::once(word), site);
+        }
+        if claim.of != home.of || home.n == RUN {
+            send(&mut home, caches, worker);
+            home.of = claim.of;
+        }
+        home.at[home.n] = address(claim);
+        home.n += 1;
+    }
+    send(&mut home, caches, worker);
+    first
+}
+
+/// Where an object lies.
+#[inline(always)]
+fn address(claim: Claim) -> NonNull<u8> {
+    NonNull::new(ptr::with_exposed_provenance_mut(claim.at as usize)).unwrap_or(SizeClasses::ZERO)
+}
+
+#[inline(always)]
+fn take(tag: &mut Tag, uses: &mut Uses, word: u64, cache: Option<u64>) -> Result<Claim, Kind> {
+    let is_others = |cache| objects::look(tag, What::Object, word).is_some_and(|claim| claim.of != cache);
+    if cache.is_some_and(is_others) {
+        return Err(Kind::WrongCache);
+    }
+    let claim = uses.take(tag, What::Object, word, End::Freed);
+    claim.ok_or_else(|| Kind::of(objects::why(What::Object, word), true))
+}
+
+/// Gives objects back to where they came from. Without debug, which caches of this library have none of, a cache takes what it is given.
+#[inline(always)]
+fn send(home: &mut Home, caches: &mut Vec<Option<(u64, Source)>>, worker: &mut Worker) {
+    if home.n == 0 {
+        return;
+    }
+    let objects = &mut home.at[..home.n];
+    home.n = 0;
+    match (of_object(caches, home.of), &mut *objects) {
+        // SAFETY: the entries had the claims, of objects that this cache gave out, and have them no longer.
+        (Some(Source::Cache(cache, _)), [one]) => drop(unsafe { cache.free(worker, *one) }),
+        // SAFETY: as above, for each.
+        (Some(Source::Cache(cache, _)), many) => drop(unsafe { cache.free_bulk(worker, many) }),
+        (Some(Source::Sizes(sizes)), many) => many.iter().for_each(|at| {
+            // SAFETY: as above.
+            drop(unsafe { sizes.free(worker, *at) });
+        }),
+        // SAFETY: as above; the cache was closed meanwhile, and what is out of it is good.
+        (None, many) => many.iter().for_each(|at| drop(unsafe { SizeClasses::release(*at) })),
+    }
+}
+
+/// Reads one object.
+#[inline(always)]
+fn look(inside: &Inside, object: netmem_object, (call, site): (&str, Site)) -> Result<Claim, c_int> {
+    let claim = objects::look(&inside.tag, What::Object, object.word);
+    claim.ok_or_else(|| {
+        let kind = Kind::of(objects::why(What::Object, object.word), false);
+        refused(kind, call, OBJECT, object.word, site)
+    })
+}
+
+/// The object's bytes; NULL where the word is not good.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_object_data_at(
+    worker: netmem_worker,
+    object: netmem_object,
+    site: *const c_char,
+) -> *mut c_void {
+    const CALL: &str = "netmem_object_data";
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let Some(inside) = go_in(worker.word) else {
+        out(worker, CALL, site);
+        return ptr::null_mut();
+    };
+    look(&inside, object, (CALL, site)).map_or(ptr::null_mut(), |claim| address(claim).as_ptr().cast())
+}
+
+/// Bytes that may be used of the object: of size classes what was asked for, rounded up to the class.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_object_size_at(
+    worker: netmem_worker,
+    object: netmem_object,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_object_size";
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let claim = match look(&inside, object, (CALL, site)) {
+        Ok(claim) => claim,
+        Err(errno) => return errno,
+    };
+    match of_object(&mut inside.caches, claim.of) {
+        Some(Source::Cache(_, size)) => *size as c_int,
+        // SAFETY: the entry has the claim of bytes that these gave out, and they are not freed meanwhile.
+        Some(Source::Sizes(sizes)) => unsafe { sizes.size_of(address(claim)) as c_int },
+        None => refused(Kind::Closed, CALL, "cache", claim.of, site),
+    }
+}
+
+/// Makes objects nobody's, to be given to another thread; as netmem_detach.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_object_detach_at(
+    worker: netmem_worker,
+    objects: *mut netmem_object,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; the word is all that an object is.
+    let (site, objects) = unsafe { (Site::new(site), words(objects.cast::<u64>(), n)) };
+    let pass = |tag: &mut Tag, word| {
+        objects::detach(tag, What::Object, word).ok_or_else(|| objects::why(What::Object, word))
+    };
+    pass_on((worker, "netmem_object_detach", OBJECT, site), objects, pass, |inside, n| inside.held -= n)
+}
+
+/// Makes detached objects this worker's; as netmem_attach.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_object_attach_at(
+    worker: netmem_worker,
+    objects: *mut netmem_object,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; the word is all that an object is.
+    let (site, objects) = unsafe { (Site::new(site), words(objects.cast::<u64>(), n)) };
+    let pass = |tag: &mut Tag, word| {
+        objects::attach(tag, What::Object, word).ok_or_else(|| objects::why(What::Object, word))
+    };
+    pass_on((worker, "netmem_object_attach", OBJECT, site), objects, pass, |inside, n| inside.held += n)
+}
+
+#[inline(always)]
+fn note_given(objects: &[netmem_object], of: u64, site: Site) {
+    if sites::is_on() {
+        sites::note_given(objects.iter().map(|object| object.word), of, site);
+    }
+}
+
+/// Ends all uses of objects that the worker has; how many there were.
+#[cold]
+pub fn reclaim(inside: &mut Inside) -> usize {
+    let State { caches, worker, tag, uses, held, .. } = &mut **inside;
+    let (mut held_words, holder) = (Vec::new(), tag.holder());
+    objects::each_held(|word, _| held_words.extend((word & HOLDER == holder).then_some(word)));
+    let mut reclaimed = 0;
+    for word in held_words {
+        let Some(claim) = uses.take(tag, What::Object, word, End::Reclaimed) else { continue };
+        let mut home = Home { of: claim.of, n: 1, at: [address(claim); RUN] };
+        send(&mut home, caches, worker);
+        reclaimed += 1;
+    }
+    *held = held.saturating_sub(reclaimed as u64);
+    reclaimed
+}
