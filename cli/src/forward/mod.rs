@@ -24,6 +24,7 @@ mod forwarding;
 #[allow(unsafe_code)]
 pub mod lending;
 mod holding;
+mod greet;
 mod hooks;
 mod icmp_registry;
 pub mod json;
