@@ -200,8 +200,9 @@ pub struct ForwardArgs {
     #[arg(skip)]
     pub places: Places,
 
-    /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600). Without it nothing listens;
-    /// $NETMEM_CONTROL is for those that ask.
+    /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600).
+    ///
+    /// Without it nothing listens: $NETMEM_CONTROL is for those that ask.
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub control: Option<PathBuf>,
 
