@@ -202,7 +202,7 @@ pub struct ForwardArgs {
 
     /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600).
     ///
-    /// Without it nothing listens; $NETMEM_CONTROL is for those that ask.
+    /// Without it nothing listens: $NETMEM_CONTROL is for those that ask.
     #[arg(long, value_name = "PATH", help_heading = RUN)]
     pub control: Option<PathBuf>,
 

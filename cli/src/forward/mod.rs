@@ -25,6 +25,7 @@ mod forwarding;
 pub mod lending;
 mod hold;
 mod holding;
+mod greet;
 mod hooks;
 mod icmp_registry;
 pub mod json;

@@ -1,6 +1,6 @@
 //! What the ports of one run have in common.
 
-use super::ports::greet;
+use super::greet::greet;
 use crate::args::FrameSize;
 use netmem::page::Memory;
 use netmem::port::xdp::{Punt, XdpModePreference};

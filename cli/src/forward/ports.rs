@@ -8,16 +8,13 @@ use super::port_setup::PortSetup;
 use super::worker_setup::Owner;
 use crate::args::{ModeArg, attached};
 use crate::failure::Failure;
-use crate::stop;
 use netmem::page::Memory;
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
-use netmem::port::memif::MemifPort;
 use netmem::port::xdp::{Netdev, TakeControl};
 use netmem_ports::{KernelCopies, OpenPort, PortOpener, PortPlace, PortSpec};
 use netmem_router::Interface;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// One worker's ports, with all that comes with them.
 pub struct Ports {
@@ -101,24 +98,6 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
         ModeArg::CrossConnect | ModeArg::Drop | ModeArg::Pass => netmem_traffic::Hop::Unchanged,
     };
     Network::new(devices, plan.ring, offer, hop, plan.steer.is_some()).map_err(Failure::input)
-}
-
-/// How long a memif port waits for a peer that is there; a slow one shall not cost the packets of the other ports.
-const GREETING: Duration = Duration::from_secs(20);
-
-/// How often it is looked meanwhile whether the run is to end before it has begun.
-const BRIEF: Duration = Duration::from_millis(50);
-
-/// Waits for the peer of a memif port, if it is there.
-pub fn greet(port: &mut MemifPort) {
-    let begun = Instant::now();
-    while begun.elapsed() < GREETING && !stop::is_asked() {
-        let waiting = Instant::now();
-        // There is a peer, or nobody to be waited for.
-        if port.wait(BRIEF) || waiting.elapsed() < BRIEF {
-            break;
-        }
-    }
 }
 
 /// A port as it was opened.

@@ -94,7 +94,6 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
-    fill_rings(&mut setups);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
     let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
     let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
@@ -227,6 +226,7 @@ fn threads(
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Ran, Failure> {
+    fill_rings(setups);
     let phases = &Phases::new(setups.len(), beside.0.is_none());
     let mut watchdog = Watchdog::new(setups, plan.watchdog);
     beside.3.into_iter().for_each(|cuts| cuts.begin(phases.look_up()));

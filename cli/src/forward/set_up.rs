@@ -122,12 +122,11 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     };
     let control = plan.control.as_deref().map(listen).transpose()?;
     let scraped = scraped(plan, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
-    let network = network.map(|network| (network, cores.network));
     let reload = reload(plan, (routes, requests), &setups, (hooks.as_ref(), steering.as_ref()))?;
     Ok(Dataplane {
         memory,
         setups,
-        network,
+        network: network.map(|network| (network, cores.network)),
         // Where the kernel's routes are followed, so are its addresses.
         own: Followed::new(if following.is_none() { own } else { Own::default() }),
         links,

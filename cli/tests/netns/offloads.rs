@@ -168,7 +168,7 @@ fn hosts_with_offloads_on_exchange_files_from_a_packet_socket_to_generic_xdp() {
 fn that_the_kernel_forwards_what_a_packet_port_receives_is_said_at_start_with_the_remedy() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/conf/two/forwarding", "1")).expect("forwarding");
-    let forwarder = start(&bed, ["packet:one", "packet:two"], &[]);
+    let forwarder = start(&bed, ["packet:one", "packet:two"], &["--kernel-copies=keep"]);
     let out = forwarder.end();
     let said = String::from_utf8_lossy(&out.stderr);
     let wanted = "netmem: packet:two: the kernel forwards what comes by two as well (ipv4), and packets arrive twice: \

@@ -204,3 +204,38 @@ fn packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg() {
     let Some(seen) = seen(test, &bed, &socket, &folder) else { return };
     assert_eq!(seen.get("gso_seg").map(|(interface, _)| interface.as_str()), Some("packet:one"), "{seen:?}");
 }
+
+/// The operator keeps all free pages back, after which no packet finds memory for its head.
+#[test]
+fn packets_that_find_no_memory_for_their_heads_are_recorded_as_no_head() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let test = "packets_that_find_no_memory_for_their_heads_are_recorded_as_no_head";
+    let folder = Folder::new("no-head");
+    let socket = folder.path("control").display().to_string();
+    let _run = start(
+        &bed,
+        &format!(
+            "forward --port=packet:one --port=packet:two --route=10.77.2.0/24,1,02:00:00:00:02:01 --path=full \
+             --record=64 --control {socket}"
+        ),
+    );
+    wait_until("it answers", || ask(&bed, &socket, &["stat", "drops", "--json"]).is_some());
+    let keys = ask(&bed, &socket, &["set", "--json"]).expect("the keys");
+    let keys = keys.as_array().expect("the keys");
+    let min = keys.iter().find(|key| key["key"] == "page.watermarks.min").expect("the reserve");
+    let (_, most) = min["range"].as_str().expect("a range").split_once(" to ").expect("two ends");
+    // Nor has the worker pages of its own.
+    ask(&bed, &socket, &["set", "page.lists.high", "0"]).expect("it is set");
+    ask(&bed, &socket, &["set", "page.watermarks.min", most]).expect("it is set");
+    wait_until("packets are dropped", || {
+        bed.h1
+            .command("ping")
+            .args(["-c", "8", "-i", "0.01", "-W", "1", "10.77.2.1"])
+            .output()
+            .expect("ping");
+        let drops = ask(&bed, &socket, &["stat", "drops", "--json"]).unwrap_or_default();
+        drops["drops"][0]["no_head"].as_u64().is_some_and(|n| n > 0)
+    });
+    let Some(seen) = seen(test, &bed, &socket, &folder) else { return };
+    assert_eq!(seen.get("no_head").map(|(interface, _)| interface.as_str()), Some("packet:one"), "{seen:?}");
+}
