@@ -1,7 +1,9 @@
-//! The router's ends of its links, and what it forwards that usually is not forwarded.
+//! The router's ends of its links, what it asks of packets that come in by them, and what it forwards that usually is not forwarded.
 
 use netmem::wire::MacAddr;
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 /// One of the router's own ends of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,4 +38,46 @@ pub struct Allow {
     pub martians: bool,
     /// IPv4 packets with a loose source route that pass here between two of its stops (RFC 7126 §4.3).
     pub source_routes: bool,
+}
+
+/// What a port asks of the sources of packets that come in by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ReversePath {
+    /// Nothing.
+    #[default]
+    Off,
+    /// That some route leads to them, by whatever interface (RFC 3704 §2.4); a default route leads everywhere. Where paths are not
+    /// the same both ways.
+    Loose,
+    /// That the longest route to them leads out of this port, or one of its paths does (RFC 3704 §2.2, §2.3).
+    Strict,
+}
+
+/// There is no check of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{seen:?} is no reverse path check: write strict, loose or off")]
+pub struct ReversePathError {
+    /// What was written.
+    pub seen: String,
+}
+
+impl FromStr for ReversePath {
+    type Err = ReversePathError;
+
+    fn from_str(text: &str) -> Result<ReversePath, ReversePathError> {
+        let all = [ReversePath::Off, ReversePath::Loose, ReversePath::Strict];
+        let found = all.into_iter().find(|how| how.to_string() == text);
+        found.ok_or_else(|| ReversePathError { seen: text.to_owned() })
+    }
+}
+
+impl fmt::Display for ReversePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReversePath::Off => "off",
+            ReversePath::Loose => "loose",
+            ReversePath::Strict => "strict",
+        })
+    }
 }

@@ -16,9 +16,8 @@ pub mod route;
 mod router;
 mod waiting;
 
-pub use interface::{Allow, Interface};
+pub use interface::{Allow, Interface, ReversePath, ReversePathError};
 pub use output::{Output, OutputError, OutputRoute, output};
-pub use reverse_path::{ReversePath, ReversePathError};
 pub use route::{Fib, FibControl, FibReader, Rib, Route, fib};
 pub use router::{MissingInterfaces, Router};
 pub use waiting::{Waiting, Wanted, waiting};

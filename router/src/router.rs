@@ -1,9 +1,8 @@
 //! The router as a forwarder asks it.
 
 use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
-use crate::interface::Interface;
+use crate::interface::{Interface, ReversePath};
 use crate::ip::{decide, decide_other, forward_admitted, forward_checked, forward_plain, fragment, unpadded};
-use crate::reverse_path::ReversePath;
 use crate::route::{Fib, FibReader};
 use crate::waiting::Waiting;
 use netmem::forward::{Decide, Pieces, Reason, Replies, Verdict, Verdicts};

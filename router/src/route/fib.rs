@@ -6,8 +6,7 @@
 
 use super::sources::OwnSources;
 use super::table::{Change, Table};
-use crate::interface::{Allow, Interface};
-use crate::reverse_path::ReversePath;
+use crate::interface::{Allow, Interface, ReversePath};
 use ipnet::IpNet;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

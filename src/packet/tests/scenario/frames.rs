@@ -34,7 +34,8 @@ impl Scene {
         assert!(self.pool.device_address(&frame).is_some());
         let before = self.pool.synced_bytes();
         self.pool.sync_for_device(&self.w, &frame);
-        assert_eq!(self.pool.synced_bytes() - before, 70);
+        self.pool.sync_for_cpu(&self.w, &frame);
+        assert_eq!(self.pool.synced_bytes(), before, "a UMEM's device sees the processor's caches");
         assert!(self.pool.owns(&frame));
         let frame = kept_as_a_word(frame);
         assert_eq!((frame.len(), frame.data()), (70, &[7; 70][..]));
