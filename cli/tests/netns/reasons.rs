@@ -33,6 +33,9 @@ const TO: [(&str, [u8; 4]); 11] = [
     ("tx_too_long", [10, 77, 2, 1]),
 ];
 
+/// Where no route leads, and the port that packets come by asks for one.
+const NOWHERE: [u8; 4] = [203, 0, 113, 9];
+
 /// What the machine between the hosts is told, beside its addresses.
 fn arrange(bed: &Testbed) {
     for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one"), (&bed.dut, "two"), (&bed.h2, "eth0")] {
@@ -50,6 +53,8 @@ fn arrange(bed: &Testbed) {
         "10.84.0.0/16 via 10.77.2.1 mtu 60",
         // What is too long is not asked for its neighbour: it is known.
         "10.1.0.0/16 via 10.77.2.1",
+        // Back to where packets come from, all but one.
+        "10.0.0.0/24 via 10.77.1.1",
     ] {
         bed.dut.ip(&format!("route add {route}"));
     }
@@ -74,6 +79,7 @@ fn packets() -> Vec<Vec<u8>> {
         let n = if ["neigh_queue_full", "tx_full"].contains(&reason) { 100 } else { 1 };
         packets.extend(vec![to(address, len, may_be_cut); n]);
     }
+    packets.push(ipv4(&[], |frame| frame[26..30].copy_from_slice(&NOWHERE)));
     let (router, here) = (ROUTER, [0x02, 0, 0, 0, 1, 0xfe]);
     packets
         .iter_mut()
@@ -129,9 +135,9 @@ fn seen(
 }
 
 #[test]
-fn one_run_drops_packets_for_28_reasons_and_tshark_reads_each() {
+fn one_run_drops_packets_for_29_reasons_and_tshark_reads_each() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &[]) else { return };
-    let test = "one_run_drops_packets_for_28_reasons_and_tshark_reads_each";
+    let test = "one_run_drops_packets_for_29_reasons_and_tshark_reads_each";
     arrange(&bed);
     let folder = Folder::new("reasons");
     let [socket, peer] = ["control", "memif"].map(|name| folder.path(name).display().to_string());
@@ -141,7 +147,7 @@ fn one_run_drops_packets_for_28_reasons_and_tshark_reads_each() {
         &bed,
         &format!(
             "forward --port=packet:one,kernel=none --port=fault:drop=0/trace:file=/dev/null/xdp:two \
-             --port=pcap:out=/dev/full --port=memif:{peer},role=server {routes} --path=full --rule=drop,src=10.9.9.9/32 \
+             --port=pcap:out=/dev/full --port=memif:{peer},role=server {routes} --path=full --rule=drop,src=10.9.9.9/32 --reverse-path=loose,0 \
              --frame-size=16384 --ring=2 --frames=1024 --record=65536 --control {socket}"
         ),
     );
@@ -156,8 +162,12 @@ fn one_run_drops_packets_for_28_reasons_and_tshark_reads_each() {
     let input = folder.write("in.pcap", &pcap_at_intervals(&packets(), 500));
     let file = format!("pcap:in={},loop=0,speed=recorded", input.display());
     let sender = Pair::start_with(&bed.h1, [&file, "packet:eth0"], &["--frame-size=16384"]);
-    let wanted: Vec<_> =
-        odd_packets().iter().map(|(reason, _)| *reason).chain(TO.map(|(reason, _)| reason)).collect();
+    let wanted: Vec<_> = odd_packets()
+        .iter()
+        .map(|(reason, _)| *reason)
+        .chain(TO.map(|(reason, _)| reason))
+        .chain(["ip_rpfilter"])
+        .collect();
     let wanted: Vec<_> = wanted.into_iter().filter(|reason| !reason.is_empty()).collect();
     let mut drops = Value::Null;
     wait_until("every reason is counted", || {
@@ -173,7 +183,7 @@ fn one_run_drops_packets_for_28_reasons_and_tshark_reads_each() {
             "{reason}: dropped by the verdict, or behind it: {verdict}"
         );
     }
-    assert_eq!((wanted.len(), seen.len()), (28, 28), "{seen:#?}");
+    assert_eq!((wanted.len(), seen.len()), (29, 29), "{seen:#?}");
     drop(sender);
     drop(sink);
 }

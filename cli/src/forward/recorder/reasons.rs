@@ -13,7 +13,7 @@ use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem::wire::offload::{Gso, GsoKind, Offload};
 use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, Path as Way, fib};
-use netmem_router::{Fib, Router, waiting};
+use netmem_router::{Fib, ReversePath, Router, waiting};
 use netmem_traffic::{self as traffic, Traffic};
 use std::collections::BTreeMap;
 use std::env;
@@ -140,6 +140,15 @@ fn to_neighbour(reason: Reason, is_asked: bool) -> Rig {
     rig
 }
 
+/// No route leads back to where packets come from, and their port asks for one.
+fn from_nowhere(reason: Reason) -> Rig {
+    let interfaces = traffic::INTERFACES.to_vec();
+    let table = Fib { interfaces, reverse_path: vec![ReversePath::Loose], ..Fib::default() };
+    let mut rig = Rig::new(reason, Box::new(Router::new(table.into())), None);
+    rig.receive(3, 64, |_| ());
+    rig
+}
+
 /// Packets that are longer than their route carries, and may be cut or not; 60 bytes are too few for any that is cut.
 fn too_long(reason: Reason, mtu: u16, may_be_cut: bool) -> Rig {
     let (router, mut control, neighbour) = router(Some(mtu));
@@ -227,6 +236,7 @@ fn with_an_offload_that_makes_no_sense(reason: Reason) -> Rig {
 /// A run in which packets are dropped for this reason; None of those from a file.
 fn run(reason: Reason) -> Option<Rig> {
     Some(match reason {
+        Reason::IpRpfilter => from_nowhere(reason),
         Reason::LocalAddress => to_hop(reason, NextHop::LOCAL),
         Reason::Blackhole => to_hop(reason, NextHop::BLACKHOLE),
         Reason::Unreachable => to_hop(reason, NextHop::UNREACHABLE),
