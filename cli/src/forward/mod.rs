@@ -57,7 +57,7 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::{output, stop};
 use fixes::Fixes;
-use netmem_doctor::Wanted;
+use netmem_doctor::{Wanted, beside_the_kernel};
 use plan::Plan;
 use std::sync::atomic::AtomicBool;
 
@@ -81,8 +81,10 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
 
 /// Forwards as planned, prints what came of it, and checks that it adds up.
 fn forward(plan: &Plan, as_json: bool, stop: &AtomicBool) -> Result<(), Failure> {
+    // As the host is when the run begins, and not as it is once ports are there.
+    let beside = beside_the_kernel(&wanted::of_plan(plan));
     let dataplane = set_up::open(plan)?;
-    let warnings = wanted::warnings(plan, &dataplane.copies);
+    let warnings = wanted::warnings(beside, &dataplane.copies);
     warnings.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
     let report = run::run(dataplane, plan, stop)?;
     output::print(&if as_json { json::object(&report) } else { summary::text(&report) })?;

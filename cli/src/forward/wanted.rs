@@ -7,7 +7,7 @@ use super::set_up::memory_bytes;
 use crate::args::{FrameSize, ModeArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
-use netmem_doctor::{Device, Finding, Wanted, WantedPort, XdpPlace, beside_the_kernel};
+use netmem_doctor::{Device, Finding, Wanted, WantedPort, XdpPlace};
 use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, XdpSpec};
 
 /// What a run of the plan asks of the host.
@@ -98,9 +98,9 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     }
 }
 
-/// A line for each port whose packets the kernel forwards, answers or drops beside this program, with the remedy; `copies` says of each
-/// port what becomes of the kernel's.
-pub fn warnings(plan: &Plan, copies: &[(String, KernelCopies)]) -> Vec<String> {
+/// A line for each port whose packets the kernel forwards, answers or drops beside this program, with the remedy: of what was found on the
+/// host, and by what has become of each port's copies for the kernel.
+pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<String> {
     let line = |finding: Finding| {
         let other = match finding.rule {
             "forwarding" => format!(", or take {}", finding.about.replace("packet:", "xdp:")),
@@ -115,7 +115,7 @@ pub fn warnings(plan: &Plan, copies: &[(String, KernelCopies)]) -> Vec<String> {
             copies.iter().any(|(port, copies)| *port == finding.about && *copies == KernelCopies::None);
         finding.rule != "forwarding" || !alone
     };
-    let found = beside_the_kernel(&of_plan(plan)).into_iter().filter(is_so).map(line);
+    let found = beside.into_iter().filter(is_so).map(line);
     let answered = copies.iter().filter_map(|(port, copies)| {
         let KernelCopies::NotDropped(why) = copies else { return None };
         let xdp = port.replace("packet:", "xdp:");
