@@ -14,8 +14,9 @@ impl ReversePath {
     /// A lookup in the table of routes, beside that of the destination.
     #[inline(never)]
     pub(crate) fn refuses(self, frame: &[u8], port: u8, ingress: &Interface, fib: &Fib) -> bool {
-        source(frame, ingress)
-            .is_some_and(|source| !fib.table.leads_to(source, port, self == ReversePath::Strict))
+        self != ReversePath::Off
+            && source(frame, ingress)
+                .is_some_and(|source| !fib.table.leads_to(source, port, self == ReversePath::Strict))
     }
 }
 

@@ -216,8 +216,8 @@ impl Decide for Router {
 /// Whether a frame may not come from where it says, by the check of the port that it came in by, if that has one.
 #[inline(always)]
 fn is_refused(frame: &[u8], from: Source, ingress: &Interface, fib: &Fib) -> bool {
-    let how = fib.reverse_path_of(from.port);
-    how != ReversePath::Off && how.refuses(frame, from.port, ingress, fib)
+    // Where no port has a check, the first look ends it.
+    !fib.reverse_path.is_empty() && fib.reverse_path_of(from.port).refuses(frame, from.port, ingress, fib)
 }
 
 /// Decides about each frame of a burst that came in by `ingress`, but those that this refuses.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The kind of mapping.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +86,16 @@ pub trait DmaMapper: Send + Sync + fmt::Debug {
     }
 }
 
+/// Whether any pool of the process was ever mapped by a [`DmaMapper`]: without one nobody has to be told what is written, and a port does
+/// not look at the pools of its frames. Set before such a pool hands out its first frame, never unset; who has a frame of it sees that.
+static ANY_MAPPER: AtomicBool = AtomicBool::new(false);
+
+/// Whether there was ever a pool with a mapper.
+#[inline]
+pub(super) fn any_mapper() -> bool {
+    ANY_MAPPER.load(Relaxed)
+}
+
 /// The mappings of one pool.
 ///
 /// Conservation: `mapped − unmapped` is the number of the pool's pages that a device may reach.
@@ -99,6 +109,9 @@ pub(crate) struct Dma {
 
 impl Dma {
     pub(crate) fn new(kind: DmaMap) -> Self {
+        if matches!(kind, DmaMap::Mapper(_)) {
+            ANY_MAPPER.store(true, Relaxed);
+        }
         Dma { kind, ..Dma::default() }
     }
 

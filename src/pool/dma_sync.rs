@@ -4,10 +4,13 @@
 //! it received. Only the bytes of the data go over, however large the frame ([brouer17-pages]: "only sync the touched length").
 
 use super::batch::Batch;
-use super::dma::DmaMapper;
+use super::dma::any_mapper;
 use super::frame::Frame;
+use super::frame_table::each_pool;
 use super::shared::Shared;
 use crate::sync::Worker;
+use std::ops::Range;
+use std::ptr;
 
 /// Who gets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,16 +21,8 @@ pub(super) enum To {
 
 impl Shared {
     /// Tells the device's mapper, where there is one, of the data of these frames.
-    #[inline]
     pub(super) fn sync(&self, w: &Worker, frames: &[Frame], to: To) {
-        if let Some(mapper) = self.dma.mapper() {
-            self.sync_by(mapper, w, frames, to);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn sync_by(&self, mapper: &dyn DmaMapper, w: &Worker, frames: &[Frame], to: To) {
+        let Some(mapper) = self.dma.mapper() else { return };
         for frame in frames {
             let Some(at) = self.device_address(frame) else { continue };
             match to {
@@ -43,16 +38,27 @@ impl Batch {
     /// Hands the data of the first `n` frames, and no more, to the device that their pool is mapped for: before they are posted.
     ///
     /// # Cost
-    /// Where the pool's device sees the processor's caches, a look at the pool for each run of frames of one pool.
+    /// A load, in a process without a pool that a [`DmaMapper`](super::DmaMapper) maps. With one, a look at the pool for each run of frames
+    /// of one pool, and the mapper's own.
     #[inline]
     pub fn sync_for_device(&self, w: &Worker, n: usize) {
-        self.each_pool(n, |pool, frames| pool.sync(w, frames, To::Device));
+        if any_mapper() {
+            self.sync_frames(w, 0..n.min(self.len()), To::Device);
+        }
     }
 
     /// Takes the data of the frames from the one at `first` on, and no more, over from the device: before they are read. The cost is that
     /// of [`sync_for_device`](Self::sync_for_device).
     #[inline]
     pub fn sync_for_cpu(&self, w: &Worker, first: usize) {
-        self.each_pool_from(first, |pool, frames| pool.sync(w, frames, To::Cpu));
+        if any_mapper() {
+            self.sync_frames(w, first.min(self.len())..self.len(), To::Cpu);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sync_frames(&self, w: &Worker, frames: Range<usize>, to: To) {
+        each_pool(&self[frames], ptr::null(), |pool, frames| pool.sync(w, frames, to));
     }
 }

@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// The yards by first segment, for pools that are made.
+/// The frame tables by first segment, for pools that are made.
 static KNOWN: Mutex<BTreeMap<usize, Weak<FrameTable>>> = Mutex::new(BTreeMap::new());
 
 /// Pool numbers, of which 0 is no pool's.

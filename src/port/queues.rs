@@ -52,9 +52,11 @@ pub trait Fill {
             if want == 0 || pool.alloc_burst(w, &mut batch, want) == 0 {
                 return filled;
             }
-            filled += self.fill(w, &mut batch);
-            if !batch.is_empty() {
-                batch.free(w);
+            let taken = self.fill(w, &mut batch);
+            filled += taken;
+            batch.free(w);
+            // A dry pool was looked through to give a short burst: to ask again would cost that once more.
+            if taken < want {
                 return filled;
             }
         }

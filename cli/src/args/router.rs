@@ -76,7 +76,7 @@ impl RouterArgs {
         }
     }
 
-    /// What each of these ports, or of the two of the built-in traffic, asks of sources.
+    /// What each of these ports, or of the two of the built-in traffic, asks of sources; empty where none asks anything.
     ///
     /// # Errors
     /// One line, where one is about a port that is not there.
@@ -95,7 +95,7 @@ impl RouterArgs {
                 }
             }
         }
-        Ok(all)
+        Ok(if all.iter().all(|how| *how == ReversePath::Off) { Vec::new() } else { all })
     }
 
     /// The limit of ICMP errors.

@@ -27,7 +27,8 @@ pub struct Fib {
     pub own: OwnSources,
     /// What is forwarded that usually is not.
     pub allow: Allow,
-    /// What each port asks of sources, in the order of the ports; those without an entry ask nothing.
+    /// What each port asks of sources, in the order of the ports; those without an entry ask nothing. Empty where none does:
+    /// then no packet alone pays for a look at it.
     pub reverse_path: Vec<ReversePath>,
 }
 

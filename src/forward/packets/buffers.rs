@@ -124,11 +124,15 @@ impl Buffers {
             if want == 0 || pairs.get_bulk(w, &mut packets, want) == 0 {
                 return self.put_spare(packets);
             }
+            let is_short = packets.len() < want;
             // A new packet is one frame, and there is room for as many as were asked for.
             packets.drain().for_each(|packet| drop(filling.depart(packet, &mut frames)));
             port.fill(w, &mut frames);
             if frames.is_empty() {
                 self.put_spare(packets);
+                if is_short {
+                    return;
+                }
                 continue;
             }
             filling.recall(&mut frames, &mut packets);
