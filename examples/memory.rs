@@ -1,5 +1,5 @@
 //! Memory and workers: one region of pages, two workers with caches of their own, pages and objects that one worker takes and
-//! the other gives back: `memory`. It ends with 1 if anything is missing afterwards.
+//! the other gives back; then two nodes: `memory`. It ends with 1 if anything is missing afterwards.
 
 use netmem::page::Page;
 use netmem::slab::{Cache, CacheConfig, Object};
@@ -37,7 +37,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     flows.destroy().map_err(|_| "objects of the cache are still out")?;
     let stats = memory.stats();
     println!("at the end: {} of {} pages free", stats.free, stats.total);
-    exit(i32::from(packets != 500 || stats.free != stats.total));
+    let nodes = nodes()?;
+    println!("pages came from nodes {nodes:?}");
+    exit(i32::from(packets != 500 || stats.free != stats.total || nodes != [0, 1, 0]));
+}
+
+/// The nodes of three pages: of a worker at home at the first one, of the same at home at the second, and of one for whom nothing is
+/// left at home.
+fn nodes() -> Result<[usize; 3], Box<dyn Error>> {
+    let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 1, nodes: 2, ..Default::default() })?;
+    let mut w = memory.worker()?;
+    let first = memory.alloc(&mut w, 0).ok_or("no page")?;
+    memory.set_home_node(&mut w, 1);
+    let mut all: Vec<Page> = std::iter::from_fn(|| memory.alloc(&mut w, 0)).collect();
+    let nodes = [&first, &all[0], &all[all.len() - 1]].map(Page::node);
+    all.push(first);
+    all.into_iter().for_each(|page| memory.free(&mut w, page));
+    Ok(nodes)
 }
 
 /// Makes so many objects, or as many as there is memory for.

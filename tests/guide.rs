@@ -37,7 +37,16 @@ const PROGRAM: [&str; 6] = ["router.md", "doctor.md", "peers.md", "measuring.md"
 
 /// Programs with what they are given, and what each prints, among other things. Those that need interfaces are run by `tests/redirect.rs` and `tests/endpoint`.
 const PRINTED: [(&str, &[&str], &[&str]); 13] = [
-    ("memory", &[], &["out: 1000 pages, 500 objects", "500 packets were counted", "4096 of 4096 pages free"]),
+    (
+        "memory",
+        &[],
+        &[
+            "out: 1000 pages, 500 objects",
+            "500 packets were counted",
+            "4096 of 4096 pages free",
+            "nodes [0, 1, 0]",
+        ],
+    ),
     ("objects", &[], &["20000 buffers used", "pages were short 1 time", "those of the cache: true"]),
     (
         "gather",

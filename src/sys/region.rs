@@ -114,7 +114,7 @@ impl std::fmt::Display for Backing {
         match self.kind {
             PageKind::Huge1G => write!(f, "1 GiB huge pages")?,
             PageKind::Huge2M => write!(f, "2 MiB huge pages")?,
-            PageKind::Transparent(bytes) => write!(f, "transparent huge pages ({} MiB of it)", bytes >> 20)?,
+            PageKind::Transparent(bytes) => write!(f, "transparent huge pages, {} MiB of it", bytes >> 20)?,
             PageKind::Small => write!(f, "4 KiB pages")?,
             PageKind::Lent => write!(f, "the caller's memory")?,
         }

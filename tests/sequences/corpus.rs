@@ -29,12 +29,12 @@ pub fn replay(corpus: &str, least: usize, run: fn(&[u8])) {
 }
 
 /// Runs random sequences, of as many bytes in all as the environment says, or by default.
-pub fn random(bytes: usize, run: fn(&[u8])) {
+pub fn random(bytes: usize, run: impl Fn(&[u8])) {
     random_of(BYTES_EACH, bytes, run);
 }
 
 /// As [`random`], of `each` bytes on the average.
-pub fn random_of(each: usize, bytes: usize, run: fn(&[u8])) {
+pub fn random_of(each: usize, bytes: usize, run: impl Fn(&[u8])) {
     let cases = (steps(bytes) * BYTES_EACH as u32 / each as u32).max(1);
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(cases) });
     let sequences = prop::collection::vec(any::<u8>(), 0..2 * each);

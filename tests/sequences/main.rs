@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod capture;
 mod corpus;
 mod end;
 mod lent;
@@ -48,6 +49,48 @@ fn the_corpus_of_programs_of_the_public_interface_holds() {
 #[test]
 fn the_corpus_of_frames_for_header_views_holds() {
     replay("wire", 12, wire::run);
+}
+
+#[test]
+fn the_corpus_of_captures_holds() {
+    replay("capture", 30, capture::run);
+}
+
+#[test]
+fn captures_of_the_corpus_bring_the_packets_that_their_names_say() {
+    let corpus = folder("capture");
+    let packets = |name: &str| {
+        let received = capture::received(&fs::read(corpus.join(name)).unwrap());
+        received.map(|(packets, is_whole)| (packets.len(), is_whole))
+    };
+    let whole = ["two-packets", "the-other-byte-order", "nanoseconds", "gzip"];
+    for name in whole.into_iter().chain(["ng-two-packets", "ng-the-other-byte-order", "ng-gzip"]) {
+        assert_eq!(packets(name), Some((2, true)), "{name}");
+    }
+    assert_eq!(packets("empty-packets-and-runts"), Some((7, true)));
+    assert_eq!(packets("longer-than-a-frame"), Some((1, true)));
+    assert_eq!(packets("ng-two-sections"), Some((3, true)));
+    for name in ["absurd-length", "longest-length", "ends-within-a-header"] {
+        assert_eq!(packets(name), Some((2, false)), "{name}");
+    }
+    assert_eq!([packets("no-bytes"), packets("another-link-type")], [None, None]);
+}
+
+/// Random bytes behind headers that are right, since few others get past those.
+#[test]
+fn random_captures_hold() {
+    let corpus = folder("capture");
+    let headers = ["header-alone", "ng-two-packets"].map(|name| fs::read(corpus.join(name)).unwrap());
+    random(40_000, |bytes| {
+        let Some((first, rest)) = bytes.split_first() else { return };
+        let header = &headers[usize::from(first & 1)];
+        let mut file = [header, rest].concat();
+        for (at, &byte) in rest.iter().take(usize::from(first >> 4)).enumerate() {
+            let place = (at * 31 + usize::from(byte)) % file.len();
+            file[place] ^= byte | 1;
+        }
+        capture::run(&file);
+    });
 }
 
 #[test]

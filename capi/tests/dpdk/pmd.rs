@@ -3,6 +3,7 @@
 use crate::prefix::scratch;
 use crate::telemetry::{Telemetry, number, parts, strings};
 use crate::{Dpdk, dpdk};
+use std::env;
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::Stdio;
@@ -13,8 +14,12 @@ use std::time::Duration;
 /// there is sent; the others have any number to receive, and keep none.
 const DEVICES: [(&str, u64); 2] = [("net_ring", 64), ("net_null", 0)];
 
-/// Ten seconds from one port to another and back, by two kinds of devices.
+/// Seconds of each run, unless `NETMEM_TESTPMD_SECONDS` says how many.
+const SECONDS: u64 = 2;
+
+/// Some seconds from one port to another and back, by two kinds of devices.
 fn forward(dpdk: &Dpdk, cache: &[&str]) {
+    let seconds = env::var("NETMEM_TESTPMD_SECONDS").map_or(SECONDS, |text| text.parse().expect("seconds"));
     for (device, on_their_way) in DEVICES {
         let (mut program, folder) = dpdk.program("dpdk-testpmd");
         let log = scratch().join(format!("testpmd-{device}{}.log", cache.concat()));
@@ -37,7 +42,7 @@ fn forward(dpdk: &Dpdk, cache: &[&str]) {
         };
         assert!(heard("testpmd>"), "{}", log());
         tell.write_all(b"start tx_first\n").expect("it listens");
-        thread::sleep(Duration::from_secs(10));
+        thread::sleep(Duration::from_secs(seconds));
         tell.write_all(b"stop\n").expect("it listens");
         assert!(heard("Accumulated forward statistics for all ports") && heard("Done."), "{}", log());
         let (all, ours) = (telemetry.ask("/mempool/list"), telemetry.ask("/netmem/mempools"));

@@ -82,7 +82,6 @@ impl Outbox {
     /// # Panics
     /// If there is no such worker.
     #[inline]
-    #[must_use = "what did not fit is still in the batch"]
     pub fn hand_off(&mut self, w: &mut Worker, worker: usize, from: Source, frames: &mut Batch) -> usize {
         let before = frames.len();
         self.list_all(w, worker, frames, (from, By::Caller));
