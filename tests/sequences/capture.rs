@@ -2,11 +2,12 @@
 
 #![allow(missing_docs)]
 
+use netmem::page::BackingPreference;
 use netmem::pool::Batch;
 use netmem::port::pcap::{self, PcapConfig, PcapPort};
 use netmem::port::{Complete, Fill, PortState, Rx, Tx, Wake};
 use netmem::wire::MacAddr;
-use netmem::{BackingPreference, Memory, MemoryConfig, Pool, PoolConfig, Port, Worker};
+use netmem::{Memory, MemoryConfig, Pool, PoolConfig, Port, Worker};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -40,11 +41,11 @@ pub fn received(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, bool)> {
     let (packets, is_whole) = pass(&file.0, Some(&copy.0), None)?;
     // What was written is a capture of the same packets, whatever was read.
     assert_eq!(pass(&copy.0, None, None), Some((packets.clone(), true)));
-    let destination = MacAddr::new([2, 0, 0, 0, 0, 9]);
-    let (to_us, _) = pass(&copy.0, None, Some(destination)).expect("it was read before");
+    let address = [2, 0, 0, 0, 0, 9];
+    let (to_us, _) = pass(&copy.0, None, Some(MacAddr::new(address))).expect("it was read before");
     for (packet, to_us) in packets.iter().zip(&to_us) {
         let is_replaced = packet.len() >= 6 && packet[0] & 1 == 0;
-        let expected = if is_replaced { &destination.octets()[..] } else { &packet[..packet.len().min(6)] };
+        let expected = if is_replaced { &address[..] } else { &packet[..packet.len().min(6)] };
         assert!(to_us.starts_with(expected) && to_us[expected.len()..] == packet[expected.len()..]);
     }
     Some((packets, is_whole))
