@@ -36,7 +36,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "route-lookup",
     source: sources::NONE.key,
     question: "What does a full table of routes cost: to load, to hold, to look up in, and to change?",
-    seconds: 120,
+    seconds: 900,
     keys: &[ROUTES_V4, ROUTES_V6],
     run,
 };

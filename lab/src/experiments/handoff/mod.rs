@@ -30,7 +30,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "handoff",
     source: sources::HAND_OFF.key,
     question: "Does it pay to hand received packets to another core, and does it beat receive queues on both?",
-    seconds: 50,
+    seconds: 600,
     keys: KEYS,
     run,
 };

@@ -44,7 +44,9 @@ fn frame(src: IpAddr, dst: IpAddr) -> [u8; FRAME] {
 /// The router with this check at its only port.
 fn router(fib: &Fib, check: ReversePath) -> Router {
     let interfaces = vec![Interface { mac: ROUTER, mtu: 1500 }];
-    Router::new(Fib { interfaces, reverse_path: vec![check], ..fib.clone() }.into())
+    // Where no port has a check there are none, as in the program.
+    let reverse_path = if check == ReversePath::Off { Vec::new() } else { vec![check] };
+    Router::new(Fib { interfaces, reverse_path, ..fib.clone() }.into())
 }
 
 /// A row for each check, over a table whose routes to `ends` lead to stations.

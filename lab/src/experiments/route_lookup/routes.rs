@@ -108,13 +108,13 @@ impl Family {
         }
     }
 
-    /// A prefix of this length that could be in use; None for one that could not, as those of hosts, of groups and of
-    /// the link here.
+    /// A prefix of this length that could be in use; None for one that could not, as those of hosts, of groups, of
+    /// the link here, and of what stands beside link-local addresses, from and to which nothing is routed.
     fn prefix(self, bits: u128, length: u8) -> Option<IpNet> {
         match self {
             Family::V4 => {
                 let address = Ipv4Addr::from_bits((bits >> 96) as u32);
-                let usable = matches!(address.octets()[0], 1..=9 | 11..=126 | 128..=223);
+                let usable = matches!(address.octets()[0], 1..=9 | 11..=126 | 128..=168 | 170..=223);
                 usable.then(|| Ipv4Net::new(address, length).ok()).flatten().map(IpNet::from)
             }
             // All within 2000::/3.
