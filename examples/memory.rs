@@ -42,8 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     exit(i32::from(packets != 500 || stats.free != stats.total || nodes != [0, 1, 0]));
 }
 
-/// The nodes of three pages: of a worker at home at the first one, of the same at home at the second, and of one for whom nothing is
-/// left at home.
+/// The nodes of three pages that one worker takes: while its home is node 0, while its home is node 1, and when node 1 has no page left.
 fn nodes() -> Result<[usize; 3], Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 1, nodes: 2, ..Default::default() })?;
     let mut w = memory.worker()?;

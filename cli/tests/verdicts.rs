@@ -57,7 +57,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The published page is of two machines.
+/// The published page was made from the runs of two machines.
 #[test]
 fn the_published_page_and_a_new_one_say_what_the_json_says() {
     let runs = ["all.json", "epyc.json"].map(published);

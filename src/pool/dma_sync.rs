@@ -6,11 +6,8 @@
 use super::batch::Batch;
 use super::dma::any_mapper;
 use super::frame::Frame;
-use super::frame_table::each_pool;
 use super::shared::Shared;
 use crate::sync::Worker;
-use std::ops::Range;
-use std::ptr;
 
 /// Who gets them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +18,8 @@ pub(super) enum To {
 
 impl Shared {
     /// Tells the device's mapper, where there is one, of the data of these frames.
+    #[cold]
+    #[inline(never)]
     pub(super) fn sync(&self, w: &Worker, frames: &[Frame], to: To) {
         let Some(mapper) = self.dma.mapper() else { return };
         for frame in frames {
@@ -43,7 +42,7 @@ impl Batch {
     #[inline]
     pub fn sync_for_device(&self, w: &Worker, n: usize) {
         if any_mapper() {
-            self.sync_frames(w, 0..n.min(self.len()), To::Device);
+            self.each_pool(n, |pool, frames| pool.sync(w, frames, To::Device));
         }
     }
 
@@ -52,13 +51,7 @@ impl Batch {
     #[inline]
     pub fn sync_for_cpu(&self, w: &Worker, first: usize) {
         if any_mapper() {
-            self.sync_frames(w, first.min(self.len())..self.len(), To::Cpu);
+            self.each_pool_from(first, |pool, frames| pool.sync(w, frames, To::Cpu));
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn sync_frames(&self, w: &Worker, frames: Range<usize>, to: To) {
-        each_pool(&self[frames], ptr::null(), |pool, frames| pool.sync(w, frames, to));
     }
 }

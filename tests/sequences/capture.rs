@@ -43,6 +43,7 @@ pub fn received(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, bool)> {
     assert_eq!(pass(&copy.0, None, None), Some((packets.clone(), true)));
     let address = [2, 0, 0, 0, 0, 9];
     let (to_us, _) = pass(&copy.0, None, Some(MacAddr::new(address))).expect("it was read before");
+    assert_eq!(to_us.len(), packets.len());
     for (packet, to_us) in packets.iter().zip(&to_us) {
         let is_replaced = packet.len() >= 6 && packet[0] & 1 == 0;
         let expected = if is_replaced { &address[..] } else { &packet[..packet.len().min(6)] };

@@ -128,15 +128,14 @@ impl Buffers {
             // A new packet is one frame, and there is room for as many as were asked for.
             packets.drain().for_each(|packet| drop(filling.depart(packet, &mut frames)));
             port.fill(w, &mut frames);
-            if frames.is_empty() {
-                self.put_spare(packets);
-                if is_short {
-                    return;
-                }
-                continue;
+            if !frames.is_empty() {
+                filling.recall(&mut frames, &mut packets);
+                return self.free(packets, Free::Bulk, w);
             }
-            filling.recall(&mut frames, &mut packets);
-            return self.free(packets, Free::Bulk, w);
+            self.put_spare(packets);
+            if is_short {
+                return;
+            }
         }
     }
 }
