@@ -4,7 +4,7 @@ mod netmem;
 mod odd;
 
 use netmem::{dropped, netmem, number, object, output, ports, start, stderr, stdout};
-use odd::{Folder, every_type, frames, giants, packets, pcap};
+use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::Write;
@@ -248,6 +248,41 @@ fn a_capture_of_another_routers_packets_is_named_and_goes_with_its_address() {
     assert_eq!((number(&run, "transmitted"), dropped(&run)), (50, 0), "{run}");
     let run = object(&run_with(route, &format!("{from},mac=any"), &to));
     assert_eq!((number(&run, "transmitted"), dropped(&run)), (50, 0), "to anybody: {run}");
+}
+
+/// The seconds and microseconds of each packet of a pcap file, as text.
+fn times(bytes: &[u8]) -> Vec<String> {
+    let (mut rest, mut times) = (bytes.get(24..).unwrap_or_default(), Vec::new());
+    while let Some((head, packet)) = rest.split_first_chunk::<16>() {
+        let [seconds, nanos, len] =
+            [0, 4, 8].map(|at| u32::from_le_bytes(head[at..][..4].try_into().expect("four bytes")));
+        times.push(format!("{seconds}.{:06}", nanos / 1_000));
+        rest = packet.get(len as usize..).unwrap_or_default();
+    }
+    times
+}
+
+#[test]
+fn a_capture_through_the_router_keeps_its_times_on_request_and_errors_have_them_too() {
+    let folder = Folder::new("times");
+    let made = |name: &str, options: &str| {
+        let path = folder.path(name);
+        let to = "--dst 10.1.0.0 --src 10.0.0.9";
+        object(&output(&format!("gen --port pcap:out={} {to} {options} --json", path.display())));
+        packets(&fs::read(&path).unwrap())
+    };
+    let mut captured = made("alive.pcap", "--count 3");
+    captured.extend(made("expired.pcap", "--count 2 --ttl 1"));
+    let input = folder.write("in.pcap", &pcap_at_intervals(&captured, 250_000));
+    let (back, routed) = (folder.path("back.pcap"), folder.path("routed.pcap"));
+    let from = format!("pcap:in={},out={},mac=any,timestamps=recorded", input.display(), back.display());
+    let options = "--route 10.1.0.0/16,1,02:00:00:00:01:01 --route 10.0.0.0/16,0,02:00:00:00:00:01 \
+                   --address 10.0.0.1/24,0";
+    let run = object(&run_with(options, &from, &format!("pcap:out={}", routed.display())));
+    assert_eq!(number(&run, "transmitted"), 5, "{run}");
+    let written = |path| times(&fs::read(path).unwrap());
+    assert_eq!(written(&routed), ["1700000000.000000", "1700000000.250000", "1700000000.500000"]);
+    assert_eq!(written(&back), ["1700000000.750000", "1700000001.000000"], "of what the errors are about");
 }
 
 #[test]

@@ -31,8 +31,8 @@ const TAP: Keys = Keys {
 /// The keys of a pcap port.
 const PCAP: Keys = Keys {
     kind: "pcap",
-    names: &["in", "out", "speed", "loop", "mac"],
-    form: "in=FILE, out=FILE, speed=full or speed=recorded, loop=N, mac=MAC|any",
+    names: &["in", "out", "speed", "timestamps", "loop", "mac"],
+    form: "in=FILE, out=FILE, speed=full or speed=recorded, timestamps=recorded, loop=N, mac=MAC|any",
 };
 /// The keys of faults.
 const FAULT: Keys = Keys {
@@ -284,6 +284,7 @@ fn pcap(text: &str) -> Result<DeviceSpec, String> {
             ("out", file) => config.output = Some(file.into()),
             ("speed", "full") => config.speed = Speed::Full,
             ("speed", "recorded") => config.speed = Speed::Recorded,
+            ("timestamps", "recorded") => config.recorded_timestamps = true,
             ("loop", times) => {
                 let times: u64 = times.parse().map_err(|_| "pcap: loop=N: give a number, 0 without end")?;
                 config.times = (times > 0).then_some(times);
@@ -376,13 +377,16 @@ mod tests {
 
     #[test]
     fn a_pcap_port_is_files_and_how_they_are_read() {
-        let spec =
-            port_spec("pcap:in=/tmp/a.pcap,out=b.pcap,speed=recorded,loop=3,mac=02:00:00:00:0a:01").unwrap();
+        let spec = port_spec(
+            "pcap:in=/tmp/a.pcap,out=b.pcap,speed=recorded,timestamps=recorded,loop=3,mac=02:00:00:00:0a:01",
+        )
+        .unwrap();
         let config = PcapConfig {
             input: Some("/tmp/a.pcap".into()),
             output: Some("b.pcap".into()),
             speed: Speed::Recorded,
             times: Some(3),
+            recorded_timestamps: true,
             ..PcapConfig::default()
         };
         let mac = Some(MacAddr::new([2, 0, 0, 0, 10, 1]));
@@ -439,6 +443,7 @@ mod tests {
             ("pcap:", "in=FILE"),
             ("pcap:in=", "name of a file"),
             ("pcap:in=a,speed=fast", "speed=recorded"),
+            ("pcap:in=a,timestamps=keep", "timestamps=recorded"),
             ("pcap:in=a,loop=x", "0 without end"),
             ("pcap:in=a,mac=01:00:5e:00:00:01", "the address of one station"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),

@@ -69,7 +69,7 @@ impl Forwarder {
     fn fragment_complete(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
         let mut whole = Batch::new();
         for frame in frames.drain() {
-            let mut pieces = Pieces::new(&self.pool, w);
+            let mut pieces = Pieces::new(&frame, &self.pool, w);
             match self.decision.fragment(from, frame, &mut pieces) {
                 Ok(()) => {
                     let Replies { mut frames, verdicts } = pieces.into_replies();

@@ -7,6 +7,7 @@ use crate::pool::{Batch, Frame, Pool};
 use crate::steer::Source;
 use crate::sync::Worker;
 use std::error::Error;
+use std::time::Duration;
 
 /// Frames ahead of the one in work whose headers are prefetched.
 const AHEAD: usize = 24;
@@ -251,13 +252,16 @@ impl Replies {
 #[derive(Debug)]
 pub struct Pieces<'a> {
     replies: Replies,
+    /// When the packet was recorded, and so each of them.
+    timestamp: Option<Duration>,
     pool: &'a Pool,
     w: &'a mut Worker,
 }
 
 impl<'a> Pieces<'a> {
-    pub(super) fn new(pool: &'a Pool, w: &'a mut Worker) -> Pieces<'a> {
-        Pieces { replies: Replies::new(), pool, w }
+    /// Those of `frame`.
+    pub(super) fn new(frame: &Frame, pool: &'a Pool, w: &'a mut Worker) -> Pieces<'a> {
+        Pieces { replies: Replies::new(), timestamp: frame.timestamp(), pool, w }
     }
 
     /// `n` empty frames of the forwarder's pool; None where there are not so many, or `n` is more than [`BATCH_MAX`].
@@ -270,7 +274,11 @@ impl<'a> Pieces<'a> {
     ///
     /// # Errors
     /// The frame, where there are [`BATCH_MAX`] already.
-    pub fn push(&mut self, piece: Frame, verdict: Verdict) -> Result<(), Frame> {
+    pub fn push(&mut self, mut piece: Frame, verdict: Verdict) -> Result<(), Frame> {
+        if self.timestamp.is_some() {
+            // A frame without headroom cannot say so.
+            let _ = piece.set_timestamp(self.timestamp);
+        }
         let verdict = if verdict == Verdict::Fragment { Verdict::Drop(Reason::FragNeeded) } else { verdict };
         self.replies.push(piece, verdict)
     }

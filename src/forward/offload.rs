@@ -87,6 +87,8 @@ impl Forwarder {
             for (i, mut segment) in (first..).zip(empty.drain()) {
                 let room = segment.put(segments.bytes(i)).unwrap_or_default();
                 if segments.write(frame.data(), i, room) {
+                    // Each segment was recorded when the packet was; a frame without headroom cannot say so.
+                    let _ = segment.set_timestamp(frame.timestamp());
                     // There is room.
                     let _ = done.push(segment);
                 }

@@ -8,6 +8,7 @@ use crate::pool::{Frame, Pool};
 use crate::sync::{Steps, Worker};
 use crate::wire::offload::Offload;
 use std::mem;
+use std::time::Duration;
 
 /// Why bytes could not be copied into frames; the packet is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +42,7 @@ impl Packet {
         let (mut failed, mut steps) = (None, Steps::new());
         self.each_data_mut(|data| {
             if !data.reclaim() {
-                match copied(w, pool, data.len(), [data.bytes()], data.offload()) {
+                match copied(w, pool, data.len(), [data.bytes()], (data.offload(), data.timestamp())) {
                     Ok(frame) => {
                         let before = mem::replace(data, Data::of(frame));
                         steps.run(|| before.free(w));
@@ -87,7 +88,7 @@ impl HeadCache {
             rest.copy_to(room);
         } else {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
-            match copied(w, pool, len, segments, data.offload()) {
+            match copied(w, pool, len, segments, (data.offload(), data.timestamp())) {
                 Ok(frame) => before = mem::replace(data, Data::of(frame)),
                 Err(error) => {
                     *next = Some(rest);
@@ -146,7 +147,8 @@ impl HeadCache {
         if packet.frame().is_some() {
             return Ok(!was_linear);
         }
-        let frame = copied(w, pool, packet.len(), [packet.data()], packet.offload())?;
+        let metadata = (packet.offload(), packet.timestamp());
+        let frame = copied(w, pool, packet.len(), [packet.data()], metadata)?;
         let before = mem::replace(&mut packet.put_down().data, Data::of(frame));
         packet.pick_up();
         before.free(w);
@@ -154,16 +156,20 @@ impl HeadCache {
     }
 }
 
-/// A frame of `pool` with a copy of `segments`, which have `len` bytes together, and what is left to be done to them.
+/// A frame of `pool` with a copy of `segments`, which have `len` bytes together, with what is left to be done to them and when they were
+/// recorded.
 fn copied<'a>(
     w: &mut Worker,
     pool: &Pool,
     len: usize,
     segments: impl IntoIterator<Item = &'a [u8]>,
-    offload: Option<Offload>,
+    (offload, timestamp): (Option<Offload>, Option<Duration>),
 ) -> Result<Frame, CopyError> {
     let mut frame = pool.alloc(w).ok_or(CopyError::NoFrame)?;
-    let room = frame.put(len).map(drop).and_then(|()| frame.set_offload(offload.unwrap_or_default()));
+    let room = frame.put(len).map(drop).and_then(|()| {
+        frame.set_offload(offload.unwrap_or_default())?;
+        frame.set_timestamp(timestamp)
+    });
     if let Err(no) = room {
         frame.free(w);
         return Err(CopyError::TooLong { len, room: no.room as usize });

@@ -76,7 +76,7 @@ impl CopyBreak {
 
     /// Copies out the parts of a packet that pin too much, and gives up what they pinned; returns how many bytes fewer the
     /// packet pins. A part for whose copy there is no memory stays as it is, and so does one to which something
-    /// is left to be done ([`Packet::offload`]).
+    /// is left to be done ([`Packet::offload`]) or of which it is known when it was recorded ([`Packet::timestamp`]).
     ///
     /// # Cost
     /// A look at each part; a copy of at most `pinned / bound` bytes for those that pin too much.
@@ -84,6 +84,7 @@ impl CopyBreak {
         let (before, mut steps) = (packet.pinned(), Steps::new());
         packet.each_data_mut(|data| {
             if data.offload().is_none()
+                && data.timestamp().is_none()
                 && let Some(copy) = self.copy(w, data.bytes(), data.pinned())
             {
                 let of_others = mem::replace(data, Data::External(External::new(Copied(copy), drop)));

@@ -5,6 +5,7 @@ use crate::pool::{Fragment, Frame, NoRoom, SharedFrame};
 use crate::sync::Worker;
 use crate::wire::offload::Offload;
 use std::mem;
+use std::time::Duration;
 
 /// Where the bytes of one part of a packet are.
 ///
@@ -115,6 +116,16 @@ impl Data {
         match self {
             Data::Frame(Some(frame)) => frame.offload(),
             Data::Shared(shared) => shared.offload(),
+            Data::Frame(None) | Data::Fragment(_) | Data::External(_) => None,
+        }
+    }
+
+    /// When they were recorded, where they are in a frame that says so.
+    #[cold]
+    pub(super) fn timestamp(&self) -> Option<Duration> {
+        match self {
+            Data::Frame(Some(frame)) => frame.timestamp(),
+            Data::Shared(shared) => shared.timestamp(),
             Data::Frame(None) | Data::Fragment(_) | Data::External(_) => None,
         }
     }

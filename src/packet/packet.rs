@@ -7,6 +7,7 @@ use crate::pool::{Frame, NoRoom};
 use crate::slab::Object;
 use crate::wire::offload::Offload;
 use std::iter::successors;
+use std::time::Duration;
 
 /// A packet that is yours alone: sixteen bytes, move-only.
 ///
@@ -205,6 +206,15 @@ impl Packet {
         match &self.frame {
             Some(frame) => frame.offload(),
             None => self.head.data.offload(),
+        }
+    }
+
+    /// As [`Frame::timestamp`]: when the packet was recorded, which its first part says.
+    #[inline]
+    pub fn timestamp(&self) -> Option<Duration> {
+        match &self.frame {
+            Some(frame) => frame.timestamp(),
+            None => self.head.data.timestamp(),
         }
     }
 

@@ -8,7 +8,7 @@ pub(crate) use hand_over::HandOver;
 pub(crate) use line::{LINE_MAX, Line};
 pub use sort::IntoFrames;
 
-use super::desc::OFFLOADED;
+use super::desc::METADATA;
 use super::frame::{Frame, RUN};
 use super::frame_table::{each_pool, first_run, pool_of};
 use super::shared::Shared;
@@ -194,14 +194,14 @@ impl Batch {
         frames.get_mut(at).map_or(&mut [], |frame| frame.data_mut())
     }
 
-    /// False where no frame [has an offload](Frame::has_offload).
+    /// False where no frame has metadata, and so none [has an offload](Frame::has_offload).
     ///
     /// # Cost
     /// One load a frame, by fours.
     #[inline]
     pub(crate) fn may_have_offloads(&self) -> bool {
         // One is enough for the bit, which empty data at the end of the longest frame has as well.
-        self.iter().fold(0, |all, frame| all | frame.word()) >> 32 & u64::from(OFFLOADED) != 0
+        self.iter().fold(0, |all, frame| all | frame.word()) >> 32 & u64::from(METADATA) != 0
     }
 
     /// Where the region of all the frames would have chunk 0, which may be at address 0, if their pool is known.

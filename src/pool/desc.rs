@@ -30,13 +30,13 @@ impl NoRoom {
     }
 }
 
-/// The bit of `off` that says that an offload stands at the frame's start ([`Frame::set_offload`](super::Frame::set_offload)): free, since no frame is longer. By
-/// itself it is the end of the longest frame, where data may begin that is empty. Where there is no data it says nothing:
-/// to take data off needs no look at it.
-pub(super) const OFFLOADED: u16 = FRAME_SIZE_MAX as u16;
+/// The bit of `off` that says that [metadata](super::metadata) stands at the frame's start: free, since no frame is longer. By itself it
+/// is the end of the longest frame, where data may begin that is empty. Where there is no data it says nothing: to take data off
+/// needs no look at it.
+pub(super) const METADATA: u16 = FRAME_SIZE_MAX as u16;
 
-/// Bytes of an offload at the frame's start.
-pub(crate) const OFFLOAD_LEN: usize = VIRTIO_LEN;
+/// Bytes of it: a `struct virtio_net_hdr` and a timestamp.
+pub(crate) const METADATA_LEN: usize = VIRTIO_LEN + size_of::<u64>();
 
 /// What a frame says, without the claim: what lies in rings and comes back from devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) const OFFLOAD_LEN: usize = VIRTIO_LEN;
 pub(crate) struct Desc {
     /// Process-wide number of the frame's first chunk.
     pub(crate) id: NonZeroU32,
-    /// Bytes from the chunk's start to the data; above [`OFFLOADED`] so many beyond it, and an offload stands at the chunk's start.
+    /// Bytes from the chunk's start to the data; above [`METADATA`] so many beyond it, and metadata stands at the chunk's start.
     pub(crate) off: u16,
     /// Bytes of data.
     pub(crate) len: u16,
@@ -66,7 +66,7 @@ impl Desc {
     /// Bytes from the chunk's start to the data; 0 for empty data at the end of the longest frame.
     #[inline(always)]
     pub(super) fn begins_at(self) -> usize {
-        usize::from(self.off & (OFFLOADED - 1))
+        usize::from(self.off & (METADATA - 1))
     }
 
     /// The address of the data's first byte. Nobody reads at that of empty data.
@@ -81,37 +81,37 @@ impl Desc {
         usize::from(self.plain().off) + usize::from(self.len)
     }
 
-    /// Whether an offload stands at the chunk's start.
+    /// Whether metadata stands at the chunk's start.
     #[inline(always)]
-    pub(super) fn has_offload(self) -> bool {
-        self.off > OFFLOADED && self.len > 0
+    pub(super) fn has_metadata(self) -> bool {
+        self.off > METADATA && self.len > 0
     }
 
-    /// This without the bit of an offload where there is no data: nothing is left to be done to it.
+    /// This without the bit of metadata where there is no data.
     #[cold]
     #[inline(never)]
     pub(super) fn settled(self) -> Desc {
-        if self.has_offload() { self } else { self.plain() }
+        if self.has_metadata() { self } else { self.plain() }
     }
 
-    /// Bytes before the data, without those of an offload.
+    /// Bytes before the data, without those of metadata.
     #[cold]
     #[inline(never)]
     pub(super) fn room_before(self) -> usize {
         let off = usize::from(self.plain().off);
-        if self.has_offload() { off - OFFLOAD_LEN } else { off }
+        if self.has_metadata() { off - METADATA_LEN } else { off }
     }
 
-    /// Where the data begins, and nothing of an offload.
+    /// Where the data begins, and nothing of metadata.
     #[inline(always)]
     pub(super) fn plain(self) -> Desc {
-        if self.off & OFFLOADED == 0 { self } else { self.plain_rarely() }
+        if self.off & METADATA == 0 { self } else { self.plain_rarely() }
     }
 
     #[cold]
     #[inline(never)]
     fn plain_rarely(self) -> Desc {
-        let off = if self.off > OFFLOADED { self.off - OFFLOADED } else { self.off };
+        let off = if self.off > METADATA { self.off - METADATA } else { self.off };
         Desc { off, ..self }
     }
 }

@@ -8,7 +8,7 @@
 //! do not all fall into two sets of the first-level cache.
 
 use super::colour::Start;
-use super::desc::{Desc, NoRoom, OFFLOADED};
+use super::desc::{Desc, METADATA, NoRoom};
 use super::frame_table;
 use super::shared::Shared;
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
@@ -51,8 +51,8 @@ pub struct Frame {
     /// A [`Desc`] in one word: the id in the lower half, then `off`, then `len`. One word, so that a frame stays in a
     /// register; as three fields it went over the stack in parts, and was waited for when it was read whole.
     ///
-    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it. The id is not 0. With an
-    /// offload there is data, which begins behind it and ends before [`OFFLOADED`].
+    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it. The id is not 0. With
+    /// [metadata](super::metadata) there is data, which begins behind it and ends before [`METADATA`].
     pub(super) word: NonZeroU64,
 }
 
@@ -116,7 +116,8 @@ impl Frame {
     /// not Rust's. [`Frame::from_raw`] makes it a frame again; without that the frame never comes home.
     ///
     /// The word is the [id](Frame::id) in its lower 32 bits, the [headroom](Frame::headroom) in 16 above, and the
-    /// [length](Frame::len) in the upper 16; with an [offload](Frame::set_offload) those in the middle are for [`Frame::from_raw`] alone.
+    /// [length](Frame::len) in the upper 16; with an [offload](Frame::set_offload) or a [timestamp](Frame::set_timestamp)
+    /// those in the middle are for [`Frame::from_raw`] alone.
     #[inline(always)]
     pub fn into_raw(self) -> NonZeroU64 {
         ManuallyDrop::new(self).word
@@ -215,11 +216,11 @@ impl Frame {
         self.desc().begins_at()
     }
 
-    /// Bytes before the data, without those of an [offload](Frame::set_offload).
+    /// Bytes before the data, without those of an [offload](Frame::set_offload) and a [timestamp](Frame::set_timestamp).
     #[inline(always)]
     pub fn headroom(&self) -> usize {
         let desc = self.desc();
-        if desc.off & OFFLOADED == 0 { usize::from(desc.off) } else { desc.room_before() }
+        if desc.off & METADATA == 0 { usize::from(desc.off) } else { desc.room_before() }
     }
 
     /// Whether its sender left something to be done ([`Frame::offload`]).
@@ -232,7 +233,7 @@ impl Frame {
     #[inline]
     pub fn tailroom(&self) -> usize {
         let desc = self.desc();
-        if desc.off & OFFLOADED == 0 { self.size() - desc.end() } else { room_beyond(desc) }
+        if desc.off & METADATA == 0 { self.size() - desc.end() } else { room_beyond(desc) }
     }
 
     /// Bytes of the whole frame.
@@ -346,11 +347,11 @@ impl Frame {
         Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
     }
 
-    /// Takes the bit of an offload off where there is no data any more: nothing is left to be done to it.
+    /// Takes the bit of metadata off where there is no data any more.
     #[inline(always)]
     fn settle(&mut self) {
         let desc = self.desc();
-        if desc.off & OFFLOADED != 0 {
+        if desc.off & METADATA != 0 {
             self.word = desc.settled().word();
         }
     }
@@ -445,7 +446,7 @@ fn rewritten(desc: Desc, n: usize) -> Result<Desc, NoRoom> {
 }
 
 /// Where the data of a frame that is out ends, if there is room for `n` bytes after it, and what is added to the upper half of its
-/// word then: also that an offload of no data is none any more. By value: a frame whose address nobody asks for stays in a register.
+/// word then: also that metadata of no data is none any more. By value: a frame whose address nobody asks for stays in a register.
 #[cold]
 #[inline(never)]
 fn with_room(desc: Desc, n: usize) -> Result<(usize, u32), NoRoom> {
@@ -466,8 +467,8 @@ fn with_room(desc: Desc, n: usize) -> Result<(usize, u32), NoRoom> {
 fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and keeps its pool.
     let size = unsafe { frame_table::frame_size(desc.id) };
-    // Data with an offload ends before the bit that says so.
-    let size = if desc.has_offload() { size.min(usize::from(OFFLOADED) - 1) } else { size };
+    // Data with metadata ends before the bit that says so.
+    let size = if desc.has_metadata() { size.min(usize::from(METADATA) - 1) } else { size };
     size - desc.end()
 }
 

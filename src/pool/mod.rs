@@ -35,6 +35,7 @@ mod inflight;
 mod ledger;
 mod local;
 #[allow(unsafe_code)]
+mod metadata;
 mod offload;
 #[allow(unsafe_code)]
 mod origin;
@@ -53,6 +54,7 @@ mod stats;
 mod depot;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timestamp;
 mod trace;
 #[allow(unsafe_code)]
 mod traces;
@@ -67,9 +69,9 @@ pub(crate) use batch::{HandOver, LINE_MAX, Line};
 pub use config::{PoolConfig, PoolError};
 #[cfg(feature = "xdp")]
 pub(crate) use desc::Desc;
-pub use desc::NoRoom;
 #[cfg(any(feature = "af-packet", feature = "tap"))]
-pub(crate) use desc::OFFLOAD_LEN;
+pub(crate) use desc::METADATA_LEN;
+pub use desc::NoRoom;
 pub use dma::{DmaMap, DmaMapper};
 pub use fragment::{Fragment, Fragments};
 pub use frame::Frame;

@@ -1,35 +1,21 @@
 //! COLD: what a frame's sender left to be done, as it travels with the frame.
-//!
-//! ```text
-//!   chunk start   headroom      off                off + len
-//!   ├─ offload ─┼──────────────┼─── data ─────────────┼── tailroom ──┤
-//! ```
-//! It stands at the frame's start as a `struct virtio_net_hdr` whose `csum_start` counts from there, so that headers may be put
-//! before the data or taken off. One bit of the frame's word says that it does; whoever does not ask finds a little less headroom.
-//!
-//! Frames of a shared memory can be written by a peer that does not keep to its promise: what is read here is checked anew.
 
-use super::desc::{Desc, NoRoom, OFFLOAD_LEN, OFFLOADED};
+use super::desc::{Desc, NoRoom};
 use super::frame::Frame;
-use crate::sys::region;
-use crate::wire::offload::{Offload, PartialChecksum, VIRTIO_LEN};
+use super::metadata::Metadata;
+use crate::wire::offload::{Offload, PartialChecksum};
 
 impl Desc {
     /// What is left to be done to the data of a frame that is out.
     #[inline(always)]
     pub(super) fn offload(self) -> Option<Offload> {
-        if self.has_offload() { self.stored_offload() } else { None }
+        if self.has_metadata() { self.stored_offload() } else { None }
     }
 
     #[cold]
     #[inline(never)]
     fn stored_offload(self) -> Option<Offload> {
-        let mut header = [0; VIRTIO_LEN];
-        let stored: *const u8 = region::address(self.id.get());
-        // SAFETY: the frame's first bytes, which are mapped while it is out, and lie before its data; they are copied, no reference
-        // to them is made. Nobody else writes them: the claim is the frame's only one, or one of those that only read.
-        unsafe { stored.copy_to_nonoverlapping(header.as_mut_ptr(), VIRTIO_LEN) };
-        let Offload { checksum, gso } = Offload::from_virtio(header).ok()?;
+        let Offload { checksum, gso } = Offload::from_virtio(self.metadata().offload).ok()?;
         let off = self.plain().off;
         let checksum = match checksum {
             Some(PartialChecksum { start, offset }) => {
@@ -37,7 +23,19 @@ impl Desc {
             }
             None => None,
         };
-        Some(Offload { checksum, gso })
+        Some(Offload { checksum, gso }).filter(|offload| !offload.is_none())
+    }
+
+    /// Whether anything is, also where it does not fit the data any more.
+    #[inline(always)]
+    pub(super) fn has_offload(self) -> bool {
+        self.has_metadata() && self.has_stored_offload()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn has_stored_offload(self) -> bool {
+        Offload::is_in(&self.metadata().offload)
     }
 }
 
@@ -80,21 +78,15 @@ impl Frame {
     /// The headers are those that the data has now: what moves its beginning later ([`Frame::push`], [`Frame::pull`]) needs no new one.
     ///
     /// # Errors
-    /// [`NoRoom`] where the headroom has no room for its 10 bytes, or the data ends with a frame of 32 KiB, or there is none. The frame
+    /// [`NoRoom`] where the headroom has no room for its 18 bytes, or the data ends with a frame of 32 KiB, or there is none. The frame
     /// is as it was then.
     pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
-        let Desc { id, off, len } = self.desc().plain();
-        if offload.is_none() {
-            self.word = Desc { id, off, len }.word();
-            return Ok(());
-        }
-        NoRoom::check(OFFLOAD_LEN, off.into())?;
-        NoRoom::check(1, len.min(OFFLOADED - off - len).into())?;
-        let header = offload.moved_by(off).to_virtio(&[]);
-        let stored = region::address(id.get());
-        // SAFETY: the frame's first bytes, which are mapped while it is out and nobody else's, and lie before its data.
-        unsafe { stored.copy_from_nonoverlapping(header.as_ptr(), VIRTIO_LEN) };
-        self.word = Desc { id, off: off | OFFLOADED, len }.word();
-        Ok(())
+        let desc = self.desc();
+        let offload = if offload.is_none() {
+            Metadata::NONE.offload
+        } else {
+            offload.moved_by(desc.plain().off).to_virtio(&[])
+        };
+        self.set_metadata(Metadata { offload, ..desc.metadata() })
     }
 }

@@ -11,6 +11,7 @@ use crate::sync::Worker;
 use crate::wire::offload::Offload;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 /// One of several claims on a frame: read-only, eight bytes, `Option<SharedFrame>` is eight too.
 ///
@@ -113,6 +114,12 @@ impl SharedFrame {
     #[inline]
     pub fn offload(&self) -> Option<Offload> {
         self.desc.offload()
+    }
+
+    /// As [`Frame::timestamp`].
+    #[inline]
+    pub fn timestamp(&self) -> Option<Duration> {
+        self.desc.timestamp()
     }
 
     /// Begins this claim's view `n` bytes later.

@@ -29,7 +29,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "pool::batch",
     "pool::fragment",
     "pool::frame",
-    "pool::offload",
+    "pool::metadata",
     "pool::origin",
     "pool::share",
     "pool::shared",

@@ -82,8 +82,9 @@ pub struct ForwardArgs {
     /// or CAP_NET_ADMIN. With --mode ip the router's end of the link has an address of its own, not the interface's: MAC,
     /// or else 02:6e:65:74:00:NN with the port's number; the summary shows it.
     ///
-    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,loop=N][,mac=MAC|any]  receives a file N times (default 1, 0 without
-    /// end), as fast as it can or as it was recorded, and writes what is transmitted to another file. A file is pcap or
+    /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,timestamps=recorded][,loop=N][,mac=MAC|any]  receives a file N times (default 1,
+    /// 0 without end), as fast as it can or as it was recorded, and writes what is transmitted to another file; with timestamps=recorded
+    /// each packet is written with the time at which it was recorded. A file is pcap or
     /// pcapng, also compressed by gzip; in=- is standard input, and out=- standard output (what is printed goes to standard error then).
     /// Where only files are received the run ends with them, when all has been transmitted.
     /// With --mode ip MAC is the router's address on that link (made up as for tap if it is not given): of a captured file

@@ -91,8 +91,8 @@ pub fn pcap_at_intervals(packets: &[Vec<u8>], micros: u32) -> Vec<u8> {
     for (i, packet) in (0..).zip(packets) {
         let len = packet.len() as u32;
         let time = i * micros;
-        let (seconds, micros) = (1_700_000_000 + time / 1_000_000, time % 1_000_000);
-        bytes.extend([seconds, micros, len, len].iter().flat_map(|word: &u32| word.to_le_bytes()));
+        let (seconds, nanos) = (1_700_000_000 + time / 1_000_000, time % 1_000_000 * 1_000);
+        bytes.extend([seconds, nanos, len, len].iter().flat_map(|word: &u32| word.to_le_bytes()));
         bytes.extend(packet);
     }
     bytes

@@ -6,17 +6,22 @@ use netmem::port::{Complete, Fill, PortCounters, PortState, Rx, Tx, Wake};
 use netmem::wire::offload::{Gso, GsoKind, Offload};
 use netmem::wire::{Ethernet, Ipv4, Udp};
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 /// Bytes of payload of a segment.
 const SIZE: u16 = 400;
 /// Bytes of UDP's payload of a packet: three segments and 158 bytes.
 const PAYLOAD: usize = 1358;
 
-/// A port whose device says of each frame how it is to be cut, where that is asked for.
+/// When each packet was recorded.
+const RECORDED: Duration = Duration::from_millis(1_700_000_000_123);
+
+/// A port whose device says of each frame when it was recorded, and how it is to be cut, where that is asked for.
 struct Telling {
     within: MemPort,
     kind: GsoKind,
     keeps: bool,
+    hears: bool,
 }
 
 impl Rx for Telling {
@@ -24,8 +29,11 @@ impl Rx for Telling {
         let before = frames.len();
         let n = self.within.rx(w, frames);
         let gso = Gso { kind: self.kind, size: NonZeroU16::new(SIZE).unwrap() };
-        for frame in frames[before..].iter_mut().filter(|_| self.keeps) {
-            frame.set_offload(Offload { checksum: None, gso: Some(gso) }).unwrap();
+        for frame in frames[before..].iter_mut() {
+            frame.set_timestamp(Some(RECORDED)).unwrap();
+            if self.keeps {
+                frame.set_offload(Offload { checksum: None, gso: Some(gso) }).unwrap();
+            }
         }
         n
     }
@@ -37,7 +45,9 @@ impl Rx for Telling {
 }
 
 impl Tx for Telling {
+    /// Also what was cut out of a packet says when that was recorded.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        assert!(frames.iter().all(|frame| frame.timestamp() == Some(RECORDED)));
         self.within.tx(w, frames)
     }
 
@@ -46,7 +56,7 @@ impl Tx for Telling {
     }
 
     fn carries_offloads(&self) -> bool {
-        true
+        self.hears
     }
 }
 
@@ -112,13 +122,13 @@ impl Run {
         fib.interfaces[1].mtu = self.mtu;
         fib.interfaces.push(fib.interfaces[1]);
         let mut rig = rig(1024, ip());
-        let telling = |within| Telling { within, kind: self.kind, keeps: false };
+        let telling = |within, hears| Telling { within, kind: self.kind, keeps: false, hears };
         let [(a, first), (b, second), (c, third)] = ["0", "1", "2"].map(|name| {
             let config = MemConfig { ring: 128, ..MemConfig::default() };
             wire(name, &config).unwrap()
         });
-        let other: Box<dyn Port> = if self.hears { Box::new(telling(b)) } else { Box::new(b) };
-        let ports: Vec<Box<dyn Port>> = vec![Box::new(telling(a)), other, Box::new(telling(c))];
+        let ports: Vec<Box<dyn Port>> =
+            vec![Box::new(telling(a, true)), Box::new(telling(b, self.hears)), Box::new(telling(c, true))];
         rig.forwarder = Forwarder::new(ports, rig.pool.clone(), Box::new(Router::new(fib.into()))).unwrap();
         if self.heads {
             let heads = netmem::packet::HeadCache::new(&rig.memory).unwrap();

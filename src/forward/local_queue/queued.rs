@@ -34,9 +34,10 @@ impl Queued {
         self.0.as_ref().map(Frame::data)
     }
 
-    /// A copy of the packet, where the frame takes up too much memory for it and nothing is left to be done to it.
+    /// A copy of the packet, where the frame takes up too much memory for it and bears nothing but the bytes.
     pub(super) fn copied(&self, copy_break: &CopyBreak, w: &mut Worker) -> Option<SlabBytes> {
-        let frame = self.0.as_ref().filter(|frame| frame.offload().is_none())?;
+        let frame =
+            self.0.as_ref().filter(|frame| frame.offload().is_none() && frame.timestamp().is_none())?;
         copy_break.copy(w, frame.data(), frame.size())
     }
 

@@ -6,6 +6,7 @@ use crate::pool::{Batch, Fragments, NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 fn packet(w: &mut Worker, pool: &Pool, heads: &HeadCache, bytes: &[u8]) -> Packet {
     let frame = pool.alloc(w).unwrap();
@@ -256,6 +257,25 @@ fn what_does_not_fit_into_one_frame_stays_a_chain() {
     heads.free(&mut w, chain);
     heads.free(&mut w, second);
     rest.free(&mut w);
+    assert!(pool.ledger().all_home());
+}
+
+#[test]
+fn a_copy_says_when_the_packet_was_recorded() {
+    let (_memory, mut w, pool, heads) = bench(8);
+    let recorded = Some(Duration::from_nanos(1_700_000_000_123_456_789));
+    let mut frame = pool.alloc(&mut w).unwrap();
+    frame.put_slice(b"to be sent, and read").unwrap();
+    frame.set_timestamp(recorded).unwrap();
+    let mut packet = heads.attach(&mut w, frame).unwrap();
+    let mut sent = heads.share(&mut w, &mut packet).unwrap();
+    let mut written = heads.share(&mut w, &mut packet).unwrap();
+    assert_eq!(heads.make_sendable(&mut w, &mut sent, &pool), Ok(true));
+    written.make_writable(&mut w, &pool).unwrap();
+    for one in [packet, sent, written] {
+        assert_eq!(one.timestamp(), recorded);
+        heads.free(&mut w, one);
+    }
     assert!(pool.ledger().all_home());
 }
 

@@ -1,13 +1,15 @@
-//! What is left to be done to a frame's data, against a model of it.
+//! What travels at a frame's start, against a model of it: what is left to be done to the data, and when it was recorded.
 
 use super::*;
 use crate::wire::offload::{Gso, GsoKind, Offload, PartialChecksum};
 use std::num::NonZeroU16;
+use std::time::Duration;
 
 /// What is done to one frame.
 #[derive(Debug, Clone)]
 enum Step {
     Set(Offload),
+    Recorded(Option<Duration>),
     Push(usize),
     Pull(usize),
     Put(usize),
@@ -26,6 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = || prop_oneof![0..20usize, 0..300usize, 0..33_000usize, Just(2048), Just(32_768 - 256)];
     prop_oneof![
         3 => offload().prop_map(Step::Set),
+        2 => prop::option::of(0..u64::MAX).prop_map(|ns| Step::Recorded(ns.map(Duration::from_nanos))),
         1 => bytes().prop_map(Step::Push),
         1 => bytes().prop_map(Step::Pull),
         2 => bytes().prop_map(Step::Put),
@@ -42,9 +45,14 @@ struct Model {
     data: Vec<u8>,
     /// With the checksum's start from the frame's own.
     offload: Option<Offload>,
+    timestamp: Option<Duration>,
 }
 
 impl Model {
+    fn has_metadata(&self) -> bool {
+        self.offload.is_some() || self.timestamp.is_some()
+    }
+
     /// As the frame says it: not where the data begins behind the checksum's start.
     fn seen(&self) -> Option<Offload> {
         let Offload { checksum, gso } = self.offload?;
@@ -59,11 +67,11 @@ impl Model {
     }
 
     fn headroom(&self) -> usize {
-        self.off - if self.offload.is_some() { 10 } else { 0 }
+        self.off - if self.has_metadata() { 18 } else { 0 }
     }
 
     fn tailroom(&self) -> usize {
-        let end = if self.offload.is_some() { self.size.min(32_767) } else { self.size };
+        let end = if self.has_metadata() { self.size.min(32_767) } else { self.size };
         end - self.off - self.data.len()
     }
 
@@ -72,25 +80,29 @@ impl Model {
         self.data.drain(..pull);
         self.data.truncate(len);
         if self.data.is_empty() {
-            self.offload = None;
+            (self.offload, self.timestamp) = (None, None);
         }
     }
 
-    fn set(&mut self, offload: Offload) -> bool {
-        let had = self.offload.take();
-        if offload.is_none() {
-            return true;
-        }
+    /// Says both, where there is room for them; whether there was.
+    fn set(&mut self, offload: Option<Offload>, timestamp: Option<Duration>) -> bool {
         let end = self.off + self.data.len();
-        let fits = self.off >= 10 && !self.data.is_empty() && end < 32_768;
-        self.offload = if fits { Some(offload.moved_by(self.off as u16)) } else { had };
-        fits
+        let fits = self.off >= 18 && !self.data.is_empty() && end < 32_768;
+        let is_done = fits || (offload, timestamp) == (None, None);
+        if is_done {
+            (self.offload, self.timestamp) = (offload, timestamp);
+        }
+        is_done
     }
 }
 
 fn apply(frame: &mut Frame, model: &mut Model, step: &Step, filler: u8) {
     match *step {
-        Step::Set(offload) => assert_eq!(frame.set_offload(offload).is_ok(), model.set(offload)),
+        Step::Set(offload) => {
+            let said = (!offload.is_none()).then(|| offload.moved_by(model.off as u16));
+            assert_eq!(frame.set_offload(offload).is_ok(), model.set(said, model.timestamp));
+        }
+        Step::Recorded(at) => assert_eq!(frame.set_timestamp(at).is_ok(), model.set(model.offload, at)),
         Step::Push(n) => {
             let fits = n <= model.headroom();
             assert_eq!(frame.push(n).is_ok(), fits);
@@ -125,8 +137,8 @@ fn apply(frame: &mut Frame, model: &mut Model, step: &Step, filler: u8) {
 
 proptest! {
     #[test]
-    fn what_is_left_to_be_done_follows_the_data_and_changes_none_of_it(
-        size in prop_oneof![Just(2048usize), Just(32_768)], headroom in prop_oneof![Just(0usize), Just(10), Just(256)],
+    fn what_stands_at_a_frames_start_follows_the_data_and_changes_none_of_it(
+        size in prop_oneof![Just(2048usize), Just(32_768)], headroom in prop_oneof![Just(0usize), Just(18), Just(256)],
         steps in prop::collection::vec(step(), 1..24),
     ) {
         let memory = memory(1);
@@ -136,7 +148,7 @@ proptest! {
             PoolConfig { frames, cache: 2, refill: 1, headroom, data, ..PoolConfig::of_frames(size) };
         let pool = Pool::new(&memory, &mut w, &config).unwrap();
         let mut frame = pool.alloc(&mut w).unwrap();
-        let mut model = Model { size, off: headroom, data: Vec::new(), offload: None };
+        let mut model = Model { size, off: headroom, data: Vec::new(), offload: None, timestamp: None };
         for (i, step) in steps.iter().enumerate() {
             if let Step::Share(pull, trim) = *step {
                 let mut shared = frame.share();
@@ -148,6 +160,7 @@ proptest! {
                     model.cut(0, trim);
                 }
                 prop_assert_eq!((shared.data(), shared.offload()), (&model.data[..], model.seen()));
+                prop_assert_eq!(shared.timestamp(), model.timestamp);
                 other.free(&mut w);
                 frame = shared.into_frame().unwrap();
             } else {
@@ -156,11 +169,13 @@ proptest! {
             prop_assert_eq!(frame.data(), &model.data[..]);
             prop_assert_eq!(frame.offload(), model.seen());
             prop_assert_eq!(frame.has_offload(), model.offload.is_some());
+            prop_assert_eq!(frame.timestamp(), model.timestamp);
             prop_assert_eq!((frame.headroom(), frame.tailroom()), (model.headroom(), model.tailroom()));
         }
         frame.free(&mut w);
         let frame = pool.alloc(&mut w).unwrap();
         prop_assert!(!frame.has_offload(), "nothing is left to be done to a fresh frame");
+        prop_assert_eq!(frame.timestamp(), None);
         frame.free(&mut w);
         prop_assert!(pool.ledger().all_home());
     }

@@ -1,11 +1,12 @@
 //! Where a device receives into: the bytes of empty frames, without the frames.
 
 #[cfg(any(feature = "af-packet", feature = "tap"))]
-use crate::pool::OFFLOAD_LEN;
+use crate::pool::METADATA_LEN;
 use crate::pool::{Frame, NoRoom};
 #[cfg(any(feature = "af-packet", feature = "tap"))]
 use crate::wire::ethernet::TAG_LEN;
 use crate::wire::offload::Offload;
+use std::time::Duration;
 
 /// The empty frames that a [`Device`](super::Device) may receive into, oldest first. Their bytes are the device's for as long
 /// as a call lasts; the frames stay with the port.
@@ -156,9 +157,17 @@ impl<'a> RxBuffer<'a> {
         self.0.set_offload(offload)
     }
 
+    /// As [`Frame::set_timestamp`]: says when the data was recorded.
+    ///
+    /// # Errors
+    /// [`NoRoom`] where the headroom has no room for it.
+    pub fn set_timestamp(&mut self, timestamp: Option<Duration>) -> Result<(), NoRoom> {
+        self.0.set_timestamp(timestamp)
+    }
+
     /// Whether there is headroom for an offload, with a VLAN tag before the data.
     #[cfg(any(feature = "af-packet", feature = "tap"))]
     pub(crate) fn has_room_for_offload(&self) -> bool {
-        self.0.headroom() >= OFFLOAD_LEN + TAG_LEN
+        self.0.headroom() >= METADATA_LEN + TAG_LEN
     }
 }

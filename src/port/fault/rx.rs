@@ -98,6 +98,10 @@ impl FaultPort {
         let mut twin = self.pool.alloc(w);
         let room = twin.as_mut().and_then(|twin| twin.put(frame.len()).ok());
         let copied = room.map(|room| room.copy_from_slice(frame.data())).is_some();
+        if let Some(twin) = &mut twin {
+            // Where there is no room for it, it was not known.
+            let _ = twin.set_timestamp(frame.timestamp());
+        }
         if copied {
             self.tally.faults.duplicated.add(1);
         } else {

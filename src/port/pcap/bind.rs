@@ -43,6 +43,10 @@ pub struct PcapConfig {
     /// What each packet to one station is received with for its destination, in place of the address that was recorded: whoever takes
     /// only what is sent to it takes the packets of a capture so. Default None.
     pub destination: Option<MacAddr>,
+    /// Whether each packet keeps the time that it was recorded at ([`Frame::timestamp`](crate::pool::Frame::timestamp)): an output writes it
+    /// with that time then, instead of the time at which it is transmitted. Takes 18 bytes of headroom; without them the port goes
+    /// down. Default false.
+    pub recorded_timestamps: bool,
     /// Frames posted in each direction at most. Default 2,048.
     pub ring: usize,
 }
@@ -55,6 +59,7 @@ impl Default for PcapConfig {
             times: Some(1),
             output: None,
             destination: None,
+            recorded_timestamps: false,
             ring: 2048,
         }
     }

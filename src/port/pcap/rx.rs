@@ -4,6 +4,7 @@ use super::capture::{Bad, Capture, Located, Next};
 use super::format::{FormatError, PACKET_MAX, Record};
 use super::source::Source;
 use super::{PcapConfig, Speed};
+use crate::pool::NoRoom;
 use crate::port::PortCounters;
 use crate::port::copying::RxBuffers;
 use crate::wire::ethernet::MacAddr;
@@ -44,6 +45,8 @@ pub(super) struct Input {
     speed: Speed,
     /// What packets to one station get for their destination.
     destination: Option<MacAddr>,
+    /// Each keeps the time that it was recorded at.
+    recorded_timestamps: bool,
     /// When the first packet was received, and when it had been recorded.
     begun: Option<(Instant, Duration)>,
 }
@@ -69,6 +72,7 @@ impl Input {
             received: 0,
             speed: config.speed,
             destination: config.destination,
+            recorded_timestamps: config.recorded_timestamps,
             begun: None,
         }
     }
@@ -114,6 +118,14 @@ impl Input {
                     bytes.copy_from_slice(packet);
                     if let Some(mac) = self.destination {
                         redirect(bytes, mac);
+                    }
+                    // An empty packet has none to keep.
+                    if self.recorded_timestamps && record.len > 0 {
+                        room.set_timestamp(Some(record.at)).map_err(|no| {
+                            // There is as much, and more.
+                            let _ = room.trim(0);
+                            self.no_room_for_timestamps(no)
+                        })?;
                     }
                     *n += 1;
                     counters.rx_snapped.add((record.len < record.original).into());
@@ -239,6 +251,14 @@ impl Input {
         (self.received, self.begun, self.offset, self.read) = (0, None, 0, false);
         self.skip = self.capture.begin();
         self.source.rewind().map_err(|error| format!("read {} again: {error}", self.path))
+    }
+
+    #[cold]
+    fn no_room_for_timestamps(&self, no: NoRoom) -> String {
+        format!(
+            "{}: a timestamp finds no room in the frames ({no}): give their pool a headroom of 18 bytes",
+            self.path
+        )
     }
 
     #[cold]

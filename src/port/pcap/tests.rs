@@ -2,7 +2,7 @@
 
 use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
 use super::{PcapConfig, PcapError, PcapPort, Speed, open};
-use crate::pool::Batch;
+use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::conformance::Fixture;
 use crate::port::tests::promises;
 use crate::port::tests::runts::{self, LONGEST, Seen};
@@ -48,13 +48,18 @@ fn pcap(packets: &[Vec<u8>], gap: Duration) -> Vec<u8> {
 
 /// The packets in a file that a port wrote.
 fn packets(path: &Path) -> Vec<Vec<u8>> {
+    recorded(path).into_iter().map(|(_, packet)| packet).collect()
+}
+
+/// As [`packets`], with their times.
+fn recorded(path: &Path) -> Vec<(Duration, Vec<u8>)> {
     let bytes = fs::read(path).unwrap();
     let format = super::format::Format::of(&bytes).unwrap();
     let (mut at, mut packets) = (HEADER, Vec::new());
     while at < bytes.len() {
-        let len = format.record(bytes[at..].first_chunk().unwrap()).len as usize;
-        packets.push(bytes[at + RECORD..][..len].to_vec());
-        at += RECORD + len;
+        let record = format.record(bytes[at..].first_chunk().unwrap());
+        packets.push((record.at, bytes[at + RECORD..][..record.len as usize].to_vec()));
+        at += RECORD + record.len as usize;
     }
     packets
 }
@@ -139,6 +144,68 @@ fn a_file_is_received_as_often_as_asked() {
     let empty = PcapConfig { times: None, ..input(&folder.file("empty", &header())) };
     let received = receive_all(&mut Fixture::new(64), &mut open("0", &empty).unwrap());
     assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
+}
+
+/// What is received is transmitted, and behind each burst a packet that nobody recorded.
+fn pass(fixture: &mut Fixture, port: &mut PcapPort) {
+    let Fixture { w, pool, .. } = fixture;
+    let mut batch = Batch::new();
+    while !port.rx_finished() {
+        port.refill(w, pool);
+        if port.rx(w, &mut batch) > 0 {
+            let mut own = pool.alloc(w).unwrap();
+            own.put_slice(b"a packet that nobody recorded").unwrap();
+            batch.push(own).unwrap();
+        }
+        port.tx(w, &mut batch);
+        assert!(batch.is_empty());
+        port.complete(w, &mut batch);
+        batch.free(w);
+        port.kick();
+    }
+}
+
+#[test]
+fn packets_are_written_with_the_time_at_which_they_were_recorded_where_that_is_asked_for() {
+    let folder = Folder::new("timestamps");
+    let gap = Duration::from_nanos(1_500_000_017);
+    let path = folder.file("in", &pcap(&[vec![1; 60], vec![2; 61], vec![3; 62]], gap));
+    let time = |i: u32| Duration::from_secs(1_000_000) + i * gap;
+    for (recorded_timestamps, name) in [(true, "kept"), (false, "new")] {
+        let output = Some(folder.0.join(name));
+        let mut fixture = Fixture::new(64);
+        pass(
+            &mut fixture,
+            &mut open("0", &PcapConfig { output, recorded_timestamps, ring: 16, ..input(&path) }).unwrap(),
+        );
+        let times: Vec<_> = recorded(&folder.0.join(name)).into_iter().map(|(at, _)| at).collect();
+        if recorded_timestamps {
+            assert_eq!(
+                times,
+                [time(0), time(1), time(2), time(2)],
+                "and the time before where there is none"
+            );
+        } else {
+            assert!(times.len() == 4 && times.iter().all(|at| at.as_secs() > 1_700_000_000), "{times:?}");
+        }
+        assert!(fixture.pool.ledger().all_home());
+    }
+}
+
+#[test]
+fn frames_without_room_for_a_timestamp_take_the_port_down_with_the_remedy() {
+    let folder = Folder::new("no-headroom");
+    let path = folder.file("in", &pcap(&[vec![1; 60]], Duration::ZERO));
+    let mut fixture = Fixture::new(64);
+    let config = PoolConfig { frames: 64, headroom: 17, data: 1518, ..PoolConfig::default() };
+    fixture.pool = Pool::new(&fixture.memory, &mut fixture.w, &config).unwrap();
+    let mut port = open("0", &PcapConfig { recorded_timestamps: true, ..input(&path) }).unwrap();
+    assert!(receive_all(&mut fixture, &mut port).is_empty());
+    let PortState::Down(reason) = port.state() else { panic!("it is up") };
+    assert!(
+        reason.ends_with("18 bytes wanted where there are 17): give their pool a headroom of 18 bytes"),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -48,24 +48,28 @@ pub(super) struct Output {
     rest: usize,
     /// It has its header.
     begun: bool,
+    /// When the last packet that kept its time was recorded.
+    recorded: Option<Duration>,
 }
 
 impl Output {
     /// A file that stays as it is until a round ends, or something that was sent is written.
     pub(super) fn new(target: Target, path: String) -> Output {
-        Output { target, path, behind: Vec::with_capacity(BEHIND), rest: 0, begun: false }
+        Output { target, path, behind: Vec::with_capacity(BEHIND), rest: 0, begun: false, recorded: None }
     }
 
-    /// Keeps as many of `frames` as there is room for, to be written; returns how many. Frames of one burst have one
-    /// time stamp.
+    /// Keeps as many of `frames` as there is room for, to be written; returns how many. Each is written with the time at which it was
+    /// recorded, where it kept that, one without it, as a router makes some, with that of the one before; where none kept it, those
+    /// of a burst with the time at which they are transmitted.
     #[inline]
     pub(super) fn send(&mut self, frames: &[Frame]) -> usize {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for (i, frame) in frames.iter().enumerate() {
             if RECORD + frame.len() > BEHIND - self.behind.len() {
                 return i;
             }
-            self.behind.extend(record(at, frame.len()));
+            self.recorded = frame.timestamp().or(self.recorded);
+            self.behind.extend(record(self.recorded.unwrap_or(now), frame.len()));
             self.behind.extend_from_slice(frame.data());
         }
         frames.len()

@@ -3,10 +3,14 @@
 use super::{CAPACITY, FRAMES, Scene};
 use crate::pool::{Batch, Frame};
 use crate::wire::offload::{Offload, PartialChecksum};
+use std::time::Duration;
 
 /// What may be left to be done to a packet of 40 bytes.
 pub(super) const OFFLOAD: Offload =
     Offload { checksum: Some(PartialChecksum { start: 30, offset: 6 }), gso: None };
+
+/// When a packet may have been recorded.
+const RECORDED: Duration = Duration::from_millis(1_700_000_000_123);
 
 #[allow(unsafe_code)]
 fn kept_as_a_word(frame: Frame) -> Frame {
@@ -28,7 +32,10 @@ impl Scene {
         frame.prefetch_write();
         frame.set_offload(OFFLOAD).unwrap();
         assert!(frame.has_offload() && frame.offload() == Some(OFFLOAD));
+        frame.set_timestamp(Some(RECORDED)).unwrap();
         frame.set_offload(Offload::default()).unwrap();
+        assert_eq!((frame.offload(), frame.timestamp()), (None, Some(RECORDED)));
+        frame.set_timestamp(None).unwrap();
         assert_eq!((frame.len(), frame.data()), (70, &[7; 70][..]));
         assert_eq!(frame.headroom() + frame.len() + frame.tailroom(), frame.size());
         assert!(self.pool.device_address(&frame).is_some());
@@ -81,9 +88,10 @@ impl Scene {
         let Some(mut frame) = self.got(frame) else { return };
         frame.put(40).unwrap();
         frame.set_offload(OFFLOAD).unwrap();
+        frame.set_timestamp(Some(RECORDED)).unwrap();
         let whole = frame.share();
         let mut end = whole.clone();
-        assert_eq!(end.offload(), Some(OFFLOAD));
+        assert_eq!((end.offload(), end.timestamp()), (Some(OFFLOAD), Some(RECORDED)));
         end.pull(30).unwrap();
         end.trim(5).unwrap();
         assert_eq!((whole.holders(), end.is_unique(), end.is_empty(), whole.len()), (2, false, false, 40));

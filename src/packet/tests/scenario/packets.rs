@@ -27,6 +27,7 @@ impl Scene {
         packet.record_rx_queue(3);
         packet.set_flow_hash(4);
         assert_eq!((packet.rx_queue(), packet.flow_hash(), packet.offload()), (Some(3), 4, None));
+        assert_eq!(packet.timestamp(), None);
         assert_eq!((packet.len(), packet.is_empty(), packet.is_linear()), (80, false, true));
         assert!(packet.headroom() + packet.len() + packet.tailroom() < packet.pinned());
         assert_eq!((&packet.data()[..10], &packet.data()[10..]), (&[2; 10][..], &[1; 70][..]));

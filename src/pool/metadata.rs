@@ -1,0 +1,73 @@
+//! COLD: what travels with a packet in its frame, before the headroom.
+//!
+//! ```text
+//!   chunk start                       headroom      off                off + len
+//!   ├─ virtio_net_hdr ─┼─ timestamp ─┼─────────────┼─── data ─────────────┼── tailroom ──┤
+//! ```
+//! One bit of the frame's word says that it is there; whoever does not ask finds a little less headroom. Where nothing is to be said the
+//! bit is not set.
+//!
+//! Frames of a shared memory can be written by a peer that does not keep to its promise: who reads a field checks it.
+
+use super::desc::{Desc, METADATA, METADATA_LEN, NoRoom};
+use super::frame::Frame;
+use crate::sys::region;
+use crate::wire::offload::VIRTIO_LEN;
+
+/// What stands there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Metadata {
+    /// What is left to be done to the packet, a `struct virtio_net_hdr` whose `csum_start` counts from the frame's start; zeros for
+    /// nothing.
+    pub(super) offload: [u8; VIRTIO_LEN],
+    /// When the packet was recorded, in nanoseconds since 1970; [`Metadata::NO_TIME`] where nobody said.
+    pub(super) timestamp: u64,
+}
+
+impl Metadata {
+    pub(super) const NO_TIME: u64 = u64::MAX;
+    pub(super) const NONE: Metadata = Metadata { offload: [0; VIRTIO_LEN], timestamp: Metadata::NO_TIME };
+}
+
+impl Desc {
+    /// What stands at the start of a frame that is out; nothing where its bit is not set.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn metadata(self) -> Metadata {
+        if !self.has_metadata() {
+            return Metadata::NONE;
+        }
+        let mut bytes = [0; METADATA_LEN];
+        let stored: *const u8 = region::address(self.id.get());
+        // SAFETY: the frame's first bytes, which are mapped while it is out, and lie before its data; they are copied, no reference
+        // to them is made. Nobody else writes them: the claim is the frame's only one, or one of those that only read.
+        unsafe { stored.copy_to_nonoverlapping(bytes.as_mut_ptr(), METADATA_LEN) };
+        let [offload @ .., a, b, c, d, e, f, g, h] = bytes;
+        Metadata { offload, timestamp: u64::from_ne_bytes([a, b, c, d, e, f, g, h]) }
+    }
+}
+
+impl Frame {
+    /// Puts it at the frame's start, in the place of what was there; with [`Metadata::NONE`] the frame is as any other.
+    ///
+    /// # Errors
+    /// [`NoRoom`] where the headroom has no room for it, or the data ends with a frame of 32 KiB, or there is none. The frame is as it was
+    /// then.
+    pub(super) fn set_metadata(&mut self, metadata: Metadata) -> Result<(), NoRoom> {
+        let Desc { id, off, len } = self.desc().plain();
+        if metadata == Metadata::NONE {
+            self.word = Desc { id, off, len }.word();
+            return Ok(());
+        }
+        NoRoom::check(METADATA_LEN, off.into())?;
+        NoRoom::check(1, len.min(METADATA - off - len).into())?;
+        let mut bytes = [0; METADATA_LEN];
+        bytes[..VIRTIO_LEN].copy_from_slice(&metadata.offload);
+        bytes[VIRTIO_LEN..].copy_from_slice(&metadata.timestamp.to_ne_bytes());
+        let stored = region::address(id.get());
+        // SAFETY: the frame's first bytes, which are mapped while it is out and nobody else's, and lie before its data.
+        unsafe { stored.copy_from_nonoverlapping(bytes.as_ptr(), METADATA_LEN) };
+        self.word = Desc { id, off: off | METADATA, len }.word();
+        Ok(())
+    }
+}
