@@ -1,83 +1,8 @@
-//! The `netmem` program: forwards packets between ports, is looked at and tuned meanwhile, and runs the lab's
-//! experiments.
-//!
-//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`doctor`], [`stat`], [`top`], [`set`], [`record`] and [`lab`] do it, [`failure`] is how
-//! it goes wrong.
+//! The `netmem` program, which `netmem_cli` is.
 #![deny(unsafe_code)]
 
-mod args;
-mod control;
-mod doctor;
-mod failure;
-mod forward;
-mod grant;
-#[cfg(feature = "lab")]
-mod lab;
-mod listening;
-mod log;
-mod manual;
-mod metrics;
-mod output;
-mod pcapng;
-mod record;
-mod recorded;
-mod service;
-mod set;
-mod stat;
-mod stop;
-mod threads;
-mod top;
-mod traffic;
-
-use args::Command;
-#[cfg(feature = "lab")]
-use args::LabCommand;
-use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let done = match args::parse() {
-        Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)),
-        Err(outcome) => outcome,
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
-}
-
-fn run(command: Command) -> Result<(), Failure> {
-    match command {
-        Command::Forward(args) if args.check => doctor::check(&args),
-        Command::Forward(args) => forward::run(&args),
-        Command::Grant(args) => grant::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Gen(args) => traffic::generate(&args),
-        Command::Sink(args) => traffic::sink(&args),
-        Command::Stat(args) => stat::run(&args),
-        Command::Top(args) => top::run(&args),
-        Command::Set(args) => set::run(&args),
-        Command::Reload(args) => set::reload(&args),
-        Command::Record(args) => record::run(&args),
-        Command::Completions { shell } => manual::completions(args::program(), shell),
-        Command::Man { folder } => manual::man(args::program(), &folder),
-        #[cfg(feature = "lab")]
-        Command::Lab(command) => experiment(command),
-        #[cfg(not(feature = "lab"))]
-        Command::Lab(_) => Err(Failure::input(
-            "this netmem was built without the lab: build it with the cargo feature lab, which is on unless \
-             --no-default-features says otherwise",
-        )),
-    }
-}
-
-#[cfg(feature = "lab")]
-fn experiment(command: LabCommand) -> Result<(), Failure> {
-    match command {
-        LabCommand::List { json } => lab::list(json),
-        LabCommand::Run(args) => lab::run(&args),
-        LabCommand::Turn => lab::turn(),
-        LabCommand::Compare(args) => lab::compare(&args),
-        LabCommand::Report(args) => lab::report(&args),
-    }
+    netmem_cli::main()
 }

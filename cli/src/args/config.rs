@@ -44,14 +44,18 @@ impl Places {
     }
 }
 
-/// The words that a file stands for, those left out that `given` takes the place of, and where they stand.
+/// The words that the text of a file stands for, those left out that `given` takes the place of, and where they stand.
 ///
 /// # Errors
 /// [`Failure::Input`] with the place of what is wrong.
-pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<(Vec<OsString>, Places), Failure> {
-    let text = read(path).map_err(|why| Failure::Input(format!("--config {}: {why}", path.display())))?;
-    let file = File { path, text: &text, forward };
-    let table = DeTable::parse(&text).map_err(|error| {
+pub fn words(
+    path: &Path,
+    text: &str,
+    forward: &Command,
+    given: &ArgMatches,
+) -> Result<(Vec<OsString>, Places), Failure> {
+    let file = File { path, text, forward };
+    let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let said = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
         let line = file.line_text(at);
@@ -75,7 +79,15 @@ pub fn words(path: &Path, forward: &Command, given: &ArgMatches) -> Result<(Vec<
     Ok((words, Places(places)))
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The text of a configuration file.
+///
+/// # Errors
+/// [`Failure::Input`] with why it is none.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    text_of(path).map_err(|why| Failure::Input(format!("--config {}: {why}", path.display())))
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
     let found = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "there is no such file: check the path".to_owned(),

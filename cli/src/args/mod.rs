@@ -126,13 +126,30 @@ pub fn parse() -> Result<Command, Result<(), Failure>> {
 
 fn parse_words(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
     let command = parsed(words)?;
-    let Some((file, words, places)) = configured(&command, words).map_err(Err)? else { return Ok(command) };
+    let Command::Forward(args) = &command else { return Ok(command) };
+    let Some(path) = &args.config else { return Ok(command) };
+    let text = config::read(path).map_err(Err)?;
+    parse_beside(path, &text, words)
+}
+
+/// As [`parse_words`], with the text of a configuration file at `path`. The words are some that can be read without it.
+fn parse_beside(path: &Path, text: &str, words: &[OsString]) -> Result<Command, Result<(), Failure>> {
+    let (words, places) = configured(path, text, words).map_err(Err)?;
     let mut command =
-        parsed(&words).map_err(|failed| failed.map_err(|failure| places.place(&file, failure)))?;
+        parsed(&words).map_err(|failed| failed.map_err(|failure| places.place(path, failure)))?;
     if let Command::Forward(args) = &mut command {
         args.places = places;
     }
     Ok(command)
+}
+
+/// The arguments of a `netmem forward` with that text in its configuration file, and these words behind it.
+///
+/// # Errors
+/// As of [`forward_with`].
+pub fn forward_of(text: &str, typed: &[&str]) -> Result<Box<ForwardArgs>, Failure> {
+    let words: Vec<OsString> = ["netmem", "forward"].iter().chain(typed).map(OsString::from).collect();
+    forward(parsed(&words).and_then(|_| parse_beside(Path::new("FILE"), text, &words)))
 }
 
 /// The arguments of a `netmem forward` with that configuration file and no others.
@@ -170,23 +187,18 @@ fn parsed(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
     })
 }
 
-/// A configuration file, the command line with its words before what was typed, and where they stand.
-type Configured = (PathBuf, Vec<OsString>, Places);
-
-/// The command line with its configuration file; None without one.
-fn configured(command: &Command, words: &[OsString]) -> Result<Option<Configured>, Failure> {
-    let Command::Forward(args) = command else { return Ok(None) };
-    let Some(path) = &args.config else { return Ok(None) };
+/// The words of a `netmem forward` with those of its configuration file before what was typed, and where they stand there.
+fn configured(path: &Path, text: &str, words: &[OsString]) -> Result<(Vec<OsString>, Places), Failure> {
     let mut root = Cli::command();
     root.build();
     let matches = root.clone().try_get_matches_from(words).map_err(Failure::input)?;
     let (Some((name, given)), [program, forward, typed @ ..]) = (matches.subcommand(), words) else {
-        return Ok(None);
+        return Ok((words.to_vec(), Places::default()));
     };
-    let Some(options) = root.find_subcommand(name) else { return Ok(None) };
-    let (from_file, places) = config::words(path, options, given)?;
-    let typed = [program, forward].into_iter().cloned().chain(from_file).chain(typed.iter().cloned());
-    Ok(Some((path.clone(), typed.collect(), places)))
+    let Some(options) = root.find_subcommand(name) else { return Ok((words.to_vec(), Places::default())) };
+    let (from_file, places) = config::words(path, text, options, given)?;
+    let all = [program, forward].into_iter().cloned().chain(from_file).chain(typed.iter().cloned());
+    Ok((all.collect(), places))
 }
 
 #[cfg(test)]

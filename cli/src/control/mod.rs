@@ -14,5 +14,6 @@ mod server;
 mod socket;
 
 pub use record::Record;
+pub use request::{Answer, answer};
 pub use server::start;
 pub use socket::{Socket, default_path};

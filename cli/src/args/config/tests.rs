@@ -31,7 +31,7 @@ fn words_beside(text: &str, typed: &[&str]) -> Result<Vec<String>, String> {
     let given = root.clone().get_matches_from([&["netmem", "forward"], typed].concat());
     let forward = root.find_subcommand("forward").expect("forward");
     let given = given.subcommand_matches("forward").expect("forward");
-    match words(&file.0, forward, given) {
+    match read(&file.0).and_then(|text| words(&file.0, &text, forward, given)) {
         Ok((words, _)) => Ok(words.into_iter().map(|word| word.into_string().expect("UTF-8")).collect()),
         Err(Failure::Input(line)) => Err(line.replace(&*file.0.to_string_lossy(), "FILE")),
         Err(other) => panic!("{other:?}"),
@@ -145,7 +145,7 @@ fn a_wrong_value_is_wrong_also_where_the_command_line_takes_its_place() {
 fn what_is_no_file_or_too_long_is_refused_before_it_is_read() {
     let long = Written::new(&"#".repeat(BYTES_MAX as usize + 1));
     for (path, said) in [(Path::new("/dev/zero"), "this is not a file"), (&long.0, "this is too long")] {
-        let error = read(path).expect_err("no configuration");
+        let error = text_of(path).expect_err("no configuration");
         assert!(error.starts_with(said), "{error}");
     }
     let longest = Written::new(&"#".repeat(BYTES_MAX as usize));
