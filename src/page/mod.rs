@@ -62,6 +62,5 @@ pub use table::DescriptorSize;
 
 pub(crate) use list::List;
 pub(crate) use refs::{Left, Refs};
-#[cfg(not(loom))]
 pub(crate) use table::Pair;
 pub(crate) use table::{Desc, Table};

@@ -67,13 +67,11 @@ impl Word {
     }
 
     /// The head in one word, the rest in the other, as the kernel's pair.
-    #[cfg(not(loom))]
     fn pack_wide(self) -> u128 {
         let packed = self.pack();
         u128::from(packed & 0xffff) | u128::from(packed >> 16) << 64
     }
 
-    #[cfg(not(loom))]
     fn unpack_wide(pair: u128) -> Word {
         Word::unpack(pair as u64 & 0xffff | ((pair >> 64) as u64) << 16)
     }
@@ -103,7 +101,6 @@ impl WordForm {
     pub(super) fn load(self, table: &Table, slab: u32) -> Word {
         let desc = table.desc(slab);
         match self {
-            #[cfg(not(loom))]
             WordForm::Wide => Word::unpack_wide(table.pair(slab).load()),
             // Acquire: pairs with the Release of `update`.
             _ => Word::unpack(desc.word.load(Acquire)),
@@ -113,7 +110,6 @@ impl WordForm {
     /// Sets the word of a slab that is the caller's alone.
     pub(super) fn store(self, table: &Table, slab: u32, word: Word) {
         match self {
-            #[cfg(not(loom))]
             WordForm::Wide => table.pair(slab).store(word.pack_wide()),
             _ => table.desc(slab).word.store(word.pack(), Relaxed),
         }
@@ -132,10 +128,7 @@ impl WordForm {
     ) -> Option<(Word, Word)> {
         match self {
             WordForm::Packed => packed(table.desc(slab), failed, change),
-            #[cfg(not(loom))]
             WordForm::Wide => wide(table.pair(slab), failed, change),
-            #[cfg(loom)]
-            WordForm::Wide => unreachable!("loom has no double-word compare-and-swap"),
             WordForm::Lock => locked(table.desc(slab), change),
             #[cfg(feature = "comparisons")]
             WordForm::LockInterrupts => {
@@ -170,7 +163,6 @@ fn packed(desc: &Desc, failed: &Count, mut change: impl FnMut(Word) -> Option<Wo
     }
 }
 
-#[cfg(not(loom))]
 fn wide(
     pair: crate::page::Pair<'_>,
     failed: &Count,

@@ -1,4 +1,5 @@
-//! Every interleaving of those who share a slab, under loom: a table of two descriptors, two slabs of two objects.
+//! Every interleaving of those who share a slab, under loom: a table of two descriptors, two slabs of two objects, whose words are
+//! changed by one compare-and-swap, or by the double-word one, which loom sees as an exchange under the descriptor's lock bit.
 //!
 //! Each object has a cell that whoever holds the object writes, so that loom sees a free that is not released, or an
 //! object that two hold at once.
@@ -35,9 +36,9 @@ unsafe impl Send for Site {}
 
 impl Site {
     /// The slab is frozen or not; so many partial slabs are kept though they are empty.
-    fn new(frozen: bool, min_partial: u32) -> Arc<Site> {
+    fn new(form: WordForm, frozen: bool, min_partial: u32) -> Arc<Site> {
         let layout = Layout::plain(PAGE_SIZE / usize::from(OBJECTS), 8, false);
-        let slabs = Slabs::new("modelled", layout, WordForm::Packed, 0, min_partial, 0x5eed);
+        let slabs = Slabs::new("modelled", layout, form, 0, min_partial, 0x5eed);
         let table = Table::new(2, DescriptorSize::Compact);
         slabs.form.store(&table, 0, Word::all_out(OBJECTS, frozen));
         let bytes = (0..2).map(|_| Bytes(UnsafeBytes::new([0; PAGE_SIZE]))).collect();
@@ -103,6 +104,13 @@ impl Site {
     }
 }
 
+/// Runs the model with each form of a slab's word.
+fn with_each_form(body: impl Fn(WordForm) + Copy + Send + Sync + 'static) {
+    for form in [WordForm::Packed, WordForm::Wide] {
+        model(move || body(form));
+    }
+}
+
 /// Runs `body` on a second thread.
 fn beside<R: Send + 'static>(
     site: &Arc<Site>,
@@ -114,8 +122,8 @@ fn beside<R: Send + 'static>(
 
 #[test]
 fn of_two_threads_that_free_the_last_objects_one_finds_the_slab_empty() {
-    model(|| {
-        let site = Site::new(false, 0);
+    with_each_form(|form| {
+        let site = Site::new(form, false, 0);
         let other = beside(&site, |site| site.free(&[1], false));
         let both = [site.free(&[2], false), other.join().unwrap()];
         assert_eq!(both.iter().filter(|&pushed| *pushed == Pushed::Empty).count(), 1, "{both:?}");
@@ -125,8 +133,8 @@ fn of_two_threads_that_free_the_last_objects_one_finds_the_slab_empty() {
 
 #[test]
 fn a_slab_that_goes_from_full_to_empty_in_one_free_is_found_whole_or_not_at_all() {
-    model(|| {
-        let site = Site::new(false, 1);
+    with_each_form(|form| {
+        let site = Site::new(form, false, 1);
         let other = beside(&site, Site::refill);
         assert_eq!(site.free(&[1, 2], false), Pushed::Done);
         let got = other.join().unwrap();
@@ -138,8 +146,8 @@ fn a_slab_that_goes_from_full_to_empty_in_one_free_is_found_whole_or_not_at_all(
 #[test]
 fn a_slab_that_is_freed_into_while_it_is_taken_off_the_list_is_not_lost() {
     for min_partial in [0, 1] {
-        model(move || {
-            let site = Site::new(false, min_partial);
+        with_each_form(move |form| {
+            let site = Site::new(form, false, min_partial);
             assert_eq!(site.free(&[1], false), Pushed::Done);
             let other = beside(&site, Site::refill);
             if site.free(&[2], false) == Pushed::Empty {
@@ -155,8 +163,8 @@ fn a_slab_that_is_freed_into_while_it_is_taken_off_the_list_is_not_lost() {
 
 #[test]
 fn two_that_refill_at_once_get_no_object_twice() {
-    model(|| {
-        let site = Site::new(false, 1);
+    with_each_form(|form| {
+        let site = Site::new(form, false, 1);
         site.free(&[1], false);
         let other = beside(&site, |site| {
             let mut got = site.refill();
@@ -172,8 +180,8 @@ fn two_that_refill_at_once_get_no_object_twice() {
 
 #[test]
 fn of_two_that_free_into_a_full_slab_one_freezes_it() {
-    model(|| {
-        let site = Site::new(false, 0);
+    with_each_form(|form| {
+        let site = Site::new(form, false, 0);
         let other = beside(&site, |site| site.free(&[1], true));
         let both = [site.free(&[2], true), other.join().unwrap()];
         assert!(both.contains(&Pushed::Frozen) && both.contains(&Pushed::IntoFrozen), "{both:?}");
@@ -184,8 +192,8 @@ fn of_two_that_free_into_a_full_slab_one_freezes_it() {
 #[test]
 fn a_slab_given_up_by_its_worker_while_others_free_into_it_is_on_the_list_or_empty() {
     for min_partial in [0, 1] {
-        model(move || {
-            let site = Site::new(true, min_partial);
+        with_each_form(move |form| {
+            let site = Site::new(form, true, min_partial);
             let other = beside(&site, |site| site.free(&[1], false));
             let own = site.object(2);
             site.hold(own);
@@ -206,8 +214,8 @@ fn a_slab_given_up_by_its_worker_while_others_free_into_it_is_on_the_list_or_emp
 
 #[test]
 fn a_worker_gets_what_others_free_into_its_active_slab_and_gives_the_rest_back() {
-    model(|| {
-        let site = Site::new(true, 1);
+    with_each_form(|form| {
+        let site = Site::new(form, true, 1);
         let other = beside(&site, |site| site.free(&[2], false));
         let (mut cpu, lane, mut empty) = (CpuSlab::default(), SlabLane::default(), Vec::new());
         let own = site.object(1);
@@ -232,8 +240,8 @@ fn a_worker_gets_what_others_free_into_its_active_slab_and_gives_the_rest_back()
 
 #[test]
 fn a_slab_frozen_by_a_free_and_drained_again_meets_a_refill_and_another_free() {
-    model(|| {
-        let site = Site::new(false, 1);
+    with_each_form(|form| {
+        let site = Site::new(form, false, 1);
         let other = beside(&site, |site| {
             site.free(&[1], false);
             site.refill()
@@ -253,8 +261,8 @@ fn a_slab_frozen_by_a_free_and_drained_again_meets_a_refill_and_another_free() {
 
 #[test]
 fn a_slab_emptied_after_a_worker_took_it_off_the_list_is_the_workers() {
-    model(|| {
-        let site = Site::new(false, 0);
+    with_each_form(|form| {
+        let site = Site::new(form, false, 0);
         assert_eq!(site.free(&[1], false), Pushed::Done);
         // A second partial slab, so that an empty one is one too many.
         let mut neighbour = [site.slabs.at(site.ground(), 1, 1, 0)];
