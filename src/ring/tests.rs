@@ -10,11 +10,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Runs `body` under loom's scheduler, or just once.
+#[cfg(not(loom))]
 pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
-    #[cfg(loom)]
-    loom::model(body);
-    #[cfg(not(loom))]
     body();
+}
+
+/// Runs `body` under loom's scheduler in each interleaving, and prints how many there were.
+#[cfg(loom)]
+pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
+    use std::sync::atomic::AtomicU64;
+
+    let mut builder = loom::model::Builder::new();
+    // Some touch many atomics before it gets interesting.
+    builder.max_branches = 20_000;
+    // Not one of loom's: it counts over all interleavings.
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        body();
+    });
+    println!("{} interleavings", count.load(Relaxed));
 }
 
 #[cfg(loom)]

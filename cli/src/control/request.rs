@@ -48,7 +48,7 @@ const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"stat","of":[SEC
 pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
-        Err(error) => return Answer::Error(format!("not a request ({error}): {FORMS}")),
+        Err(error) => return refused(&format!("not a request ({error}): {FORMS}")),
     };
     let registry = || registry.lock().unwrap_or_else(PoisonError::into_inner);
     let done = match request {
@@ -73,7 +73,13 @@ pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
         }
         _ => Err(format!("not a request: {FORMS}")),
     };
-    done.map_or_else(Answer::Error, Answer::Ok)
+    done.map_or_else(|why| refused(&why), Answer::Ok)
+}
+
+/// One line, which may repeat what was asked: what would move a terminal's cursor is not sent back.
+fn refused(why: &str) -> Answer {
+    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    Answer::Error(why.chars().map(shown).collect())
 }
 
 /// A value as one would type it.
@@ -115,9 +121,10 @@ mod tests {
             r#"{"do":"reload","get":"keys"}"#,
             r#"{"do":"reload"}"#,
             "\u{0}\u{1}",
+            "{\"\u{7f}\u{9b}31m\":1}",
         ] {
             let said = ask(bad);
-            assert!(said.starts_with(r#"{"error":"#) && !said.contains('\n'), "{bad}: {said}");
+            assert!(said.starts_with(r#"{"error":"#) && !said.contains(char::is_control), "{bad}: {said}");
         }
     }
 }

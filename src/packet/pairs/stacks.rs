@@ -171,7 +171,7 @@ impl<T> Stacks<T> {
 #[cfg(test)]
 mod tests {
     use super::Stacks;
-    use crate::pool::tests::interleavings::{long_model, tiny};
+    use crate::pool::tests::interleavings::tiny;
     use crate::pool::{Frame, Shrinker};
     use crate::ring::tests::{model, thread};
     use crate::sync::{Roster, Worker};
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_is_put_while_its_pool_closes_goes_home_and_the_last_of_it_ends_the_pool() {
-        long_model(|| {
+        model(|| {
             let (memory, [mut w, mut other], pool) = tiny(2);
             let ready = Arc::new(Ready(Stacks::new(pool.memory().roster(), 2, 9)));
             let shrinker: Weak<Ready> = Arc::downgrade(&ready);

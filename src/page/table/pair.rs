@@ -27,6 +27,7 @@ pub(crate) struct Pair<'a> {
     desc: &'a Desc,
     words: Words<'a>,
     /// The processor has the instruction; then `words` are 16-byte aligned.
+    #[cfg_attr(loom, allow(dead_code, reason = "loom does not know it"))]
     wide: bool,
 }
 

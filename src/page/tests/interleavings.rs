@@ -19,21 +19,9 @@ fn tiny(pages: usize, workers: usize) -> Memory {
     Memory { shared: Handle::new(&Shared::new(region, pages, &config)) }
 }
 
-/// As [`model`], for bodies that touch many atomics before it gets interesting.
-fn long_model(body: impl Fn() + Sync + Send + 'static) {
-    #[cfg(loom)]
-    {
-        let mut builder = loom::model::Builder::new();
-        builder.max_branches = 20_000;
-        builder.check(body);
-    }
-    #[cfg(not(loom))]
-    body();
-}
-
 #[test]
 fn who_looks_for_a_page_finds_the_one_that_another_worker_is_putting_into_its_list() {
-    long_model(|| {
+    model(|| {
         let memory = tiny(16, 2);
         let (mut a, mut b) = (memory.worker().unwrap(), memory.worker().unwrap());
         let held = [3, 2, 1].map(|order| memory.alloc(&mut b, order).unwrap());
@@ -54,7 +42,7 @@ fn who_looks_for_a_page_finds_the_one_that_another_worker_is_putting_into_its_li
 
 #[test]
 fn who_looks_for_a_page_finds_the_ones_that_leave_a_list_which_is_made_smaller() {
-    long_model(|| {
+    model(|| {
         let memory = tiny(16, 2);
         let (mut a, mut b) = (memory.worker().unwrap(), memory.worker().unwrap());
         let held = [3, 2, 1].map(|order| memory.alloc(&mut b, order).unwrap());

@@ -3,7 +3,7 @@
 
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{DmaMap, Frame, Pool, PoolConfig};
-use crate::ring::tests::thread;
+use crate::ring::tests::{model, thread};
 use crate::sync::Worker;
 use crate::sys::region::Lent;
 use std::time::Duration;
@@ -24,18 +24,6 @@ pub(crate) fn tiny(cache: usize) -> (Memory, [Worker; 2], Pool) {
     (memory, workers, pool)
 }
 
-/// As [`model`](crate::ring::tests::model), for bodies that touch many atomics before it gets interesting.
-pub(crate) fn long_model(body: impl Fn() + Sync + Send + 'static) {
-    #[cfg(loom)]
-    {
-        let mut builder = loom::model::Builder::new();
-        builder.max_branches = 20_000;
-        builder.check(body);
-    }
-    #[cfg(not(loom))]
-    body();
-}
-
 /// All frames of the pool, by page.
 fn all_of(pool: &Pool, w: &mut Worker) -> [[Frame; 2]; 2] {
     let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(w)).collect();
@@ -46,7 +34,7 @@ fn all_of(pool: &Pool, w: &mut Worker) -> [[Frame; 2]; 2] {
 
 #[test]
 fn a_pool_made_smaller_while_frames_come_back_keeps_one_page_and_gives_the_other_back_once() {
-    long_model(|| {
+    model(|| {
         let (memory, [mut w, mut other], pool) = tiny(2);
         let [[a, b], [c, d]] = all_of(&pool, &mut w);
         [a, c].into_iter().for_each(|frame| frame.free(&mut w));
@@ -78,7 +66,7 @@ fn all_out(pool: &Pool, w: &mut Worker) -> usize {
 
 #[test]
 fn the_last_frame_that_comes_back_while_its_pool_closes_gives_the_pages_back_once() {
-    long_model(|| {
+    model(|| {
         let (memory, [mut w, mut other], pool) = tiny(2);
         let [[a, b], [c, d]] = all_of(&pool, &mut w);
         [a, b].into_iter().for_each(|frame| frame.free(&mut w));
@@ -98,7 +86,7 @@ fn the_last_frame_that_comes_back_while_its_pool_closes_gives_the_pages_back_onc
 
 #[test]
 fn no_frame_is_lost_when_the_owner_leaves_while_its_pool_closes() {
-    long_model(|| {
+    model(|| {
         let (memory, [mut w, other], pool) = tiny(2);
         all_out(&pool, &mut w);
         let leaver = thread::spawn(move || drop(w));
@@ -112,7 +100,7 @@ fn no_frame_is_lost_when_the_owner_leaves_while_its_pool_closes() {
 
 #[test]
 fn who_waits_while_another_closes_the_pool_does_not_find_it_empty_while_a_frame_is_out() {
-    long_model(|| {
+    model(|| {
         let (_memory, [mut w, other], pool) = tiny(2);
         let frame = pool.alloc(&mut w).unwrap();
         let closer = {
@@ -129,7 +117,7 @@ fn who_waits_while_another_closes_the_pool_does_not_find_it_empty_while_a_frame_
 
 #[test]
 fn the_owner_gives_a_page_back_that_leaves_with_its_last_frame_while_the_last_handle_goes() {
-    long_model(|| {
+    model(|| {
         let (memory, [mut w, other], pool) = tiny(0);
         let frame = pool.alloc(&mut w).unwrap();
         pool.resize(2).unwrap();
@@ -143,7 +131,7 @@ fn the_owner_gives_a_page_back_that_leaves_with_its_last_frame_while_the_last_ha
 
 #[test]
 fn a_pool_is_adopted_while_its_owner_leaves_and_loses_no_frame() {
-    long_model(|| {
+    model(|| {
         let (memory, [mut w, mut other], pool) = tiny(2);
         let frame = pool.alloc(&mut w).unwrap();
         let leaving = thread::spawn(move || drop(w));
