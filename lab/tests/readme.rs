@@ -119,7 +119,7 @@ fn the_eight_figures_of_the_readme_are_those_of_the_reports_and_losses_are_marke
     let (readme, runs) = (read("README.md"), RUNS.map(reports));
     let cells = cells(&readme);
     assert_eq!(cells.len(), ROWS.len(), "{cells:?}");
-    let mut losses = [0; RUNS.len()];
+    let (mut losses, mut lost) = ([0; RUNS.len()], 0);
     for row in &ROWS {
         let measured = runs.each_ref().map(|reports| row.measured(reports));
         let printed =
@@ -127,6 +127,7 @@ fn the_eight_figures_of_the_readme_are_those_of_the_reports_and_losses_are_marke
         let cells = cells.get(row.work).unwrap_or_else(|| panic!("README.md has no row {:?}", row.work));
         assert_eq!(cells[2..4], printed, "{}", row.work);
         assert_eq!(cells[4..], [format!("`{}`", row.experiment)], "{}", row.work);
+        lost += usize::from(measured.iter().any(|ratio| *ratio > 1.0));
         for (losses, ratio) in losses.iter_mut().zip(measured) {
             *losses += usize::from(ratio > 1.0);
         }
@@ -135,7 +136,7 @@ fn the_eight_figures_of_the_readme_are_those_of_the_reports_and_losses_are_marke
         losses.map(|n| ["none", "one", "two", "three", "four", "five", "six", "seven", "eight"][n]);
     let said = format!("{xeon} of the eight on the Xeon and {epyc} on the EPYC are **losses**");
     assert!(readme.replace('\n', " ").contains(&said), "README.md does not say {said:?}");
-    assert!(losses.iter().all(|&n| n >= 2), "{losses:?}: a table of gains alone says too little");
+    assert!(lost >= 3, "{lost} losses: a table of gains alone says too little");
 }
 
 #[test]

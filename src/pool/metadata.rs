@@ -4,8 +4,8 @@
 //!   chunk start                       headroom      off                off + len
 //!   ├─ virtio_net_hdr ─┼─ timestamp ─┼─────────────┼─── data ─────────────┼── tailroom ──┤
 //! ```
-//! One bit of the frame's word says that it is there; whoever does not ask finds a little less headroom. Where nothing is to be said the
-//! bit is not set.
+//! One bit of the frame's word says that a frame has metadata. Such a frame has 18 bytes less of headroom. A frame with neither an
+//! offload nor a timestamp has no metadata, and the bit is clear.
 //!
 //! Frames of a shared memory can be written by a peer that does not keep to its promise: who reads a field checks it.
 

@@ -99,7 +99,7 @@ impl FaultPort {
         let room = twin.as_mut().and_then(|twin| twin.put(frame.len()).ok());
         let copied = room.map(|room| room.copy_from_slice(frame.data())).is_some();
         if let Some(twin) = &mut twin {
-            // Where there is no room for it, it was not known.
+            // A copy without headroom cannot bear it.
             let _ = twin.set_timestamp(frame.timestamp());
         }
         if copied {
