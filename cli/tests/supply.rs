@@ -27,9 +27,11 @@ const EXCEPTIONS: &[(&str, &str)] = &[(
 /// Crates of which there are two versions, each with who wants the older one.
 const TWICE: &[(&str, &str)] = &[
     ("bitflags", "smoltcp wants 1"),
+    ("getrandom", "ring wants 0.2"),
     ("syn", "zerocopy-derive and cbindgen want 2"),
     ("toml", "cbindgen wants 0.9"),
     ("toml_datetime", "toml 0.9"),
+    ("windows-sys", "ring wants 0.52; nothing of it is built here"),
     ("winnow", "toml 0.9"),
 ];
 

@@ -156,7 +156,7 @@ impl Output {
         }
         let OutputRoute { src_mac, dst_mac, .. } = route;
         let src = SocketAddr::new(source, from.port());
-        let datagram = Datagram { src_mac, dst_mac, src, dst: to, hop_limit: HOP_LIMIT };
+        let datagram = Datagram { src_mac, dst_mac, src, dst: to, hop_limit: HOP_LIMIT, tos: 0 };
         let headers = datagram.headers_len();
         frame.push(headers)?;
         if let Err(error) = datagram.write(frame.data_mut()) {

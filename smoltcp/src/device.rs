@@ -1,7 +1,8 @@
 //! A port as a device.
 
-use crate::stations::{NextHop, Stations};
+use crate::link;
 use crate::tokens::{RxFrame, TxFrame};
+use netmem::port::{NextHop, NextHops};
 use netmem::system::event::sleep_until_readable;
 use netmem::wire::ethernet;
 use netmem::{Batch, Frame, Pool, Port, PortState, Worker};
@@ -23,7 +24,7 @@ pub struct PortDevice {
     worker: Worker,
     pool: Pool,
     /// What a header of the link is made by; None where smoltcp makes it.
-    stations: Option<Stations>,
+    next_hops: Option<NextHops>,
     mtu: usize,
     burst: usize,
     received: Batch,
@@ -88,7 +89,7 @@ impl PortDevice {
         pool: &Pool,
         mtu: usize,
     ) -> Result<PortDevice, DeviceError> {
-        PortDevice::new(port, worker, pool, mtu, Some(Stations::default()))
+        PortDevice::new(port, worker, pool, mtu, Some(NextHops::default()))
     }
 
     fn new(
@@ -96,7 +97,7 @@ impl PortDevice {
         mut worker: Worker,
         pool: &Pool,
         mtu: usize,
-        stations: Option<Stations>,
+        next_hops: Option<NextHops>,
     ) -> Result<PortDevice, DeviceError> {
         let spare = pool.alloc(&mut worker).ok_or(DeviceError::NoFrame)?;
         let room = spare.tailroom();
@@ -110,7 +111,7 @@ impl PortDevice {
             port,
             worker,
             pool,
-            stations,
+            next_hops,
             mtu,
             burst: 0,
             received,
@@ -129,8 +130,8 @@ impl PortDevice {
 
     /// Who says the next hop of a destination that has sent nothing, for sockets that connect. Only [beside the kernel](PortDevice::beside_kernel).
     pub fn set_next_hop(&mut self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
-        if let Some(stations) = &mut self.stations {
-            stations.ask = Some(Box::new(ask));
+        if let Some(next_hops) = &mut self.next_hops {
+            next_hops.set_ask(ask);
         }
     }
 
@@ -230,8 +231,8 @@ impl PortDevice {
                 self.port.rx(&mut self.worker, &mut self.received);
             }
             let mut frame = self.received.pop_front()?;
-            let Some(stations) = &mut self.stations else { return Some(frame) };
-            if stations.see(frame.data()) && frame.pull(ethernet::HEADER_LEN).is_ok() {
+            let Some(next_hops) = &mut self.next_hops else { return Some(frame) };
+            if link::learn(next_hops, frame.data()) && frame.pull(ethernet::HEADER_LEN).is_ok() {
                 return Some(frame);
             }
             self.ignored += 1;
@@ -252,21 +253,21 @@ impl Device for PortDevice {
             self.read.free(&mut self.worker);
         }
         let frame = self.next()?;
-        let PortDevice { read, spare, to_send, stations, unsent, .. } = self;
-        Some((RxFrame { frame, read }, TxFrame { spare, to_send, stations: stations.as_mut(), unsent }))
+        let PortDevice { read, spare, to_send, next_hops, unsent, .. } = self;
+        Some((RxFrame { frame, read }, TxFrame { spare, to_send, next_hops: next_hops.as_mut(), unsent }))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<TxFrame<'_>> {
         if !self.can_send() {
             return None;
         }
-        let PortDevice { spare, to_send, stations, unsent, .. } = self;
-        Some(TxFrame { spare, to_send, stations: stations.as_mut(), unsent })
+        let PortDevice { spare, to_send, next_hops, unsent, .. } = self;
+        Some(TxFrame { spare, to_send, next_hops: next_hops.as_mut(), unsent })
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
-        let link = match self.stations {
+        let link = match self.next_hops {
             Some(_) => (Medium::Ip, 0),
             None => (Medium::Ethernet, ethernet::HEADER_LEN),
         };

@@ -53,9 +53,8 @@
 //! - Checksums are verified and computed by smoltcp. Ports verify none; what a sender left to its card the port completes before.
 
 mod device;
-mod stations;
+mod link;
 mod tokens;
 
 pub use device::{DeviceError, PortDevice};
-pub use stations::NextHop;
 pub use tokens::{RxFrame, TxFrame};

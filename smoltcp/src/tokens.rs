@@ -1,6 +1,7 @@
 //! Frames on their way between a port and smoltcp.
 
-use crate::stations::Stations;
+use crate::link;
+use netmem::port::NextHops;
 use netmem::wire::ethernet;
 use netmem::{Batch, Frame};
 use smoltcp::phy::{RxToken, TxToken};
@@ -21,7 +22,7 @@ pub struct TxFrame<'a> {
     /// Has room for it.
     pub(crate) to_send: &'a mut Batch,
     /// Where packets are without the link's header.
-    pub(crate) stations: Option<&'a mut Stations>,
+    pub(crate) next_hops: Option<&'a mut NextHops>,
     pub(crate) unsent: &'a mut u64,
 }
 
@@ -37,16 +38,18 @@ impl RxToken for RxFrame<'_> {
 impl TxToken for TxFrame<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
         let Some(mut frame) = self.spare.take() else { return self.refuse(len, write) };
-        let link = self.stations.as_ref().map_or(0, |_| ethernet::HEADER_LEN);
-        let Ok(room) = frame.put(link + len) else {
+        let link_len = self.next_hops.as_ref().map_or(0, |_| ethernet::HEADER_LEN);
+        let Ok(room) = frame.put(link_len + len) else {
             *self.spare = Some(frame);
             return self.refuse(len, write);
         };
-        let (header, packet) = room.split_at_mut(link);
+        let (header, packet) = room.split_at_mut(link_len);
         packet.fill(0); // smoltcp counts on it where a header has reserved bytes
         let result = write(packet);
-        let found = match self.stations {
-            Some(stations) => stations.header(packet).map(|bytes| header.copy_from_slice(&bytes)).is_some(),
+        let found = match self.next_hops {
+            Some(next_hops) => {
+                link::header(next_hops, packet).map(|bytes| header.copy_from_slice(&bytes)).is_some()
+            }
             None => true,
         };
         if found {

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use netmem::port::NextHop;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::wire::{Datagram, Ethernet, MacAddr, ethernet};
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
-use netmem_smoltcp::{DeviceError, NextHop, PortDevice};
+use netmem_smoltcp::{DeviceError, PortDevice};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{Device, Medium, RxToken, TxToken};
 use smoltcp::socket::udp;
@@ -34,7 +35,7 @@ fn device(frames: usize, is_station: bool) -> (PortDevice, MemDevice, Pool) {
 /// A datagram from 192.0.2.7 to port 7 of 192.0.2.1, as a frame.
 fn question(payload: &[u8]) -> Vec<u8> {
     let (src, dst) = ("192.0.2.7:4000".parse().unwrap(), "192.0.2.1:7".parse().unwrap());
-    let datagram = Datagram { src_mac: PEER, dst_mac: OWN, src, dst, hop_limit: 64 };
+    let datagram = Datagram { src_mac: PEER, dst_mac: OWN, src, dst, hop_limit: 64, tos: 0 };
     let mut frame = vec![0; datagram.headers_len()];
     frame.extend_from_slice(payload);
     datagram.write(&mut frame).unwrap();

@@ -29,6 +29,7 @@ pub mod mem;
 pub mod memif;
 #[cfg(feature = "pcap")]
 pub mod pcap;
+mod next_hop;
 #[allow(unsafe_code)]
 mod posted;
 pub(crate) mod queues;
@@ -49,6 +50,7 @@ pub mod xdp;
 
 use crate::pool::{Batch, Frame};
 pub use counters::{PortCounters, WrapCounters};
+pub use next_hop::{NextHop, NextHops};
 pub use posted::{Posted, Posting};
 pub use queues::{Complete, Fill, Port, Rx, Tx, Wake};
 use std::fmt;

@@ -63,6 +63,12 @@ impl Watch {
         let _ = epoll::add(&self.0, descriptor, epoll::EventData::new_u64(0), flags);
     }
 
+    /// Watches `descriptor` no more: what happens to it costs nothing again.
+    #[cold]
+    pub fn remove(&self, descriptor: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.0, descriptor);
+    }
+
     /// Forgets what has happened.
     pub fn clear(&self) {
         let nothing = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };

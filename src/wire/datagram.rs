@@ -35,6 +35,7 @@
 //!     src: "192.0.2.1:4000".parse()?,
 //!     dst: "192.0.2.53:7777".parse()?,
 //!     hop_limit: 64,
+//!     tos: 0,
 //! };
 //! let mut frame = ask(&pool, &mut w, &question, b"ping").ok_or("no frame")?;
 //! answer(&mut frame).ok_or("no answer")?;
@@ -62,6 +63,8 @@ pub struct Datagram {
     pub dst: SocketAddr,
     /// How many routers may forward it.
     pub hop_limit: u8,
+    /// The type of service of IPv4, the traffic class of IPv6: six bits of DSCP (RFC 2474) and two of ECN (RFC 3168).
+    pub tos: u8,
 }
 
 /// Why a frame holds no datagram that could be read: the first thing found, from the outside in.
@@ -142,7 +145,7 @@ impl Datagram {
     /// # use netmem::wire::{Datagram, MacAddr};
     /// # let (a, b) = (MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new([2, 0, 0, 0, 0, 2]));
     /// # let (src, dst) = ("192.0.2.1:4000".parse()?, "192.0.2.2:7".parse()?);
-    /// # let came = Datagram { src_mac: a, dst_mac: b, src, dst, hop_limit: 3 };
+    /// # let came = Datagram { src_mac: a, dst_mac: b, src, dst, hop_limit: 3, tos: 0 };
     /// # let mut frame = [7; 60];
     /// # came.write(&mut frame)?;
     /// assert_eq!(Datagram::turn_round(&mut frame)?, came);
@@ -151,7 +154,7 @@ impl Datagram {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The TTL or hop limit becomes 64, whatever it was.
+    /// The TTL or hop limit becomes 64, and the type of service or traffic class 0, whatever they were.
     ///
     /// # Errors
     /// [`NoDatagram`], but `BadChecksum`; the frame is as it was.
@@ -168,16 +171,18 @@ impl Datagram {
             let header = Ipv6::parse_mut(packet)?;
             header.swap_addresses();
             header.set_hop_limit(HOP_LIMIT);
+            header.set_traffic_class(0);
         } else {
             let header = Ipv4::parse_mut(packet)?;
             header.swap_addresses();
             header.set_ttl(HOP_LIMIT);
+            header.set_tos(0);
         }
         link.swap_addresses();
         Ok(datagram)
     }
 
-    /// What answers this one: from where it was for, to where it came from, by the station that it came by. None where that is not one
+    /// What answers this one: from where it was for, to where it came from, by the station that it came by, with a `tos` of 0. None where that is not one
     /// station, address and port each way (broadcast, multicast, the unspecified address, port 0): nobody is to be answered then.
     #[must_use]
     pub fn answer(&self) -> Option<Datagram> {
@@ -190,6 +195,7 @@ impl Datagram {
             src: dst,
             dst: src,
             hop_limit: HOP_LIMIT,
+            tos: 0,
         })
     }
 
@@ -219,12 +225,14 @@ impl Datagram {
         let link = |ethertype| Ethernet::new(self.dst_mac, self.src_mac, ethertype).to_bytes();
         let (link, pseudo_header) = match (self.src.ip(), self.dst.ip()) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let ip = Ipv4::new(src, dst, ipv4::UDP, self.hop_limit, length);
+                let mut ip = Ipv4::new(src, dst, ipv4::UDP, self.hop_limit, length);
+                ip.set_tos(self.tos);
                 frame[ethernet::HEADER_LEN..][..ipv4::HEADER_LEN].copy_from_slice(&ip.to_bytes());
                 (link(ethernet::IPV4), udp::pseudo_header(src, dst, length))
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let ip = Ipv6::new(src, dst, ipv4::UDP, self.hop_limit, length);
+                let mut ip = Ipv6::new(src, dst, ipv4::UDP, self.hop_limit, length);
+                ip.set_traffic_class(self.tos);
                 frame[ethernet::HEADER_LEN..][..ipv6::HEADER_LEN].copy_from_slice(&ip.to_bytes());
                 (link(ethernet::IPV6), udp::pseudo_header_v6(src, dst, length))
             }
@@ -239,7 +247,7 @@ impl Datagram {
     /// The datagram in `frame`, and how long it is with its header; its payload and its checksum are not looked at.
     fn locate(frame: &[u8]) -> Result<(Datagram, usize), NoDatagram> {
         let (link, packet) = Ethernet::parse(frame)?;
-        let (src, dst, hop_limit, protocol, bytes) = match link.ethertype() {
+        let (src, dst, hop_limit, tos, protocol, bytes) = match link.ethertype() {
             ethernet::IPV4 => {
                 let (ip, payload) = Ipv4::parse(packet)?;
                 if ip.header_len() != ipv4::HEADER_LEN {
@@ -248,12 +256,19 @@ impl Datagram {
                 if ip.is_fragment() {
                     return Err(NoDatagram::Fragment);
                 }
-                (IpAddr::from(ip.src()), IpAddr::from(ip.dst()), ip.ttl(), ip.protocol(), payload)
+                (IpAddr::from(ip.src()), IpAddr::from(ip.dst()), ip.ttl(), ip.tos, ip.protocol(), payload)
             }
             ethernet::IPV6 => {
                 let ip = Ipv6::parse(packet)?;
                 let payload = packet.get(ipv6::HEADER_LEN..ip.total_length()).ok_or(NoDatagram::BadLength)?;
-                (ip.src().into(), ip.dst().into(), ip.hop_limit(), ip.next_header(), payload)
+                (
+                    ip.src().into(),
+                    ip.dst().into(),
+                    ip.hop_limit(),
+                    ip.traffic_class(),
+                    ip.next_header(),
+                    payload,
+                )
             }
             other => return Err(NoDatagram::Ethertype(other)),
         };
@@ -267,6 +282,7 @@ impl Datagram {
             src: SocketAddr::new(src, header.src_port()),
             dst: SocketAddr::new(dst, header.dst_port()),
             hop_limit,
+            tos,
         };
         Ok((datagram, header.length().into()))
     }

@@ -93,6 +93,19 @@ impl Ipv6 {
         self.hop_limit = self.hop_limit.saturating_sub(1);
     }
 
+    /// The traffic class: differentiated services and congestion notification.
+    #[inline]
+    pub const fn traffic_class(&self) -> u8 {
+        (self.version_class_label.get() >> 20) as u8
+    }
+
+    /// Changes differentiated services and congestion notification.
+    #[inline]
+    pub const fn set_traffic_class(&mut self, class: u8) {
+        let rest = self.version_class_label.get() & !(0xff << 20);
+        self.version_class_label = U32::new(rest | (class as u32) << 20);
+    }
+
     /// What marks packets of one flow (RFC 6437); 0 if the sender marks none.
     #[inline]
     pub const fn flow_label(&self) -> u32 {

@@ -83,7 +83,7 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
 /// Where the code of the product lies.
-const PRODUCT: [&str; 12] = [
+const PRODUCT: [&str; 13] = [
     "src",
     "router/src",
     "traffic/src",
@@ -94,12 +94,13 @@ const PRODUCT: [&str; 12] = [
     "tokio/src",
     "bytes/src",
     "smoltcp/src",
+    "quinn/src",
     "lab/src",
     "cli/src",
 ];
 
 /// Where beside it the tests, benchmarks and examples lie.
-const AROUND: [&str; 13] = [
+const AROUND: [&str; 15] = [
     "tests",
     "examples",
     "router/tests",
@@ -110,6 +111,8 @@ const AROUND: [&str; 13] = [
     "bytes/tests",
     "smoltcp/examples",
     "smoltcp/tests",
+    "quinn/examples",
+    "quinn/tests",
     "lab/benches",
     "lab/tests",
     "cli/tests",
@@ -204,7 +207,7 @@ fn a_stage_names_only_itself_and_stages_before_it() {
 }
 
 /// The crates beside the library, each after those that it may use.
-const BESIDE: [&str; 11] = [
+const BESIDE: [&str; 12] = [
     "netmem-traffic",
     "netmem-router",
     "netmem-rtnetlink",
@@ -214,6 +217,7 @@ const BESIDE: [&str; 11] = [
     "netmem-tokio",
     "netmem-bytes",
     "netmem-smoltcp",
+    "netmem-quinn",
     "netmem-lab",
     "netmem-cli",
 ];

@@ -10,9 +10,17 @@
 //! The hosts leave checksums and segments to their cards, as hosts do. IPv6 is off, so that nobody speaks unasked. Where hosts are routed their neighbours are static.
 
 mod child;
+#[allow(dead_code, reason = "for tests of servers")]
+mod faults;
 mod namespace;
+#[allow(dead_code, reason = "for tests of servers")]
+mod served;
 
+#[allow(unused_imports, reason = "for tests of servers")]
+pub use faults::Faults;
 pub use namespace::Namespace;
+#[allow(unused_imports, reason = "for tests of servers")]
+pub use served::Served;
 
 use namespace::xdp_sockets;
 use std::path::PathBuf;

@@ -2,12 +2,15 @@
 
 use netmem::Port;
 use netmem::system::event::Watch;
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep};
 
 /// The first pause where nobody wakes, and the longest.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -23,6 +26,10 @@ pub struct PortWatch {
     watch: AsyncFd<Watched>,
     /// The last pause where nobody woke; zero after one in which something was done.
     pause: Duration,
+    /// Ends the pause that is under way.
+    timer: Pin<Box<Sleep>>,
+    /// The port is armed, and a pause is under way.
+    is_armed: bool,
 }
 
 #[derive(Debug)]
@@ -34,12 +41,12 @@ impl AsRawFd for Watched {
     }
 }
 
-/// A port that is armed until this is dropped, also where the future that has it is.
-struct Armed<'a>(&'a mut dyn Port);
+/// A pause that ends when this is dropped, also where the future that has it is.
+struct Waiting<'a>(&'a mut PortWatch, &'a mut dyn Port);
 
-impl Drop for Armed<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.disarm();
+        self.0.end(self.1);
     }
 }
 
@@ -50,7 +57,8 @@ impl PortWatch {
             reason = "for what gives another descriptor each time, or one that it does not own: this owns one"
         )]
         let watch = AsyncFd::with_interest(Watched(Watch::new()?), Interest::READABLE)?;
-        Ok(PortWatch { watch, pause: Duration::ZERO })
+        let timer = Box::pin(sleep(Duration::ZERO));
+        Ok(PortWatch { watch, pause: Duration::ZERO, timer, is_armed: false })
     }
 
     /// Something was done: pauses are short again.
@@ -60,25 +68,52 @@ impl PortWatch {
 
     /// Waits until there may be something to do, for a port by which nothing could be done just now.
     pub async fn wait(&mut self, port: &mut dyn Port) {
+        let waiting = Waiting(self, port);
+        poll_fn(|context| waiting.0.poll_wait(waiting.1, context)).await;
+    }
+
+    /// As [`PortWatch::wait`], for a task that asks again; between two calls that are not ready the port stays armed.
+    pub fn poll_wait(&mut self, port: &mut dyn Port, context: &mut Context<'_>) -> Poll<()> {
+        if !self.is_armed && self.begin(port) {
+            return Poll::Ready(());
+        }
+        // Readable, in error, or too late: each is a reason to look.
+        if self.watch.poll_read_ready(context).is_pending() {
+            ready!(self.timer.as_mut().poll(context));
+        }
+        self.end(port);
+        Poll::Ready(())
+    }
+
+    /// Begins a pause; true where there is something to do at once.
+    fn begin(&mut self, port: &mut dyn Port) -> bool {
         // Forgotten before the look: what comes after it makes the descriptor readable again, which wakes the task.
         let _ = self.watch.try_io(Interest::READABLE, |watched| -> io::Result<()> {
             watched.0.clear();
             Err(ErrorKind::WouldBlock.into())
         });
-        let armed = Armed(port);
-        if armed.0.arm() {
-            return;
+        self.is_armed = true;
+        if port.arm() {
+            self.end(port);
+            return true;
         }
-        let fd = armed.0.wakeup_fd();
+        let fd = port.wakeup_fd();
         fd.iter().for_each(|fd| self.watch.get_ref().0.add(*fd));
-        let is_woken = fd.is_some() && armed.0.rx_posted() > 0 && armed.0.tx_posted() == 0;
-        let pause = if is_woken && armed.0.state() == netmem::PortState::Up {
+        let is_woken = fd.is_some() && port.rx_posted() > 0 && port.tx_posted() == 0;
+        let pause = if is_woken && port.state() == netmem::PortState::Up {
             LOOK
         } else {
             self.pause = (2 * self.pause).clamp(SHORTEST, LONGEST);
             self.pause
         };
-        // Readable, in error, or too late: each is a reason to look.
-        let _ = timeout(pause, self.watch.readable()).await;
+        self.timer.as_mut().reset(Instant::now() + pause);
+        false
+    }
+
+    /// Ends the pause that is under way, if one is.
+    pub fn end(&mut self, port: &mut dyn Port) {
+        if std::mem::take(&mut self.is_armed) {
+            port.disarm();
+        }
     }
 }

@@ -155,7 +155,6 @@ impl Umem {
             Err(taking) => bound.attach(netdev, taking, config, attempt)?,
         };
         let socket = Arc::new(socket);
-        watch.add(socket.as_fd());
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
         Ok((Binding { attachment, socket, watch }, rings))
     }

@@ -173,6 +173,10 @@ impl Wake for XdpQueues {
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.watch.as_fd())
     }
+
+    fn disarm(&mut self) {
+        self.queues.iter_mut().for_each(XdpPort::disarm);
+    }
 }
 
 impl Port for XdpQueues {

@@ -1,7 +1,7 @@
 //! Wake-ups, once a poll round: a look at two flags, and a system call only where the kernel asked for one.
 
 use super::absence::Presence;
-use super::{Fault, Told, XdpPort};
+use super::{Binding, Fault, Told, XdpPort};
 use crate::port;
 use crate::sys::errno::Errno;
 use crate::sys::xdp::Wake;
@@ -48,7 +48,11 @@ impl port::Wake for XdpPort {
         if self.birthplace.is_elsewhere() {
             return self.abandon() > 0;
         }
-        self.binding.iter().for_each(|binding| binding.watch.clear());
+        if let Some(Binding { socket, watch, .. }) = &self.binding {
+            // Only while the worker sleeps: a socket that is watched has the kernel take the watch's lock for each packet that comes.
+            watch.add(socket.as_fd());
+            watch.clear();
+        }
         self.look();
         self.queues.as_mut().is_some_and(|queues| queues.rx.is_ready())
             || self.gather.as_ref().is_some_and(|gather| gather.is_waiting())
@@ -58,6 +62,17 @@ impl port::Wake for XdpPort {
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.queues.as_ref()?;
         Some(self.binding.as_ref()?.watch.as_fd())
+    }
+
+    #[cold]
+    fn disarm(&mut self) {
+        // The watch is one with that of the process that opened it.
+        if self.birthplace.is_elsewhere() {
+            return;
+        }
+        if let Some(Binding { socket, watch, .. }) = &self.binding {
+            watch.remove(socket.as_fd());
+        }
     }
 }
 

@@ -1,14 +1,21 @@
 //! Datagrams against what etherparse builds and reads, and frames that hold none.
 
 use super::*;
-use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6Header, PacketBuilder, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 
 const A: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 1]);
 const B: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 2]);
 
 fn datagram(src: &str, dst: &str) -> Datagram {
-    Datagram { src_mac: A, dst_mac: B, src: src.parse().unwrap(), dst: dst.parse().unwrap(), hop_limit: 9 }
+    Datagram {
+        src_mac: A,
+        dst_mac: B,
+        src: src.parse().unwrap(),
+        dst: dst.parse().unwrap(),
+        hop_limit: 9,
+        tos: 0x2a,
+    }
 }
 
 fn v4() -> Datagram {
@@ -30,8 +37,27 @@ fn written(datagram: &Datagram, payload: &[u8]) -> Vec<u8> {
 fn built(datagram: &Datagram, payload: &[u8]) -> Vec<u8> {
     let link = PacketBuilder::ethernet2(datagram.src_mac.bytes(), datagram.dst_mac.bytes());
     let ip = match (datagram.src.ip(), datagram.dst.ip()) {
-        (IpAddr::V4(src), IpAddr::V4(dst)) => link.ipv4(src.octets(), dst.octets(), datagram.hop_limit),
-        (IpAddr::V6(src), IpAddr::V6(dst)) => link.ipv6(src.octets(), dst.octets(), datagram.hop_limit),
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let [src, dst] = [src, dst].map(|address| address.octets());
+            let mut ip = Ipv4Header::new(0, datagram.hop_limit, IpNumber::UDP, src, dst).unwrap();
+            ip.dscp = (datagram.tos >> 2).try_into().unwrap();
+            ip.ecn = (datagram.tos & 3).try_into().unwrap();
+            link.ip(IpHeaders::Ipv4(ip, Default::default()))
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let [source, destination] = [src, dst].map(|address| address.octets());
+            let hop_limit = datagram.hop_limit;
+            let (traffic_class, next_header) = (datagram.tos, IpNumber::UDP);
+            let ip = Ipv6Header {
+                traffic_class,
+                next_header,
+                hop_limit,
+                source,
+                destination,
+                ..Default::default()
+            };
+            link.ip(IpHeaders::Ipv6(ip, Default::default()))
+        }
         _ => panic!("mixed"),
     };
     let mut frame = Vec::new();
@@ -137,6 +163,7 @@ prop_compose! {
     fn any_datagram()(
         six in any::<bool>(), src in any::<[u8; 16]>(), dst in any::<[u8; 16]>(),
         ports in any::<(u16, u16)>(), macs in any::<([u8; 6], [u8; 6])>(), hop_limit in any::<u8>(),
+        tos in any::<u8>(),
     ) -> Datagram {
         let ip = |bytes: [u8; 16]| {
             if six { IpAddr::from(bytes) } else { IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]) }
@@ -147,6 +174,7 @@ prop_compose! {
             src: SocketAddr::new(ip(src), ports.0),
             dst: SocketAddr::new(ip(dst), ports.1),
             hop_limit,
+            tos,
         }
     }
 }

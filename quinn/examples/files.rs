@@ -1,0 +1,88 @@
+//! A QUIC file server on an interface that the kernel goes on using: `files eth0 192.0.2.1:443 FOLDER CERT.pem KEY.pem` gives the files of FOLDER to clients of
+//! `hq-interop`, HTTP/0.9 over QUIC: `GET /name` on a stream of each request. Needs root; Ctrl-C ends it.
+
+use netmem::port::xdp::{Take, TakeRule, XdpConfig};
+use netmem::wire::ipv4;
+use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem, XdpPort};
+use netmem_quinn::PortSocket;
+use netmem_tokio::AsyncPort;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use quinn::{Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime, rustls};
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of a request at most.
+const REQUEST_MAX: usize = 4096;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [interface, address, folder, certificate, key] = &words[..] else {
+        return Err("usage: files INTERFACE ADDRESS:PORT FOLDER CERT.pem KEY.pem".into());
+    };
+    let folder: Arc<Path> = Path::new(folder).into();
+    let endpoint = endpoint(interface, address.parse()?, tls(certificate, key)?)?;
+    while let Some(incoming) = endpoint.accept().await {
+        tokio::spawn(serve(incoming, Arc::clone(&folder)));
+    }
+    Ok(())
+}
+
+fn tls(certificate: &str, key: &str) -> Result<ServerConfig, Box<dyn Error>> {
+    let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(key)?;
+    let mut tls = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
+    tls.alpn_protocols = vec![b"hq-interop".to_vec()];
+    Ok(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?)))
+}
+
+fn endpoint(interface: &str, address: SocketAddr, config: ServerConfig) -> Result<Endpoint, Box<dyn Error>> {
+    let memory = Memory::new(&MemoryConfig::default())?;
+    let mut worker = memory.worker()?;
+    let pool_config = PoolConfig { frames: 8192, dma: DmaMap::Umem, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut worker, &pool_config)?;
+    let to = Some(address.ip().into());
+    let rule = TakeRule { protocol: Some(ipv4::UDP), port: Some(address.port()), to };
+    let xdp_config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
+    let port = XdpPort::open(&Umem::new(&memory), &mut worker, &pool, interface, 0, &xdp_config)?;
+    let socket = Arc::new(PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, address));
+    let runtime = Arc::new(TokioRuntime);
+    Ok(Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(config), socket, runtime)?)
+}
+
+/// Answers all requests of a connection, each in a task of its own.
+async fn serve(incoming: Incoming, folder: Arc<Path>) {
+    let Ok(connection) = incoming.await else { return };
+    while let Ok((reply, request)) = connection.accept_bi().await {
+        let folder = Arc::clone(&folder);
+        tokio::spawn(async move {
+            if let Err(error) = answer(reply, request, &folder).await {
+                eprintln!("files: {error}");
+            }
+        });
+    }
+}
+
+async fn answer(mut reply: SendStream, mut request: RecvStream, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let request = request.read_to_end(REQUEST_MAX).await?;
+    match wanted(&request, folder) {
+        Some(path) => {
+            let mut file = tokio::fs::File::open(path).await?;
+            tokio::io::copy(&mut file, &mut reply).await?;
+        }
+        None => reply.write_all(b"no such file\n").await?,
+    }
+    reply.finish()?;
+    Ok(())
+}
+
+/// The file that a request names; None for what is no request, or leaves the folder.
+fn wanted(request: &[u8], folder: &Path) -> Option<PathBuf> {
+    let name = str::from_utf8(request).ok()?.strip_prefix("GET /")?.trim_end();
+    let path = Path::new(name);
+    let is_within = path.components().all(|part| matches!(part, Component::Normal(_)));
+    Some(folder.join(path)).filter(|path| is_within && path.is_file())
+}

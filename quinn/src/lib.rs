@@ -1,0 +1,50 @@
+//! Ports of [netmem] as sockets of [quinn].
+//!
+//! A [`PortSocket`] sends and receives the datagrams of one address and UDP port by a port, as an
+//! [`AsyncUdpSocket`](quinn::AsyncUdpSocket). With a port of AF_XDP that [takes](netmem::port::xdp::Take) these alone, the kernel goes on with everything
+//! else of the interface.
+//!
+//! ```no_run
+//! use netmem::port::xdp::XdpConfig;
+//! use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem, XdpPort};
+//! use netmem_quinn::PortSocket;
+//! use netmem_tokio::AsyncPort;
+//! use quinn::{Endpoint, EndpointConfig, ServerConfig, TokioRuntime};
+//! use std::sync::Arc;
+//!
+//! /// An endpoint that serves `192.0.2.1:443` by the interface `eth0`.
+//! fn endpoint(config: ServerConfig) -> Result<Endpoint, Box<dyn std::error::Error>> {
+//!     let memory = Memory::new(&MemoryConfig::default())?;
+//!     let mut worker = memory.worker()?;
+//!     let pool_config = PoolConfig { frames: 8192, dma: DmaMap::Umem, ..PoolConfig::default() };
+//!     let pool = Pool::new(&memory, &mut worker, &pool_config)?;
+//!     let xdp_config = XdpConfig { take: Some("udp:443@192.0.2.1".parse()?), ..XdpConfig::default() };
+//!     let port = XdpPort::open(&Umem::new(&memory), &mut worker, &pool, "eth0", 0, &xdp_config)?;
+//!     let socket = PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, "192.0.2.1:443".parse()?);
+//!     let runtime = Arc::new(TokioRuntime);
+//!     Ok(Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(config), Arc::new(socket), runtime)?)
+//! }
+//! ```
+//!
+//! # What is copied
+//! quinn has the payloads that it receives copied into buffers of its own ([`poll_recv`](quinn::AsyncUdpSocket::poll_recv) fills the caller's), and what it
+//! sends is copied from its buffer into frames. That is one copy each way, where a socket of the kernel makes the same one. AF_XDP in copy mode makes one
+//! more.
+//!
+//! # Next hops
+//! Beside the kernel no answer of ARP comes to the port, so a datagram is sent to the station from which the last one of its destination came. A client
+//! gives [`PortSocket::set_next_hop`] what says the next hop of a server that has sent nothing yet.
+//!
+//! # What quinn is told
+//! - Segments: a transmission of up to [`SEGMENTS_MAX`] datagrams is cut into frames here, and sent by one call; datagrams of one sender that come together are
+//!   received as one buffer of several.
+//! - ECN: both ways.
+//! - A datagram is never fragmented, so quinn looks for the MTU of the path.
+
+mod receive;
+mod socket;
+mod state;
+mod transmit;
+
+pub use socket::PortSocket;
+pub use state::{SEGMENTS_MAX, SocketCounts};

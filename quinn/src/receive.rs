@@ -1,0 +1,110 @@
+//! Datagrams that were received, copied into the buffers of quinn.
+
+use crate::state::{SEGMENTS_MAX, State};
+use netmem::port::NextHop;
+use netmem::wire::Datagram;
+use quinn::udp::{EcnCodepoint, RecvMeta};
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::SocketAddr;
+use std::task::{Context, Poll, ready};
+
+impl State {
+    pub fn poll_receive(
+        &mut self,
+        local: SocketAddr,
+        context: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        // Nobody else is woken for what the device had no room for.
+        if !self.to_send.is_empty() {
+            self.port.transmit_now(&mut self.to_send);
+        }
+        loop {
+            if self.received.is_empty() && ready!(self.port.poll_receive(context, &mut self.received)) == 0 {
+                let finished = "the port will receive nothing more";
+                return Poll::Ready(Err(io::Error::new(ErrorKind::BrokenPipe, finished)));
+            }
+            let filled = self.read(local, buffers, meta);
+            if filled > 0 {
+                return Poll::Ready(Ok(filled));
+            }
+        }
+    }
+
+    /// Copies what was received into `buffers`; how many of them have something now.
+    fn read(&mut self, local: SocketAddr, buffers: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> usize {
+        let most = buffers.len().min(meta.len());
+        let mut filled = 0;
+        while let Some(frame) = self.received.first() {
+            let found = Datagram::parse(frame.data()).ok().filter(|(datagram, _)| is_for(local, datagram));
+            let fate = match found {
+                Some((datagram, payload)) => {
+                    let hop = NextHop { src_mac: datagram.dst_mac, dst_mac: datagram.src_mac };
+                    let came = Came { datagram, payload };
+                    let joined = filled > 0 && came.join(&mut buffers[filled - 1], &mut meta[filled - 1]);
+                    if !joined && filled == most {
+                        break;
+                    }
+                    let is_begun = !joined && came.begin(&mut buffers[filled], &mut meta[filled]);
+                    filled += usize::from(is_begun);
+                    (joined || is_begun).then_some((datagram.src.ip(), hop))
+                }
+                None => None,
+            };
+            match fate {
+                Some((from, hop)) => self.next_hops.learn(from, hop),
+                None => self.counts.ignored += 1,
+            }
+            if let Some(read) = self.received.pop_front() {
+                read.free(self.port.worker());
+            }
+        }
+        filled
+    }
+}
+
+/// A datagram for this socket.
+struct Came<'a> {
+    datagram: Datagram,
+    payload: &'a [u8],
+}
+
+impl Came<'_> {
+    /// Copies it behind those of the same sender in `buffer`, all of which but the last are equally long, if there is room.
+    fn join(&self, buffer: &mut [u8], meta: &mut RecvMeta) -> bool {
+        let (len, size) = (self.payload.len(), meta.stride);
+        let is_same = meta.addr == self.datagram.src
+            && meta.dst_ip == Some(self.datagram.dst.ip())
+            && meta.ecn == self.ecn();
+        let are_whole = meta.len.is_multiple_of(size) && meta.len / size < SEGMENTS_MAX;
+        if !is_same || !are_whole || len > size || len == 0 {
+            return false;
+        }
+        let Some(room) = buffer.get_mut(meta.len..meta.len + len) else { return false };
+        room.copy_from_slice(self.payload);
+        meta.len += len;
+        true
+    }
+
+    /// Copies it to the beginning of `buffer`; false where it is empty, which no packet of QUIC is, or too long.
+    fn begin(&self, buffer: &mut [u8], meta: &mut RecvMeta) -> bool {
+        let len = self.payload.len();
+        let Some(room) = buffer.get_mut(..len).filter(|room| !room.is_empty()) else { return false };
+        room.copy_from_slice(self.payload);
+        *meta = RecvMeta::default();
+        (meta.len, meta.stride) = (len, len);
+        (meta.addr, meta.dst_ip) = (self.datagram.src, Some(self.datagram.dst.ip()));
+        meta.ecn = self.ecn();
+        true
+    }
+
+    fn ecn(&self) -> Option<EcnCodepoint> {
+        EcnCodepoint::from_bits(self.datagram.tos & 3)
+    }
+}
+
+fn is_for(local: SocketAddr, datagram: &Datagram) -> bool {
+    let is_here = local.ip().is_unspecified() || datagram.dst.ip() == local.ip();
+    is_here && datagram.dst.is_ipv4() == local.is_ipv4() && datagram.dst.port() == local.port()
+}

@@ -1,0 +1,131 @@
+//! A port as a socket.
+
+use crate::state::{SEGMENTS_MAX, SocketCounts, State};
+use netmem::Batch;
+use netmem::port::{NextHop, NextHops};
+use netmem_tokio::AsyncPort;
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long after a look the next one is, at first and at most: a device wakes nobody for room.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(50);
+
+/// A port that sends and receives the datagrams of one address and UDP port. See [the crate](crate).
+#[derive(Debug)]
+pub struct PortSocket {
+    local: SocketAddr,
+    /// Taken for a burst at most, and never while a task waits.
+    state: Mutex<State>,
+}
+
+impl PortSocket {
+    /// A socket of the address and UDP port `local`, whose datagrams the port receives. With an unspecified address (`0.0.0.0:443`) it has all addresses
+    /// whose datagrams the port receives, and answers from the one that was asked; then it cannot be a client's. Of the pool's frames a quarter stays for
+    /// what is sent.
+    pub fn new(mut port: AsyncPort, local: SocketAddr) -> PortSocket {
+        let frames = port.pool().frames();
+        port.set_posted_max(frames - frames / 4);
+        let (received, fresh, to_send) = (Batch::new(), Batch::new(), Batch::new());
+        let (next_hops, counts) = (NextHops::default(), SocketCounts::default());
+        PortSocket { local, state: Mutex::new(State { port, next_hops, received, fresh, to_send, counts }) }
+    }
+
+    /// Sets who says the next hop of a destination that has sent nothing, for an endpoint that connects. `ask` is called while quinn sends, and is not to
+    /// call the socket.
+    pub fn set_next_hop(&self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
+        self.state().next_hops.set_ask(ask);
+    }
+
+    /// What was not received or not sent so far. What the device drops is in the port's counters.
+    pub fn counts(&self) -> SocketCounts {
+        self.state().counts
+    }
+
+    /// The port, the pool and the worker again, once no endpoint has the socket. What was not sent or read goes home.
+    pub fn into_port(self) -> AsyncPort {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).port
+    }
+
+    /// The state is whole between any two calls of others: where one of them panicked, it is used on.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AsyncUdpSocket for PortSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Writable::new(self))
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.state().try_send(self.local, transmit)
+    }
+
+    fn poll_recv(
+        &self,
+        context: &mut Context<'_>,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.state().poll_receive(self.local, context, buffers, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        SEGMENTS_MAX
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        SEGMENTS_MAX
+    }
+
+    fn may_fragment(&self) -> bool {
+        false
+    }
+}
+
+/// One task that waits for room.
+#[derive(Debug)]
+struct Writable {
+    socket: Arc<PortSocket>,
+    pause: Duration,
+    /// Ends the pause that is under way.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Writable {
+    fn new(socket: Arc<PortSocket>) -> Writable {
+        Writable { socket, pause: SHORTEST, timer: None }
+    }
+}
+
+impl UdpPoller for Writable {
+    fn poll_writable(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.socket.state().has_room(SEGMENTS_MAX) {
+                self.pause = SHORTEST;
+                return Poll::Ready(Ok(()));
+            }
+            let pause = self.pause;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(pause)));
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            let longer = (2 * pause).min(LONGEST);
+            timer.as_mut().reset(Instant::now() + longer);
+            self.pause = longer;
+        }
+    }
+}

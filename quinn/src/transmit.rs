@@ -1,0 +1,72 @@
+//! Datagrams of quinn, copied into frames and sent.
+
+use crate::state::{SEGMENTS_MAX, State};
+use netmem::Frame;
+use netmem::wire::Datagram;
+use quinn::udp::Transmit;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+/// What hosts begin with (RFC 1700, IANA).
+const HOP_LIMIT: u8 = 64;
+
+impl State {
+    /// Sends all datagrams of `transmit`, or none where there is no room for all. One that has no way, or is too long, is lost and counted, as it would
+    /// be on the way.
+    pub fn try_send(&mut self, local: SocketAddr, transmit: &Transmit<'_>) -> io::Result<()> {
+        let (to, contents) = (transmit.destination, transmit.contents);
+        let size = transmit.segment_size.unwrap_or(contents.len()).max(1);
+        let count = contents.len().div_ceil(size);
+        let from = transmit.src_ip.unwrap_or(local.ip());
+        if from.is_unspecified() || from.is_ipv4() != to.is_ipv4() {
+            return Err(ErrorKind::AddrNotAvailable.into());
+        }
+        if count > SEGMENTS_MAX {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let Some(hop) = self.next_hops.get(to.ip()) else {
+            self.counts.no_next_hop += count as u64;
+            return Ok(());
+        };
+        if !self.has_room(count) {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let datagram = Datagram {
+            src_mac: hop.src_mac,
+            dst_mac: hop.dst_mac,
+            src: SocketAddr::new(from, local.port()),
+            dst: to,
+            hop_limit: HOP_LIMIT,
+            tos: transmit.ecn.map_or(0, |ecn| ecn as u8),
+        };
+        for payload in contents.chunks(size) {
+            let Some(mut frame) = self.fresh.pop_front() else { break };
+            if write(&datagram, payload, &mut frame).is_some() {
+                // There is room: it was asked for.
+                drop(self.to_send.push(frame));
+            } else {
+                self.counts.too_long += 1;
+                frame.free(self.port.worker());
+            }
+        }
+        self.port.transmit_now(&mut self.to_send);
+        Ok(())
+    }
+
+    /// Whether so many datagrams have a frame each, and a place among those that are sent.
+    pub fn has_room(&mut self, count: usize) -> bool {
+        if self.to_send.room() < count {
+            self.port.transmit_now(&mut self.to_send);
+        }
+        let lacking = count.saturating_sub(self.fresh.len());
+        let got = if lacking > 0 { self.port.alloc_burst(&mut self.fresh, lacking) } else { 0 };
+        got == lacking && self.to_send.room() >= count
+    }
+}
+
+/// Writes the payload and the headers before it to an empty frame; None where it has no room.
+fn write(datagram: &Datagram, payload: &[u8], frame: &mut Frame) -> Option<()> {
+    let headers = datagram.headers_len();
+    frame.put(headers + payload.len()).ok()?[headers..].copy_from_slice(payload);
+    datagram.write(frame.data_mut()).ok()
+}

@@ -1,0 +1,157 @@
+//! The example `files` and a client of quinn over the kernel's sockets, on another host: 100 MiB, as they were, by one and by eight at once, over a
+//! clean link and one with faults.
+
+#![allow(clippy::unwrap_used)]
+
+#[allow(dead_code, reason = "shared with tests that use more of it")]
+#[path = "../../tests/testbed/mod.rs"]
+mod testbed;
+
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::rustls::pki_types::{CertificateDer, pem::PemObject};
+use quinn::{ClientConfig, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, rustls};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs, thread};
+use testbed::{Faults, Namespace, PATIENCE, Served, Testbed, Wiring, example, wait_until};
+
+const FILE: usize = 100 << 20;
+
+/// A certificate of the name `files.test` and its key, in a folder that is gone when dropped.
+struct Identity(PathBuf);
+
+impl Identity {
+    fn new(name: &str) -> Identity {
+        let folder = env::temp_dir().join(format!("netmem-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let identity = Identity(folder);
+        let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=files.test \
+                     -addext subjectAltName=DNS:files.test -addext basicConstraints=critical,CA:FALSE";
+        let mut command = Command::new("openssl");
+        command.args(words.split_whitespace()).arg("-keyout").arg(identity.key());
+        let made = command.arg("-out").arg(identity.certificate()).stderr(Stdio::piped()).output().unwrap();
+        assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+        identity
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.0.join("certificate.pem")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.0.join("key.pem")
+    }
+}
+
+impl Drop for Identity {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// The example on an interface of a namespace; killed when dropped.
+struct Server(Child, SocketAddr);
+
+impl Server {
+    fn start(at: &Namespace, interface: &str, address: &str, file: &Served, identity: &Identity) -> Server {
+        let mut command = at.command(&example("netmem-quinn", "files").display().to_string());
+        command.args([interface, address]).arg(file.path.parent().unwrap());
+        command.arg(identity.certificate()).arg(identity.key());
+        let server = Server(command.spawn().expect("the example starts"), address.parse().unwrap());
+        wait_until("the server has its interface", || at.xdp_sockets() == 1);
+        server
+    }
+
+    /// Fetches the file so many times at once by one connection each, as it was.
+    fn fetch(&self, from: &Namespace, at_once: usize, file: &Served, identity: &Identity) {
+        let any: SocketAddr = if self.1.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().unwrap();
+        let sockets: Vec<_> = (0..at_once).map(|_| from.inside(|| UdpSocket::bind(any).unwrap())).collect();
+        let config = trusting(identity);
+        let request = format!("GET /{}\r\n", file.path.file_name().unwrap().display());
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let fetches: Vec<_> = sockets
+                .into_iter()
+                .map(|socket| tokio::spawn(fetched(socket, self.1, config.clone(), request.clone())))
+                .collect();
+            for fetch in fetches {
+                let bytes = fetch.await.unwrap();
+                assert!(bytes == file.bytes, "{} bytes came, and not the file's {FILE}", bytes.len());
+            }
+        });
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().and_then(|()| self.0.wait()).map(drop).ok();
+    }
+}
+
+/// What a client trusts: this certificate alone. It waits as long as a machine may stand still.
+fn trusting(identity: &Identity) -> ClientConfig {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(identity.certificate()).unwrap()).unwrap();
+    let mut tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    tls.alpn_protocols = vec![b"hq-interop".to_vec()];
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(PATIENCE.try_into().unwrap()));
+    transport.keep_alive_interval(Some(Duration::from_secs(5)));
+    config.transport_config(Arc::new(transport));
+    config
+}
+
+async fn fetched(socket: UdpSocket, to: SocketAddr, config: ClientConfig, request: String) -> Vec<u8> {
+    let runtime = Arc::new(TokioRuntime);
+    let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime).unwrap();
+    let connection = endpoint.connect_with(config, to, "files.test").unwrap().await.expect("a connection");
+    let (mut send, mut reply) = connection.open_bi().await.unwrap();
+    send.write_all(request.as_bytes()).await.unwrap();
+    send.finish().unwrap();
+    let bytes = reply.read_to_end(FILE + 1).await.expect("the file");
+    connection.close(0_u32.into(), b"");
+    endpoint.wait_idle().await;
+    bytes
+}
+
+#[test]
+fn a_hundred_mebibytes_are_fetched_eight_times_at_once_by_quic_while_the_kernel_answers_ping() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl", "ping"]) else { return };
+    bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    let (file, identity) = (Served::new("by-quic", FILE), Identity::new("quic"));
+    let server = Server::start(&bed.dut, "one", "10.77.0.254:4433", &file, &identity);
+    server.fetch(&bed.h1, 1, &file, &identity);
+    thread::scope(|scope| {
+        scope.spawn(|| server.fetch(&bed.h1, 8, &file, &identity));
+        bed.h1.ping("10.77.0.254", 50, "-i 0.02");
+    });
+}
+
+#[test]
+fn quic_goes_by_ipv6_too() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
+    [&bed.h1, &bed.dut].iter().for_each(|namespace| namespace.set_ipv6(true));
+    bed.dut.ip("addr add fd77::254/64 dev one nodad");
+    bed.h1.ip("addr add fd77::1/64 dev eth0 nodad");
+    let (file, identity) = (Served::new("by-quic-by-ipv6", FILE), Identity::new("quic-by-ipv6"));
+    let server = Server::start(&bed.dut, "one", "[fd77::254]:4433", &file, &identity);
+    server.fetch(&bed.h1, 2, &file, &identity);
+}
+
+#[test]
+fn what_is_lost_comes_twice_or_late_on_the_link_quic_has_whole() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
+    let (file, identity) = (Served::new("by-quic-with-faults", FILE), Identity::new("quic-with-faults"));
+    thread::scope(|scope| {
+        let faults = Faults::begin(&bed, scope);
+        let server = Server::start(&bed.h2, "eth0", "10.77.0.2:4433", &file, &identity);
+        server.fetch(&bed.h1, 1, &file, &identity);
+        server.fetch(&bed.h1, 8, &file, &identity);
+        faults.assert_of_each_kind(10);
+    });
+}

@@ -1,0 +1,222 @@
+//! What a socket does with datagrams, over a port in memory.
+
+#![allow(clippy::unwrap_used)]
+
+use netmem::port::NextHop;
+use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::wire::{Datagram, MacAddr};
+use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+use netmem_quinn::PortSocket;
+use netmem_tokio::{AsyncPort, closed};
+use quinn::AsyncUdpSocket;
+use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
+use std::future::poll_fn;
+use std::io::{ErrorKind, IoSliceMut};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::timeout;
+
+const OWN: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 1]);
+const PEER: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 2]);
+/// Guards against hangs, nothing else: the machine may stand still.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A socket of 192.0.2.1:443 over a ring of so many slots, its device, and the pool of so many frames.
+fn socket(ring: usize, frames: usize) -> (Arc<PortSocket>, MemDevice, Pool) {
+    let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
+    let mut worker = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    let (port, device) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
+    let port = AsyncPort::new(Box::new(port), worker, pool.clone()).unwrap();
+    (Arc::new(PortSocket::new(port, "192.0.2.1:443".parse().unwrap())), device, pool)
+}
+
+/// Drops both ends of the port, and sees that all frames come home.
+async fn end(socket: Arc<PortSocket>, device: MemDevice, pool: Pool) {
+    drop((socket, device));
+    timeout(PATIENCE, closed(&pool)).await.expect("all frames come home");
+}
+
+fn from(src: &str, tos: u8) -> Datagram {
+    let (src, dst) = (src.parse().unwrap(), "192.0.2.1:443".parse().unwrap());
+    Datagram { src_mac: PEER, dst_mac: OWN, src, dst, hop_limit: 64, tos }
+}
+
+async fn deliver(device: &mut MemDevice, datagram: &Datagram, payload: &[u8]) {
+    let headers = datagram.headers_len();
+    let write = |room: &mut [u8]| {
+        let len = headers + payload.len();
+        room[headers..len].copy_from_slice(payload);
+        datagram.write(&mut room[..len]).unwrap();
+        len
+    };
+    while device.deliver(1, write) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Receives into so many buffers of so many bytes: what came, with what is said of it.
+async fn receive(socket: &PortSocket, buffers: usize, len: usize) -> Vec<(Vec<u8>, RecvMeta)> {
+    let (mut room, mut meta) = (vec![vec![0; len]; buffers], vec![RecvMeta::default(); buffers]);
+    let mut slices: Vec<_> = room.iter_mut().map(|room| IoSliceMut::new(room)).collect();
+    let received = poll_fn(|context| socket.poll_recv(context, &mut slices, &mut meta));
+    let filled = timeout(PATIENCE, received).await.unwrap().unwrap();
+    let came = room.into_iter().zip(meta).take(filled);
+    came.map(|(room, meta)| (room[..meta.len].to_vec(), meta)).collect()
+}
+
+/// Asks once, so that frames are posted.
+async fn post(socket: &PortSocket) {
+    let asked = poll_fn(|context| Poll::Ready(socket.poll_recv(context, &mut [], &mut []).is_ready()));
+    assert!(!asked.await, "nothing came yet");
+}
+
+fn transmit<'a>(to: &str, contents: &'a [u8], segment_size: Option<usize>) -> Transmit<'a> {
+    let (destination, ecn) = (to.parse().unwrap(), Some(EcnCodepoint::Ect0));
+    Transmit { destination, ecn, contents, segment_size, src_ip: None }
+}
+
+/// What the device was given to send.
+fn sent(device: &mut MemDevice) -> Vec<(Datagram, Vec<u8>)> {
+    let mut all = Vec::new();
+    device.collect(64, |frame| {
+        let (datagram, payload) = Datagram::parse(frame).unwrap();
+        all.push((datagram, payload.to_vec()));
+    });
+    all
+}
+
+#[tokio::test]
+async fn datagrams_of_one_sender_come_as_one_buffer_with_their_ecn_and_others_apart() {
+    let (socket, mut device, pool) = socket(64, 64);
+    post(&socket).await;
+    let (one, other) = (from("192.0.2.7:999", 0b10), from("192.0.2.8:999", 0b11));
+    for payload in [&b"aaaa"[..], b"bbbb", b"c", b"dddd"] {
+        deliver(&mut device, &one, payload).await;
+    }
+    deliver(&mut device, &other, b"eeee").await;
+    let came = receive(&socket, 8, 100).await;
+    let said: Vec<_> =
+        came.iter().map(|(bytes, meta)| (&bytes[..], meta.stride, meta.addr, meta.ecn)).collect();
+    assert_eq!(
+        said,
+        [
+            (&b"aaaabbbbc"[..], 4, one.src, Some(EcnCodepoint::Ect0)), // a short one is the last
+            (b"dddd", 4, one.src, Some(EcnCodepoint::Ect0)),
+            (b"eeee", 4, other.src, Some(EcnCodepoint::Ce)),
+        ]
+    );
+    assert!(came.iter().all(|(_, meta)| meta.dst_ip == Some(one.dst.ip())));
+    end(socket, device, pool).await;
+}
+
+#[tokio::test]
+async fn what_finds_no_buffer_waits_for_the_next_call_in_order() {
+    let (socket, mut device, pool) = socket(64, 64);
+    post(&socket).await;
+    for (client, payload) in [("192.0.2.7:1", b"a"), ("192.0.2.7:2", b"b"), ("192.0.2.7:3", b"c")] {
+        deliver(&mut device, &from(client, 0), payload).await;
+    }
+    let mut came = receive(&socket, 2, 10).await;
+    assert_eq!(came.len(), 2);
+    came.extend(receive(&socket, 2, 10).await);
+    assert_eq!(came.iter().flat_map(|(bytes, _)| bytes.clone()).collect::<Vec<_>>(), b"abc");
+    end(socket, device, pool).await;
+}
+
+#[tokio::test]
+async fn what_is_not_for_the_socket_is_ignored_and_counted() {
+    let (socket, mut device, pool) = socket(64, 64);
+    post(&socket).await;
+    let good = from("192.0.2.7:1", 0);
+    let other_port = Datagram { dst: "192.0.2.1:444".parse().unwrap(), ..good };
+    let other_address = Datagram { dst: "192.0.2.2:443".parse().unwrap(), ..good };
+    deliver(&mut device, &other_port, b"port").await;
+    deliver(&mut device, &other_address, b"address").await;
+    deliver(&mut device, &good, b"").await;
+    deliver(&mut device, &good, &[7; 11]).await; // longer than the buffer
+    assert_eq!(
+        device.deliver(1, |room| {
+            room[..60].fill(0xff);
+            60
+        }),
+        1
+    );
+    deliver(&mut device, &good, b"good").await;
+    let came = receive(&socket, 4, 10).await;
+    assert_eq!(came.iter().map(|(bytes, _)| &bytes[..]).collect::<Vec<_>>(), [b"good"]);
+    assert_eq!(socket.counts().ignored, 5);
+    end(socket, device, pool).await;
+}
+
+#[tokio::test]
+async fn segments_are_cut_into_frames_to_the_station_that_the_last_datagram_came_from() {
+    let (socket, mut device, pool) = socket(64, 64);
+    let lost = transmit("192.0.2.7:999", b"x", None);
+    socket.try_send(&lost).unwrap();
+    assert_eq!(socket.counts().no_next_hop, 1, "nobody knows where it is");
+    post(&socket).await;
+    deliver(&mut device, &from("192.0.2.7:999", 0), b"hello").await;
+    receive(&socket, 1, 10).await;
+
+    socket.try_send(&transmit("192.0.2.7:999", b"aaaabbbbc", Some(4))).unwrap();
+    let all = sent(&mut device);
+    assert_eq!(
+        all.iter().map(|(_, payload)| &payload[..]).collect::<Vec<_>>(),
+        [&b"aaaa"[..], b"bbbb", b"c"]
+    );
+    let datagram = Datagram {
+        src_mac: OWN,
+        dst_mac: PEER,
+        src: "192.0.2.1:443".parse().unwrap(),
+        dst: "192.0.2.7:999".parse().unwrap(),
+        hop_limit: 64,
+        tos: 0b10,
+    };
+    assert!(all.iter().all(|(sent, _)| *sent == datagram), "{all:?}");
+
+    socket.try_send(&transmit("192.0.2.7:999", &[0; 4000], None)).unwrap();
+    assert_eq!(socket.counts().too_long, 1);
+    socket.set_next_hop(|_| Some(NextHop { src_mac: OWN, dst_mac: PEER }));
+    socket.try_send(&transmit("192.0.2.9:1", b"asked", None)).unwrap();
+    assert_eq!(sent(&mut device).len(), 1);
+    let mixed: SocketAddr = "[2001:db8::1]:1".parse().unwrap();
+    let refused = socket.try_send(&Transmit { destination: mixed, ..transmit("192.0.2.9:1", b"x", None) });
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+    end(socket, device, pool).await;
+}
+
+#[tokio::test]
+async fn a_device_without_room_blocks_the_sender_who_is_woken_and_nothing_is_lost_or_sent_twice() {
+    let (socket, mut device, pool) = socket(16, 256);
+    socket.set_next_hop(|_| Some(NextHop { src_mac: OWN, dst_mac: PEER }));
+    let mut queued = 0_u32;
+    let blocked = loop {
+        let number = queued.to_be_bytes();
+        match socket.try_send(&transmit("192.0.2.7:1", &number, None)) {
+            Ok(()) => queued += 1,
+            Err(error) => break error.kind(),
+        }
+        assert!(queued < 1000);
+    };
+    assert_eq!(blocked, ErrorKind::WouldBlock);
+    let mut poller = Arc::clone(&socket).create_io_poller();
+    let mut all = Vec::new();
+    let collect = async {
+        while all.len() < queued as usize {
+            all.extend(sent(&mut device));
+            poll_fn(|context| Poll::Ready(socket.poll_recv(context, &mut [], &mut []).is_ready())).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let woken = poll_fn(|context| poller.as_mut().poll_writable(context));
+    let (woken, ()) = timeout(PATIENCE, async { tokio::join!(woken, collect) }).await.unwrap();
+    woken.unwrap();
+    let numbers: Vec<u32> =
+        all.iter().map(|(_, bytes)| u32::from_be_bytes(bytes[..].try_into().unwrap())).collect();
+    assert_eq!(numbers, (0..queued).collect::<Vec<_>>());
+    drop(poller);
+    end(socket, device, pool).await;
+}

@@ -1,0 +1,33 @@
+//! A file to be served.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+/// A file of bytes that look random; gone when dropped.
+pub struct Served {
+    pub path: PathBuf,
+    pub bytes: Vec<u8>,
+}
+
+impl Served {
+    /// One of `len` bytes, a multiple of 8. No two tests have the same name.
+    pub fn new(name: &str, len: usize) -> Served {
+        let mut state = 7_u64;
+        let mut word = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        };
+        let bytes: Vec<u8> = (0..len / 8).flat_map(|_| word()).collect();
+        let path = env::temp_dir().join(format!("netmem-{name}-{}", std::process::id()));
+        fs::write(&path, &bytes).expect("a file in the temporary folder");
+        Served { path, bytes }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        fs::remove_file(&self.path).ok();
+    }
+}
