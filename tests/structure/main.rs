@@ -62,6 +62,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "capi::src::thread",
     "capi::src::workers",
     "cli::src::forward::lending",
+    "lab::src::experiments::endpoint::servers::uring",
     "lab::src::experiments::peers::lending",
     "lab::src::experiments::slab_objects",
     "lab::src::rivals::dpdk::shim",

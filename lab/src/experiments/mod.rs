@@ -1,6 +1,7 @@
 //! The registry: every experiment by name, and one file for each.
 
 mod cluster_pool;
+mod endpoint;
 mod forward_bulk_free;
 mod forward_memif;
 mod forward_offload;
@@ -72,6 +73,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     forward_memif::EXPERIMENT,
     forward_xdp::EXPERIMENT,
     forward_offload::EXPERIMENT,
+    endpoint::EXPERIMENT,
     rivals::EXPERIMENT,
 ];
 

@@ -141,6 +141,27 @@ impl Veths {
         Ok([sender, receiver])
     }
 
+    /// Runs `f` on the first host.
+    ///
+    /// # Errors
+    /// Why it cannot be entered.
+    pub(super) fn on_first<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, String> {
+        self.spaces[H1].inside(f)
+    }
+
+    /// As [`Veths::on_first`], on the machine between the hosts.
+    ///
+    /// # Errors
+    /// Why it cannot be entered.
+    pub(super) fn on_middle<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, String> {
+        self.spaces[DUT].inside(f)
+    }
+
+    /// What ip-netns(8) calls the machine between the hosts.
+    pub(super) fn middle_name(&self) -> &str {
+        self.spaces[DUT].name()
+    }
+
     /// A program that is to run on the machine between the hosts.
     pub(super) fn command(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");

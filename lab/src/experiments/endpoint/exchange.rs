@@ -1,0 +1,156 @@
+//! A client and a server in windows: how long all who have a part in a request and its answer had a core.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use netmem::system::{cpu, netns};
+
+use super::super::peers::{Ksoftirqd, Middle};
+use super::client::Client;
+use super::servers::Server;
+use crate::bench::Bench;
+use crate::json::params;
+use crate::method::clock::{Clock, Tsc};
+use crate::method::round::{Label, Variant};
+use crate::method::window::{Window, Windows};
+use crate::system::cpu_time::CpuClock;
+
+/// Answers of a window.
+const WINDOW: usize = 1024;
+/// Windows of one round at most.
+const WINDOWS: usize = 4;
+/// Windows before the first that counts.
+const WARM_UP: usize = 1;
+
+/// Who serves.
+pub(super) enum Serving {
+    /// A thread of this process, in the rounds of this exchange alone.
+    Here(Server),
+    /// Another program, which stands still in the rounds of others.
+    There(Middle),
+}
+
+/// A client and a server.
+pub(super) struct Exchange {
+    label: Label,
+    clock: Tsc,
+    serving: Serving,
+    client: Client,
+    /// The server's namespace, and its core.
+    place: (String, usize),
+    clocks: Vec<CpuClock>,
+    put_off: Vec<Ksoftirqd>,
+    /// Why there is nothing more to measure.
+    broken: Option<String>,
+}
+
+impl Exchange {
+    /// An exchange whose server lives in the namespace `place.0`, on the core `place.1`.
+    ///
+    /// # Errors
+    /// What the system says of the clocks.
+    pub(super) fn new(serving: Serving, client: Client, place: (&str, usize)) -> std::io::Result<Exchange> {
+        let (name, mut clocks) = match &serving {
+            Serving::Here(server) => (server.name, Vec::new()),
+            Serving::There(middle) => ("program", vec![middle.cpu_clock()?]),
+        };
+        clocks.push(CpuClock::of_this()?);
+        let params =
+            params([("work", client.work().into()), ("op", "exchange".into()), ("cores", "all".into())]);
+        let put_off = cpu::allowed()?.into_iter().filter_map(Ksoftirqd::of).collect();
+        let label = Label { variant: name.to_owned(), params };
+        let place = (place.0.to_owned(), place.1);
+        let clock = Tsc::new();
+        let mut exchange = Exchange { label, clock, serving, client, place, clocks, put_off, broken: None };
+        exchange.hold();
+        Ok(exchange)
+    }
+
+    /// Has another program stand still.
+    fn hold(&mut self) {
+        if let Serving::There(middle) = &mut self.serving {
+            // It has its sockets before.
+            let ready = self.client.wait_for_server();
+            let held = ready.and_then(|()| middle.hold().map_err(|error| error.to_string()));
+            self.broken = held.err();
+        }
+    }
+
+    /// Exchanges for so many windows.
+    fn run(&mut self, windows: usize) -> Result<Vec<Window>, String> {
+        let Exchange { clock, serving, client, place, clocks, put_off, .. } = self;
+        let ticks = || {
+            let put_off: u64 = put_off.iter().map(Ksoftirqd::ns).sum();
+            let busy = clocks.iter().map(|clock| clock.ns()).sum::<u64>() + put_off;
+            (busy as f64 * clock.ticks_per_ns()) as u64
+        };
+        let mut exchanged = || {
+            let taken: Result<Vec<_>, String> =
+                (0..WARM_UP + windows).map(|_| window(client, &ticks)).collect();
+            taken.map(|mut taken| taken.split_off(WARM_UP))
+        };
+        match serving {
+            Serving::There(middle) => {
+                middle.release().map_err(|error| error.to_string())?;
+                let taken = exchanged();
+                middle.hold().map_err(|error| error.to_string())?;
+                taken
+            }
+            Serving::Here(server) => {
+                let ends = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    let served = scope.spawn(|| {
+                        netns::inside(&place.0, || {
+                            cpu::pin(place.1).map_err(|error| error.to_string())?;
+                            (server.serve)(&ends)
+                        })
+                        .map_err(|error| error.to_string())?
+                    });
+                    let taken = exchanged();
+                    // Relaxed: a wish, which carries no data.
+                    ends.store(true, Ordering::Relaxed);
+                    served.join().unwrap_or_else(|_| Err("the server panicked".to_owned()))?;
+                    taken
+                })
+            }
+        }
+    }
+
+    /// Checks that every request was answered as it has to be, when the exchange is taken away.
+    pub(super) fn settle(self, bench: &mut Bench<'_>) {
+        let wrong = self.client.wrong;
+        let work = self.client.work();
+        bench.check(
+            &format!("{}, {work}: every request has its answer", self.label.variant),
+            wrong == 0 && self.broken.is_none(),
+            self.broken.unwrap_or_else(|| format!("{wrong} answers are none of what was asked")),
+        );
+    }
+}
+
+/// One window. A wait for what comes is no pause, and a pause of the machine takes no core's time.
+fn window(client: &mut Client, ticks: &dyn Fn() -> u64) -> Result<Window, String> {
+    let before = ticks();
+    client.ask(WINDOW)?;
+    let ticks = ticks() - before;
+    Ok(Window { ticks, ops: WINDOW as u64, steps: 1, longest_step: ticks })
+}
+
+impl Variant for Exchange {
+    fn label(&self) -> &Label {
+        &self.label
+    }
+
+    fn round(&mut self, windows: usize) -> Windows {
+        if self.broken.is_some() {
+            return Windows::default();
+        }
+        match self.run(windows.min(WINDOWS)) {
+            Ok(taken) => Windows::without_pauses(&taken, 0.0),
+            Err(why) => {
+                self.broken = Some(why);
+                Windows::default()
+            }
+        }
+    }
+}

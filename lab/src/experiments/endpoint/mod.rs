@@ -1,0 +1,128 @@
+//! `endpoint`: what a request over UDP and its answer cost over all cores, where a server of netmem answers in the frame that brought it, beside
+//! servers over the kernel's sockets, by recvmmsg and sendmmsg and by io_uring.
+
+mod client;
+mod exchange;
+mod servers;
+mod work;
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::Experiment;
+use super::peers::{Borrowed, Middle};
+use super::scratch::Folder;
+use super::veths::Veths;
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::metric::Metric;
+use crate::settings::Key;
+use crate::sources;
+use client::Client;
+use exchange::{Exchange, Serving};
+use work::Work;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "endpoint",
+    source: sources::NONE.key,
+    question: "What does a UDP request with its answer cost by a server of netmem beside the kernel, or by the kernel's sockets?",
+    seconds: 40,
+    keys: KEYS,
+    run,
+};
+
+const KEYS: &[Key] =
+    &[Key { name: "outstanding", what: "requests under way at most", min: 1, max: 512, full: 64, quick: 64 }];
+
+/// Names a program that is measured too, as an echo: it is started with the interface and the UDP port behind it.
+const PROGRAM: &str = "NETMEM_LAB_ECHO";
+
+/// The interface of the machine with the server, and its address there.
+const INTERFACE: &str = "one";
+const ADDRESS: [u8; 4] = [10, 77, 1, 254];
+
+fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let Some(&core) = bench.cores.get(1) else {
+        bench.check("two cores", false, "the server needs one and the client another".to_owned());
+        return Ok(());
+    };
+    if let Err(why) = Veths::lay().and_then(|veths| veths.ports(64).map(drop)) {
+        bench.note(format!("nothing is measured: it needs root and network namespaces: {why}"));
+        return Ok(());
+    }
+    let folder = Folder::new().map_err(SetUpError::at("a folder"))?;
+    for work in [Work::Echo, Work::Dns] {
+        let mut laid = Vec::new();
+        for server in servers::ALL {
+            let (exchange, veths) =
+                exchange(bench, core, work, |veths| Ok(Serving::Here(server(veths, work)?)))?;
+            laid.push((RefCell::new(exchange), veths));
+        }
+        if let (Work::Echo, Some(program)) = (work, std::env::var_os(PROGRAM).map(PathBuf::from)) {
+            let serving = |veths: &Veths| {
+                let mut command = veths.command(&program);
+                command.args([INTERFACE, &work.port().to_string()]);
+                let said = folder.path("program");
+                Middle::start(command, core, &said).map(Serving::There).map_err(|error| error.to_string())
+            };
+            let (exchange, veths) = exchange(bench, core, work, serving)?;
+            laid.push((RefCell::new(exchange), veths));
+        }
+        measure(bench, &laid);
+        for (exchange, veths) in laid {
+            exchange.into_inner().settle(bench);
+            drop(veths);
+        }
+    }
+    notes(bench);
+    Ok(())
+}
+
+/// netmem's server, and the others, over the server of sockets.
+fn measure(bench: &mut Bench<'_>, laid: &[(RefCell<Exchange>, Veths)]) {
+    let metric = Metric::NsPerOp;
+    let sockets = 1;
+    let others = (0..laid.len()).filter(|one| *one != sockets);
+    let comparisons: Vec<_> = others.map(|a| Comparison { a, b: sockets, metric }).collect();
+    let mut variants: Vec<Box<dyn crate::method::round::Variant + '_>> = Vec::new();
+    laid.iter().for_each(|(one, _)| variants.push(Box::new(Borrowed::new(one))));
+    let series = bench.measure(&mut variants, &comparisons, Cores::Cross);
+    drop(variants);
+    for one in &series {
+        bench.row(one, metric, None);
+    }
+}
+
+/// A client and a server, and the interfaces between them.
+fn exchange(
+    bench: &Bench<'_>,
+    core: usize,
+    work: Work,
+    serving: impl FnOnce(&Veths) -> Result<Serving, String>,
+) -> Result<(Exchange, Veths), SetUpError> {
+    let veths = Veths::lay().map_err(SetUpError::at("veths"))?;
+    veths.address().map_err(SetUpError::at("addresses of the hosts"))?;
+    veths.route().map_err(SetUpError::at("addresses of the server"))?;
+    let serving = serving(&veths).map_err(SetUpError::at("the server"))?;
+    let to = SocketAddr::from((ADDRESS, work.port()));
+    let outstanding = bench.setting("outstanding") as usize;
+    let client = Client::new(&veths, to, work, outstanding).map_err(SetUpError::at("the client"))?;
+    let exchange = Exchange::new(serving, client, (veths.middle_name(), core));
+    Ok((exchange.map_err(SetUpError::at("clocks"))?, veths))
+}
+
+fn notes(bench: &mut Bench<'_>) {
+    bench.note(
+        "core-ns for a request and its answer, over all cores: the time that the client, the server and the kernel's ksoftirqd have had a core, in windows of \
+         1,024 answers; the client, the same for all, sends and receives by sendmmsg and recvmmsg in bursts of 32 on its own core, where the kernel also \
+         carries its packets to the server; each answer is compared with what it has to be",
+    );
+    bench.note(
+        "work echo: 64 bytes come back as they are; work dns: a query for an A record is answered with it, built from the question. netmem: an xdp port in native \
+         mode (over a veth the kernel copies, once in and once out) that takes this UDP port alone; it answers in the frame, and sleeps where nothing comes; netmem/polling \
+         asks again at once instead. sockets: recvmmsg and sendmmsg of 32; io_uring: 64 receptions under way, each answered from its buffer",
+    );
+    if std::env::var_os(PROGRAM).is_none() {
+        bench.note(format!("{PROGRAM} names a program that is measured too, as an echo, started with the interface and the UDP port"));
+    }
+}

@@ -1,0 +1,37 @@
+//! Who answers.
+
+mod port;
+mod sockets;
+#[cfg(feature = "rivals")]
+#[allow(unsafe_code)]
+mod uring;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::super::veths::Veths;
+use super::work::Work;
+
+/// How long a server sleeps at most before it looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One that is open, and serves while it is called.
+pub(super) struct Server {
+    pub(super) name: &'static str,
+    /// Serves until it is to end.
+    pub(super) serve: Serve,
+}
+
+type Serve = Box<dyn FnMut(&AtomicBool) -> Result<(), String> + Send>;
+
+/// Opens a server on the machine between the hosts.
+type Open = fn(&Veths, Work) -> Result<Server, String>;
+
+/// All, of which the second is what the others are compared with.
+pub(super) const ALL: &[Open] = &[
+    port::sleeping,
+    sockets::open,
+    port::polling,
+    #[cfg(feature = "rivals")]
+    uring::open,
+];
