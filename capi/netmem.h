@@ -158,6 +158,11 @@ typedef struct {
     uint16_t tailroom;
 } netmem_part;
 
+/* A ready pool: packets whose head and frame stay together from one use to the next. */
+typedef struct {
+    uint64_t word;
+} netmem_ready;
+
 /* One of several claims on a frame, which none of them writes, and the use that it was given out for. It is good until netmem_shared_free. */
 typedef struct {
     uint64_t word;
@@ -284,7 +289,7 @@ int netmem_memory_lend(void *base,
 /* The descriptor of the file that a memory with `in_file` lies in, for a peer to map. It is closed with the memory. */
 int netmem_memory_fd(netmem_memory memory);
 
-/* Closes a memory, whose workers, pools, caches and heads were closed before, and waits up to `milliseconds` until the last of its frames is home.
+/* Closes a memory, whose workers, pools, caches, heads and ready pools were closed before, and waits up to `milliseconds` until the last of its frames is home.
  * Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again. */
 int netmem_memory_close(netmem_memory memory,
                         uint32_t milliseconds);
@@ -485,7 +490,7 @@ int netmem_page_attach_at(netmem_worker worker, netmem_page *pages, uint32_t n, 
 /* Opens heads for packets, for all workers of the memory; `config` may be NULL. */
 int netmem_heads_open(netmem_worker worker, const netmem_heads_config *config, netmem_heads *heads);
 
-/* Closes heads, of which no packet is out any more (else -EBUSY). */
+/* Closes heads, of which no packet is out any more, and of which no ready pool is open (else -EBUSY). */
 int netmem_heads_close(netmem_heads heads);
 
 /* Ends a poll round: heads of packets that this worker freed and another one took go back to that one now, and not when there are enough of them. */
@@ -659,6 +664,40 @@ int netmem_packet_make_sendable_at(netmem_worker worker,
                                    netmem_packet packet,
                                    netmem_pool pool,
                                    const char *site);
+
+/* Opens a ready pool: of packets of frames of `pool` and of these heads it has up to `most` ready for each worker of the memory; 0: 50. A pool that is short
+ * of frames gets those that are ready, so they starve nobody; one that clears its frames has none ready. */
+int netmem_ready_open(netmem_worker worker,
+                      netmem_heads heads,
+                      netmem_pool pool,
+                      uint32_t most,
+                      netmem_ready *ready);
+
+/* Closes a ready pool. What it had ready goes back to the pool and the heads; packets that are out stay good, and are freed by netmem_packet_free. */
+int netmem_ready_close(netmem_ready ready);
+
+/* Takes up to `n` empty packets, ready ones first; the others are made. Returns how many, which are fewer only when the pool has no more frames or the
+ * memory none for heads. */
+int netmem_ready_alloc_at(netmem_worker worker,
+                          netmem_ready ready,
+                          netmem_packet *packets,
+                          uint32_t n,
+                          const char *site);
+
+/* Frees packets, of which those stay ready that are one frame of the ready pool's pool, theirs alone, as far as there is room; the others go home as by
+ * netmem_packet_free. Returns as that does; packets of other heads are refused (-EXDEV), and stay with the caller. */
+int netmem_ready_free_at(netmem_worker worker,
+                         netmem_ready ready,
+                         const netmem_packet *packets,
+                         uint32_t n,
+                         const char *site);
+
+/* Gives all packets that are ready, with all workers, back to the pool and the heads; returns how many. */
+int netmem_ready_drain(netmem_worker worker,
+                       netmem_ready ready);
+
+/* The counters of a ready pool: writes at most `room` and returns how many there are. */
+int netmem_ready_counts(netmem_ready ready, netmem_count *counts, size_t room);
 
 /* Makes frames such as several can read: from the front, `frames` become as many shared frames, whose words go to `shared`, another array, and the words of the
  * frames are good no longer. Returns how many. Where a word is not good, it and those behind it are as they were; where that is the first one the
@@ -959,6 +998,8 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_packet_linearize(worker, packet, pool) netmem_packet_linearize_at((worker), (packet), (pool), NETMEM_SITE)
 #define netmem_packet_make_writable(worker, packet, pool) netmem_packet_make_writable_at((worker), (packet), (pool), NETMEM_SITE)
 #define netmem_packet_make_sendable(worker, packet, pool) netmem_packet_make_sendable_at((worker), (packet), (pool), NETMEM_SITE)
+#define netmem_ready_alloc(worker, ready, packets, n) netmem_ready_alloc_at((worker), (ready), (packets), (n), NETMEM_SITE)
+#define netmem_ready_free(worker, ready, packets, n) netmem_ready_free_at((worker), (ready), (packets), (n), NETMEM_SITE)
 #define netmem_share(worker, frames, shared, n) netmem_share_at((worker), (frames), (shared), (n), NETMEM_SITE)
 #define netmem_shared_clone(worker, shared, clone) netmem_shared_clone_at((worker), (shared), (clone), NETMEM_SITE)
 #define netmem_shared_free(worker, shared, n) netmem_shared_free_at((worker), (shared), (n), NETMEM_SITE)

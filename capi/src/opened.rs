@@ -111,6 +111,11 @@ impl<T: Clone> Opened<T> {
         self.list().iter().flatten().filter(|one| one.memory == memory).count()
     }
 
+    /// How many are open of which `is_one` says so.
+    pub fn count(&self, is_one: impl Fn(&T) -> bool) -> usize {
+        self.list().iter().flatten().filter(|one| is_one(&one.value)).count()
+    }
+
     /// The one of this word, as a worker of `memory` that knows it finds it; else it gets to know it.
     ///
     /// # Errors

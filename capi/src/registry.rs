@@ -1,9 +1,10 @@
-//! COLD: the memories, pools, caches and heads by their words.
+//! COLD: the memories, pools, caches, heads and ready pools by their words.
 
 use crate::errno::{ENFILE, ESTALE};
 use crate::failure::Failure;
 use crate::opened::Opened;
 use crate::word;
+use netmem::packet::ReadyPackets;
 use netmem::page::Region;
 use netmem::slab::{RawCache, SizeClasses};
 use netmem::{HeadCache, Memory, Pool, Umem};
@@ -24,6 +25,18 @@ static MEMORIES: Mutex<Vec<Option<OpenMemory>>> = Mutex::new(Vec::new());
 
 /// All heads that are open.
 pub static HEADS: Opened<HeadCache> = Opened::new("heads");
+/// All ready pools that are open.
+pub static READY: Opened<ReadyPool> = Opened::new("ready pools");
+
+/// A ready pool.
+#[derive(Clone)]
+pub struct ReadyPool {
+    pub ready: ReadyPackets,
+    /// The word of its heads.
+    pub heads: u64,
+    /// The word of its pool.
+    pub pool: u64,
+}
 
 /// A pool.
 #[derive(Clone)]

@@ -18,7 +18,7 @@ use crate::failure::{CHILD, Failure};
 use crate::objects::Uses;
 use crate::opened::Known;
 use crate::process::{self, PAGE, Wiped};
-use crate::registry::Source;
+use crate::registry::{ReadyPool, Source};
 use crate::table::{Tag, WORKERS};
 use crate::{thread, word};
 use netmem::limits::BATCH_MAX;
@@ -75,6 +75,8 @@ pub struct State {
     pub caches: Vec<Option<(u64, Source)>>,
     /// The heads that it knows.
     pub heads: Known<HeadCache>,
+    /// The ready pools that it knows.
+    pub ready: Known<ReadyPool>,
     /// Empty between two calls; what moves packets in bulk has its room.
     pub packets: Packets,
     /// Empty between two calls: heads whose frames a port is asked to take.
@@ -207,6 +209,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
         pools: Vec::new(),
         caches: Vec::new(),
         heads: Vec::new(),
+        ready: Vec::new(),
         packets: Packets::new(),
         posting: InFlightHeads::new(BATCH_MAX),
         ports: Vec::new(),

@@ -67,6 +67,7 @@ fn generated() -> String {
         "packet",
         "packet_data",
         "packet_parts",
+        "ready",
         "shared",
         "reclaim",
         "port_open",

@@ -6,7 +6,7 @@ use super::worker::{cold, out};
 use crate::errno::{EBUSY, EINVAL};
 use crate::failure::{Failure, answer};
 use crate::objects;
-use crate::registry::HEADS;
+use crate::registry::{HEADS, READY, ReadyPool};
 use crate::sites::Site;
 use crate::workers::{State, go_in};
 use netmem::HeadCache;
@@ -48,13 +48,19 @@ unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, 
     Ok(to)
 }
 
-/// Closes heads, of which no packet is out any more (else -EBUSY).
+/// Closes heads, of which no packet is out any more, and of which no ready pool is open (else -EBUSY).
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_heads_close(heads: netmem_heads) -> c_int {
     answer(|| {
-        HEADS.close(heads.word, |_| match objects::out_of(heads.word) {
-            0 => Ok(()),
-            out => Err(Failure::new(EBUSY, format!("{out} packets of the heads are out: free them first"))),
+        let (word, is_of) = (heads.word, |pool: &ReadyPool| pool.heads == heads.word);
+        HEADS.close(word, |_| match (objects::out_of(word), READY.count(is_of)) {
+            (0, 0) => Ok(()),
+            (0, ready) => {
+                Err(Failure::new(EBUSY, format!("{ready} ready pools have these heads: close them first")))
+            }
+            (out, _) => {
+                Err(Failure::new(EBUSY, format!("{out} packets of the heads are out: free them first")))
+            }
         })?;
         Ok(0)
     })

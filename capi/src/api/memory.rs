@@ -3,7 +3,7 @@
 use super::types::{given, netmem_memory, netmem_memory_config, place};
 use crate::errno::{EBUSY, EINVAL, ENOMEM, ETIMEDOUT};
 use crate::failure::{Failure, answer};
-use crate::registry::HEADS;
+use crate::registry::{HEADS, READY};
 use crate::{registry, slots, workers};
 use netmem::page::{BackingPreference, Lent};
 use netmem::{Memory, MemoryConfig};
@@ -104,7 +104,7 @@ pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
     })
 }
 
-/// Closes a memory, whose workers, pools, caches and heads were closed before, and waits up to `milliseconds` until the last of its frames is home.
+/// Closes a memory, whose workers, pools, caches, heads and ready pools were closed before, and waits up to `milliseconds` until the last of its frames is home.
 /// Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) -> c_int {
@@ -116,6 +116,7 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
             (registry::pools_of(word), "pools"),
             (registry::caches_of(word), "caches"),
             (HEADS.of_memory(word), "heads"),
+            (READY.of_memory(word), "ready pools"),
         ];
         for (open, what) in open {
             if open > 0 {

@@ -24,6 +24,7 @@ mod pool;
 mod port;
 mod port_open;
 mod raw;
+mod ready;
 mod reclaim;
 mod report;
 mod shared;

@@ -82,6 +82,13 @@ pub struct netmem_packet {
     pub word: u64,
 }
 
+/// A ready pool: packets whose head and frame stay together from one use to the next.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_ready {
+    pub word: u64,
+}
+
 /// One of several claims on a frame, which none of them writes, and the use that it was given out for. It is good until netmem_shared_free.
 #[derive(Clone, Copy)]
 #[repr(C)]
