@@ -89,6 +89,11 @@ typedef struct {
     uint16_t tailroom;
 } netmem_span;
 
+/* A lane: a ring by which frames go from one worker to another. */
+typedef struct {
+    uint64_t word;
+} netmem_lane;
+
 /* How a cache is made. What is 0 is as usual. */
 typedef struct {
     /* What it is called in reports; NULL: "cache". */
@@ -289,7 +294,7 @@ int netmem_memory_lend(void *base,
 /* The descriptor of the file that a memory with `in_file` lies in, for a peer to map. It is closed with the memory. */
 int netmem_memory_fd(netmem_memory memory);
 
-/* Closes a memory, whose workers, pools, caches, heads and ready pools were closed before, and waits up to `milliseconds` until the last of its frames is home.
+/* Closes a memory, whose workers, pools, caches, heads, ready pools and lanes were closed before, and waits up to `milliseconds` until the last of its frames is home.
  * Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again. */
 int netmem_memory_close(netmem_memory memory,
                         uint32_t milliseconds);
@@ -299,7 +304,7 @@ int netmem_memory_close(netmem_memory memory,
 int netmem_worker_open(netmem_memory memory,
                        netmem_worker *worker);
 
-/* Closes a worker, which has no port any more and holds no frame, object, page, packet or shared frame (else -EBUSY). */
+/* Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY). */
 int netmem_worker_close(netmem_worker worker);
 
 /* Makes the worker no thread's, for another one to call netmem_worker_enter. A thread that ends leaves or closes its workers first. */
@@ -393,6 +398,51 @@ int netmem_attach_at(netmem_worker worker,
                      netmem_frame *frames,
                      uint32_t n,
                      const char *site);
+
+/* Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20; 0: 1024. Another worker of the memory becomes its receiver by
+ * netmem_lane_join. */
+int netmem_lane_open(netmem_worker worker,
+                     uint32_t frames,
+                     netmem_lane *lane);
+
+/* Makes the worker the receiver of a lane, which has none yet (else -EBUSY). It may be the sender too. */
+int netmem_lane_join(netmem_worker worker,
+                     netmem_lane lane);
+
+/* Sends frames, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver gets new ones. The others
+ * stay the caller's, as they are. -EPIPE where the receiver has closed its end. Where a word is not good nothing is sent from it on, and where it is among the
+ * first 64 the result is the negative errno. */
+int netmem_lane_send_at(netmem_worker worker,
+                        netmem_lane lane,
+                        const netmem_frame *frames,
+                        uint32_t n,
+                        const char *site);
+
+/* Receives up to `n` frames, oldest first; returns how many. -EPIPE where there are none and the sender has closed its end. */
+int netmem_lane_receive_at(netmem_worker worker,
+                           netmem_lane lane,
+                           netmem_frame *frames,
+                           uint32_t n,
+                           const char *site);
+
+/* Before the receiver sleeps on netmem_lane_fd: 1 where something waits already, or the sender has closed its end, and it had better not. */
+int netmem_lane_arm(netmem_worker worker,
+                    netmem_lane lane);
+
+/* After the receiver has slept, or would not. */
+int netmem_lane_disarm(netmem_worker worker, netmem_lane lane);
+
+/* The descriptor that is readable when frames come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it. */
+int netmem_lane_fd(netmem_worker worker,
+                   netmem_lane lane);
+
+/* Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
+ * goes home; returns how many frames those were, 0 of the sender. A lane that nobody joined is joined first, to be closed. */
+int netmem_lane_close(netmem_worker worker,
+                      netmem_lane lane);
+
+/* A lane's counters: writes at most `room` and returns how many there are. */
+int netmem_lane_counts(netmem_lane lane, netmem_count *counts, size_t room);
 
 /* Opens a cache of objects of one size, for all workers of the memory. */
 int netmem_cache_open(netmem_worker worker, const netmem_cache_config *config, netmem_cache *cache);
@@ -959,6 +1009,8 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_trim(worker, frame, len) netmem_trim_at((worker), (frame), (len), NETMEM_SITE)
 #define netmem_detach(worker, frames, n) netmem_detach_at((worker), (frames), (n), NETMEM_SITE)
 #define netmem_attach(worker, frames, n) netmem_attach_at((worker), (frames), (n), NETMEM_SITE)
+#define netmem_lane_send(worker, lane, frames, n) netmem_lane_send_at((worker), (lane), (frames), (n), NETMEM_SITE)
+#define netmem_lane_receive(worker, lane, frames, n) netmem_lane_receive_at((worker), (lane), (frames), (n), NETMEM_SITE)
 #define netmem_object_alloc(worker, cache, objects, n) netmem_object_alloc_at((worker), (cache), (objects), (n), NETMEM_SITE)
 #define netmem_sizes_alloc(worker, sizes, bytes, object) netmem_sizes_alloc_at((worker), (sizes), (bytes), (object), NETMEM_SITE)
 #define netmem_object_free(worker, objects, n) netmem_object_free_at((worker), (objects), (n), NETMEM_SITE)

@@ -52,7 +52,11 @@ const KINDS: [(&str, i32, &str); 15] = [
     ("wrong_pool", EXDEV, "it is another pool's"),
     ("wrong_cache", EXDEV, "it is another cache's"),
     ("wrong_memory", EXDEV, "it is of another memory than the worker"),
-    ("wrong_worker", EPERM, "it is another worker's: netmem_detach there, netmem_attach here"),
+    (
+        "wrong_worker",
+        EPERM,
+        "it is another worker's, who has to pass it on first: netmem_detach there, netmem_attach here",
+    ),
     ("detached", EPERM, "it was detached: netmem_attach it with the word that netmem_detach gave"),
     (
         "wrong_thread",

@@ -15,6 +15,7 @@
 
 use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM, ESTALE};
 use crate::failure::{CHILD, Failure};
+use crate::lanes::Ends;
 use crate::objects::Uses;
 use crate::opened::Known;
 use crate::process::{self, PAGE, Wiped};
@@ -81,6 +82,8 @@ pub struct State {
     pub packets: Packets,
     /// Empty between two calls: heads whose frames a port is asked to take.
     pub posting: InFlightHeads,
+    /// Its ends of lanes.
+    pub lanes: Ends,
     /// Its ports, by place.
     pub ports: Vec<Option<OpenPort>>,
     pub worker: Worker,
@@ -212,6 +215,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
         ready: Vec::new(),
         packets: Packets::new(),
         posting: InFlightHeads::new(BATCH_MAX),
+        lanes: Ends::default(),
         ports: Vec::new(),
         worker,
         tag,
@@ -242,6 +246,12 @@ pub fn close(mut inside: Inside) -> Result<(), Failure> {
     }
     if inside.ports.iter().any(Option::is_some) {
         return Err(Failure::new(EBUSY, "the worker has open ports: close them first (netmem_port_close)"));
+    }
+    if inside.lanes.len() > 0 {
+        return Err(Failure::new(
+            EBUSY,
+            "the worker has ends of lanes: close them first (netmem_lane_close)",
+        ));
     }
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let state = inside.entry.state.swap(ptr::null_mut(), Relaxed);

@@ -60,6 +60,7 @@ fn generated() -> String {
         "burst",
         "frame",
         "transfer",
+        "lane",
         "cache",
         "object",
         "page",

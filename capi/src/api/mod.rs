@@ -12,6 +12,7 @@ mod cache;
 mod frame;
 mod heads;
 mod known;
+mod lane;
 mod library;
 mod memory;
 mod object;

@@ -89,6 +89,13 @@ pub struct netmem_ready {
     pub word: u64,
 }
 
+/// A lane: a ring by which frames go from one worker to another.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_lane {
+    pub word: u64,
+}
+
 /// One of several claims on a frame, which none of them writes, and the use that it was given out for. It is good until netmem_shared_free.
 #[derive(Clone, Copy)]
 #[repr(C)]

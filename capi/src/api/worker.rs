@@ -27,7 +27,7 @@ pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut 
     })
 }
 
-/// Closes a worker, which has no port any more and holds no frame, object, page, packet or shared frame (else -EBUSY).
+/// Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY).
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_close(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_close", |inside| workers::close(inside).map(|()| 0))

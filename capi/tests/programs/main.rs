@@ -95,6 +95,14 @@ fn a_ready_pool_gives_what_was_freed_to_it_and_every_kind_of_misuse_of_one_is_fo
 }
 
 #[test]
+fn a_lane_hands_frames_from_one_worker_to_another_in_order_and_every_kind_of_misuse_of_one_is_found() {
+    for compiler in [GCC, Compiler { program: "clang++", flags: &["-std=c++17", "-x", "c++"] }] {
+        let said = good(&mut command(compiled("tests/c/lane.c", &compiler)));
+        assert_eq!(said, "16 kinds of misuse, 0 not found\n", "{}", compiler.program);
+    }
+}
+
+#[test]
 fn a_stock_finds_what_is_given_back_twice_from_any_thread() {
     assert_eq!(run("tests/c/stock.c", &[]), "all as it should be\n");
 }
@@ -177,6 +185,7 @@ fn valgrind_and_the_address_sanitizer_find_nothing() {
         "tests/c/packets.c",
         "tests/c/packet_misuse.c",
         "tests/c/ready.c",
+        "tests/c/lane.c",
         "tests/c/stock.c",
     ] {
         let asan =
