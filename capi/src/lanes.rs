@@ -74,22 +74,6 @@ impl Ends {
 }
 
 impl Lane {
-    /// A lane for so many frames, with its sending end.
-    ///
-    /// # Errors
-    /// [`LaneError`].
-    pub fn new(frames: u32) -> Result<Sending, LaneError> {
-        let config = MeshConfig { workers: 1, inbox: frames, flows: 1, ..MeshConfig::default() };
-        let (mesh, ends) = Mesh::new(&config).map_err(LaneError::Mesh)?;
-        let (outbox, inbox) = ends.into_iter().unzip::<_, _, Vec<Outbox>, Vec<Inbox>>();
-        let inbox = Mutex::new(inbox.into_iter().next());
-        let bell = Doorbell::new().map_err(LaneError::Bell)?;
-        let (sender_gone, receiver_gone) = (AtomicBool::new(false), AtomicBool::new(false));
-        let lane = Arc::new(Lane { mesh, bell, inbox, sender_gone, receiver_gone });
-        let outbox = outbox.into_iter().next();
-        outbox.map(|outbox| Sending { outbox, lane }).ok_or(LaneError::Bell(io::ErrorKind::NotFound.into()))
-    }
-
     /// The receiving end, for the first that asks.
     pub fn join(self: &Arc<Lane>) -> Option<Receiving> {
         let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take()?;
@@ -121,6 +105,26 @@ impl Lane {
 }
 
 impl Sending {
+    /// The sending end of a new lane for so many frames.
+    ///
+    /// # Errors
+    /// [`LaneError`].
+    pub fn open(frames: u32) -> Result<Sending, LaneError> {
+        let config = MeshConfig { workers: 1, inbox: frames, flows: 1, ..MeshConfig::default() };
+        let (mesh, ends) = Mesh::new(&config).map_err(LaneError::Mesh)?;
+        let (outboxes, inboxes): (Vec<Outbox>, Vec<Inbox>) = ends.into_iter().unzip();
+        let lane = Lane {
+            mesh,
+            bell: Doorbell::new().map_err(LaneError::Bell)?,
+            inbox: Mutex::new(inboxes.into_iter().next()),
+            sender_gone: AtomicBool::new(false),
+            receiver_gone: AtomicBool::new(false),
+        };
+        let outbox = outboxes.into_iter().next();
+        let outbox = outbox.ok_or_else(|| LaneError::Bell(io::ErrorKind::NotFound.into()))?;
+        Ok(Sending { outbox, lane: Arc::new(lane) })
+    }
+
     /// Frames that the lane has room for now; None where nobody will receive them.
     #[inline(always)]
     pub fn room(&mut self) -> Option<usize> {

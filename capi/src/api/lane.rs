@@ -8,7 +8,7 @@ use super::types::{list, netmem_count, netmem_frame, netmem_lane, netmem_worker,
 use super::worker::{cold, out};
 use crate::errno::{EBUSY, EINVAL, EIO, EPIPE};
 use crate::failure::{Failure, answer};
-use crate::lanes::{End, LANES, Lane, LaneError};
+use crate::lanes::{End, LANES, LaneError, Sending};
 use crate::misuse::{FRAME, Kind, refused};
 use crate::opened::Known;
 use crate::sites::{self, Site};
@@ -38,10 +38,11 @@ pub unsafe extern "C" fn netmem_lane_open(
     cold(worker, "netmem_lane_open", |mut inside| {
         // SAFETY: the promise of C.
         let to = unsafe { place("lane", lane) }?;
-        let sending = Lane::new(if frames == 0 { FRAMES } else { frames }).map_err(|error| match error {
-            LaneError::Mesh(error) => Failure::new(EINVAL, format!("a lane: {error}")),
-            LaneError::Bell(error) => Failure::new(EIO, format!("a lane: making its event: {error}")),
-        })?;
+        let sending =
+            Sending::open(if frames == 0 { FRAMES } else { frames }).map_err(|error| match error {
+                LaneError::Mesh(error) => Failure::new(EINVAL, format!("a lane: {error}")),
+                LaneError::Bell(error) => Failure::new(EIO, format!("a lane: making its event: {error}")),
+            })?;
         to.word = LANES.add(sending.lane.clone(), inside.memory_word)?;
         put(&mut inside.lanes.sending, to.word, sending);
         Ok(0)

@@ -190,3 +190,36 @@ fn put_behind(asked: &mut [Asked], left: &Batch) {
     let stays = left.iter().filter_map(|frame| before.iter().find(|one| one.frame == frame.id().get()));
     asked.iter_mut().zip(taken.chain(stays)).for_each(|(to, one)| *to = *one);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+
+    #[test]
+    fn what_a_port_passed_over_stands_behind_what_it_took_and_both_are_in_order() {
+        let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 16, ..PoolConfig::default() }).unwrap();
+        let (mut all, mut left) = (Batch::new(), Batch::new());
+        pool.alloc_burst(&mut w, &mut all, 5);
+        let mut asked: Vec<Asked> = (1..)
+            .zip(all.iter())
+            .map(|(word, frame)| Asked { word, frame: frame.id().get(), ..Asked::default() })
+            .collect();
+        // The third found no room, and the first can never be carried: it stays behind.
+        let (mut taken, mut first) = (Batch::new(), Batch::new());
+        let mut frames = all.drain();
+        frames.move_to(&mut first, 1);
+        frames.move_to(&mut taken, 1);
+        frames.move_to(&mut left, 1);
+        frames.move_to(&mut taken, 2);
+        drop(frames);
+        left.append(&mut first);
+        put_behind(&mut asked, &left);
+        assert_eq!(asked.iter().map(|asked| asked.word).collect::<Vec<_>>(), [2, 4, 5, 3, 1]);
+        taken.free(&mut w);
+        left.free(&mut w);
+        assert!(pool.ledger().all_home());
+    }
+}

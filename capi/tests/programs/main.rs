@@ -121,7 +121,7 @@ fn a_stale_word_and_mutations_of_good_ones_are_never_accepted() {
 }
 
 #[test]
-fn of_two_threads_that_misuse_the_same_words_one_gets_each_frame() {
+fn of_two_threads_that_misuse_the_same_words_one_gets_each_frame_and_each_packet() {
     let said = run("tests/c/race.c", &["2000"]);
     assert!(said.contains("by the other thread"), "{said}");
 }
