@@ -17,7 +17,7 @@ use crate::sites::{self, Site};
 use crate::table::{End, HOLDER, Tag};
 use crate::workers::{Inside, State, go_in};
 use netmem::limits::BATCH_MAX;
-use netmem::{Batch, HeadCache, Packets, Worker};
+use netmem::{Batch, HeadCache, Packets, Pool, Worker};
 use std::ffi::{c_char, c_int};
 use std::iter;
 
@@ -48,21 +48,42 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
         (Ok(heads), Ok(pool), Ok(places)) => (heads, pool, places),
         (Err(errno), ..) | (_, Err(errno), _) | (.., Err(errno)) => return errno,
     };
+    let got = match &mut *places {
+        // Apart: one wants no room on the stack.
+        [place] if uses.reserve(1) => {
+            let made = heads_of.alloc(worker, pool_of);
+            let word = made.map(|packet| packets::give(uses, tag, packet, heads.word));
+            word.map(|word| place.word = word).into_iter().count()
+        }
+        places => alloc((heads_of, heads.word), (pool_of, worker), (uses, tag), packets, places),
+    };
+    *held += got as u64;
+    note_given(&places[..got], pool.word, site);
+    got as c_int
+}
+
+/// Allocates packets; how many.
+#[inline(never)]
+fn alloc(
+    (heads, of): (&HeadCache, u64),
+    (pool, worker): (&Pool, &mut Worker),
+    (uses, tag): (&mut Uses, &mut Tag),
+    packets: &mut Packets,
+    places: &mut [netmem_packet],
+) -> usize {
     let mut got = 0;
     for places in places.chunks_mut(BATCH_MAX) {
         let mut frames = Batch::new();
-        pool_of.alloc_burst(worker, &mut frames, places.len());
-        heads_of.attach_bulk(worker, &mut frames, packets);
+        pool.alloc_burst(worker, &mut frames, places.len());
+        heads.attach_bulk(worker, &mut frames, packets);
         frames.free(worker);
-        let came = give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
+        let came = give_all((packets, of), (uses, tag), (heads, worker), places);
         got += came;
         if came < places.len() {
             break;
         }
     }
-    *held += got as u64;
-    note_given(&places[..got], pool.word, site);
-    got as c_int
+    got
 }
 
 /// Gives packets out, at most as many as there are places, and empties them; how many.
@@ -241,7 +262,30 @@ pub unsafe extern "C" fn netmem_packet_free_at(
 ) -> c_int {
     // SAFETY: the promise of C; they are only read.
     let (site, packets) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
-    free((worker, "netmem_packet_free", site), packets, None)
+    match packets {
+        Ok([one]) if !sites::is_on() => free_one(worker, one.word, site),
+        packets => free((worker, "netmem_packet_free", site), packets, None),
+    }
+}
+
+/// As [`free`], of one.
+#[inline(always)]
+fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
+    const CALL: &str = "netmem_packet_free";
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { heads: known, worker, tag, uses, held, .. } = &mut *inside;
+    match packets::take(uses, tag, word, End::Freed) {
+        Ok((packet, of)) => {
+            *held -= 1;
+            match HEADS.of_part(known, of) {
+                Some(heads) => heads.free(worker, packet),
+                // They were closed meanwhile: by the slow way.
+                None => drop(packet),
+            }
+            0
+        }
+        Err(kind) => refused(kind, CALL, PACKET, word, site),
+    }
 }
 
 /// As netmem_packet_free, of packets whose heads must be these: others are refused (-EXDEV), and stay with the caller.
@@ -261,6 +305,7 @@ pub unsafe extern "C" fn netmem_heads_free_at(
     free((worker, "netmem_heads_free", site), packets, Some(heads.word))
 }
 
+#[inline(never)]
 fn free(
     (worker, call, site): (netmem_worker, &str, Site),
     words: Result<&mut [netmem_packet], c_int>,

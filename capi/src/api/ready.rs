@@ -10,6 +10,7 @@ use super::types::{
 use super::worker::{cold, out};
 use crate::failure::{Failure, answer};
 use crate::misuse::{Kind, PACKET, refused};
+use crate::packets;
 use crate::registry::{self, HEADS, READY, ReadyPool};
 use crate::sites::{self, Site};
 use crate::workers::{State, go_in};
@@ -92,6 +93,15 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
         Err(errno) => return errno,
     };
     let mut got = 0;
+    if let [place] = &mut *places
+        && uses.reserve(1)
+    {
+        let taken = from.ready.get(worker).map(|packet| packets::give(uses, tag, packet, from.heads));
+        got += taken.map(|word| place.word = word).into_iter().count();
+        *held += got as u64;
+        note_given(&places[..got], from.pool, site);
+        return got as c_int;
+    }
     for places in places.chunks_mut(BATCH_MAX) {
         from.ready.get_bulk(worker, packets, places.len());
         let came = give_all((packets, from.heads), (uses, tag), (heads_of, worker), places);
@@ -127,6 +137,19 @@ pub unsafe extern "C" fn netmem_ready_free_at(
         (Ok(to), Ok(words)) => (to, words),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
+    if let [one] = &*words {
+        return match take(uses, tag, one.word, Some(to.heads)) {
+            Ok((packet, _)) => {
+                *held -= 1;
+                if sites::is_on() {
+                    sites::note_ended(iter::once(one.word), site);
+                }
+                to.ready.free(worker, packet);
+                0
+            }
+            Err(kind) => refused(kind, CALL, PACKET, one.word, site),
+        };
+    }
     let mut first = 0;
     for burst in words.chunks(BATCH_MAX) {
         for &netmem_packet { word } in burst {
