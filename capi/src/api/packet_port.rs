@@ -52,11 +52,11 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
         let mut frames = Batch::new();
         open.received.drain().move_to(&mut frames, places.len().min(BATCH_MAX));
         heads_of.attach_bulk(worker, &mut frames, packets);
-        let (asked, came) = (packets.len() + frames.len(), packets.len());
+        let asked = packets.len() + frames.len();
         // What found no head waits in front of what was received later.
         frames.append(&mut open.received);
         open.received = frames;
-        give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
+        let came = give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
         got += came;
         if came < asked {
             break;

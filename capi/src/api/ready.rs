@@ -10,12 +10,15 @@ use super::types::{
 use super::worker::{cold, out};
 use crate::failure::{Failure, answer};
 use crate::misuse::{Kind, PACKET, refused};
+use crate::objects::Uses;
 use crate::packets;
 use crate::registry::{self, HEADS, READY, ReadyPool};
 use crate::sites::{self, Site};
+use crate::table::Tag;
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::packet::ReadyPackets;
+use netmem::{HeadCache, Packets, Worker};
 use std::ffi::{c_char, c_int};
 use std::iter;
 
@@ -92,27 +95,37 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
         Ok(heads) => heads,
         Err(errno) => return errno,
     };
+    let got = match &mut *places {
+        [place] if uses.reserve(1) => {
+            let word = from.ready.get(worker).map(|packet| packets::give(uses, tag, packet, from.heads));
+            word.map(|word| place.word = word).into_iter().count()
+        }
+        places => alloc(from, (heads_of, worker), (uses, tag), packets, places),
+    };
+    *held += got as u64;
+    note_given(&places[..got], from.pool, site);
+    got as c_int
+}
+
+/// Takes packets, ready ones first; how many.
+#[inline(always)]
+fn alloc(
+    from: &ReadyPool,
+    (heads, worker): (&HeadCache, &mut Worker),
+    (uses, tag): (&mut Uses, &mut Tag),
+    packets: &mut Packets,
+    places: &mut [netmem_packet],
+) -> usize {
     let mut got = 0;
-    if let [place] = &mut *places
-        && uses.reserve(1)
-    {
-        let taken = from.ready.get(worker).map(|packet| packets::give(uses, tag, packet, from.heads));
-        got += taken.map(|word| place.word = word).into_iter().count();
-        *held += got as u64;
-        note_given(&places[..got], from.pool, site);
-        return got as c_int;
-    }
     for places in places.chunks_mut(BATCH_MAX) {
         from.ready.get_bulk(worker, packets, places.len());
-        let came = give_all((packets, from.heads), (uses, tag), (heads_of, worker), places);
+        let came = give_all((packets, from.heads), (uses, tag), (heads, worker), places);
         got += came;
         if came < places.len() {
             break;
         }
     }
-    *held += got as u64;
-    note_given(&places[..got], from.pool, site);
-    got as c_int
+    got
 }
 
 /// Frees packets, of which those stay ready that are one frame of the ready pool's pool, theirs alone, as far as there is room; the others go home as by

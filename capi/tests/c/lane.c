@@ -132,6 +132,40 @@ static void between_two_threads_all_come_in_order(void)
     CHECK(netmem_lane_close(worker, lane) == 0 && pthread_join(thread, NULL) == 0 && netmem_worker_held(worker) == 0);
 }
 
+/* Receives some, and closes its end while frames come. */
+static void *close_in_between(void *receive)
+{
+    netmem_worker own;
+    netmem_frame frames[16];
+    int left = *(int *)receive;
+    CHECK(netmem_worker_open(memory, &own) == 0 && netmem_lane_join(own, lane) == 0);
+    while (left > 0) {
+        int n = netmem_lane_receive(own, lane, frames, 16);
+        CHECK(n >= 0 && netmem_free(own, frames, (uint32_t)n) == 0);
+        left -= n;
+    }
+    CHECK(netmem_lane_close(own, lane) >= 0 && netmem_worker_close(own) == 0);
+    return NULL;
+}
+
+static void a_lane_that_is_closed_at_any_moment_loses_no_frame(void)
+{
+    for (int round = 0; round < 300; round++) {
+        pthread_t thread;
+        netmem_frame frames[24];
+        int receive = round % 100, said = 0;
+        CHECK(netmem_lane_open(worker, 64, &lane) == 0 && pthread_create(&thread, NULL, close_in_between, &receive) == 0);
+        while (said != -EPIPE) {
+            CHECK(netmem_alloc(worker, pool, frames, 24) == 24);
+            said = netmem_lane_send(worker, lane, frames, 24);
+            int gone = said > 0 ? said : 0;
+            CHECK((said >= 0 || said == -EPIPE) && netmem_free(worker, frames + gone, (uint32_t)(24 - gone)) == 0);
+        }
+        CHECK(netmem_lane_close(worker, lane) == 0 && pthread_join(thread, NULL) == 0);
+        check_home();
+    }
+}
+
 static void a_traced_frame_names_where_it_was_received(void)
 {
     netmem_holder holders[4];
@@ -308,6 +342,7 @@ int main(void)
     the_receiver_closes_first();
     the_sender_closes_first();
     between_two_threads_all_come_in_order();
+    a_lane_that_is_closed_at_any_moment_loses_no_frame();
     a_traced_frame_names_where_it_was_received();
     check_home();
     close_all();

@@ -531,10 +531,28 @@ static const struct {
     CASE(kept_over_a_close, -ESTALE, "used_after_free"),
 };
 
+/* With both places, as of a frame. */
+static void a_report_says_where_it_was_given_out_and_freed(void)
+{
+    open_heads();
+    CHECK(netmem_trace(1) == 0);
+    netmem_packet packet = a_packet("x");
+    netmem_shared shared = a_shared("x");
+    free_packet(packet);
+    CHECK(netmem_packet_len(worker, packet) == -ESTALE && strstr(netmem_last_error(), "used_after_free: packet 0x") != NULL);
+    CHECK(strstr(netmem_last_error(), "last given out at") != NULL && strstr(netmem_last_error(), "packet_misuse.c:") != NULL);
+    netmem_frame frame;
+    CHECK(netmem_shared_into_frame(worker, shared, &frame) == 0 && netmem_shared_free(worker, &shared, 1) == -ESTALE);
+    CHECK(strstr(netmem_last_error(), "used_after_move: shared frame 0x") != NULL && strstr(netmem_last_error(), "last given back at") != NULL);
+    CHECK(netmem_free(worker, &frame, 1) == 0 && netmem_trace(0) == 0);
+    close_heads();
+}
+
 int main(void)
 {
     int failed = 0;
     CHECK(netmem_set_policy(NETMEM_COUNT) == 0);
+    a_report_says_where_it_was_given_out_and_freed();
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         open_heads();
         uint64_t all = all_misuses(), kind = misuses(CASES[i].kind);
