@@ -437,7 +437,7 @@ int netmem_lane_fd(netmem_worker worker,
                    netmem_lane lane);
 
 /* Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
- * goes home; returns how many frames those were, 0 of the sender. A lane that nobody joined is joined first, to be closed. */
+ * goes home; returns how many frames those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good. */
 int netmem_lane_close(netmem_worker worker,
                       netmem_lane lane);
 
@@ -592,7 +592,7 @@ int netmem_heads_free_at(netmem_worker worker,
                          uint32_t n,
                          const char *site);
 
-/* Makes packets nobody's, to be given to another thread; as netmem_detach. */
+/* Makes packets no worker's, to be given to another thread; as netmem_detach. */
 int netmem_packet_detach_at(netmem_worker worker,
                             netmem_packet *packets,
                             uint32_t n,
@@ -716,7 +716,7 @@ int netmem_packet_make_sendable_at(netmem_worker worker,
                                    const char *site);
 
 /* Opens a ready pool: of packets of frames of `pool` and of these heads it has up to `most` ready for each worker of the memory; 0: 50. A pool that is short
- * of frames gets those that are ready, so they starve nobody; one that clears its frames has none ready. */
+ * of frames gets those that are ready, so none is missing elsewhere; one that clears its frames has none ready. */
 int netmem_ready_open(netmem_worker worker,
                       netmem_heads heads,
                       netmem_pool pool,
@@ -780,10 +780,10 @@ int netmem_shared_len_at(netmem_worker worker, netmem_shared shared, const char 
 /* Claims on the frame at this moment. */
 int netmem_shared_holders_at(netmem_worker worker, netmem_shared shared, const char *site);
 
-/* Begins this claim's data `n` bytes later, and nobody else's: 0, or -ENOBUFS where there is less. */
+/* Begins this claim's data `n` bytes later, and no other claim's: 0, or -ENOBUFS where there is less. */
 int netmem_shared_pull_at(netmem_worker worker, netmem_shared shared, uint32_t n, const char *site);
 
-/* Cuts this claim's data to its first `len` bytes, and nobody else's: 0, or -ENOBUFS where there are fewer. */
+/* Cuts this claim's data to its first `len` bytes, and no other claim's: 0, or -ENOBUFS where there are fewer. */
 int netmem_shared_trim_at(netmem_worker worker,
                           netmem_shared shared,
                           uint32_t len,
@@ -804,7 +804,7 @@ int netmem_packet_from_shared_at(netmem_worker worker,
                                  netmem_packet *packet,
                                  const char *site);
 
-/* Makes shared frames nobody's, to be given to another thread; as netmem_detach. */
+/* Makes shared frames no worker's, to be given to another thread; as netmem_detach. */
 int netmem_shared_detach_at(netmem_worker worker,
                             netmem_shared *shared,
                             uint32_t n,

@@ -125,7 +125,7 @@ impl Sending {
         Ok(Sending { outbox, lane: Arc::new(lane) })
     }
 
-    /// Frames that the lane has room for now; None where nobody will receive them.
+    /// Frames that the lane has room for now; None where the receiver has closed its end.
     #[inline(always)]
     pub fn room(&mut self) -> Option<usize> {
         self.outbox.has_reader(ONLY).then(|| self.outbox.room(ONLY))

@@ -226,7 +226,7 @@ pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_
 }
 
 /// Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
-/// goes home; returns how many frames those were, 0 of the sender. A lane that nobody joined is joined first, to be closed.
+/// goes home; returns how many frames those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_close";

@@ -371,7 +371,7 @@ fn send(known: &mut Known<HeadCache>, of: u64, packets: &mut Packets, worker: &m
     }
 }
 
-/// Makes packets nobody's, to be given to another thread; as netmem_detach.
+/// Makes packets no worker's, to be given to another thread; as netmem_detach.
 ///
 /// # Safety
 /// As of the module.

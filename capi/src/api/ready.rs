@@ -23,7 +23,7 @@ use std::ffi::{c_char, c_int};
 use std::iter;
 
 /// Opens a ready pool: of packets of frames of `pool` and of these heads it has up to `most` ready for each worker of the memory; 0: 50. A pool that is short
-/// of frames gets those that are ready, so they starve nobody; one that clears its frames has none ready.
+/// of frames gets those that are ready, so none is missing elsewhere; one that clears its frames has none ready.
 ///
 /// # Safety
 /// As of the module.

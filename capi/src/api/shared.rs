@@ -205,7 +205,7 @@ pub unsafe extern "C" fn netmem_shared_holders_at(
     holders.unwrap_or_else(|errno| errno)
 }
 
-/// Begins this claim's data `n` bytes later, and nobody else's: 0, or -ENOBUFS where there is less.
+/// Begins this claim's data `n` bytes later, and no other claim's: 0, or -ENOBUFS where there is less.
 ///
 /// # Safety
 /// As of the module.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn netmem_shared_pull_at(
     done.map_or_else(|errno| errno, |()| 0)
 }
 
-/// Cuts this claim's data to its first `len` bytes, and nobody else's: 0, or -ENOBUFS where there are fewer.
+/// Cuts this claim's data to its first `len` bytes, and no other claim's: 0, or -ENOBUFS where there are fewer.
 ///
 /// # Safety
 /// As of the module.
@@ -321,7 +321,7 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
     0
 }
 
-/// Makes shared frames nobody's, to be given to another thread; as netmem_detach.
+/// Makes shared frames no worker's, to be given to another thread; as netmem_detach.
 ///
 /// # Safety
 /// As of the module.

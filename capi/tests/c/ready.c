@@ -70,7 +70,7 @@ static void a_chain_goes_home(void)
     CHECK(netmem_ready_free(worker, ready, &packet, 1) == 0 && counted("now") == 0 && counted("passed") == passed + 1);
 }
 
-/* Frames that are ready starve nobody: the pool gets them before an allocation fails. */
+/* The pool gets frames that are ready before an allocation of it fails. */
 static void a_dry_pool_gets_what_is_ready(void)
 {
     netmem_pool_config config;
