@@ -89,6 +89,11 @@ typedef struct {
     uint16_t tailroom;
 } netmem_span;
 
+/* A lane: a ring by which frames go from one worker to another. */
+typedef struct {
+    uint64_t word;
+} netmem_lane;
+
 /* How a cache is made. What is 0 is as usual. */
 typedef struct {
     /* What it is called in reports; NULL: "cache". */
@@ -120,6 +125,53 @@ typedef struct {
 typedef struct {
     uint64_t word;
 } netmem_page;
+
+/* How heads are made. What is 0 is as usual. */
+typedef struct {
+    /* What they are called in reports; NULL: "packet_head". */
+    const char *name;
+    /* Free heads that each worker has at hand at most, 1 to 4096; 0: 128. */
+    uint32_t size;
+    /* Heads that a worker gets at once when it has none, 1 to size; 0: a quarter of size. */
+    uint32_t refill;
+    /* Heads that a worker gives back at once when it has too many, 1 to size; 0: a quarter of size. */
+    uint32_t flush;
+    /* 0. */
+    uint32_t reserved[5];
+} netmem_heads_config;
+
+/* Heads for packets: of each packet what is known of it beside its bytes. */
+typedef struct {
+    uint64_t word;
+} netmem_heads;
+
+/* A packet: a head, and bytes in one frame or in several parts; and the use that it was given out for. It is good until that use ends: by
+ * netmem_packet_free, by netmem_port_tx_packets. */
+typedef struct {
+    uint64_t word;
+} netmem_packet;
+
+/* One part of a packet, to be read. */
+typedef struct {
+    /* The first byte. */
+    const void *data;
+    /* Bytes of data; some parts may have none. */
+    uint32_t len;
+    /* Of the first part, bytes before it that netmem_packet_push can take; 0 of others. */
+    uint16_t headroom;
+    /* Of the last part, bytes after it that netmem_packet_put can take; 0 of others. */
+    uint16_t tailroom;
+} netmem_part;
+
+/* A ready pool: packets whose head and frame stay together from one use to the next. */
+typedef struct {
+    uint64_t word;
+} netmem_ready;
+
+/* One of several claims on a frame, which none of them writes, and the use that it was given out for. It is good until netmem_shared_free. */
+typedef struct {
+    uint64_t word;
+} netmem_shared;
 
 /* How a port is opened. What is 0 is as usual. */
 typedef struct {
@@ -242,7 +294,7 @@ int netmem_memory_lend(void *base,
 /* The descriptor of the file that a memory with `in_file` lies in, for a peer to map. It is closed with the memory. */
 int netmem_memory_fd(netmem_memory memory);
 
-/* Closes a memory, whose workers, pools and caches were closed before, and waits up to `milliseconds` until the last of its frames is home.
+/* Closes a memory, whose workers, pools, caches, heads, ready pools and lanes were closed before, and waits up to `milliseconds` until the last of its frames is home.
  * Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again. */
 int netmem_memory_close(netmem_memory memory,
                         uint32_t milliseconds);
@@ -252,7 +304,7 @@ int netmem_memory_close(netmem_memory memory,
 int netmem_worker_open(netmem_memory memory,
                        netmem_worker *worker);
 
-/* Closes a worker, which has no port any more and holds no frame, object or page (else -EBUSY). */
+/* Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY). */
 int netmem_worker_close(netmem_worker worker);
 
 /* Makes the worker no thread's, for another one to call netmem_worker_enter. A thread that ends leaves or closes its workers first. */
@@ -261,7 +313,7 @@ int netmem_worker_leave(netmem_worker worker);
 /* Makes a worker that no thread has the calling thread's. */
 int netmem_worker_enter(netmem_worker worker);
 
-/* Frames, objects and pages that the worker was given and has not given back. */
+/* Frames, objects, pages, packets and shared frames that the worker was given and has not given back. */
 int netmem_worker_held(netmem_worker worker);
 
 /* Opens a pool of frames, whose owner is the worker: what it allocates and frees there costs least. `config` may be NULL. */
@@ -346,6 +398,51 @@ int netmem_attach_at(netmem_worker worker,
                      netmem_frame *frames,
                      uint32_t n,
                      const char *site);
+
+/* Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20; 0: 1024. Another worker of the memory becomes its receiver by
+ * netmem_lane_join. */
+int netmem_lane_open(netmem_worker worker,
+                     uint32_t frames,
+                     netmem_lane *lane);
+
+/* Makes the worker the receiver of a lane, which has none yet (else -EBUSY). It may be the sender too. */
+int netmem_lane_join(netmem_worker worker,
+                     netmem_lane lane);
+
+/* Sends frames, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver gets new ones. The others
+ * stay the caller's, as they are. -EPIPE where the receiver has closed its end. Where a word is not good nothing is sent from it on, and where it is among the
+ * first 64 the result is the negative errno. */
+int netmem_lane_send_at(netmem_worker worker,
+                        netmem_lane lane,
+                        const netmem_frame *frames,
+                        uint32_t n,
+                        const char *site);
+
+/* Receives up to `n` frames, oldest first; returns how many. -EPIPE where there are none and the sender has closed its end. */
+int netmem_lane_receive_at(netmem_worker worker,
+                           netmem_lane lane,
+                           netmem_frame *frames,
+                           uint32_t n,
+                           const char *site);
+
+/* Before the receiver sleeps on netmem_lane_fd: 1 where something waits already, or the sender has closed its end, and it had better not. */
+int netmem_lane_arm(netmem_worker worker,
+                    netmem_lane lane);
+
+/* After the receiver has slept, or would not. */
+int netmem_lane_disarm(netmem_worker worker, netmem_lane lane);
+
+/* The descriptor that is readable when frames come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it. */
+int netmem_lane_fd(netmem_worker worker,
+                   netmem_lane lane);
+
+/* Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
+ * goes home; returns how many frames those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good. */
+int netmem_lane_close(netmem_worker worker,
+                      netmem_lane lane);
+
+/* A lane's counters: writes at most `room` and returns how many there are. */
+int netmem_lane_counts(netmem_lane lane, netmem_count *counts, size_t room);
 
 /* Opens a cache of objects of one size, for all workers of the memory. */
 int netmem_cache_open(netmem_worker worker, const netmem_cache_config *config, netmem_cache *cache);
@@ -440,7 +537,286 @@ int netmem_page_detach_at(netmem_worker worker, netmem_page *pages, uint32_t n, 
 /* Makes detached blocks this worker's; as netmem_attach. */
 int netmem_page_attach_at(netmem_worker worker, netmem_page *pages, uint32_t n, const char *site);
 
-/* Ends every use that the worker has not given back, and sends the frames, objects and pages home: for what a program has lost. Returns how many. */
+/* Opens heads for packets, for all workers of the memory; `config` may be NULL. */
+int netmem_heads_open(netmem_worker worker, const netmem_heads_config *config, netmem_heads *heads);
+
+/* Closes heads, of which no packet is out any more, and of which no ready pool is open (else -EBUSY). */
+int netmem_heads_close(netmem_heads heads);
+
+/* Ends a poll round: heads of packets that this worker freed and another one took go back to that one now, and not when there are enough of them. */
+int netmem_heads_end_round(netmem_worker worker,
+                           netmem_heads heads);
+
+/* The counters of heads: writes at most `room` and returns how many there are. */
+int netmem_heads_counts(netmem_heads heads, netmem_count *counts, size_t room);
+
+/* Allocates up to `n` empty packets: frames of a pool with heads. Returns how many, which are fewer only when the pool has no more frames or
+ * the memory none for heads. */
+int netmem_packet_alloc_at(netmem_worker worker,
+                           netmem_heads heads,
+                           netmem_pool pool,
+                           netmem_packet *packets,
+                           uint32_t n,
+                           const char *site);
+
+/* Gives frames heads: from the front, `frames` become as many packets, whose words go to `packets`, another array, and the words of the frames are good
+ * no longer. Returns how many. Where there is no memory for a head, the rest stay frames. Where a word is not good nothing is made of the 64 words that it
+ * stands among, nor of those behind; where these are the first, the result is the negative errno. */
+int netmem_packet_from_frames_at(netmem_worker worker,
+                                 netmem_heads heads,
+                                 const netmem_frame *frames,
+                                 netmem_packet *packets,
+                                 uint32_t n,
+                                 const char *site);
+
+/* Takes the heads off packets: from the front, `packets` become as many frames, without a copy, whose words go to `frames`, another array, and the words
+ * of the packets are good no longer. Returns how many. A packet of several parts, or whose bytes others read too, and one whose word is not good, ends that; where it is the first the result is the
+ * negative errno, -EBUSY for the former (netmem_packet_make_sendable makes it one frame). */
+int netmem_packet_into_frames_at(netmem_worker worker,
+                                 const netmem_packet *packets,
+                                 netmem_frame *frames,
+                                 uint32_t n,
+                                 const char *site);
+
+/* Frees packets of whatever heads, with all their parts. Those whose word is good are freed, also when another's is not: then the result is the
+ * negative errno of the first that is not, and 0 else. */
+int netmem_packet_free_at(netmem_worker worker,
+                          const netmem_packet *packets,
+                          uint32_t n,
+                          const char *site);
+
+/* As netmem_packet_free, of packets whose heads must be these: others are refused (-EXDEV), and stay with the caller. */
+int netmem_heads_free_at(netmem_worker worker,
+                         netmem_heads heads,
+                         const netmem_packet *packets,
+                         uint32_t n,
+                         const char *site);
+
+/* Makes packets no worker's, to be given to another thread; as netmem_detach. */
+int netmem_packet_detach_at(netmem_worker worker,
+                            netmem_packet *packets,
+                            uint32_t n,
+                            const char *site);
+
+/* Makes detached packets this worker's; as netmem_attach. */
+int netmem_packet_attach_at(netmem_worker worker,
+                            netmem_packet *packets,
+                            uint32_t n,
+                            const char *site);
+
+/* Bytes of all parts together. */
+int netmem_packet_len_at(netmem_worker worker, netmem_packet packet, const char *site);
+
+/* Says of each part of a packet, first to last, where its bytes are, to be read: writes at most `room` parts and returns how many there are. A packet
+ * of one part has all its bytes in that. */
+int netmem_packet_parts_at(netmem_worker worker,
+                           netmem_packet packet,
+                           netmem_part *parts,
+                           size_t room,
+                           const char *site);
+
+/* The bytes of the first part, to be read; NULL where the word is not good. */
+const void *netmem_packet_data_at(netmem_worker worker, netmem_packet packet, const char *site);
+
+/* The bytes of the first part, to be written; NULL where the word is not good, or others may read them (netmem_packet_make_writable copies those). */
+void *netmem_packet_write_at(netmem_worker worker,
+                             netmem_packet packet,
+                             const char *site);
+
+/* Copies the packet's first bytes, of all its parts, to `to`, at most `room`; returns how many. */
+int netmem_packet_copy_at(netmem_worker worker,
+                          netmem_packet packet,
+                          void *to,
+                          uint32_t room,
+                          const char *site);
+
+/* Ends the data `n` bytes later, in the last part. Returns where those bytes are, to be written: they hold what an earlier use left there. NULL where the
+ * word is not good, there is no room, or others may read that part. */
+void *netmem_packet_put_at(netmem_worker worker,
+                           netmem_packet packet,
+                           uint32_t n,
+                           const char *site);
+
+/* Begins the data `n` bytes earlier, for a header in front: 0, or -ENOBUFS where the headroom of the first part is smaller. */
+int netmem_packet_push_at(netmem_worker worker,
+                          netmem_packet packet,
+                          uint32_t n,
+                          const char *site);
+
+/* Begins the data `n` bytes later, over as many parts as that is: 0, or -ENOBUFS where there is less data. Parts that are empty then stay. */
+int netmem_packet_pull_at(netmem_worker worker,
+                          netmem_packet packet,
+                          uint32_t n,
+                          const char *site);
+
+/* Cuts the data to its first `len` bytes: 0, or -ENOBUFS where there are fewer. Parts that are empty then stay. */
+int netmem_packet_trim_at(netmem_worker worker,
+                          netmem_packet packet,
+                          uint32_t len,
+                          const char *site);
+
+/* Records the hash of the packet's flow, which stays with the packet, and not with its frame. */
+int netmem_packet_set_flow_hash_at(netmem_worker worker,
+                                   netmem_packet packet,
+                                   uint32_t hash,
+                                   const char *site);
+
+/* Writes the hash of the packet's flow to `hash`: 0 where none was recorded. */
+int netmem_packet_flow_hash_at(netmem_worker worker,
+                               netmem_packet packet,
+                               uint32_t *hash,
+                               const char *site);
+
+/* Puts the parts of `other` behind those of `packet`, without a copy. The word of `other` is good no longer, and what was recorded of it is forgotten. */
+int netmem_packet_append_at(netmem_worker worker,
+                            netmem_packet packet,
+                            netmem_packet other,
+                            const char *site);
+
+/* Puts the parts of `other` in front of those of `packet`, without a copy. The word of `other` is good no longer; what is recorded is that of `other`
+ * from then on. */
+int netmem_packet_prepend_at(netmem_worker worker,
+                             netmem_packet packet,
+                             netmem_packet other,
+                             const char *site);
+
+/* Cuts a packet after its first `at` bytes; what is behind becomes the packet `rest`, without a copy. Where the cut goes through a part the two share
+ * that, and neither writes it. -ENOBUFS where the packet is shorter, -ENOMEM where there is no memory for a head: the packet is as it was then. */
+int netmem_packet_split_at(netmem_worker worker,
+                           netmem_packet packet,
+                           uint32_t at,
+                           netmem_packet *rest,
+                           const char *site);
+
+/* Makes a second packet over the same bytes, whose word goes to `other`. Neither can be written while the other is there; each pulls and trims for itself. -ENOMEM where there is
+ * no memory for heads. */
+int netmem_packet_share_at(netmem_worker worker,
+                           netmem_packet packet,
+                           netmem_packet *other,
+                           const char *site);
+
+/* Brings all bytes into one part: behind those of the first, if that can be written and has the room, or else into a frame of `pool`. -ENOMEM where
+ * the pool has none, -ENOBUFS where the bytes do not fit into one. */
+int netmem_packet_linearize_at(netmem_worker worker,
+                               netmem_packet packet,
+                               netmem_pool pool,
+                               const char *site);
+
+/* Makes all bytes such that they can be written: parts that others may read are copied into frames of `pool`. Returns as netmem_packet_linearize. */
+int netmem_packet_make_writable_at(netmem_worker worker,
+                                   netmem_packet packet,
+                                   netmem_pool pool,
+                                   const char *site);
+
+/* Makes the bytes one frame that is the packet's alone, which is what a port takes. Returns 1 where bytes were copied, 0 where that was not needed, and
+ * else as netmem_packet_linearize. */
+int netmem_packet_make_sendable_at(netmem_worker worker,
+                                   netmem_packet packet,
+                                   netmem_pool pool,
+                                   const char *site);
+
+/* Opens a ready pool: of packets of frames of `pool` and of these heads it has up to `most` ready for each worker of the memory; 0: 50. A pool that is short
+ * of frames gets those that are ready, so none is missing elsewhere; one that clears its frames has none ready. */
+int netmem_ready_open(netmem_worker worker,
+                      netmem_heads heads,
+                      netmem_pool pool,
+                      uint32_t most,
+                      netmem_ready *ready);
+
+/* Closes a ready pool. What it had ready goes back to the pool and the heads; packets that are out stay good, and are freed by netmem_packet_free. */
+int netmem_ready_close(netmem_ready ready);
+
+/* Takes up to `n` empty packets, ready ones first; the others are made. Returns how many, which are fewer only when the pool has no more frames or the
+ * memory none for heads. */
+int netmem_ready_alloc_at(netmem_worker worker,
+                          netmem_ready ready,
+                          netmem_packet *packets,
+                          uint32_t n,
+                          const char *site);
+
+/* Frees packets, of which those stay ready that are one frame of the ready pool's pool, theirs alone, as far as there is room; the others go home as by
+ * netmem_packet_free. Returns as that does; packets of other heads are refused (-EXDEV), and stay with the caller. */
+int netmem_ready_free_at(netmem_worker worker,
+                         netmem_ready ready,
+                         const netmem_packet *packets,
+                         uint32_t n,
+                         const char *site);
+
+/* Gives all packets that are ready, with all workers, back to the pool and the heads; returns how many. */
+int netmem_ready_drain(netmem_worker worker,
+                       netmem_ready ready);
+
+/* The counters of a ready pool: writes at most `room` and returns how many there are. */
+int netmem_ready_counts(netmem_ready ready, netmem_count *counts, size_t room);
+
+/* Makes frames such as several can read: from the front, `frames` become as many shared frames, whose words go to `shared`, another array, and the words of the
+ * frames are good no longer. Returns how many. Where a word is not good, it and those behind it are as they were; where that is the first one the
+ * result is the negative errno. */
+int netmem_share_at(netmem_worker worker,
+                    const netmem_frame *frames,
+                    netmem_shared *shared,
+                    uint32_t n,
+                    const char *site);
+
+/* Makes one more claim on the same frame, with the same bytes, which each of both pulls and trims for itself: its word goes to `clone`. */
+int netmem_shared_clone_at(netmem_worker worker,
+                           netmem_shared shared,
+                           netmem_shared *clone,
+                           const char *site);
+
+/* Gives claims up; the last one on a frame sends it home. Those whose word is good are given up, also when another's is not: then the result is the
+ * negative errno of the first that is not, and 0 else. */
+int netmem_shared_free_at(netmem_worker worker,
+                          const netmem_shared *shared,
+                          uint32_t n,
+                          const char *site);
+
+/* The bytes, to be read; NULL where the word is not good. */
+const void *netmem_shared_data_at(netmem_worker worker, netmem_shared shared, const char *site);
+
+/* Bytes of data of this claim. */
+int netmem_shared_len_at(netmem_worker worker, netmem_shared shared, const char *site);
+
+/* Claims on the frame at this moment. */
+int netmem_shared_holders_at(netmem_worker worker, netmem_shared shared, const char *site);
+
+/* Begins this claim's data `n` bytes later, and no other claim's: 0, or -ENOBUFS where there is less. */
+int netmem_shared_pull_at(netmem_worker worker, netmem_shared shared, uint32_t n, const char *site);
+
+/* Cuts this claim's data to its first `len` bytes, and no other claim's: 0, or -ENOBUFS where there are fewer. */
+int netmem_shared_trim_at(netmem_worker worker,
+                          netmem_shared shared,
+                          uint32_t len,
+                          const char *site);
+
+/* Makes the only claim on a frame that frame again, to be written and sent; its word goes to `frame`, and that of the claim is good no longer. -EBUSY
+ * where there are other claims: this one is as it was then. */
+int netmem_shared_into_frame_at(netmem_worker worker,
+                                netmem_shared shared,
+                                netmem_frame *frame,
+                                const char *site);
+
+/* Gives a shared frame a head: its word is good no longer, that of the packet goes to `packet`. -ENOMEM where the memory has none for a head: the claim
+ * is as it was then. */
+int netmem_packet_from_shared_at(netmem_worker worker,
+                                 netmem_heads heads,
+                                 netmem_shared shared,
+                                 netmem_packet *packet,
+                                 const char *site);
+
+/* Makes shared frames no worker's, to be given to another thread; as netmem_detach. */
+int netmem_shared_detach_at(netmem_worker worker,
+                            netmem_shared *shared,
+                            uint32_t n,
+                            const char *site);
+
+/* Makes detached shared frames this worker's; as netmem_attach. */
+int netmem_shared_attach_at(netmem_worker worker,
+                            netmem_shared *shared,
+                            uint32_t n,
+                            const char *site);
+
+/* Ends every use that the worker has not given back, and sends the frames, objects, pages and packets home: for what a program has lost. Returns how many. */
 int netmem_worker_reclaim(netmem_worker worker);
 
 /* Opens a port of the worker by what is written behind `--port` of the program netmem ("xdp:eth0", "memif:/run/memif.sock", "packet:eth0",
@@ -518,6 +894,24 @@ int netmem_port_counts(netmem_worker worker,
 /* Closes a port. Frames that it had go home, as far as its device is done with them. */
 int netmem_port_close(netmem_worker worker, netmem_port port);
 
+/* Receives up to `n` packets: frames with heads. Returns how many. Frames for which the memory has no head wait for a later call, by this or by
+ * netmem_port_rx. */
+int netmem_port_rx_packets_at(netmem_worker worker,
+                              netmem_port port,
+                              netmem_heads heads,
+                              netmem_packet *packets,
+                              uint32_t n,
+                              const char *site);
+
+/* Posts packets for transmission, each of which is one frame that is its alone (netmem_packet_make_sendable); returns how many. What was taken is the
+ * port's: its words are good no longer, its heads are free. The others stay the caller's, and stand behind those in `packets`, in order. Where a word is
+ * not good, or a packet is not one frame (-EBUSY), nothing is posted from it on, and where it is among the first 64 the result is the negative errno. */
+int netmem_port_tx_packets_at(netmem_worker worker,
+                              netmem_port port,
+                              netmem_packet *packets,
+                              uint32_t n,
+                              const char *site);
+
 /* Counts where a pool's frames are; exact while nobody moves one. Returns 1 where they add up, and 0 where not. */
 int netmem_pool_ledger(netmem_pool pool,
                        netmem_ledger *ledger);
@@ -527,7 +921,8 @@ int netmem_pool_counts(netmem_pool pool,
                        netmem_count *counts,
                        size_t room);
 
-/* Who holds frames of a pool that were given out while tracing was on, the one with most first: writes at most `room` and returns how many there
+/* Who holds frames of a pool that were given out while tracing was on, also as packets and shared frames, of which each counts as one, the one with most
+ * first: writes at most `room` and returns how many there
  * are. */
 int netmem_pool_holders(netmem_pool pool,
                         netmem_holder *holders,
@@ -614,6 +1009,8 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_trim(worker, frame, len) netmem_trim_at((worker), (frame), (len), NETMEM_SITE)
 #define netmem_detach(worker, frames, n) netmem_detach_at((worker), (frames), (n), NETMEM_SITE)
 #define netmem_attach(worker, frames, n) netmem_attach_at((worker), (frames), (n), NETMEM_SITE)
+#define netmem_lane_send(worker, lane, frames, n) netmem_lane_send_at((worker), (lane), (frames), (n), NETMEM_SITE)
+#define netmem_lane_receive(worker, lane, frames, n) netmem_lane_receive_at((worker), (lane), (frames), (n), NETMEM_SITE)
 #define netmem_object_alloc(worker, cache, objects, n) netmem_object_alloc_at((worker), (cache), (objects), (n), NETMEM_SITE)
 #define netmem_sizes_alloc(worker, sizes, bytes, object) netmem_sizes_alloc_at((worker), (sizes), (bytes), (object), NETMEM_SITE)
 #define netmem_object_free(worker, objects, n) netmem_object_free_at((worker), (objects), (n), NETMEM_SITE)
@@ -628,8 +1025,49 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_page_size(worker, page) netmem_page_size_at((worker), (page), NETMEM_SITE)
 #define netmem_page_detach(worker, pages, n) netmem_page_detach_at((worker), (pages), (n), NETMEM_SITE)
 #define netmem_page_attach(worker, pages, n) netmem_page_attach_at((worker), (pages), (n), NETMEM_SITE)
+#define netmem_packet_alloc(worker, heads, pool, packets, n) netmem_packet_alloc_at((worker), (heads), (pool), (packets), (n), NETMEM_SITE)
+#define netmem_packet_from_frames(worker, heads, frames, packets, n) netmem_packet_from_frames_at((worker), (heads), (frames), (packets), (n), NETMEM_SITE)
+#define netmem_packet_into_frames(worker, packets, frames, n) netmem_packet_into_frames_at((worker), (packets), (frames), (n), NETMEM_SITE)
+#define netmem_packet_free(worker, packets, n) netmem_packet_free_at((worker), (packets), (n), NETMEM_SITE)
+#define netmem_heads_free(worker, heads, packets, n) netmem_heads_free_at((worker), (heads), (packets), (n), NETMEM_SITE)
+#define netmem_packet_detach(worker, packets, n) netmem_packet_detach_at((worker), (packets), (n), NETMEM_SITE)
+#define netmem_packet_attach(worker, packets, n) netmem_packet_attach_at((worker), (packets), (n), NETMEM_SITE)
+#define netmem_packet_len(worker, packet) netmem_packet_len_at((worker), (packet), NETMEM_SITE)
+#define netmem_packet_parts(worker, packet, parts, room) netmem_packet_parts_at((worker), (packet), (parts), (room), NETMEM_SITE)
+#define netmem_packet_data(worker, packet) netmem_packet_data_at((worker), (packet), NETMEM_SITE)
+#define netmem_packet_write(worker, packet) netmem_packet_write_at((worker), (packet), NETMEM_SITE)
+#define netmem_packet_copy(worker, packet, to, room) netmem_packet_copy_at((worker), (packet), (to), (room), NETMEM_SITE)
+#define netmem_packet_put(worker, packet, n) netmem_packet_put_at((worker), (packet), (n), NETMEM_SITE)
+#define netmem_packet_push(worker, packet, n) netmem_packet_push_at((worker), (packet), (n), NETMEM_SITE)
+#define netmem_packet_pull(worker, packet, n) netmem_packet_pull_at((worker), (packet), (n), NETMEM_SITE)
+#define netmem_packet_trim(worker, packet, len) netmem_packet_trim_at((worker), (packet), (len), NETMEM_SITE)
+#define netmem_packet_set_flow_hash(worker, packet, hash) netmem_packet_set_flow_hash_at((worker), (packet), (hash), NETMEM_SITE)
+#define netmem_packet_flow_hash(worker, packet, hash) netmem_packet_flow_hash_at((worker), (packet), (hash), NETMEM_SITE)
+#define netmem_packet_append(worker, packet, other) netmem_packet_append_at((worker), (packet), (other), NETMEM_SITE)
+#define netmem_packet_prepend(worker, packet, other) netmem_packet_prepend_at((worker), (packet), (other), NETMEM_SITE)
+#define netmem_packet_split(worker, packet, at, rest) netmem_packet_split_at((worker), (packet), (at), (rest), NETMEM_SITE)
+#define netmem_packet_share(worker, packet, other) netmem_packet_share_at((worker), (packet), (other), NETMEM_SITE)
+#define netmem_packet_linearize(worker, packet, pool) netmem_packet_linearize_at((worker), (packet), (pool), NETMEM_SITE)
+#define netmem_packet_make_writable(worker, packet, pool) netmem_packet_make_writable_at((worker), (packet), (pool), NETMEM_SITE)
+#define netmem_packet_make_sendable(worker, packet, pool) netmem_packet_make_sendable_at((worker), (packet), (pool), NETMEM_SITE)
+#define netmem_ready_alloc(worker, ready, packets, n) netmem_ready_alloc_at((worker), (ready), (packets), (n), NETMEM_SITE)
+#define netmem_ready_free(worker, ready, packets, n) netmem_ready_free_at((worker), (ready), (packets), (n), NETMEM_SITE)
+#define netmem_share(worker, frames, shared, n) netmem_share_at((worker), (frames), (shared), (n), NETMEM_SITE)
+#define netmem_shared_clone(worker, shared, clone) netmem_shared_clone_at((worker), (shared), (clone), NETMEM_SITE)
+#define netmem_shared_free(worker, shared, n) netmem_shared_free_at((worker), (shared), (n), NETMEM_SITE)
+#define netmem_shared_data(worker, shared) netmem_shared_data_at((worker), (shared), NETMEM_SITE)
+#define netmem_shared_len(worker, shared) netmem_shared_len_at((worker), (shared), NETMEM_SITE)
+#define netmem_shared_holders(worker, shared) netmem_shared_holders_at((worker), (shared), NETMEM_SITE)
+#define netmem_shared_pull(worker, shared, n) netmem_shared_pull_at((worker), (shared), (n), NETMEM_SITE)
+#define netmem_shared_trim(worker, shared, len) netmem_shared_trim_at((worker), (shared), (len), NETMEM_SITE)
+#define netmem_shared_into_frame(worker, shared, frame) netmem_shared_into_frame_at((worker), (shared), (frame), NETMEM_SITE)
+#define netmem_packet_from_shared(worker, heads, shared, packet) netmem_packet_from_shared_at((worker), (heads), (shared), (packet), NETMEM_SITE)
+#define netmem_shared_detach(worker, shared, n) netmem_shared_detach_at((worker), (shared), (n), NETMEM_SITE)
+#define netmem_shared_attach(worker, shared, n) netmem_shared_attach_at((worker), (shared), (n), NETMEM_SITE)
 #define netmem_port_rx(worker, port, frames, n) netmem_port_rx_at((worker), (port), (frames), (n), NETMEM_SITE)
 #define netmem_port_tx(worker, port, frames, n) netmem_port_tx_at((worker), (port), (frames), (n), NETMEM_SITE)
 #define netmem_port_fill(worker, port, frames, n) netmem_port_fill_at((worker), (port), (frames), (n), NETMEM_SITE)
+#define netmem_port_rx_packets(worker, port, heads, packets, n) netmem_port_rx_packets_at((worker), (port), (heads), (packets), (n), NETMEM_SITE)
+#define netmem_port_tx_packets(worker, port, packets, n) netmem_port_tx_packets_at((worker), (port), (packets), (n), NETMEM_SITE)
 
 #endif  /* NETMEM_H */

@@ -10,6 +10,7 @@ pub const EBUSY: i32 = 16;
 pub const EXDEV: i32 = 18;
 pub const EINVAL: i32 = 22;
 pub const ENFILE: i32 = 23;
+pub const EPIPE: i32 = 32;
 pub const ENETDOWN: i32 = 100;
 pub const ENOBUFS: i32 = 105;
 pub const ETIMEDOUT: i32 = 110;

@@ -28,6 +28,7 @@ pub enum Kind {
     FreedTwice,
     UsedAfterFree,
     UsedAfterTx,
+    UsedAfterMove,
     Stale,
     WrongPool,
     WrongCache,
@@ -41,16 +42,21 @@ pub enum Kind {
 }
 
 /// Each kind's name in the counters, the errno it is answered by, and what is said of it.
-const KINDS: [(&str, i32, &str); 14] = [
+const KINDS: [(&str, i32, &str); 15] = [
     ("made_up", EBADF, "no such thing was ever given out"),
     ("freed_twice", ESTALE, "it was freed already"),
     ("used_after_free", ESTALE, "it was freed"),
     ("used_after_tx", ESTALE, "it was given to a port"),
+    ("used_after_move", ESTALE, "it was made a part of something else, or was sent by a lane"),
     ("stale", ESTALE, "this use of it is over, and it has been given out again"),
     ("wrong_pool", EXDEV, "it is another pool's"),
     ("wrong_cache", EXDEV, "it is another cache's"),
     ("wrong_memory", EXDEV, "it is of another memory than the worker"),
-    ("wrong_worker", EPERM, "it is another worker's: netmem_detach there, netmem_attach here"),
+    (
+        "wrong_worker",
+        EPERM,
+        "it is another worker's, who has to pass it on first: netmem_detach there, netmem_attach here",
+    ),
     ("detached", EPERM, "it was detached: netmem_attach it with the word that netmem_detach gave"),
     (
         "wrong_thread",
@@ -77,6 +83,7 @@ impl Kind {
         match bad {
             Bad::MadeUp => Kind::MadeUp,
             Bad::Over(Some(End::Sent | End::Filled)) => Kind::UsedAfterTx,
+            Bad::Over(Some(End::Moved)) => Kind::UsedAfterMove,
             Bad::Over(Some(End::Freed)) if frees => Kind::FreedTwice,
             Bad::Over(_) => Kind::UsedAfterFree,
             Bad::Again => Kind::Stale,
@@ -153,7 +160,7 @@ fn counted(kind: Kind, call: &str, what: &str, history: &str) -> i32 {
 
 /// Where the last use began and ended, as far as that was traced.
 fn history(what: &str, word: u64) -> String {
-    if ![FRAME, OBJECT, PAGE].contains(&what) {
+    if ![FRAME, OBJECT, PAGE, PACKET, SHARED].contains(&what) {
         return String::new();
     }
     let Some(sites) = sites::of(word as u32) else { return String::new() };
@@ -168,3 +175,7 @@ pub const FRAME: &str = "frame";
 pub const OBJECT: &str = "object";
 /// A word of a page.
 pub const PAGE: &str = "page";
+/// A word of a packet.
+pub const PACKET: &str = "packet";
+/// A word of a shared frame.
+pub const SHARED: &str = "shared frame";

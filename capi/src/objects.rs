@@ -1,10 +1,10 @@
-//! HOT: which use of an object or a page each word was given out for.
+//! HOT: which use of an object, a page, a packet or a shared frame each word was given out for.
 //!
 //! What has no number of its own gets one: an entry of a table, which is given out anew when its use is over.
 //!
 //! ```text
-//!   word       63 ───── generation ───── 39 38 ─ holder ─ 32 31 kind 30 29 ──── number of the entry ──── 0
-//!   entry's    63 ───── generation ───── 39 38 ─ holder ─ 32 31 kind 30            how the last use ended
+//!   word       63 ───── generation ───── 39 38 ─ holder ─ 32 31 kind 29 28 ──── number of the entry ──── 0
+//!   entry's    63 ───── generation ───── 39 38 ─ holder ─ 32 31 kind 29            how the last use ended
 //! ```
 //! The rest is as with frames (`table.rs`): the generation moves on when a use ends, entries are never cleared and never freed.
 //!
@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 /// Where the kind stands.
-const KIND_SHIFT: u32 = 30;
-/// The kind alone. 0 is that of frames.
-const KIND: u64 = 3 << KIND_SHIFT;
+const KIND_SHIFT: u32 = 29;
+/// The kind alone. 0 and 1 are those of frames, whose numbers have a bit more.
+const KIND: u64 = 7 << KIND_SHIFT;
 /// Entries at most.
 const NUMBERS: usize = 1 << KIND_SHIFT;
 /// Entries of a segment.
@@ -46,9 +46,13 @@ static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 #[repr(u64)]
 pub enum What {
     /// An object of a cache, or bytes of a size class.
-    Object = 1 << KIND_SHIFT,
+    Object = 2 << KIND_SHIFT,
     /// A block of pages.
-    Page = 2 << KIND_SHIFT,
+    Page = 4 << KIND_SHIFT,
+    /// A packet.
+    Packet = 6 << KIND_SHIFT,
+    /// One of several claims on a frame.
+    Shared = 7 << KIND_SHIFT,
 }
 
 /// One use at a time. Zeros are an entry that was never used.
@@ -56,10 +60,12 @@ pub enum What {
 #[repr(C, align(32))]
 pub struct Entry {
     use_: AtomicU64,
-    /// The address of an object, the number of a page.
+    /// The address of an object, the number of a page, the word of a packet's or shared frame's bytes.
     at: AtomicU64,
-    /// The word of the cache; of a page, of the memory.
+    /// The word of the cache; of a packet, of the heads; of others, of the memory.
     of: AtomicU64,
+    /// The word of a packet's head; 0 while a call has the packet, and of others.
+    head: AtomicU64,
 }
 
 /// A claim that lies in an entry, or has just left it.
@@ -67,6 +73,21 @@ pub struct Entry {
 pub struct Claim {
     pub at: u64,
     pub of: u64,
+    pub head: u64,
+}
+
+impl Entry {
+    #[inline(always)]
+    fn claim(&self) -> Claim {
+        Claim { at: self.at.load(Relaxed), of: self.of.load(Relaxed), head: self.head.load(Relaxed) }
+    }
+
+    #[inline(always)]
+    fn put(&self, claim: Claim) {
+        self.at.store(claim.at, Relaxed);
+        self.of.store(claim.of, Relaxed);
+        self.head.store(claim.head, Relaxed);
+    }
 }
 
 /// An entry; None where there is none yet.
@@ -136,8 +157,7 @@ impl Uses {
         let number = self.numbers.pop()?;
         let entry = entry(number as usize)?;
         let use_ = entry.use_.load(Relaxed) & GENERATION | tag.holder() | what as u64;
-        entry.at.store(claim.at, Relaxed);
-        entry.of.store(claim.of, Relaxed);
+        entry.put(claim);
         entry.use_.store(use_, Relaxed);
         Some(use_ | u64::from(number))
     }
@@ -175,16 +195,19 @@ fn find(tag: &Tag, what: What, word: u64) -> Option<(&'static Entry, Claim)> {
     // Relaxed: where it says this worker, this worker wrote it.
     let now = entry.use_.load(Relaxed);
     let is_kind = ((now ^ word) | (word ^ what as u64)) & KIND == 0;
-    (is_good(now, word, tag.holder()) && is_kind).then(|| {
-        let claim = Claim { at: entry.at.load(Relaxed), of: entry.of.load(Relaxed) };
-        (entry, claim)
-    })
+    (is_good(now, word, tag.holder()) && is_kind).then(|| (entry, entry.claim()))
 }
 
 /// What a word names, as long as the tag is borrowed; None where it is not good.
 #[inline(always)]
 pub fn look(tag: &Tag, what: What, word: u64) -> Option<Claim> {
     find(tag, what, word).map(|(_, claim)| claim)
+}
+
+/// Puts what a claim has become where it was found; false where the word is not good.
+#[inline(always)]
+pub fn put(tag: &mut Tag, what: What, word: u64, claim: Claim) -> bool {
+    find(tag, what, word).map(|(entry, _)| entry.put(claim)).is_some()
 }
 
 /// Makes it anybody's: the word under which a worker attaches it.
@@ -232,8 +255,7 @@ pub fn each_held(mut call: impl FnMut(u64, Claim)) {
         let Some(entry) = entry(number) else { continue };
         let use_ = entry.use_.load(Relaxed);
         if use_ & HOLDER != NONE {
-            let claim = Claim { at: entry.at.load(Relaxed), of: entry.of.load(Relaxed) };
-            call(use_ | number as u64, claim);
+            call(use_ | number as u64, entry.claim());
         }
     }
 }

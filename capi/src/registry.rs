@@ -1,11 +1,13 @@
-//! COLD: the memories, pools and caches by their words.
+//! COLD: the memories, pools, caches, heads and ready pools by their words.
 
 use crate::errno::{ENFILE, ESTALE};
 use crate::failure::Failure;
+use crate::opened::Opened;
 use crate::word;
+use netmem::packet::ReadyPackets;
 use netmem::page::Region;
 use netmem::slab::{RawCache, SizeClasses};
-use netmem::{Memory, Pool, Umem};
+use netmem::{HeadCache, Memory, Pool, Umem};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,6 +22,21 @@ static POOLS_OPEN: Mutex<Vec<Option<OpenPool>>> = Mutex::new(Vec::new());
 static CACHE_WORDS: [AtomicU64; POOLS] = [const { AtomicU64::new(0) }; POOLS];
 static CACHES_OPEN: Mutex<Vec<Option<OpenCache>>> = Mutex::new(Vec::new());
 static MEMORIES: Mutex<Vec<Option<OpenMemory>>> = Mutex::new(Vec::new());
+
+/// All heads that are open.
+pub static HEADS: Opened<HeadCache> = Opened::new("heads");
+/// All ready pools that are open.
+pub static READY: Opened<ReadyPool> = Opened::new("ready pools");
+
+/// A ready pool.
+#[derive(Clone)]
+pub struct ReadyPool {
+    pub ready: ReadyPackets,
+    /// The word of its heads.
+    pub heads: u64,
+    /// The word of its pool.
+    pub pool: u64,
+}
 
 /// A pool.
 #[derive(Clone)]

@@ -55,6 +55,8 @@ pub enum End {
     Raw = 4,
     /// It was taken from a worker that had not given it back.
     Reclaimed = 5,
+    /// It has become a part of something else, or went into a lane.
+    Moved = 6,
 }
 
 /// Why a word is refused.
@@ -389,7 +391,7 @@ pub fn each_held(mut call: impl FnMut(u32)) {
 impl End {
     /// The end that the lower bits of a slot without a holder say.
     fn of(slot: u64) -> Option<End> {
-        let ends = [End::Freed, End::Sent, End::Filled, End::Raw, End::Reclaimed];
+        let ends = [End::Freed, End::Sent, End::Filled, End::Raw, End::Reclaimed, End::Moved];
         ends.into_iter().find(|end| *end as u64 == slot & 0xff)
     }
 }

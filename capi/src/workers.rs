@@ -15,12 +15,16 @@
 
 use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM, ESTALE};
 use crate::failure::{CHILD, Failure};
+use crate::lanes::Ends;
 use crate::objects::Uses;
+use crate::opened::Known;
 use crate::process::{self, PAGE, Wiped};
-use crate::registry::Source;
+use crate::registry::{ReadyPool, Source};
 use crate::table::{Tag, WORKERS};
 use crate::{thread, word};
-use netmem::{Batch, Memory, Pool, Port, Worker};
+use netmem::limits::BATCH_MAX;
+use netmem::packet::InFlightHeads;
+use netmem::{Batch, HeadCache, Memory, Packets, Pool, Port, Worker};
 use std::ffi::CString;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -70,13 +74,23 @@ pub struct State {
     pub pools: Vec<Option<(u64, Pool)>>,
     /// The caches and size classes that it knows, by place.
     pub caches: Vec<Option<(u64, Source)>>,
+    /// The heads that it knows.
+    pub heads: Known<HeadCache>,
+    /// The ready pools that it knows.
+    pub ready: Known<ReadyPool>,
+    /// Empty between two calls; what moves packets in bulk has its room.
+    pub packets: Packets,
+    /// Empty between two calls: heads whose frames a port is asked to take.
+    pub posting: InFlightHeads,
+    /// Its ends of lanes.
+    pub lanes: Ends,
     /// Its ports, by place.
     pub ports: Vec<Option<OpenPort>>,
     pub worker: Worker,
     pub tag: Tag,
     /// What it has of uses that are not frames'.
     pub uses: Uses,
-    /// Frames, objects and pages that were given out to it and not given back.
+    /// Frames, objects, pages, packets and shared frames that were given out to it and not given back.
     pub held: u64,
     pub memory: Memory,
     /// The memory's word.
@@ -194,9 +208,22 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     let worker = memory.worker().map_err(|error| Failure::new(ENFILE, error))?;
     // SAFETY: the place is free, and taken below before anybody else looks for one.
     let tag = unsafe { Tag::new(place) };
-    let (pools, caches, ports, uses) = (Vec::new(), Vec::new(), Vec::new(), Uses::default());
-    let memory = memory.clone();
-    let state = State { worker, tag, uses, held: 0, memory, memory_word, pools, caches, ports };
+    let state = State {
+        pools: Vec::new(),
+        caches: Vec::new(),
+        heads: Vec::new(),
+        ready: Vec::new(),
+        packets: Packets::new(),
+        posting: InFlightHeads::new(BATCH_MAX),
+        lanes: Ends::default(),
+        ports: Vec::new(),
+        worker,
+        tag,
+        uses: Uses::default(),
+        held: 0,
+        memory: memory.clone(),
+        memory_word,
+    };
     let (entry, word) = (&PAGE_OF_ALL.entries[place], word::new(place));
     entry.state.store(Box::into_raw(Box::new(state)), Relaxed);
     entry.thread.store(thread::here(), Relaxed);
@@ -213,12 +240,18 @@ pub fn close(mut inside: Inside) -> Result<(), Failure> {
     let held = inside.held;
     if held > 0 {
         let text = format!(
-            "the worker holds {held} frames, objects and pages: free, send or detach them first, or call netmem_worker_reclaim"
+            "the worker holds {held} frames, objects, pages and packets: free, send or detach them first, or call netmem_worker_reclaim"
         );
         return Err(Failure::new(EBUSY, text));
     }
     if inside.ports.iter().any(Option::is_some) {
         return Err(Failure::new(EBUSY, "the worker has open ports: close them first (netmem_port_close)"));
+    }
+    if inside.lanes.len() > 0 {
+        return Err(Failure::new(
+            EBUSY,
+            "the worker has ends of lanes: close them first (netmem_lane_close)",
+        ));
     }
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let state = inside.entry.state.swap(ptr::null_mut(), Relaxed);

@@ -25,6 +25,8 @@ mod heads;
 mod packet;
 mod packets;
 mod pairs;
+#[allow(unsafe_code)]
+mod raw;
 #[cfg(test)]
 mod tests;
 

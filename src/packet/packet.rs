@@ -56,6 +56,12 @@ impl Packet {
         head
     }
 
+    /// The packet's two halves as they are: what its head says of bytes and further parts stays there.
+    #[inline(always)]
+    pub(super) fn into_halves(self) -> (Option<Frame>, Object<Head>) {
+        (self.frame, self.head)
+    }
+
     #[inline(always)]
     pub(super) fn origin(&self) -> Origin {
         self.head.origin

@@ -10,7 +10,7 @@ use crate::page::{Left, Refs};
 use crate::sync::Worker;
 use crate::wire::offload::Offload;
 use std::mem::ManuallyDrop;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 /// One of several claims on a frame: read-only, eight bytes, `Option<SharedFrame>` is eight too.
@@ -74,6 +74,43 @@ impl SharedFrame {
     #[inline(always)]
     pub(super) unsafe fn from_desc(desc: Desc) -> SharedFrame {
         SharedFrame { desc }
+    }
+
+    /// Gives the claim up as a word, to be kept where no `SharedFrame` can be: by a program in another language. [`SharedFrame::from_raw`]
+    /// makes it a claim again; without that the frame never comes home.
+    ///
+    /// The word is as that of [`Frame::into_raw`].
+    #[inline(always)]
+    pub fn into_raw(self) -> NonZeroU64 {
+        ManuallyDrop::new(self).desc.word()
+    }
+
+    /// The claim of a word that [`SharedFrame::into_raw`] gave.
+    ///
+    /// ```
+    /// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig, SharedFrame};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// let mut frame = pool.alloc(&mut w).ok_or("no frame")?;
+    /// frame.put_slice(b"kept")?;
+    /// let word = frame.share().into_raw();
+    /// // SAFETY: it was given a line above, and is taken once.
+    /// let shared = unsafe { SharedFrame::from_raw(word) };
+    /// assert_eq!((shared.data(), shared.is_unique()), (&b"kept"[..], true));
+    /// shared.free(&mut w);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `into_raw` gave the word, and it is made a `SharedFrame` once: it is a claim.
+    #[inline(always)]
+    pub unsafe fn from_raw(word: NonZeroU64) -> SharedFrame {
+        // SAFETY: the lower half of such a word is the number of a chunk, and no chunk has the number 0.
+        let id = unsafe { NonZeroU32::new_unchecked(word.get() as u32) };
+        let desc = Desc { id, off: (word.get() >> 32) as u16, len: (word.get() >> 48) as u16 };
+        // SAFETY: the caller's promise.
+        unsafe { SharedFrame::from_desc(desc) }
     }
 
     /// The frame's count.

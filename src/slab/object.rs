@@ -63,6 +63,21 @@ impl<T> Object<T> {
         Object { tagged: unsafe { NonZeroU64::new_unchecked(object) }, _owns: PhantomData }
     }
 
+    /// Gives the claim up as a word; without [`Object::from_word`] the object never goes home.
+    #[inline(always)]
+    pub(crate) fn into_word(self) -> NonZeroU64 {
+        ManuallyDrop::new(self).tagged
+    }
+
+    /// The object of a word that [`Object::into_word`] gave.
+    ///
+    /// # Safety
+    /// An `Object<T>` gave the word, and it is made one once: it is a claim.
+    #[inline(always)]
+    pub(crate) unsafe fn from_word(tagged: NonZeroU64) -> Object<T> {
+        Object { tagged, _owns: PhantomData }
+    }
+
     /// The tagged object; the claim stays.
     #[inline(always)]
     pub(super) fn tagged(&self) -> Ref {

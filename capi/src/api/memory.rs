@@ -3,6 +3,8 @@
 use super::types::{given, netmem_memory, netmem_memory_config, place};
 use crate::errno::{EBUSY, EINVAL, ENOMEM, ETIMEDOUT};
 use crate::failure::{Failure, answer};
+use crate::lanes::LANES;
+use crate::registry::{HEADS, READY};
 use crate::{registry, slots, workers};
 use netmem::page::{BackingPreference, Lent};
 use netmem::{Memory, MemoryConfig};
@@ -103,7 +105,7 @@ pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
     })
 }
 
-/// Closes a memory, whose workers, pools and caches were closed before, and waits up to `milliseconds` until the last of its frames is home.
+/// Closes a memory, whose workers, pools, caches, heads, ready pools and lanes were closed before, and waits up to `milliseconds` until the last of its frames is home.
 /// Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) -> c_int {
@@ -114,6 +116,9 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
             (workers::of_memory(word), "workers"),
             (registry::pools_of(word), "pools"),
             (registry::caches_of(word), "caches"),
+            (HEADS.of_memory(word), "heads"),
+            (READY.of_memory(word), "ready pools"),
+            (LANES.of_memory(word), "lanes"),
         ];
         for (open, what) in open {
             if open > 0 {

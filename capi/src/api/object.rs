@@ -71,7 +71,7 @@ fn alloc(
         return 0;
     }
     let mut give = |at: NonNull<u8>, place: &mut netmem_object| {
-        let claim = Claim { at: at.as_ptr().expose_provenance() as u64, of };
+        let claim = Claim { at: at.as_ptr().expose_provenance() as u64, of, head: 0 };
         place.word = uses.give(tag, What::Object, claim).unwrap_or(0);
     };
     let mut came = [None; RUN];
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn netmem_sizes_alloc_at(
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
     let at = if uses.reserve(1) { source.alloc(worker, bytes) } else { None };
-    let claim = at.map(|at| Claim { at: at.as_ptr().expose_provenance() as u64, of: sizes.word });
+    let claim = at.map(|at| Claim { at: at.as_ptr().expose_provenance() as u64, of: sizes.word, head: 0 });
     let Some(word) = claim.and_then(|claim| uses.give(tag, What::Object, claim)) else {
         let text = format!("{CALL}: there is no memory for {bytes} bytes, or they are more than 4 MiB");
         return Failure::new(ENOMEM, text).keep();

@@ -71,7 +71,7 @@ fn alloc(inside: &mut Inside, order: u8, places: &mut [netmem_page]) -> usize {
     }
     let mut got = 0;
     for (page, place) in came.into_iter().flatten().zip(places) {
-        let claim = Claim { at: page.into_raw().get().into(), of: *memory_word };
+        let claim = Claim { at: page.into_raw().get().into(), of: *memory_word, head: 0 };
         place.word = uses.give(tag, What::Page, claim).unwrap_or(0);
         got += 1;
     }

@@ -21,7 +21,7 @@ use std::os::fd::AsRawFd;
 /// # Errors
 /// The number that the call returns.
 #[inline(always)]
-fn find_port<'a>(
+pub fn find_port<'a>(
     ports: &'a mut [Option<OpenPort>],
     port: netmem_port,
     call: &str,
@@ -126,8 +126,8 @@ fn post(
     };
     let (mut posted, mut batch) = (0, Batch::new());
     for burst in frames.chunks_mut(BATCH_MAX) {
-        if let Err(word) = take(tag, burst, &mut batch, end) {
-            let errno = refused(Kind::of(tag.why(word), false), call, FRAME, word, site);
+        if let Err((word, kind)) = take(tag, burst, &mut batch, end) {
+            let errno = refused(kind, call, FRAME, word, site);
             return if posted == 0 { errno } else { posted as c_int };
         }
         let before = batch.len();
@@ -151,22 +151,23 @@ fn post(
 /// Ends the uses of a burst of words, into `batch`.
 ///
 /// # Errors
-/// The first word that is not good; nothing has changed then.
+/// The first word that is not good, and what is wrong with it; nothing has changed then.
 #[inline(always)]
-fn take(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch, end: End) -> Result<(), u64> {
+pub fn take(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch, end: End) -> Result<(), (u64, Kind)> {
     let mut ending = tag.ending(end);
     let taken = batch.extend(burst.iter().map_while(|frame| ending.take(frame.word)));
     if taken == burst.len() { Ok(()) } else { Err(untake(tag, burst, batch)) }
 }
 
-/// The uses of the words that were taken go on; the first word that was not.
+/// The uses of the words that were taken go on; the first word that was not, and what is wrong with it.
 #[cold]
 #[inline(never)]
-fn untake(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch) -> u64 {
+fn untake(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch) -> (u64, Kind) {
     let bad = burst[batch.len()].word;
-    // A word that stands in the burst twice is good again now, and is the bad one all the same.
+    // First: a word that stands in the burst twice is good again afterwards.
+    let kind = Kind::of(tag.why(bad), false);
     burst.iter().zip(batch.drain()).for_each(|(frame, took)| tag.restore(frame.word, took));
-    bad
+    (bad, kind)
 }
 
 /// Gives the words back that were not taken, behind those that were; both in order.

@@ -66,7 +66,8 @@ pub unsafe extern "C" fn netmem_pool_counts(
     })
 }
 
-/// Who holds frames of a pool that were given out while tracing was on, the one with most first: writes at most `room` and returns how many there
+/// Who holds frames of a pool that were given out while tracing was on, also as packets and shared frames, of which each counts as one, the one with most
+/// first: writes at most `room` and returns how many there
 /// are.
 ///
 /// # Safety
@@ -79,7 +80,10 @@ pub unsafe extern "C" fn netmem_pool_holders(
 ) -> c_int {
     answer(|| {
         registry::pool(pool.word)?;
-        let all = by_site(pool.word, |call| table::each_held(call));
+        let all = by_site(pool.word, |call| {
+            table::each_held(&mut *call);
+            objects::each_held(|word, _| call(word as u32));
+        });
         // SAFETY: the promise of C.
         Ok(unsafe { list(holders, room, all.into_iter()) })
     })

@@ -67,6 +67,42 @@ pub struct netmem_page {
     pub word: u64,
 }
 
+/// Heads for packets: of each packet what is known of it beside its bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_heads {
+    pub word: u64,
+}
+
+/// A packet: a head, and bytes in one frame or in several parts; and the use that it was given out for. It is good until that use ends: by
+/// netmem_packet_free, by netmem_port_tx_packets.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_packet {
+    pub word: u64,
+}
+
+/// A ready pool: packets whose head and frame stay together from one use to the next.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_ready {
+    pub word: u64,
+}
+
+/// A lane: a ring by which frames go from one worker to another.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_lane {
+    pub word: u64,
+}
+
+/// One of several claims on a frame, which none of them writes, and the use that it was given out for. It is good until netmem_shared_free.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_shared {
+    pub word: u64,
+}
+
 /// A frame without a generation: nothing that is done with it is checked. Bits 32 to 47 are its headroom, 48 to 63 its length.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -116,6 +152,36 @@ pub struct netmem_port_config {
     pub ring: u32,
     /// 0.
     pub reserved: [u32; 7],
+}
+
+/// How heads are made. What is 0 is as usual.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_heads_config {
+    /// What they are called in reports; NULL: "packet_head".
+    pub name: *const c_char,
+    /// Free heads that each worker has at hand at most, 1 to 4096; 0: 128.
+    pub size: u32,
+    /// Heads that a worker gets at once when it has none, 1 to size; 0: a quarter of size.
+    pub refill: u32,
+    /// Heads that a worker gives back at once when it has too many, 1 to size; 0: a quarter of size.
+    pub flush: u32,
+    /// 0.
+    pub reserved: [u32; 5],
+}
+
+/// One part of a packet, to be read.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct netmem_part {
+    /// The first byte.
+    pub data: *const c_void,
+    /// Bytes of data; some parts may have none.
+    pub len: u32,
+    /// Of the first part, bytes before it that netmem_packet_push can take; 0 of others.
+    pub headroom: u16,
+    /// Of the last part, bytes after it that netmem_packet_put can take; 0 of others.
+    pub tailroom: u16,
 }
 
 /// A frame's data, and the room around it.

@@ -117,6 +117,16 @@ static int sent_twice(void)
     return done_with(netmem_port_tx(worker, port, &frame, 1));
 }
 
+static int sent_twice_in_one_burst(void)
+{
+    sent();
+    netmem_frame frame = one(), twice[2] = {frame, frame};
+    CHECK(netmem_put(worker, frame, 60) != NULL);
+    int said = netmem_port_tx(worker, port, twice, 2);
+    CHECK(netmem_free(worker, &frame, 1) == 0);
+    return done_with(said);
+}
+
 static int used_by_a_closed_port(void)
 {
     sent();
@@ -294,6 +304,7 @@ static const struct {
     CASE(read_after_tx, -ESTALE, "used_after_tx"),
     CASE(freed_after_tx, -ESTALE, "used_after_tx"),
     CASE(sent_twice, -ESTALE, "used_after_tx"),
+    CASE(sent_twice_in_one_burst, -ESTALE, "used_after_tx"),
     CASE(used_by_a_closed_port, -ESTALE, "closed"),
     CASE(made_up, -EBADF, "made_up"),
     CASE(none_at_all, -EBADF, "made_up"),

@@ -51,6 +51,61 @@ static void mutations(unsigned long number)
     CHECK(accepted == 0 && netmem_free(worker, held, HELD) == 0);
 }
 
+/* As above, of packets and of shared frames. */
+static void mutations_of_packets(unsigned long number)
+{
+    netmem_heads heads;
+    netmem_packet packets[HELD], rest;
+    netmem_frame frames[HELD];
+    netmem_shared shared[HELD];
+    CHECK(netmem_heads_open(worker, NULL, &heads) == 0 && netmem_packet_alloc(worker, heads, pool, packets, HELD) == HELD);
+    CHECK(netmem_alloc(worker, pool, frames, HELD) == HELD && netmem_share(worker, frames, shared, HELD) == HELD);
+    unsigned long accepted = 0;
+    for (unsigned long i = 0; i < number; i++) {
+        uint64_t mask = random_word();
+        for (unsigned few = i % 6; few > 0; few--)
+            mask &= random_word();
+        uint64_t mutant = (i % 2 ? packets[random_word() % HELD].word : shared[random_word() % HELD].word) ^ mask;
+        netmem_packet packet = {mutant};
+        netmem_shared claim = {mutant};
+        int good = 0, said;
+        for (int j = 0; j < HELD; j++)
+            good |= packets[j].word == mutant || shared[j].word == mutant;
+        if (good)
+            continue;
+        switch (i / 2 % 6) {
+        case 0: said = netmem_packet_free(worker, &packet, 1); break;
+        case 1: said = netmem_packet_len(worker, packet); break;
+        case 2: said = netmem_packet_split(worker, packet, 0, &rest); break;
+        case 3: said = netmem_packet_append(worker, packets[0], packet); break;
+        case 4: said = netmem_shared_free(worker, &claim, 1); break;
+        default: said = netmem_shared_len(worker, claim);
+        }
+        accepted += said >= 0;
+    }
+    printf("%lu of %lu mutations of packets and shared frames were accepted\n", accepted, number);
+    CHECK(accepted == 0 && netmem_packet_free(worker, packets, HELD) == 0 && netmem_shared_free(worker, shared, HELD) == 0);
+    CHECK(netmem_heads_close(heads) == 0);
+}
+
+/* Of a packet, at no number of reuses below 2^25. */
+static void stale_packet(void)
+{
+    netmem_heads heads;
+    netmem_packet first, packet;
+    unsigned accepted = 0;
+    CHECK(netmem_heads_open(worker, NULL, &heads) == 0 && netmem_packet_alloc(worker, heads, pool, &first, 1) == 1);
+    CHECK(netmem_packet_free(worker, &first, 1) == 0);
+    for (unsigned reuse = 1; reuse <= 1u << 20; reuse++) {
+        CHECK(netmem_packet_alloc(worker, heads, pool, &packet, 1) == 1 && (uint32_t)packet.word == (uint32_t)first.word);
+        accepted += netmem_packet_len(worker, first) >= 0;
+        accepted += netmem_packet_free(worker, &first, 1) == 0;
+        CHECK(netmem_packet_free(worker, &packet, 1) == 0);
+    }
+    printf("a stale word of a packet was accepted %u times\n", accepted);
+    CHECK(accepted == 0 && netmem_heads_close(heads) == 0);
+}
+
 /* As above, of objects and of pages. */
 static void mutations_of_others(unsigned long number)
 {
@@ -113,8 +168,10 @@ int main(int argc, char **argv)
     open_all();
     stale_words();
     stale_object();
+    stale_packet();
     mutations(number);
     mutations_of_others(number);
+    mutations_of_packets(number);
     check_home();
     close_all();
     return 0;

@@ -1,6 +1,6 @@
-/* What a handle costs beside a raw frame: ns of an allocation and a free together. Windows are short and
+/* What a handle costs beside a raw frame, and what packets cost: ns of an allocation and a free together. Windows are short and
  * take turns; of each kind the value that a tenth of them is below is shown, since the machine may stand still. usage: speed */
-#include "first.h"
+#include "packets.h"
 #include <time.h>
 
 #define WINDOWS 5001
@@ -33,6 +33,22 @@ static void raw(uint32_t burst)
     netmem_raw_free(worker, frames, burst);
 }
 
+static netmem_ready ready;
+
+static void fresh_packets(uint32_t burst)
+{
+    netmem_packet packets[64];
+    netmem_packet_alloc(worker, heads, pool, packets, burst);
+    netmem_packet_free(worker, packets, burst);
+}
+
+static void ready_packets(uint32_t burst)
+{
+    netmem_packet packets[64];
+    netmem_ready_alloc(worker, ready, packets, burst);
+    netmem_ready_free(worker, ready, packets, burst);
+}
+
 static double window(void (*pair)(uint32_t), uint32_t burst)
 {
     double begun = now();
@@ -41,20 +57,28 @@ static double window(void (*pair)(uint32_t), uint32_t burst)
     return (now() - begun) / ROUNDS / burst;
 }
 
+static const struct {
+    const char *name;
+    void (*pair)(uint32_t);
+} KINDS[] = {{"raw frames", raw}, {"frames", handles}, {"packets", fresh_packets}, {"ready packets", ready_packets}};
+
+#define NUMBER (sizeof KINDS / sizeof *KINDS)
+
 int main(void)
 {
-    static double with[WINDOWS], without[WINDOWS];
-    open_all();
+    static double windows[NUMBER][WINDOWS];
+    open_heads();
+    CHECK(netmem_ready_open(worker, heads, pool, 64, &ready) == 0);
     for (uint32_t burst = 1; burst <= 64; burst *= burst == 1 ? 32 : 2) {
-        for (int i = 0; i < WINDOWS; i++) {
-            with[i] = window(handles, burst);
-            without[i] = window(raw, burst);
+        for (int i = 0; i < WINDOWS; i++)
+            for (size_t kind = 0; kind < NUMBER; kind++)
+                windows[kind][i] = window(KINDS[kind].pair, burst);
+        for (size_t kind = 0; kind < NUMBER; kind++) {
+            qsort(windows[kind], WINDOWS, sizeof *windows[kind], by_size);
+            printf("by %2u: %-13s %6.2f ns each\n", burst, KINDS[kind].name, windows[kind][WINDOWS / 10]);
         }
-        qsort(with, WINDOWS, sizeof *with, by_size);
-        qsort(without, WINDOWS, sizeof *without, by_size);
-        double handle = with[WINDOWS / 10], bare = without[WINDOWS / 10];
-        printf("by %2u: handles %.2f ns, raw %.2f ns a frame, %.2f ns more\n", burst, handle, bare, handle - bare);
     }
-    close_all();
+    CHECK(netmem_ready_close(ready) == 0);
+    close_heads();
     return 0;
 }

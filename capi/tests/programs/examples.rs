@@ -26,6 +26,15 @@ fn the_redirect_example_moves_a_capture_to_another() {
 }
 
 #[test]
+fn the_handoff_example_moves_a_capture_by_two_threads_in_order() {
+    let (input, output) = (capture::write("handoff.pcap", 1000), scratch().join("handoff-out.pcap"));
+    let ports = [format!("pcap:in={}", input.display()), format!("pcap:out={}", output.display())];
+    let said = good(command(compiled("examples/handoff.c", &GCC)).args(ports));
+    assert_eq!(said, "1000 handed over and sent\n");
+    assert!(capture::packets(&output) == capture::packets(&input));
+}
+
+#[test]
 fn the_redirect_example_joins_two_hosts_by_af_xdp_and_leaves_nothing() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
     let program = compiled(REDIRECT, &GCC);

@@ -58,13 +58,48 @@ fn the_library_has_a_version_and_exports_nothing_but_its_own() {
 #[test]
 fn every_kind_of_misuse_is_found_in_the_build_that_ships() {
     let said = run("tests/c/misuse.c", &[]);
-    assert_eq!(said, "29 kinds of misuse, 0 not found\n");
+    assert_eq!(said, "30 kinds of misuse, 0 not found\n");
 }
 
 #[test]
 fn every_kind_of_misuse_of_objects_and_pages_is_found() {
     let said = run("tests/c/objects.c", &[]);
     assert_eq!(said, "28 kinds of misuse, 0 not found\n");
+}
+
+#[test]
+fn packets_and_shared_frames_work_from_c11_and_cpp17_and_a_capture_passes_as_packets_whole() {
+    let (input, output) = (capture::write("packets.pcap", 500), scratch().join("packets-out.pcap"));
+    for compiler in [
+        Compiler { program: "gcc", flags: &["-std=c11", "-O2"] },
+        Compiler { program: "clang++", flags: &["-std=c++17", "-x", "c++"] },
+    ] {
+        let said = good(command(compiled("tests/c/packets.c", &compiler)).args([&input, &output]));
+        assert_eq!(said, "500 received, 500 sent\n", "{}", compiler.program);
+        assert!(capture::packets(&output) == capture::packets(&input), "{}", compiler.program);
+    }
+}
+
+#[test]
+fn every_kind_of_misuse_of_packets_and_shared_frames_is_found() {
+    let said = run("tests/c/packet_misuse.c", &[]);
+    assert_eq!(said, "52 kinds of misuse, 0 not found\n");
+}
+
+#[test]
+fn a_ready_pool_gives_what_was_freed_to_it_and_every_kind_of_misuse_of_one_is_found() {
+    for compiler in [GCC, Compiler { program: "clang++", flags: &["-std=c++17", "-x", "c++"] }] {
+        let said = good(&mut command(compiled("tests/c/ready.c", &compiler)));
+        assert_eq!(said, "13 kinds of misuse, 0 not found\n", "{}", compiler.program);
+    }
+}
+
+#[test]
+fn a_lane_hands_frames_from_one_worker_to_another_in_order_and_every_kind_of_misuse_of_one_is_found() {
+    for compiler in [GCC, Compiler { program: "clang++", flags: &["-std=c++17", "-x", "c++"] }] {
+        let said = good(&mut command(compiled("tests/c/lane.c", &compiler)));
+        assert_eq!(said, "16 kinds of misuse, 0 not found\n", "{}", compiler.program);
+    }
 }
 
 #[test]
@@ -80,11 +115,13 @@ fn a_stale_word_and_mutations_of_good_ones_are_never_accepted() {
     assert!(said.contains("accepted 0 times in 2^20 reuses"), "{said}");
     assert!(said.contains("a stale word of an object was accepted 0 times"), "{said}");
     assert!(said.contains(&format!("0 of {number} mutations were")), "{said}");
+    assert!(said.contains("a stale word of a packet was accepted 0 times"), "{said}");
     assert!(said.contains(&format!("0 of {number} mutations of objects and pages were")), "{said}");
+    assert!(said.contains(&format!("0 of {number} mutations of packets and shared frames were")), "{said}");
 }
 
 #[test]
-fn of_two_threads_that_misuse_the_same_words_one_gets_each_frame() {
+fn of_two_threads_that_misuse_the_same_words_one_gets_each_frame_and_each_packet() {
     let said = run("tests/c/race.c", &["2000"]);
     assert!(said.contains("by the other thread"), "{said}");
 }
@@ -129,13 +166,28 @@ fn a_report_names_the_call_and_where_the_frame_was_freed_before() {
 
 #[test]
 fn valgrind_and_the_address_sanitizer_find_nothing() {
-    // Once: to valgrind the library's tables, of which next to nothing is ever touched, cost fifteen seconds a process.
-    let mut valgrind = command("valgrind");
-    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
-    good(valgrind.arg(compiled("tests/c/uses.c", &GCC)));
-    for source in
-        ["tests/c/uses.c", "tests/c/full.c", "tests/c/misuse.c", "tests/c/objects.c", "tests/c/stock.c"]
-    {
+    // Few: to valgrind the library's tables, of which next to nothing is ever touched, cost fifteen seconds a process.
+    for source in ["tests/c/uses.c", "tests/c/packets.c"] {
+        let mut valgrind = command("valgrind");
+        valgrind.args([
+            "--quiet",
+            "--error-exitcode=9",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite",
+        ]);
+        good(valgrind.arg(compiled(source, &GCC)));
+    }
+    for source in [
+        "tests/c/uses.c",
+        "tests/c/full.c",
+        "tests/c/misuse.c",
+        "tests/c/objects.c",
+        "tests/c/packets.c",
+        "tests/c/packet_misuse.c",
+        "tests/c/ready.c",
+        "tests/c/lane.c",
+        "tests/c/stock.c",
+    ] {
         let asan =
             Compiler { program: "gcc", flags: &["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined"] };
         good(&mut command(compiled(source, &asan)));

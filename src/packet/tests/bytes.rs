@@ -45,6 +45,32 @@ fn what_is_put_into_all_packets_comes_behind_what_each_has_until_one_has_no_room
     assert!(pool.ledger().all_home());
 }
 
+#[allow(unsafe_code)]
+fn kept_as_words(packet: Packet) -> Packet {
+    let (head, frame) = packet.into_raw();
+    // SAFETY: the words were just given, and are taken once.
+    unsafe { Packet::from_raw(head, frame) }
+}
+
+#[test]
+fn a_packet_of_one_part_a_chain_and_one_of_shared_bytes_are_the_same_after_they_were_words() {
+    let (_memory, mut w, pool, heads) = bench(16);
+    let mut one = packet(&mut w, &pool, &heads, b"one");
+    one.set_flow_hash(7);
+    let mut one = kept_as_words(one);
+    assert_eq!((one.data(), one.flow_hash(), one.headroom() > 0), (&b"one"[..], 7, true));
+    let mut chain = packet(&mut w, &pool, &heads, b"chain ");
+    chain.append(packet(&mut w, &pool, &heads, b"of two"));
+    let chain = kept_as_words(chain);
+    assert_eq!((all(&chain), chain.segments().count()), (b"chain of two".to_vec(), 2));
+    let second = kept_as_words(heads.share(&mut w, &mut one).unwrap());
+    assert!(one.data_mut().is_none() && second.data() == b"one" && second.flow_hash() == 7);
+    let mut packets = Packets::new();
+    [one, chain, second].into_iter().for_each(|packet| packets.push(packet).unwrap());
+    heads.free_bulk(&mut w, &mut packets);
+    assert!(pool.ledger().all_home());
+}
+
 #[test]
 fn bytes_with_two_holders_are_read_by_both_and_written_by_none_until_one_is_left() {
     let (_memory, mut w, pool, heads) = bench(8);

@@ -1,0 +1,285 @@
+//! HOT: lanes, by which frames go from one worker to another.
+
+use super::burst::words;
+use super::known::look_up;
+use super::packet::traced_pool;
+use super::port::take;
+use super::types::{list, netmem_count, netmem_frame, netmem_lane, netmem_worker, place};
+use super::worker::{cold, out};
+use crate::errno::{EBUSY, EINVAL, EIO, EPIPE};
+use crate::failure::{Failure, answer};
+use crate::lanes::{End, LANES, LaneError, Sending};
+use crate::misuse::{FRAME, Kind, refused};
+use crate::opened::Known;
+use crate::sites::{self, Site};
+use crate::table;
+use crate::word;
+use crate::workers::{State, go_in};
+use netmem::Batch;
+use netmem::limits::BATCH_MAX;
+use std::ffi::{c_char, c_int};
+use std::iter;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Frames that a lane holds, where nothing else is said.
+const FRAMES: u32 = 1024;
+
+/// Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20; 0: 1024. Another worker of the memory becomes its receiver by
+/// netmem_lane_join.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_lane_open(
+    worker: netmem_worker,
+    frames: u32,
+    lane: *mut netmem_lane,
+) -> c_int {
+    cold(worker, "netmem_lane_open", |mut inside| {
+        // SAFETY: the promise of C.
+        let to = unsafe { place("lane", lane) }?;
+        let sending =
+            Sending::open(if frames == 0 { FRAMES } else { frames }).map_err(|error| match error {
+                LaneError::Mesh(error) => Failure::new(EINVAL, format!("a lane: {error}")),
+                LaneError::Bell(error) => Failure::new(EIO, format!("a lane: making its event: {error}")),
+            })?;
+        to.word = LANES.add(sending.lane.clone(), inside.memory_word)?;
+        put(&mut inside.lanes.sending, to.word, sending);
+        Ok(0)
+    })
+}
+
+/// Makes the worker the receiver of a lane, which has none yet (else -EBUSY). It may be the sender too.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_lane_join(worker: netmem_worker, lane: netmem_lane) -> c_int {
+    const CALL: &str = "netmem_lane_join";
+    cold(worker, CALL, |mut inside| {
+        let mut none = Known::new();
+        let found = look_up(&LANES, &mut none, inside.memory_word, (lane.word, CALL, Site::UNKNOWN));
+        let found = match found {
+            Ok(found) => found,
+            Err(errno) => return Ok(errno),
+        };
+        let receiving = found.join().ok_or_else(|| Failure::new(EBUSY, "the lane has a receiver already"))?;
+        put(&mut inside.lanes.receiving, lane.word, receiving);
+        Ok(0)
+    })
+}
+
+fn put<T>(ends: &mut Known<T>, lane: u64, end: T) {
+    let place = word::place(lane);
+    let len = ends.len().max(place + 1);
+    ends.resize_with(len, || None);
+    ends[place] = Some((lane, end));
+}
+
+/// The worker's end of this lane.
+///
+/// # Errors
+/// The number that the call returns.
+#[inline(always)]
+fn end<'a, T>(
+    ends: &'a mut Known<T>,
+    which: End,
+    (lane, call, site): (netmem_lane, &str, Site),
+) -> Result<&'a mut T, c_int> {
+    match ends.get_mut(word::place(lane.word)) {
+        Some(Some((word, end))) if *word == lane.word => Ok(end),
+        _ => Err(refused(why(which, lane), call, "lane", lane.word, site)),
+    }
+}
+
+/// Why a worker has no such end.
+#[cold]
+fn why(which: End, lane: netmem_lane) -> Kind {
+    match LANES.get(lane.word) {
+        Ok((lane, _)) if !lane.is_gone(which) => Kind::WrongWorker,
+        _ => Kind::Closed,
+    }
+}
+
+/// Sends frames, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver gets new ones. The others
+/// stay the caller's, as they are. -EPIPE where the receiver has closed its end. Where a word is not good nothing is sent from it on, and where it is among the
+/// first 64 the result is the negative errno.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_lane_send_at(
+    worker: netmem_worker,
+    lane: netmem_lane,
+    frames: *const netmem_frame,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_lane_send";
+    // SAFETY: the promise of C; the frames are only read.
+    let (site, frames) = unsafe { (Site::new(site), words(frames.cast_mut(), n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { lanes, worker, tag, held, .. } = &mut *inside;
+    let (sending, frames) = match (end(&mut lanes.sending, End::Sender, (lane, CALL, site)), frames) {
+        (Ok(sending), Ok(frames)) => (sending, frames),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let Some(room) = sending.room() else {
+        return Failure::new(EPIPE, format!("{CALL}: the receiver has closed its end of the lane")).keep();
+    };
+    let fit = frames.len().min(room);
+    let (mut sent, mut refusal) = (0, None);
+    for burst in frames[..fit].chunks(BATCH_MAX) {
+        let mut batch = Batch::new();
+        if let Err((word, kind)) = take(tag, burst, &mut batch, table::End::Moved) {
+            refusal = Some(refused(kind, CALL, FRAME, word, site));
+            break;
+        }
+        sending.list(worker, &mut batch);
+        sent += burst.len();
+        if sites::is_on() {
+            sites::note_ended(burst.iter().map(|frame| frame.word), site);
+        }
+    }
+    sending.flush(worker);
+    *held -= sent as u64;
+    refusal.filter(|_| sent == 0).unwrap_or(sent as c_int)
+}
+
+/// Receives up to `n` frames, oldest first; returns how many. -EPIPE where there are none and the sender has closed its end.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_lane_receive_at(
+    worker: netmem_worker,
+    lane: netmem_lane,
+    frames: *mut netmem_frame,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_lane_receive";
+    // SAFETY: the promise of C.
+    let (site, frames) = unsafe { (Site::new(site), words(frames, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { lanes, worker, tag, held, .. } = &mut *inside;
+    let (receiving, frames) = match (end(&mut lanes.receiving, End::Receiver, (lane, CALL, site)), frames) {
+        (Ok(receiving), Ok(frames)) => (receiving, frames),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    // Asked first: what was sent before is seen then.
+    let is_over = receiving.lane.is_gone(End::Sender);
+    let mut got = 0;
+    while got < frames.len() && receiving.receive(worker) {
+        for (place, frame) in frames[got..].iter_mut().zip(receiving.received.drain()) {
+            place.word = tag.give(frame);
+            got += 1;
+        }
+    }
+    receiving.finish();
+    *held += got as u64;
+    if sites::is_on() {
+        for frame in &frames[..got] {
+            sites::note_given(iter::once(frame.word), traced_pool(frame.word), site);
+        }
+    }
+    if got == 0 && is_over && !frames.is_empty() {
+        return Failure::new(EPIPE, format!("{CALL}: the sender has closed its end of the lane")).keep();
+    }
+    got as c_int
+}
+
+/// Before the receiver sleeps on netmem_lane_fd: 1 where something waits already, or the sender has closed its end, and it had better not.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_lane_arm(worker: netmem_worker, lane: netmem_lane) -> c_int {
+    const CALL: &str = "netmem_lane_arm";
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, Site::UNKNOWN) };
+    match end(&mut inside.lanes.receiving, End::Receiver, (lane, CALL, Site::UNKNOWN)) {
+        Ok(receiving) => {
+            receiving.lane.bell.arm();
+            (receiving.waiting() || receiving.lane.is_gone(End::Sender)).into()
+        }
+        Err(errno) => errno,
+    }
+}
+
+/// After the receiver has slept, or would not.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_lane_disarm(worker: netmem_worker, lane: netmem_lane) -> c_int {
+    const CALL: &str = "netmem_lane_disarm";
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, Site::UNKNOWN) };
+    match end(&mut inside.lanes.receiving, End::Receiver, (lane, CALL, Site::UNKNOWN)) {
+        Ok(receiving) => {
+            receiving.lane.bell.disarm();
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
+/// The descriptor that is readable when frames come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_int {
+    const CALL: &str = "netmem_lane_fd";
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, Site::UNKNOWN) };
+    match end(&mut inside.lanes.receiving, End::Receiver, (lane, CALL, Site::UNKNOWN)) {
+        Ok(receiving) => receiving.lane.bell.as_fd().as_raw_fd(),
+        Err(errno) => errno,
+    }
+}
+
+/// Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
+/// goes home; returns how many frames those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) -> c_int {
+    const CALL: &str = "netmem_lane_close";
+    cold(worker, CALL, |mut inside| {
+        let State { lanes, worker, .. } = &mut *inside;
+        let sending = take_end(&mut lanes.sending, lane);
+        let receiving = take_end(&mut lanes.receiving, lane);
+        if sending.is_none() && receiving.is_none() {
+            let which = if why(End::Sender, lane) == Kind::WrongWorker { End::Sender } else { End::Receiver };
+            return Ok(refused(why(which, lane), CALL, "lane", lane.word, Site::UNKNOWN));
+        }
+        let (mut home, mut is_last) = (0, false);
+        if let Some(sending) = sending {
+            is_last |= sending.close();
+        }
+        if let Some(receiving) = receiving {
+            let (frames, last) = receiving.close(worker);
+            (home, is_last) = (frames, is_last | last);
+        }
+        if is_last {
+            LANES.close(lane.word, |_| Ok(()))?;
+        }
+        Ok(i32::try_from(home).unwrap_or(i32::MAX))
+    })
+}
+
+fn take_end<T>(ends: &mut Known<T>, lane: netmem_lane) -> Option<T> {
+    let end = ends.get_mut(word::place(lane.word))?.take_if(|(word, _)| *word == lane.word);
+    end.map(|(_, end)| end)
+}
+
+/// A lane's counters: writes at most `room` and returns how many there are.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_lane_counts(
+    lane: netmem_lane,
+    counts: *mut netmem_count,
+    room: usize,
+) -> c_int {
+    answer(|| {
+        let (lane, _) = LANES.get(lane.word)?;
+        let stats = lane.mesh.stats().into_iter().next().unwrap_or_default();
+        let all = [
+            ("sent", stats.sent),
+            ("received", stats.received),
+            ("waiting", stats.waiting),
+            ("lost", stats.lost),
+            ("gone", stats.drops.gone),
+        ];
+        let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
+        // SAFETY: the promise of C.
+        Ok(unsafe { list(counts, room, all) })
+    })
+}

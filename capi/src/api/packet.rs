@@ -1,0 +1,427 @@
+//! HOT: packets in bursts: made of frames, made frames again, given back.
+
+use super::burst::words;
+use super::known::look_up;
+use super::pool::find;
+use super::transfer::pass_on;
+use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_pool, netmem_worker};
+use super::worker::out;
+use crate::errno::EBUSY;
+use crate::failure::Failure;
+use crate::misuse::{FRAME, Kind, PACKET, refused};
+use crate::objects::{self, Uses, What};
+use crate::opened::Known;
+use crate::packets;
+use crate::registry::HEADS;
+use crate::sites::{self, Site};
+use crate::table::{End, HOLDER, Tag};
+use crate::workers::{Inside, State, go_in};
+use netmem::limits::BATCH_MAX;
+use netmem::{Batch, HeadCache, Packets, Pool, Worker};
+use std::ffi::{c_char, c_int};
+use std::iter;
+
+/// Allocates up to `n` empty packets: frames of a pool with heads. Returns how many, which are fewer only when the pool has no more frames or
+/// the memory none for heads.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_alloc_at(
+    worker: netmem_worker,
+    heads: netmem_heads,
+    pool: netmem_pool,
+    packets: *mut netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_packet_alloc";
+    // SAFETY: the promise of C.
+    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { pools, heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
+    let (heads_of, pool_of, places) = match (
+        look_up(&HEADS, known, *memory_word, (heads.word, CALL, site)),
+        find(pools, *memory_word, pool.word, CALL, site),
+        places,
+    ) {
+        (Ok(heads), Ok(pool), Ok(places)) => (heads, pool, places),
+        (Err(errno), ..) | (_, Err(errno), _) | (.., Err(errno)) => return errno,
+    };
+    let got = match &mut *places {
+        // Apart: one wants no room on the stack.
+        [place] if uses.reserve(1) => {
+            let made = heads_of.alloc(worker, pool_of);
+            let word = made.map(|packet| packets::give(uses, tag, packet, heads.word));
+            word.map(|word| place.word = word).into_iter().count()
+        }
+        places => alloc((heads_of, heads.word), (pool_of, worker), (uses, tag), packets, places),
+    };
+    *held += got as u64;
+    note_given(&places[..got], pool.word, site);
+    got as c_int
+}
+
+/// Allocates packets; how many.
+#[inline(never)]
+fn alloc(
+    (heads, of): (&HeadCache, u64),
+    (pool, worker): (&Pool, &mut Worker),
+    (uses, tag): (&mut Uses, &mut Tag),
+    packets: &mut Packets,
+    places: &mut [netmem_packet],
+) -> usize {
+    let mut got = 0;
+    for places in places.chunks_mut(BATCH_MAX) {
+        let mut frames = Batch::new();
+        pool.alloc_burst(worker, &mut frames, places.len());
+        heads.attach_bulk(worker, &mut frames, packets);
+        frames.free(worker);
+        let came = give_all((packets, of), (uses, tag), (heads, worker), places);
+        got += came;
+        if came < places.len() {
+            break;
+        }
+    }
+    got
+}
+
+/// Gives packets out, at most as many as there are places, and empties them; how many.
+#[inline(always)]
+pub fn give_all(
+    (packets, of): (&mut Packets, u64),
+    (uses, tag): (&mut Uses, &mut Tag),
+    (heads, worker): (&HeadCache, &mut Worker),
+    places: &mut [netmem_packet],
+) -> usize {
+    if !uses.reserve(packets.len()) {
+        heads.free_bulk(worker, packets);
+        return 0;
+    }
+    let n = packets.len();
+    for (packet, place) in packets.drain().zip(places) {
+        place.word = packets::give(uses, tag, packet, of);
+    }
+    n
+}
+
+/// Notes where packets were given out, and of which pool their frames are.
+#[inline(always)]
+pub fn note_given(packets: &[netmem_packet], pool: u64, site: Site) {
+    if sites::is_on() {
+        sites::note_given(packets.iter().map(|packet| packet.word), pool, site);
+    }
+}
+
+/// The pool that the thing of a word was given out of, as far as that was traced; 0 else.
+#[cold]
+pub fn traced_pool(word: u64) -> u64 {
+    sites::of(word as u32).map_or(0, sites::Sites::pool)
+}
+
+/// Gives frames heads: from the front, `frames` become as many packets, whose words go to `packets`, another array, and the words of the frames are good
+/// no longer. Returns how many. Where there is no memory for a head, the rest stay frames. Where a word is not good nothing is made of the 64 words that it
+/// stands among, nor of those behind; where these are the first, the result is the negative errno.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_from_frames_at(
+    worker: netmem_worker,
+    heads: netmem_heads,
+    frames: *const netmem_frame,
+    packets: *mut netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_packet_from_frames";
+    // SAFETY: the promise of C; the frames are only read.
+    let (site, frames, places) = unsafe { (Site::new(site), words(frames.cast_mut(), n), words(packets, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { heads: known, packets, worker, tag, uses, memory_word, .. } = &mut *inside;
+    let (heads_of, frames, places) =
+        match (look_up(&HEADS, known, *memory_word, (heads.word, CALL, site)), frames, places) {
+            (Ok(heads), Ok(frames), Ok(places)) => (heads, frames, places),
+            (Err(errno), ..) | (_, Err(errno), _) | (.., Err(errno)) => return errno,
+        };
+    let mut made = 0;
+    for (burst, places) in frames.chunks(BATCH_MAX).zip(places.chunks_mut(BATCH_MAX)) {
+        let mut batch = Batch::new();
+        if let Err((word, kind)) = super::port::take(tag, burst, &mut batch, End::Moved) {
+            let errno = refused(kind, CALL, FRAME, word, site);
+            return if made == 0 { errno } else { made as c_int };
+        }
+        let enough = uses.reserve(burst.len());
+        let came = if enough { heads_of.attach_bulk(worker, &mut batch, packets) } else { 0 };
+        // Those for which there was no head stay frames.
+        burst[came..].iter().zip(batch.drain()).for_each(|(frame, took)| tag.restore(frame.word, took));
+        give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
+        if sites::is_on() {
+            for (frame, packet) in burst[..came].iter().zip(&places[..came]) {
+                sites::note_ended(iter::once(frame.word), site);
+                note_given(std::slice::from_ref(packet), traced_pool(frame.word), site);
+            }
+        }
+        made += came;
+        if came < burst.len() {
+            break;
+        }
+    }
+    made as c_int
+}
+
+/// Takes the heads off packets: from the front, `packets` become as many frames, without a copy, whose words go to `frames`, another array, and the words
+/// of the packets are good no longer. Returns how many. A packet of several parts, or whose bytes others read too, and one whose word is not good, ends that; where it is the first the result is the
+/// negative errno, -EBUSY for the former (netmem_packet_make_sendable makes it one frame).
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_into_frames_at(
+    worker: netmem_worker,
+    packets: *const netmem_packet,
+    frames: *mut netmem_frame,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_packet_into_frames";
+    // SAFETY: the promise of C; the packets are only read.
+    let (site, packets, places) =
+        unsafe { (Site::new(site), words(packets.cast_mut(), n), words(frames, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let (packets, places) = match (packets, places) {
+        (Ok(packets), Ok(places)) => (packets, places),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let State { heads: known, worker, tag, uses, .. } = &mut *inside;
+    for (at, (packet, place)) in packets.iter().zip(places).enumerate() {
+        let errno = match into_frame((known, worker), (uses, tag), packet.word) {
+            Ok(frame) => {
+                place.word = tag.give(frame);
+                if sites::is_on() {
+                    sites::note_ended(iter::once(packet.word), site);
+                    sites::note_given(iter::once(place.word), traced_pool(packet.word), site);
+                }
+                continue;
+            }
+            Err(Some(kind)) => refused(kind, CALL, PACKET, packet.word, site),
+            Err(None) => not_one_frame(CALL),
+        };
+        return if at == 0 { errno } else { at as c_int };
+    }
+    packets.len() as c_int
+}
+
+/// The packet cannot be one frame as it is.
+#[cold]
+pub fn not_one_frame(call: &str) -> c_int {
+    let text = format!(
+        "{call}: the packet has several parts, or others read its bytes too: netmem_packet_make_sendable makes it one frame"
+    );
+    Failure::new(EBUSY, text).keep()
+}
+
+/// The frame that is all of a packet, whose use ends.
+///
+/// # Errors
+/// What is wrong with the word; None where the packet is more, or others read it.
+#[inline(always)]
+fn into_frame(
+    (known, worker): (&mut Known<HeadCache>, &mut Worker),
+    (uses, tag): (&mut Uses, &mut Tag),
+    word: u64,
+) -> Result<netmem::Frame, Option<Kind>> {
+    let (packet, of) = packets::lend(tag, word, Kind::UsedAfterMove)?;
+    let Some(heads) = HEADS.of_part(known, of) else {
+        packets::put_back(tag, word, packet, of);
+        return Err(Some(Kind::Closed));
+    };
+    match heads.detach(worker, packet) {
+        Ok(frame) => {
+            packets::end(uses, tag, word, End::Moved);
+            Ok(frame)
+        }
+        Err(packet) => {
+            packets::put_back(tag, word, packet, of);
+            Err(None)
+        }
+    }
+}
+
+/// Frees packets of whatever heads, with all their parts. Those whose word is good are freed, also when another's is not: then the result is the
+/// negative errno of the first that is not, and 0 else.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_free_at(
+    worker: netmem_worker,
+    packets: *const netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; they are only read.
+    let (site, packets) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
+    match packets {
+        Ok([one]) if !sites::is_on() => free_one(worker, one.word, site),
+        packets => free((worker, "netmem_packet_free", site), packets, None),
+    }
+}
+
+/// As [`free`], of one.
+#[inline(always)]
+fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
+    const CALL: &str = "netmem_packet_free";
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { heads: known, worker, tag, uses, held, .. } = &mut *inside;
+    match packets::take(uses, tag, word, End::Freed) {
+        Ok((packet, of)) => {
+            *held -= 1;
+            match HEADS.of_part(known, of) {
+                Some(heads) => heads.free(worker, packet),
+                // They were closed meanwhile: by the slow way.
+                None => drop(packet),
+            }
+            0
+        }
+        Err(kind) => refused(kind, CALL, PACKET, word, site),
+    }
+}
+
+/// As netmem_packet_free, of packets whose heads must be these: others are refused (-EXDEV), and stay with the caller.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_heads_free_at(
+    worker: netmem_worker,
+    heads: netmem_heads,
+    packets: *const netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; they are only read.
+    let (site, packets) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
+    free((worker, "netmem_heads_free", site), packets, Some(heads.word))
+}
+
+#[inline(never)]
+fn free(
+    (worker, call, site): (netmem_worker, &str, Site),
+    words: Result<&mut [netmem_packet], c_int>,
+    heads: Option<u64>,
+) -> c_int {
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
+    let State { heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
+    let heads = heads.map(|heads| look_up(&HEADS, known, *memory_word, (heads, call, site)).map(|_| heads));
+    let (heads, words) = match (heads.transpose(), words) {
+        (Ok(heads), Ok(words)) => (heads, words),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let (mut first, mut home) = (0, 0);
+    for &mut netmem_packet { word } in words {
+        let (packet, of) = match take(uses, tag, word, heads) {
+            Ok(taken) => taken,
+            Err(kind) => {
+                let errno = refused(kind, call, PACKET, word, site);
+                first = if first == 0 { errno } else { first };
+                continue;
+            }
+        };
+        *held -= 1;
+        if sites::is_on() {
+            sites::note_ended(iter::once(word), site);
+        }
+        if of != home || packets.room() == 0 {
+            send(known, home, packets, worker);
+            home = of;
+        }
+        // There is room.
+        drop(packets.push(packet));
+    }
+    send(known, home, packets, worker);
+    first
+}
+
+/// A packet whose use ends, where it is good and its heads are these.
+#[inline(always)]
+pub fn take(
+    uses: &mut Uses,
+    tag: &mut Tag,
+    word: u64,
+    heads: Option<u64>,
+) -> Result<(netmem::Packet, u64), Kind> {
+    let is_others = |heads| objects::look(tag, What::Packet, word).is_some_and(|claim| claim.of != heads);
+    if heads.is_some_and(is_others) {
+        return Err(Kind::WrongCache);
+    }
+    packets::take(uses, tag, word, End::Freed)
+}
+
+/// Gives packets back by the heads that theirs are of.
+#[inline(always)]
+fn send(known: &mut Known<HeadCache>, of: u64, packets: &mut Packets, worker: &mut Worker) {
+    if packets.is_empty() {
+        return;
+    }
+    match HEADS.of_part(known, of) {
+        Some(heads) => heads.free_bulk(worker, packets),
+        // They were closed meanwhile: by the slow way.
+        None => packets.drain().for_each(drop),
+    }
+}
+
+/// Makes packets no worker's, to be given to another thread; as netmem_detach.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_detach_at(
+    worker: netmem_worker,
+    packets: *mut netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; the word is all that a packet is.
+    let (site, packets) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
+    let pass = |tag: &mut Tag, word| {
+        objects::detach(tag, What::Packet, word).ok_or_else(|| objects::why(What::Packet, word))
+    };
+    pass_on((worker, "netmem_packet_detach", PACKET, site), packets, pass, |inside, n| inside.held -= n)
+}
+
+/// Makes detached packets this worker's; as netmem_attach.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_attach_at(
+    worker: netmem_worker,
+    packets: *mut netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C; the word is all that a packet is.
+    let (site, packets) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
+    let pass = |tag: &mut Tag, word| {
+        objects::attach(tag, What::Packet, word).ok_or_else(|| objects::why(What::Packet, word))
+    };
+    pass_on((worker, "netmem_packet_attach", PACKET, site), packets, pass, |inside, n| inside.held += n)
+}
+
+/// Ends all uses of packets that the worker has; how many there were.
+#[cold]
+pub fn reclaim(inside: &mut Inside) -> usize {
+    let State { heads: known, packets, worker, tag, uses, held, .. } = &mut **inside;
+    let (mut words, holder) = (Vec::new(), tag.holder());
+    objects::each_held(|word, _| words.extend((word & HOLDER == holder).then_some(word)));
+    let mut reclaimed = 0;
+    for word in words {
+        let Ok((packet, of)) = packets::take(uses, tag, word, End::Reclaimed) else { continue };
+        drop(packets.push(packet));
+        send(known, of, packets, worker);
+        reclaimed += 1;
+    }
+    *held = held.saturating_sub(reclaimed as u64);
+    reclaimed
+}

@@ -1,0 +1,273 @@
+//! HOT: a packet's bytes, and what is recorded of it.
+
+use super::burst::words;
+use super::types::{list, netmem_packet, netmem_part, netmem_worker};
+use super::worker::out;
+use crate::errno::{EBUSY, ENOBUFS};
+use crate::failure::Failure;
+use crate::misuse::{PACKET, refused};
+use crate::packets;
+use crate::sites::Site;
+use crate::workers::go_in;
+use netmem::Packet;
+use netmem::pool::NoRoom;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+/// Reads one packet.
+#[inline(always)]
+fn look<R>(
+    (worker, packet, call, site): (netmem_worker, netmem_packet, &str, Site),
+    look: impl FnOnce(&Packet) -> R,
+) -> Result<R, c_int> {
+    let Some(inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
+    packets::look(&inside.tag, packet.word, look)
+        .map_err(|kind| refused(kind, call, PACKET, packet.word, site))
+}
+
+/// Changes one packet.
+#[inline(always)]
+fn change<R>(
+    (worker, packet, call, site): (netmem_worker, netmem_packet, &str, Site),
+    change: impl FnOnce(&mut Packet) -> Result<R, NoRoom>,
+) -> Result<R, c_int> {
+    let Some(mut inside) = go_in(worker.word) else { return Err(out(worker, call, site)) };
+    match packets::change(&mut inside.tag, packet.word, |packet, _| change(packet)) {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Failure::new(ENOBUFS, format!("{call}: {error}")).keep()),
+        Err(kind) => Err(refused(kind, call, PACKET, packet.word, site)),
+    }
+}
+
+/// Bytes of all parts together.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_len_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let len = look((worker, packet, "netmem_packet_len", site), |packet| packet.len());
+    len.map_or_else(|errno| errno, |len| c_int::try_from(len).unwrap_or(c_int::MAX))
+}
+
+/// Says of each part of a packet, first to last, where its bytes are, to be read: writes at most `room` parts and returns how many there are. A packet
+/// of one part has all its bytes in that.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_parts_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    parts: *mut netmem_part,
+    room: usize,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let written = look((worker, packet, "netmem_packet_parts", site), |packet| {
+        let all = packet.segments().map(part);
+        // SAFETY: the promise of C.
+        let n = unsafe { list(parts, room, all) };
+        // SAFETY: as above, of as many as were written.
+        if let Ok(written) = unsafe { words(parts, u32::try_from(room.min(n as usize)).unwrap_or(0)) } {
+            if let Some(first) = written.first_mut() {
+                first.headroom = short(packet.headroom());
+            }
+            if let Some(last) = written.get_mut(n as usize - 1) {
+                last.tailroom = short(packet.tailroom());
+            }
+        }
+        n
+    });
+    written.unwrap_or_else(|errno| errno)
+}
+
+fn part(bytes: &[u8]) -> netmem_part {
+    netmem_part { data: bytes.as_ptr().cast(), len: bytes.len() as u32, headroom: 0, tailroom: 0 }
+}
+
+fn short(room: usize) -> u16 {
+    u16::try_from(room).unwrap_or(u16::MAX)
+}
+
+/// The bytes of the first part, to be read; NULL where the word is not good.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_data_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    site: *const c_char,
+) -> *const c_void {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let data = look((worker, packet, "netmem_packet_data", site), |packet| packet.data().as_ptr());
+    data.map_or(ptr::null(), <*const u8>::cast)
+}
+
+/// The bytes of the first part, to be written; NULL where the word is not good, or others may read them (netmem_packet_make_writable copies those).
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_write_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    site: *const c_char,
+) -> *mut c_void {
+    const CALL: &str = "netmem_packet_write";
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let data = change((worker, packet, CALL, site), |packet| Ok(packet.data_mut().map(<[u8]>::as_mut_ptr)));
+    match data {
+        Ok(Some(data)) => data.cast(),
+        Ok(None) => {
+            let text =
+                format!("{CALL}: others read these bytes too: netmem_packet_make_writable copies them");
+            Failure::new(EBUSY, text).keep();
+            ptr::null_mut()
+        }
+        Err(_) => ptr::null_mut(),
+    }
+}
+
+/// Copies the packet's first bytes, of all its parts, to `to`, at most `room`; returns how many.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_copy_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    to: *mut c_void,
+    room: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let (site, to) = unsafe { (Site::new(site), words(to.cast::<u8>(), room)) };
+    let to = match to {
+        Ok(to) => to,
+        Err(errno) => return errno,
+    };
+    let copied = look((worker, packet, "netmem_packet_copy", site), |packet| packet.copy_to(to) as c_int);
+    copied.unwrap_or_else(|errno| errno)
+}
+
+/// Ends the data `n` bytes later, in the last part. Returns where those bytes are, to be written: they hold what an earlier use left there. NULL where the
+/// word is not good, there is no room, or others may read that part.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_put_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> *mut c_void {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let tail = change((worker, packet, "netmem_packet_put", site), |packet| {
+        packet.put(n as usize).map(<[u8]>::as_mut_ptr)
+    });
+    tail.map_or(ptr::null_mut(), <*mut u8>::cast)
+}
+
+/// Begins the data `n` bytes earlier, for a header in front: 0, or -ENOBUFS where the headroom of the first part is smaller.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_push_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let done = change((worker, packet, "netmem_packet_push", site), |packet| packet.push(n as usize));
+    done.map_or_else(|errno| errno, |()| 0)
+}
+
+/// Begins the data `n` bytes later, over as many parts as that is: 0, or -ENOBUFS where there is less data. Parts that are empty then stay.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_pull_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let done = change((worker, packet, "netmem_packet_pull", site), |packet| packet.pull(n as usize));
+    done.map_or_else(|errno| errno, |()| 0)
+}
+
+/// Cuts the data to its first `len` bytes: 0, or -ENOBUFS where there are fewer. Parts that are empty then stay.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_trim_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    len: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let done = change((worker, packet, "netmem_packet_trim", site), |packet| packet.trim(len as usize));
+    done.map_or_else(|errno| errno, |()| 0)
+}
+
+/// Records the hash of the packet's flow, which stays with the packet, and not with its frame.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_set_flow_hash_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    hash: u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    let done = change((worker, packet, "netmem_packet_set_flow_hash", site), |packet| {
+        packet.set_flow_hash(hash);
+        Ok(())
+    });
+    done.map_or_else(|errno| errno, |()| 0)
+}
+
+/// Writes the hash of the packet's flow to `hash`: 0 where none was recorded.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_packet_flow_hash_at(
+    worker: netmem_worker,
+    packet: netmem_packet,
+    hash: *mut u32,
+    site: *const c_char,
+) -> c_int {
+    // SAFETY: the promise of C.
+    let (site, to) = unsafe { (Site::new(site), words(hash, 1)) };
+    let to = match to {
+        Ok(to) => to,
+        Err(errno) => return errno,
+    };
+    let done = look((worker, packet, "netmem_packet_flow_hash", site), |packet| to[0] = packet.flow_hash());
+    done.map_or_else(|errno| errno, |()| 0)
+}

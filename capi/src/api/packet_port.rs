@@ -1,0 +1,225 @@
+//! HOT: packets by a port's queues.
+
+use super::burst::words;
+use super::known::look_up;
+use super::packet::{give_all, not_one_frame, note_given};
+use super::port::find_port;
+use super::types::{netmem_heads, netmem_packet, netmem_port, netmem_worker};
+use super::worker::out;
+use crate::misuse::{Kind, PACKET, refused};
+use crate::packets;
+use crate::registry::HEADS;
+use crate::sites::{self, Site};
+use crate::table::{End, Tag};
+use crate::workers::{State, go_in};
+use netmem::limits::BATCH_MAX;
+use netmem::{Batch, Packet, Packets};
+use std::ffi::{c_char, c_int};
+
+/// Receives up to `n` packets: frames with heads. Returns how many. Frames for which the memory has no head wait for a later call, by this or by
+/// netmem_port_rx.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_port_rx_packets_at(
+    worker: netmem_worker,
+    port: netmem_port,
+    heads: netmem_heads,
+    packets: *mut netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_port_rx_packets";
+    // SAFETY: the promise of C.
+    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { ports, heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
+    let (open, heads_of, places) = match (
+        find_port(ports, port, CALL, site),
+        look_up(&HEADS, known, *memory_word, (heads.word, CALL, site)),
+        places,
+    ) {
+        (Ok(open), Ok(heads), Ok(places)) => (open, heads, places),
+        (Err(errno), ..) | (_, Err(errno), _) | (.., Err(errno)) => return errno,
+    };
+    let mut got = 0;
+    while got < places.len() {
+        if open.received.is_empty() && open.port.rx(worker, &mut open.received) == 0 {
+            break;
+        }
+        let places = &mut places[got..];
+        let mut frames = Batch::new();
+        open.received.drain().move_to(&mut frames, places.len().min(BATCH_MAX));
+        heads_of.attach_bulk(worker, &mut frames, packets);
+        let asked = packets.len() + frames.len();
+        // What found no head waits in front of what was received later.
+        frames.append(&mut open.received);
+        open.received = frames;
+        let came = give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
+        got += came;
+        if came < asked {
+            break;
+        }
+    }
+    *held += got as u64;
+    note_given(&places[..got], open.pool, site);
+    got as c_int
+}
+
+/// Posts packets for transmission, each of which is one frame that is its alone (netmem_packet_make_sendable); returns how many. What was taken is the
+/// port's: its words are good no longer, its heads are free. The others stay the caller's, and stand behind those in `packets`, in order. Where a word is
+/// not good, or a packet is not one frame (-EBUSY), nothing is posted from it on, and where it is among the first 64 the result is the negative errno.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_port_tx_packets_at(
+    worker: netmem_worker,
+    port: netmem_port,
+    packets: *mut netmem_packet,
+    n: u32,
+    site: *const c_char,
+) -> c_int {
+    const CALL: &str = "netmem_port_tx_packets";
+    // SAFETY: the promise of C.
+    let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let State { ports, heads: known, packets, posting, worker, tag, uses, held, .. } = &mut *inside;
+    let (open, places) = match (find_port(ports, port, CALL, site), places) {
+        (Ok(open), Ok(places)) => (open, places),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let (mut posted, mut asked) = (0, [Asked::default(); BATCH_MAX]);
+    for burst in places.chunks_mut(BATCH_MAX) {
+        if let Err((word, why)) = lend(tag, burst, packets, &mut asked) {
+            let errno =
+                why.map_or_else(|| not_one_frame(CALL), |kind| refused(kind, CALL, PACKET, word, site));
+            return if posted == 0 { errno } else { posted as c_int };
+        }
+        let mut batch = Batch::new();
+        // Each was found to be one frame.
+        packets.drain().for_each(|packet| drop(posting.depart(packet, &mut batch)));
+        asked.iter_mut().zip(batch.iter()).for_each(|(asked, frame)| asked.frame = frame.id().get());
+        open.port.tx(worker, &mut batch);
+        let (taken, asked) = (burst.len() - batch.len(), &mut asked[..burst.len()]);
+        if !batch.is_empty() {
+            put_behind(asked, &batch);
+            posting.recall(&mut batch, packets);
+            packets.drain().zip(&asked[taken..]).for_each(|(packet, asked)| asked.put_back(tag, packet));
+            burst.iter_mut().zip(&*asked).for_each(|(place, asked)| place.word = asked.word);
+        }
+        for gone in &asked[..taken] {
+            packets::end(uses, tag, gone.word, End::Sent);
+            // The heads of all are alike: each goes back by whose packets there were.
+            HEADS.of_part(known, gone.of).into_iter().for_each(|heads| posting.give_up(1, heads, worker));
+        }
+        *held -= taken as u64;
+        posted += taken;
+        if sites::is_on() {
+            sites::note_ended(burst[..taken].iter().map(|packet| packet.word), site);
+        }
+        if taken < burst.len() {
+            break;
+        }
+    }
+    posted as c_int
+}
+
+/// A packet whose frame a port is asked to take.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    word: u64,
+    /// The word of its heads.
+    of: u64,
+    /// What was recorded of it.
+    flow_hash: u32,
+    /// The frame's number.
+    frame: u32,
+}
+
+impl Asked {
+    /// It was not taken.
+    fn put_back(&self, tag: &mut Tag, mut packet: Packet) {
+        if self.flow_hash != 0 {
+            packet.set_flow_hash(self.flow_hash);
+        }
+        packets::put_back(tag, self.word, packet, self.of);
+    }
+}
+
+/// Takes the packets of a burst out of their entries, in order.
+///
+/// # Errors
+/// The first word that is not good, and why; None where the packet is not one frame that is its alone. Nothing has changed then.
+#[inline(always)]
+fn lend(
+    tag: &mut Tag,
+    burst: &[netmem_packet],
+    packets: &mut Packets,
+    asked: &mut [Asked; BATCH_MAX],
+) -> Result<(), (u64, Option<Kind>)> {
+    for (at, &netmem_packet { word }) in burst.iter().enumerate() {
+        let why = match packets::lend(tag, word, Kind::UsedAfterTx) {
+            Ok((mut packet, of)) => {
+                let is_one_frame = packet.is_linear() && packet.reclaim();
+                asked[at] = Asked { word, of, flow_hash: packet.flow_hash(), frame: 0 };
+                if is_one_frame {
+                    // There is room for a burst.
+                    drop(packets.push(packet));
+                    continue;
+                }
+                packets::put_back(tag, word, packet, of);
+                None
+            }
+            Err(kind) => Some(kind),
+        };
+        packets.drain().zip(&asked[..at]).for_each(|(packet, asked)| asked.put_back(tag, packet));
+        return Err((word, why));
+    }
+    Ok(())
+}
+
+/// Moves those that were not taken behind the others; both stay in order, and the former as they are in `left`.
+#[cold]
+#[inline(never)]
+fn put_behind(asked: &mut [Asked], left: &Batch) {
+    let before: Vec<Asked> = asked.to_vec();
+    let is_left = |one: &&Asked| left.iter().any(|frame| frame.id().get() == one.frame);
+    let taken = before.iter().filter(|one| !is_left(one));
+    let stays = left.iter().filter_map(|frame| before.iter().find(|one| one.frame == frame.id().get()));
+    asked.iter_mut().zip(taken.chain(stays)).for_each(|(to, one)| *to = *one);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+
+    #[test]
+    fn what_a_port_passed_over_stands_behind_what_it_took_and_both_are_in_order() {
+        let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 16, ..PoolConfig::default() }).unwrap();
+        let (mut all, mut left) = (Batch::new(), Batch::new());
+        pool.alloc_burst(&mut w, &mut all, 5);
+        let mut asked: Vec<Asked> = (1..)
+            .zip(all.iter())
+            .map(|(word, frame)| Asked { word, frame: frame.id().get(), ..Asked::default() })
+            .collect();
+        // The third found no room, and the first can never be carried: it stays behind.
+        let (mut taken, mut first) = (Batch::new(), Batch::new());
+        let mut frames = all.drain();
+        frames.move_to(&mut first, 1);
+        frames.move_to(&mut taken, 1);
+        frames.move_to(&mut left, 1);
+        frames.move_to(&mut taken, 2);
+        drop(frames);
+        left.append(&mut first);
+        put_behind(&mut asked, &left);
+        assert_eq!(asked.iter().map(|asked| asked.word).collect::<Vec<_>>(), [2, 4, 5, 3, 1]);
+        taken.free(&mut w);
+        left.free(&mut w);
+        assert!(pool.ledger().all_home());
+    }
+}

@@ -1,0 +1,49 @@
+//! A packet as two words, for what cannot keep a `Packet`: a program in another language.
+//!
+//! # Unsafe code
+//! Words become a packet again. Which words those are, and that each pair is used once, is the promise of who calls; both halves are claims
+//! that were given up as words, the frame's by [`Frame::into_raw`].
+
+use super::packet::Packet;
+use crate::pool::Frame;
+use crate::slab::Object;
+use std::num::NonZeroU64;
+
+impl Packet {
+    /// Gives the packet up as two words, to be kept where no `Packet` can be: by a program in another language. [`Packet::from_raw`] makes
+    /// it a packet again; without that neither head nor bytes ever come home.
+    ///
+    /// The first word is the head's, the second that of the frame that has all the bytes, as [`Frame::into_raw`] gives it; None where the
+    /// bytes are elsewhere or in several parts.
+    #[inline(always)]
+    pub fn into_raw(self) -> (NonZeroU64, Option<NonZeroU64>) {
+        let (frame, head) = self.into_halves();
+        (head.into_word(), frame.map(Frame::into_raw))
+    }
+
+    /// The packet of two words that [`Packet::into_raw`] gave.
+    ///
+    /// ```
+    /// # use netmem::{HeadCache, Memory, MemoryConfig, Packet, Pool, PoolConfig};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// # let heads = HeadCache::new(&memory)?;
+    /// let mut packet = heads.alloc(&mut w, &pool).ok_or("no packet")?;
+    /// packet.put_slice(b"kept")?;
+    /// let (head, frame) = packet.into_raw();
+    /// // SAFETY: they were given a line above, and are taken once.
+    /// let packet = unsafe { Packet::from_raw(head, frame) };
+    /// assert_eq!(packet.data(), b"kept");
+    /// heads.free(&mut w, packet);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// One call of `into_raw` gave both words, and they are made a packet once: they are claims.
+    #[inline(always)]
+    pub unsafe fn from_raw(head: NonZeroU64, frame: Option<NonZeroU64>) -> Packet {
+        // SAFETY: the caller's promise, for each half.
+        unsafe { Packet::new(Object::from_word(head), frame.map(|frame| Frame::from_raw(frame))) }
+    }
+}
