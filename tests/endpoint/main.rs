@@ -4,12 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod changes;
+mod load;
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 #[path = "../testbed/mod.rs"]
 mod testbed;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::Duration;
 use std::{env, fs, thread};
@@ -113,12 +115,29 @@ www.example.test. AAAA 2001:db8::80
 deep.down.example.test. A 192.0.2.99
 ";
 
+/// The zone's file; gone when dropped.
+struct Zone(PathBuf);
+
+impl Zone {
+    /// No two tests have the same name.
+    fn new(name: &str) -> Zone {
+        let file = env::temp_dir().join(format!("netmem-zone-{name}-{}", std::process::id()));
+        fs::write(&file, ZONE).unwrap();
+        Zone(file)
+    }
+}
+
+impl Drop for Zone {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).ok();
+    }
+}
+
 #[test]
 fn dig_gets_the_records_of_a_zone_and_is_told_what_is_not_there() {
     let Some(bed) = lay(&["dig"]) else { return };
-    let file = env::temp_dir().join(format!("netmem-zone-{}", std::process::id()));
-    fs::write(&file, ZONE).unwrap();
-    let _example = Example::start(&bed, "dns", &file.display().to_string());
+    let zone = Zone::new("dig");
+    let _example = Example::start(&bed, "dns", &zone.0.display().to_string());
     let dig = |server: &str, name: &str, kind: &str| {
         bed.h1.run(
             "dig",
@@ -160,5 +179,4 @@ fn dig_gets_the_records_of_a_zone_and_is_told_what_is_not_there() {
             assert!(!out.contains("WARNING: Message") && !out.contains("malformed"), "{out}");
         }
     }
-    fs::remove_file(&file).ok();
 }
