@@ -1,5 +1,5 @@
-//! System calls that only experiments make: the processor's counters, the time that processes have had a core, and processes that stand
-//! still and go on.
+//! System calls that only experiments make: the processor's counters, the time that processes have had a core, processes that stand
+//! still and go on, and datagrams by io_uring.
 
 #[allow(unsafe_code)]
 pub(crate) mod cpu_time;
@@ -7,3 +7,6 @@ pub(crate) mod cpu_time;
 pub(crate) mod perf;
 #[allow(unsafe_code)]
 pub(crate) mod process;
+#[cfg(feature = "rivals")]
+#[allow(unsafe_code)]
+pub(crate) mod uring;

@@ -3,7 +3,6 @@
 mod port;
 mod sockets;
 #[cfg(feature = "rivals")]
-#[allow(unsafe_code)]
 mod uring;
 
 use std::sync::atomic::AtomicBool;
