@@ -15,6 +15,7 @@ mod faults;
 mod namespace;
 #[allow(dead_code, reason = "for tests of servers")]
 mod served;
+mod turn;
 
 #[allow(unused_imports, reason = "for tests of servers")]
 pub use faults::Faults;
@@ -24,9 +25,9 @@ pub use served::Served;
 
 use namespace::xdp_sockets;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
+use turn::Turn;
 
 /// How long a test waits for what must happen. It guards against hangs, nothing else: the machine may stand still.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -63,8 +64,7 @@ pub struct Testbed {
     pub dut: Namespace,
     pub h2: Namespace,
     pub wiring: Wiring,
-    /// One at a time: each has as many busy threads as a small machine has cores.
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Testbed {
@@ -79,13 +79,12 @@ impl Testbed {
     ///
     /// `programs` are those that the test runs, beside ip.
     pub fn lay_with_queues(wiring: Wiring, queues: u32, programs: &[&str]) -> Option<Testbed> {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::wait();
         let laid = obstacle(programs).map_or_else(|| Testbed::join(wiring, queues, turn), Err);
         laid.map_err(|reason| skip(&reason)).ok()
     }
 
-    fn join(wiring: Wiring, queues: u32, turn: MutexGuard<'static, ()>) -> Result<Testbed, String> {
+    fn join(wiring: Wiring, queues: u32, turn: Turn) -> Result<Testbed, String> {
         let (h1, dut, h2) = (Namespace::new("h1")?, Namespace::new("dut")?, Namespace::new("h2")?);
         let bed = Testbed { h1, dut, h2, wiring, _turn: turn };
         (1..=2).for_each(|number| bed.wire(number, queues));

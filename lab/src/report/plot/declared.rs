@@ -178,6 +178,7 @@ pub(super) const FIGURES: &[Figure] = &[
         only: &[("work", "tcp-rate")],
         ..dots("forward-offload", "Time that passes for a KiB of eight TCP streams together", NS)
     },
+    dots("endpoint", "Time for a UDP request and its answer, over all cores", NS),
     Figure { only: &[("load", "light")], ..packets("handoff", "Time for a packet, light work") },
     Figure { only: &[("load", "heavy")], ..packets("handoff", "Time for a packet, heavy work") },
     Figure {
