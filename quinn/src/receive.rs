@@ -20,6 +20,9 @@ impl State {
         if !self.to_send.is_empty() {
             self.port.transmit_now(&mut self.to_send);
         }
+        if buffers.is_empty() || meta.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
         loop {
             if self.received.is_empty() && ready!(self.port.poll_receive(context, &mut self.received)) == 0 {
                 let finished = "the port will receive nothing more";
