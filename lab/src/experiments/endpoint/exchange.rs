@@ -26,8 +26,8 @@ const WARM_UP: usize = 1;
 pub(super) enum Serving {
     /// A thread of this process, in the rounds of this exchange alone.
     Here(Server),
-    /// Another program, which stands still in the rounds of others.
-    There(Middle),
+    /// Another program, by its name, which stands still in the rounds of others.
+    There(String, Middle),
 }
 
 /// A client and a server.
@@ -51,14 +51,14 @@ impl Exchange {
     /// What the system says of the clocks.
     pub(super) fn new(serving: Serving, client: Client, place: (&str, usize)) -> std::io::Result<Exchange> {
         let (name, mut clocks) = match &serving {
-            Serving::Here(server) => (server.name, Vec::new()),
-            Serving::There(middle) => ("program", vec![middle.cpu_clock()?]),
+            Serving::Here(server) => (server.name.to_owned(), Vec::new()),
+            Serving::There(name, middle) => (name.clone(), vec![middle.cpu_clock()?]),
         };
         clocks.push(CpuClock::of_this()?);
         let params =
             params([("work", client.work().into()), ("op", "exchange".into()), ("cores", "all".into())]);
         let put_off = cpu::allowed()?.into_iter().filter_map(Ksoftirqd::of).collect();
-        let label = Label { variant: name.to_owned(), params };
+        let label = Label { variant: name, params };
         let place = (place.0.to_owned(), place.1);
         let clock = Tsc::new();
         let mut exchange = Exchange { label, clock, serving, client, place, clocks, put_off, broken: None };
@@ -68,7 +68,7 @@ impl Exchange {
 
     /// Has another program stand still.
     fn hold(&mut self) {
-        if let Serving::There(middle) = &mut self.serving {
+        if let Serving::There(_, middle) = &mut self.serving {
             // It has its sockets before.
             let ready = self.client.wait_for_server();
             let held = ready.and_then(|()| middle.hold().map_err(|error| error.to_string()));
@@ -90,7 +90,7 @@ impl Exchange {
             taken.map(|mut taken| taken.split_off(WARM_UP))
         };
         match serving {
-            Serving::There(middle) => {
+            Serving::There(_, middle) => {
                 middle.release().map_err(|error| error.to_string())?;
                 let taken = exchanged();
                 middle.hold().map_err(|error| error.to_string())?;
@@ -151,6 +151,75 @@ impl Variant for Exchange {
                 self.broken = Some(why);
                 Windows::default()
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::net::{SocketAddr, UdpSocket};
+
+    use super::super::super::scratch::Folder;
+    use super::super::super::veths::Veths;
+    use super::super::work::Work;
+    use super::*;
+
+    /// Set where this test is the program that another test starts.
+    const IS_PROGRAM: &str = "NETMEM_LAB_TEST_IS_ECHO";
+    const ADDRESS: &str = "10.77.1.254:7";
+
+    /// A program that echoes, as long as it is let.
+    #[test]
+    fn a_program_that_echoes() {
+        if env::var_os(IS_PROGRAM).is_none() {
+            return;
+        }
+        let socket = UdpSocket::bind(ADDRESS).unwrap();
+        let mut room = [0; 2048];
+        loop {
+            // An error tells of an earlier answer that found nobody.
+            if let Ok((len, from)) = socket.recv_from(&mut room) {
+                socket.send_to(&room[..len], from).ok();
+            }
+        }
+    }
+
+    fn exchange(name: &str, folder: &Folder) -> Result<(Exchange, Veths), String> {
+        let veths = Veths::lay()?;
+        veths.address()?;
+        veths.route()?;
+        let said = |error: std::io::Error| error.to_string();
+        let core = cpu::allowed().map_err(said)?[0];
+        let mut command = veths.command(&env::current_exe().map_err(said)?);
+        command.env(IS_PROGRAM, "1").args(["--nocapture", "a_program_that_echoes"]);
+        let program = Middle::start(command, core, &folder.path(name)).map_err(said)?;
+        let to: SocketAddr = ADDRESS.parse().unwrap();
+        let client = Client::new(&veths, to, Work::Echo, 8)?;
+        let serving = Serving::There(name.to_owned(), program);
+        Ok((Exchange::new(serving, client, (veths.middle_name(), core)).map_err(said)?, veths))
+    }
+
+    #[test]
+    fn a_program_stands_still_in_the_rounds_of_others_and_answers_all_in_its_own() {
+        if let Err(why) = Veths::lay() {
+            eprintln!("not tested: it needs root and network namespaces: {why}");
+            return;
+        }
+        let folder = Folder::new().unwrap();
+        let mut programs = ["a", "b"].map(|name| exchange(name, &folder).unwrap());
+        for round in 0..6 {
+            let [one, other] = &mut programs;
+            let (runs, stands) = if round % 2 == 0 { (one, other) } else { (other, one) };
+            let program = |of: &Exchange| of.clocks[0].ns();
+            let before = (program(&runs.0), program(&stands.0));
+            let taken = runs.0.run(2).unwrap();
+            assert_eq!(taken.len(), 2);
+            assert!(program(&runs.0) > before.0, "it has served");
+            assert_eq!(program(&stands.0), before.1, "it has stood still");
+        }
+        for (exchange, _veths) in programs {
+            assert_eq!((exchange.client.wrong, exchange.broken), (0, None));
         }
     }
 }

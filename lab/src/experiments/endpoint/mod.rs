@@ -7,6 +7,7 @@ mod servers;
 mod work;
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -34,8 +35,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const KEYS: &[Key] =
     &[Key { name: "outstanding", what: "requests under way at most", min: 1, max: 512, full: 64, quick: 64 }];
 
-/// Names a program that is measured too, as an echo: it is started with the interface and the UDP port behind it.
-const PROGRAM: &str = "NETMEM_LAB_ECHO";
+/// Names programs that are measured too, as echoes, with `:` between them as in `PATH`: each is started with the interface and the UDP port behind it.
+const PROGRAMS: &str = "NETMEM_LAB_ECHO";
 
 /// The interface of the machine with the server, and its address there.
 const INTERFACE: &str = "one";
@@ -58,12 +59,14 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
                 exchange(bench, core, work, |veths| Ok(Serving::Here(server(veths, work)?)))?;
             laid.push((RefCell::new(exchange), veths));
         }
-        if let (Work::Echo, Some(program)) = (work, std::env::var_os(PROGRAM).map(PathBuf::from)) {
+        let others = if work == Work::Echo { programs(std::env::var_os(PROGRAMS)) } else { Vec::new() };
+        for (at, (name, program)) in others.into_iter().enumerate() {
             let serving = |veths: &Veths| {
                 let mut command = veths.command(&program);
                 command.args([INTERFACE, &work.port().to_string()]);
-                let said = folder.path("program");
-                Middle::start(command, core, &said).map(Serving::There).map_err(|error| error.to_string())
+                let said = folder.path(&format!("program-{at}"));
+                let started = Middle::start(command, core, &said).map_err(|error| error.to_string())?;
+                Ok(Serving::There(name, started))
             };
             let (exchange, veths) = exchange(bench, core, work, serving)?;
             laid.push((RefCell::new(exchange), veths));
@@ -78,12 +81,30 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// netmem's server, and the others, over the server of sockets.
+/// The programs that are named, each with what it is called in the rows: `program/` and its file name, or its whole path where two have one file name.
+fn programs(named: Option<OsString>) -> Vec<(String, PathBuf)> {
+    let programs: Vec<_> = named
+        .iter()
+        .flat_map(std::env::split_paths)
+        .filter(|program| !program.as_os_str().is_empty())
+        .collect();
+    let is_alone = |program: &PathBuf| {
+        programs.iter().filter(|other| other.file_name() == program.file_name()).count() == 1
+    };
+    let name = |program: &PathBuf| match program.file_name().filter(|_| is_alone(program)) {
+        Some(name) => format!("program/{}", name.to_string_lossy()),
+        None => format!("program/{}", program.display()),
+    };
+    programs.iter().map(|program| (name(program), program.clone())).collect()
+}
+
+/// netmem's server, and the others, over the server of sockets, and each named program over the first of them.
 fn measure(bench: &mut Bench<'_>, laid: &[(RefCell<Exchange>, Veths)]) {
     let metric = Metric::NsPerOp;
-    let sockets = 1;
-    let others = (0..laid.len()).filter(|one| *one != sockets);
-    let comparisons: Vec<_> = others.map(|a| Comparison { a, b: sockets, metric }).collect();
+    let (sockets, named) = (1, servers::ALL.len());
+    let others = (0..laid.len()).filter(|one| *one != sockets).map(|one| (one, sockets));
+    let later = (named + 1..laid.len()).map(|one| (one, named));
+    let comparisons: Vec<_> = others.chain(later).map(|(a, b)| Comparison { a, b, metric }).collect();
     let mut variants: Vec<Box<dyn crate::method::round::Variant + '_>> = Vec::new();
     laid.iter().for_each(|(one, _)| variants.push(Box::new(Borrowed::new(one))));
     let series = bench.measure(&mut variants, &comparisons, Cores::Cross);
@@ -122,7 +143,30 @@ fn notes(bench: &mut Bench<'_>) {
          mode (over a veth the kernel copies, once in and once out) that takes this UDP port alone; it answers in the frame, and sleeps where nothing comes; netmem/polling \
          asks again at once instead. sockets: recvmmsg and sendmmsg of 32; io_uring: 64 receptions under way, each answered from its buffer",
     );
-    if std::env::var_os(PROGRAM).is_none() {
-        bench.note(format!("{PROGRAM} names a program that is measured too, as an echo, started with the interface and the UDP port"));
+    if std::env::var_os(PROGRAMS).is_none() {
+        bench.note(format!(
+            "{PROGRAMS} names programs that are measured too, as echoes, with `:` between them: each is started with the interface and the UDP port, is \
+             program/FILENAME in the rows, stands still (SIGSTOP) in the rounds of others, and is compared with the first of them too"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(named: &str) -> Vec<String> {
+        programs(Some(named.into())).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn programs_are_called_by_their_file_names_where_these_differ() {
+        assert_eq!(programs(None), []);
+        assert_eq!(names(""), [""; 0]);
+        assert_eq!(names("/a/before:/a/after:"), ["program/before", "program/after"]);
+        assert_eq!(
+            names("/a/echo:/b/echo:/b/other"),
+            ["program//a/echo", "program//b/echo", "program/other"]
+        );
     }
 }
