@@ -323,6 +323,8 @@ TARGETS = [
     (1.1, 0.9, ["netmem/ip"], ["kernel"], {"port": "xdp"}),
     (0.333, 0.25, ["netmem"], ["netmem/cut"], {"work": "tcp"}),
     (2.2, 1.6, ["netmem"], ["kernel"], {"work": "tcp"}),
+    (1.0, 0.8, ["netmem"], ["sockets"], {"work": "echo"}),
+    (1.0, 0.8, ["netmem"], ["sockets"], {"work": "dns"}),
     (1.0, 1.1, ["netmem/bulk"], ["netmem/base"], {}),
 ]
 
