@@ -8,6 +8,8 @@
 #[cfg(not(feature = "rivals"))]
 mod absent;
 pub mod dpdk;
+#[allow(unsafe_code)]
+pub mod libnetmem;
 #[cfg(feature = "rivals")]
 #[allow(unsafe_code)]
 mod shim;

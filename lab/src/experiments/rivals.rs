@@ -3,6 +3,7 @@
 
 mod crossing;
 mod frames;
+mod from_c;
 mod packets;
 mod pages;
 mod sides;
@@ -90,6 +91,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         targets.extend(frames::group(&scene, bench, burst, true)?);
         targets.extend(packets::group(&scene, bench, burst)?);
     }
+    from_c::groups(&scene, bench)?;
     targets.extend(blocks(&scene, bench)?);
     match bench.cores.get(1).copied() {
         Some(peer) => targets.extend(crossing::groups(&scene, bench, peer)?),

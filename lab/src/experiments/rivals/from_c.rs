@@ -1,0 +1,101 @@
+//! Frames out of their pool and back by the calls of libnetmem, as a program in C makes them, beside the library's own and a mempool's objects.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+
+use netmem::pool::Batch;
+
+use super::{CACHE, FRAME, FRAMES, Scene, check_dpdk, check_netmem, rows};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
+use crate::json::params;
+use crate::method::round::Label;
+use crate::metric::Metric;
+use crate::rivals::libnetmem::{BURST_MAX, Handles, LibnetmemPool};
+
+/// Measures one frame at a time, and bursts.
+pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), SetUpError> {
+    let open = || LibnetmemPool::open(FRAMES as u32, FRAME as u32, CACHE as u32);
+    let library = match open() {
+        Ok(library) => RefCell::new(library),
+        Err(remedy) => {
+            bench.note(format!("netmem/c: {remedy}"));
+            return Ok(());
+        }
+    };
+    bench.note(format!(
+        "netmem/c: libnetmem {}, opened by dlopen, its calls by words that are checked, and in netmem/c-raw by words that nothing checks; in the same rounds the \
+         library's own calls",
+        library.borrow().version
+    ));
+    for burst in [1, BURST_MAX] {
+        if !bench.stopped() {
+            group(scene, bench, &library, burst)?;
+        }
+    }
+    Ok(())
+}
+
+fn group(
+    scene: &Scene<'_>,
+    bench: &mut Bench<'_>,
+    library: &RefCell<LibnetmemPool>,
+    burst: usize,
+) -> Result<(), SetUpError> {
+    let pool = scene.pool()?;
+    let mut theirs = match scene.dpdk {
+        Some(dpdk) => Some(dpdk.frames(FRAMES, FRAME, CACHE).map_err(SetUpError::at("mempool"))?),
+        None => None,
+    };
+    let (mut refused, mut refused_raw, mut refused_ours, mut refused_theirs) = (0, 0, 0, 0);
+    let mut variants = vec![
+        scene.op_loop(label("netmem/c", burst), burst, |ops| {
+            refused += library.borrow_mut().run(Handles::Checked, burst, ops);
+        }),
+        scene.op_loop(label("netmem/c-raw", burst), burst, |ops| {
+            refused_raw += library.borrow_mut().run(Handles::Raw, burst, ops);
+        }),
+        scene.op_loop(label("netmem", burst), burst, |ops| {
+            let w = &mut scene.worker.borrow_mut();
+            let mut hand = Batch::new();
+            for _ in 0..ops as usize / burst {
+                refused_ours += (burst - pool.alloc_burst(w, &mut hand, burst)) as u64;
+                black_box(&mut hand).free(w);
+            }
+        }),
+    ];
+    let mut pairs = vec![(0, 1), (0, 2)];
+    if let Some(frames) = &mut theirs {
+        variants.push(
+            scene.op_loop(label("dpdk", burst), burst, |ops| refused_theirs += frames.run(burst, false, ops)),
+        );
+        pairs.extend([(0, 3), (1, 3), (2, 3)]);
+    }
+    let comparisons: Vec<_> =
+        pairs.iter().map(|&(a, b)| Comparison { a, b, metric: Metric::NsPerOp }).collect();
+    let series = bench.measure_with(&mut variants, &comparisons, Cores::Same, scene.effort);
+    rows(bench, &series);
+    drop(variants);
+    let what = format!("frames from C by {burst}");
+    check_netmem(bench, &what, refused_ours, 0, &pool);
+    let out = library.borrow().out();
+    bench.check(
+        &format!("netmem/c, {what}: every frame accounted for"),
+        refused + refused_raw + out == 0,
+        format!("{refused} and {refused_raw} refused, {out} still out"),
+    );
+    if let Some(frames) = &theirs {
+        check_dpdk(bench, &what, refused_theirs, frames.out());
+    }
+    Ok(())
+}
+
+fn label(variant: &str, burst: usize) -> Label {
+    let params = params([
+        ("work", "frame from C".into()),
+        ("burst", burst.into()),
+        ("cores", "same".into()),
+        ("bytes", FRAME.into()),
+        ("touch", false.into()),
+    ]);
+    Label { variant: variant.to_owned(), params }
+}

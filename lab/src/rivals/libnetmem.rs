@@ -1,0 +1,190 @@
+//! libnetmem as a program in C has it: opened by its name, each call through a pointer.
+//!
+//! Sound because the functions are called with the types that netmem.h gives them, by the one thread whose worker it is, and what they write to lives over the
+//! call.
+
+use std::env;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use crate::system::library::Library;
+
+/// Names the library where it is not installed.
+const LIBRARY: &str = "NETMEM_LAB_LIBNETMEM";
+
+/// Frames of one call at most.
+pub const BURST_MAX: usize = 32;
+
+/// How a pool is made, as netmem.h has it.
+#[repr(C)]
+struct PoolConfig {
+    name: *const c_char,
+    frames: u32,
+    frame_size: u32,
+    cache: u32,
+    cleared: u32,
+    reserved: [u32; 8],
+}
+
+/// A handle of any kind: one word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Word(u64);
+
+type MemoryOpen = unsafe extern "C" fn(*const c_void, *mut Word) -> c_int;
+type WorkerOpen = unsafe extern "C" fn(Word, *mut Word) -> c_int;
+type WorkerHeld = unsafe extern "C" fn(Word) -> c_int;
+type PoolOpen = unsafe extern "C" fn(Word, *const PoolConfig, *mut Word) -> c_int;
+type Close = unsafe extern "C" fn(Word, u32) -> c_int;
+type Alloc = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> c_int;
+type Free = unsafe extern "C" fn(Word, *const Word, u32, *const c_char) -> c_int;
+type RawAlloc = unsafe extern "C" fn(Word, Word, *mut Word, u32) -> c_int;
+type RawFree = unsafe extern "C" fn(Word, *const Word, u32) -> c_int;
+type Version = unsafe extern "C" fn() -> *const c_char;
+
+/// What a frame is, for who holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handles {
+    /// Words that are checked at each call.
+    Checked,
+    /// Words that nothing checks.
+    Raw,
+}
+
+/// A pool of libnetmem, its worker and its memory; closed when dropped.
+pub struct LibnetmemPool {
+    memory: Word,
+    worker: Word,
+    pool: Word,
+    alloc: Alloc,
+    free: Free,
+    raw_alloc: RawAlloc,
+    raw_free: RawFree,
+    held: WorkerHeld,
+    pool_close: Close,
+    worker_close: WorkerHeld,
+    memory_close: Close,
+    /// What the library says of itself.
+    pub version: String,
+}
+
+impl LibnetmemPool {
+    /// A pool of so many frames of `frame_size` bytes, `cache` of them at its worker.
+    ///
+    /// # Errors
+    /// How to get the library, or which call failed.
+    pub fn open(frames: u32, frame_size: u32, cache: u32) -> Result<LibnetmemPool, String> {
+        let named = env::var(LIBRARY).unwrap_or_else(|_| "libnetmem.so.0".to_owned());
+        let remedy = || {
+            format!(
+                "there is no {named}: make -C capi install PREFIX=DIR and name DIR/lib/libnetmem.so.0 by {LIBRARY}"
+            )
+        };
+        // SAFETY: libnetmem does nothing when it is opened.
+        let library = unsafe { Library::open(&named) }.ok_or_else(remedy)?;
+        // SAFETY: the type that netmem.h gives it; it takes nothing and gives a text that stays.
+        let version = unsafe { CStr::from_ptr(function::<Version>(library, c"netmem_version")?()) };
+        let version = version.to_string_lossy().into_owned();
+        // SAFETY: the types that netmem.h gives these functions.
+        let (memory_open, worker_open, pool_open) = unsafe {
+            (
+                function::<MemoryOpen>(library, c"netmem_memory_open")?,
+                function::<WorkerOpen>(library, c"netmem_worker_open")?,
+                function::<PoolOpen>(library, c"netmem_pool_open")?,
+            )
+        };
+        // SAFETY: as above.
+        let mut opened = unsafe {
+            LibnetmemPool {
+                memory: Word::default(),
+                worker: Word::default(),
+                pool: Word::default(),
+                alloc: function(library, c"netmem_alloc_at")?,
+                free: function(library, c"netmem_free_at")?,
+                raw_alloc: function(library, c"netmem_raw_alloc")?,
+                raw_free: function(library, c"netmem_raw_free")?,
+                held: function(library, c"netmem_worker_held")?,
+                pool_close: function(library, c"netmem_pool_close")?,
+                worker_close: function(library, c"netmem_worker_close")?,
+                memory_close: function(library, c"netmem_memory_close")?,
+                version,
+            }
+        };
+        let config =
+            PoolConfig { name: ptr::null(), frames, frame_size, cache, cleared: 0, reserved: [0; 8] };
+        let done =
+            |step: &str, errno: c_int| if errno == 0 { Ok(()) } else { Err(format!("{step}: {errno}")) };
+        // SAFETY: handles that were opened before, and a configuration and places that live over the calls.
+        unsafe {
+            done("netmem_memory_open", memory_open(ptr::null(), &raw mut opened.memory))?;
+            done("netmem_worker_open", worker_open(opened.memory, &raw mut opened.worker))?;
+            done("netmem_pool_open", pool_open(opened.worker, &raw const config, &raw mut opened.pool))?;
+        }
+        Ok(opened)
+    }
+
+    /// Frames out and back, `burst` at a time, `ops` of them; returns how many were refused.
+    pub fn run(&mut self, handles: Handles, burst: usize, ops: u32) -> u64 {
+        match handles {
+            Handles::Checked => self.checked(burst, ops),
+            Handles::Raw => self.raw(burst, ops),
+        }
+    }
+
+    #[inline(never)]
+    fn checked(&mut self, burst: usize, ops: u32) -> u64 {
+        let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
+        let n = burst.min(BURST_MAX) as u32;
+        for _ in 0..ops / n {
+            // SAFETY: room for the burst, and words of it that the call before gave.
+            unsafe {
+                let got = (self.alloc)(self.worker, self.pool, words.as_mut_ptr(), n, ptr::null());
+                let got = got.max(0) as u32;
+                refused += u64::from(n - got);
+                refused += u64::from((self.free)(self.worker, words.as_ptr(), got, ptr::null()) != 0);
+            }
+        }
+        refused
+    }
+
+    #[inline(never)]
+    fn raw(&mut self, burst: usize, ops: u32) -> u64 {
+        let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
+        let n = burst.min(BURST_MAX) as u32;
+        for _ in 0..ops / n {
+            // SAFETY: as in `checked`; each raw frame is given back once.
+            unsafe {
+                let got = (self.raw_alloc)(self.worker, self.pool, words.as_mut_ptr(), n).max(0) as u32;
+                refused += u64::from(n - got);
+                refused += u64::from((self.raw_free)(self.worker, words.as_ptr(), got) != 0);
+            }
+        }
+        refused
+    }
+
+    /// Frames that the worker has not given back.
+    pub fn out(&self) -> u64 {
+        // SAFETY: a worker that is open.
+        unsafe { (self.held)(self.worker) }.max(0) as u64
+    }
+}
+
+impl Drop for LibnetmemPool {
+    fn drop(&mut self) {
+        // SAFETY: handles that were opened, or are 0, which is refused.
+        unsafe {
+            (self.pool_close)(self.pool, 1000);
+            (self.worker_close)(self.worker);
+            (self.memory_close)(self.memory, 1000);
+        }
+    }
+}
+
+/// The function of that name.
+///
+/// # Safety
+/// As of [`Library::function`].
+unsafe fn function<F: Copy>(library: Library, name: &CStr) -> Result<F, String> {
+    // SAFETY: the caller's promise.
+    unsafe { library.function(name) }.ok_or_else(|| format!("{}: it has none", name.to_string_lossy()))
+}

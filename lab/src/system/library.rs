@@ -1,0 +1,32 @@
+//! A shared library that is opened while the program runs (dlopen(3)). It stays open.
+
+use std::ffi::{CStr, CString, c_void};
+
+/// An open library.
+#[derive(Debug, Clone, Copy)]
+pub struct Library(*mut c_void);
+
+impl Library {
+    /// Opens the library of that name or path; None where there is none.
+    ///
+    /// # Safety
+    /// What it does when it is opened is sound.
+    pub unsafe fn open(name: &str) -> Option<Library> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: a text that lives over the call; the caller answers for the library.
+        let opened = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        (!opened.is_null()).then_some(Library(opened))
+    }
+
+    /// The function of that name; None where it has none.
+    ///
+    /// # Safety
+    /// `F` is a pointer to a function, of the type that the library's has.
+    pub unsafe fn function<F: Copy>(self, name: &CStr) -> Option<F> {
+        // SAFETY: a library that is open, and a text that lives over the call.
+        let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        assert_eq!(size_of::<F>(), size_of::<*mut c_void>(), "a pointer to a function");
+        // SAFETY: an address that is not NULL, of a function of that type: the caller's promise.
+        (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+    }
+}
