@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
@@ -125,9 +125,14 @@ async fn end(driver: JoinHandle<AsyncPort>, device: &mut MemDevice) -> AsyncPort
     driver.await.unwrap()
 }
 
+/// `NETMEM_PROBES` says how many probes are sent: ten million take a minute.
+fn probes() -> u64 {
+    std::env::var("NETMEM_PROBES").map_or(4000, |text| text.parse().expect("NETMEM_PROBES is a number"))
+}
+
 #[test]
 fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_nothing() {
-    const PROBES: u64 = 4000;
+    let number_of_probes = probes();
     runtime().block_on(async {
         let (port, mut device, w, pool) = ports(1, 128).remove(0);
         let port = AsyncPort::new(Box::new(port), w, pool.clone()).unwrap();
@@ -150,12 +155,13 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
         // A probe is sent again until it is answered, as a client does.
         let probes = async {
             let (mut waiting, mut next, mut answers) = (BTreeMap::new(), 0, 0_u64);
-            while next < PROBES || !waiting.is_empty() {
-                while waiting.len() < 24 && next < PROBES {
-                    waiting.insert(next, 0_u32);
+            let mut longest = Duration::ZERO;
+            while next < number_of_probes || !waiting.is_empty() {
+                while waiting.len() < 24 && next < number_of_probes {
+                    waiting.insert(next, (0_u32, Instant::now()));
                     next += 1;
                 }
-                for (probe, tries) in &mut waiting {
+                for (probe, (tries, _)) in &mut waiting {
                     if tries.is_multiple_of(64) {
                         deliver(&mut device, *probe).await;
                     }
@@ -163,15 +169,19 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
                 }
                 device.collect(64, |frame| {
                     assert_eq!(frame[8], b'A');
-                    waiting.remove(&number(frame));
+                    let answered = waiting.remove(&number(frame));
+                    longest = answered.map_or(longest, |(_, begun)| begun.elapsed().max(longest));
                     answers += 1;
                 });
                 yield_now().await;
             }
-            answers
+            (answers, longest)
         };
-        let answers = timeout(PATIENCE, probes).await.expect("every probe is answered");
-        assert!(answers >= PROBES);
+        let patience = PATIENCE * (1 + (number_of_probes / 4000) as u32);
+        let begun = Instant::now();
+        let (answers, longest) = timeout(patience, probes).await.expect("every probe is answered");
+        println!("{number_of_probes} probes in {:?}, each answered within {longest:?}", begun.elapsed());
+        assert!(answers >= number_of_probes);
         server.abort();
         // Its end drops both ends of the queues, and the driver gives the port back once the device has taken every answer: of a probe
         // that was sent again there are several.
