@@ -125,7 +125,7 @@ async fn end(driver: JoinHandle<AsyncPort>, device: &mut MemDevice) -> AsyncPort
     driver.await.unwrap()
 }
 
-/// `NETMEM_PROBES` says how many probes are sent: ten million take a minute.
+/// `NETMEM_PROBES` says how many probes are sent: ten million take minutes.
 fn probes() -> u64 {
     std::env::var("NETMEM_PROBES").map_or(4000, |text| text.parse().expect("NETMEM_PROBES is a number"))
 }
