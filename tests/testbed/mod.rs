@@ -25,8 +25,9 @@ pub use served::Served;
 
 use namespace::xdp_sockets;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{env, fs, io, process, thread};
 use turn::Turn;
 
 /// How long a test waits for what must happen. It guards against hangs, nothing else: the machine may stand still.
@@ -47,6 +48,13 @@ pub fn example(package: &str, name: &str) -> PathBuf {
         program.display()
     );
     program
+}
+
+/// A path below the temporary folder that no other test has.
+#[allow(dead_code, reason = "for tests that write files")]
+pub fn scratch(name: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    env::temp_dir().join(format!("netmem-{name}-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed)))
 }
 
 /// The addresses of the hosts.

@@ -5,14 +5,14 @@ use crate::forwarder::netmem;
 use crate::iperf3::{PORT, transfer};
 use crate::packets::Flood;
 use crate::summary::Summary;
-use crate::testbed::{Testbed, Wiring, host_mac, wait_until};
+use crate::testbed::{Testbed, Wiring, host_mac, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, process};
+use std::{env, fs};
 
 /// Rules of every other reload.
 const RULES: &str = "rule = [\"drop,proto=udp,dport=1900\", \"accept\"]\n";
@@ -41,7 +41,7 @@ struct Soak {
 impl Soak {
     fn start() -> Option<Soak> {
         let bed = Testbed::lay(Wiring::Routed, &["ping", "iperf3", "timeout"])?;
-        let path = |end| env::temp_dir().join(format!("netmem-soak-{}.{end}", process::id()));
+        let path = |end| scratch(&format!("soak.{end}"));
         let [file, control, memif, said] = ["toml", "sock", "memif", "said"].map(path);
         let mut soak = Soak { bed, file, control, memif, said, child: None };
         soak.configure("");

@@ -1,11 +1,11 @@
 //! The shipped configuration forwards, and is read again while packets pass.
 
-use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::testbed::{Testbed, Wiring, scratch, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::{env, fs, process, thread};
+use std::{env, fs, thread};
 
 /// `netmem forward` by a copy of the shipped file.
 struct Configured {
@@ -27,7 +27,7 @@ impl Configured {
             bed.dut.ip(&format!("addr add 10.77.{net}.254/24 dev {name}"));
         }
         bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/ip_forward", "0")).expect("ip_forward");
-        let path = |end| env::temp_dir().join(format!("netmem-configured-{}.{end}", process::id()));
+        let path = |end| scratch(&format!("configured.{end}"));
         let (file, socket, said) = (path("toml"), path("sock"), path("said"));
         let mut it = Configured { bed, file, socket, said, child: None };
         fs::write(&it.file, SHIPPED).expect("a file");

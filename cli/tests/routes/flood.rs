@@ -2,6 +2,7 @@
 
 use crate::comparison::assert_same;
 use crate::router::Router;
+use crate::testbed::scratch;
 use rustix::process::Signal;
 use std::fmt::Write;
 use std::fs;
@@ -31,7 +32,7 @@ fn batch(router: &Router, what: &str, chosen: impl Fn(u32) -> bool) {
         let [_, a, b, c] = (n << 4).to_be_bytes();
         writeln!(lines, "route {what} 100.{a}.{b}.{c}/28 via 10.77.2.1").expect("a String");
     }
-    let path = std::env::temp_dir().join(format!("netmem-batch-{}", std::process::id()));
+    let path = scratch("batch");
     fs::write(&path, lines).expect("a file for ip -batch");
     router.bed.dut.ip(&format!("-batch {}", path.display()));
     fs::remove_file(path).expect("the file");

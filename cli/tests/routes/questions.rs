@@ -2,10 +2,10 @@
 
 use crate::iperf3::{PORT, bytes, transfer};
 use crate::router::set;
-use crate::testbed::{Namespace, PATIENCE, Testbed, wait_until};
+use crate::testbed::{Namespace, PATIENCE, Testbed, scratch, wait_until};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::{env, fs, process, thread};
+use std::{fs, thread};
 
 /// What these need beside ip.
 pub const PROGRAMS: [&str; 6] = ["ping", "traceroute", "tracepath", "iperf3", "curl", "python3"];
@@ -296,7 +296,7 @@ struct Web {
 
 impl Web {
     fn serve(host: &Namespace) -> Web {
-        let folder = env::temp_dir().join(format!("netmem-web-{}", process::id()));
+        let folder = scratch("web");
         fs::create_dir(&folder).expect("a folder");
         let mut word = 1_u64;
         let noise = || {
