@@ -125,14 +125,16 @@ async fn end(driver: JoinHandle<AsyncPort>, device: &mut MemDevice) -> AsyncPort
     driver.await.unwrap()
 }
 
-/// `NETMEM_PROBES` says how many probes are sent: ten million take minutes.
-fn probes() -> u64 {
-    std::env::var("NETMEM_PROBES").map_or(4000, |text| text.parse().expect("NETMEM_PROBES is a number"))
+/// How many probes are sent, and how long that may take. `NETMEM_PROBES` says how many: ten million take minutes.
+fn probes() -> (u64, Duration) {
+    let number =
+        std::env::var("NETMEM_PROBES").map_or(4000, |text| text.parse().expect("NETMEM_PROBES is a number"));
+    (number, PATIENCE * (1 + (number / 4000) as u32))
 }
 
 #[test]
 fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_nothing() {
-    let number_of_probes = probes();
+    let (number_of_probes, patience) = probes();
     runtime().block_on(async {
         let (port, mut device, w, pool) = ports(1, 128).remove(0);
         let port = AsyncPort::new(Box::new(port), w, pool.clone()).unwrap();
@@ -177,7 +179,6 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
             }
             (answers, longest)
         };
-        let patience = PATIENCE * (1 + (number_of_probes / 4000) as u32);
         let (answers, longest) = timeout(patience, probes).await.expect("every probe is answered");
         println!("{number_of_probes} probes, each answered within {longest:?}");
         assert!(answers >= number_of_probes);
