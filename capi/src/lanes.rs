@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// All lanes of which an end is open.
-pub static LANES: Opened<Arc<Lane>> = Opened::new("lanes");
+pub static LANES: Opened<Arc<Lane>> = Opened::new("lanes", "the lane was closed, or never opened");
 
 /// The only worker of the mesh.
 const ONLY: usize = 0;

@@ -1,4 +1,4 @@
-//! What is open of one kind, by its words: heads, ready pools, lanes.
+//! What is open of one kind, by its words: caches, heads, ready pools, lanes.
 //!
 //! A worker keeps what it has looked up ([`Known`]): then a call compares two words, and takes no lock.
 
@@ -20,7 +20,7 @@ pub type Known<T> = Vec<Option<(u64, T)>>;
 pub enum Unknown {
     /// It was closed, or never opened.
     Closed,
-    /// It is of another memory than the worker.
+    /// It belongs to another memory than the worker's.
     OtherMemory,
 }
 
@@ -28,6 +28,8 @@ pub enum Unknown {
 pub struct Opened<T> {
     /// In reports: "heads".
     pub what: &'static str,
+    /// What an error says of a word that names none: "the heads were closed, or never opened".
+    gone: &'static str,
     /// The word at each place; 0 for none. Read by every call.
     words: [AtomicU64; MOST],
     list: Mutex<Vec<Option<One<T>>>>,
@@ -42,8 +44,8 @@ struct One<T> {
 
 impl<T: Clone> Opened<T> {
     /// Nothing yet.
-    pub const fn new(what: &'static str) -> Opened<T> {
-        Opened { what, words: [const { AtomicU64::new(0) }; MOST], list: Mutex::new(Vec::new()) }
+    pub const fn new(what: &'static str, gone: &'static str) -> Opened<T> {
+        Opened { what, gone, words: [const { AtomicU64::new(0) }; MOST], list: Mutex::new(Vec::new()) }
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Option<One<T>>>> {
@@ -64,7 +66,7 @@ impl<T: Clone> Opened<T> {
         let mut list = self.list();
         let place = list.iter().position(Option::is_none).unwrap_or(list.len());
         if place >= MOST {
-            let text = format!("the process has {MOST} {} already: close some", self.what);
+            let text = format!("the process has {MOST} open already ({}): close some", self.what);
             return Err(Failure::new(ENFILE, text));
         }
         let word = word::new(place);
@@ -84,7 +86,7 @@ impl<T: Clone> Opened<T> {
         let list = self.list();
         let found = list.get(word::place(word)).and_then(Option::as_ref).filter(|one| one.word == word);
         let found = found.map(|one| (one.value.clone(), one.memory));
-        found.ok_or_else(|| Failure::new(ESTALE, format!("the {} were closed, or never opened", self.what)))
+        found.ok_or_else(|| Failure::new(ESTALE, self.gone))
     }
 
     /// Forgets one, unless `is_used` says that it may not.
@@ -119,7 +121,7 @@ impl<T: Clone> Opened<T> {
     /// The one of this word, as a worker of `memory` that knows it finds it; else it gets to know it.
     ///
     /// # Errors
-    /// It was closed, or is of another memory.
+    /// It was closed, or it belongs to another memory.
     #[inline(always)]
     pub fn find<'a>(&self, known: &'a mut Known<T>, memory: u64, word: u64) -> Result<&'a T, Unknown> {
         if !(self.is_open(word) && knows(known, word)) {

@@ -41,7 +41,7 @@ unsafe fn shared(claim: Claim) -> Option<SharedFrame> {
     NonZeroU64::new(claim.at).map(|word| unsafe { SharedFrame::from_raw(word) })
 }
 
-/// Gives a packet out whose use was reserved: its word. `of` is the word of the heads that its own is of.
+/// Gives out a packet whose use was reserved, and returns its word. `of` is the word of the heads to which the packet's head belongs.
 #[inline(always)]
 pub fn give(uses: &mut Uses, tag: &mut Tag, packet: Packet, of: u64) -> u64 {
     uses.give(tag, What::Packet, claim(packet, of)).unwrap_or(0)

@@ -18,15 +18,15 @@ const POOLS: usize = 4096;
 /// The word of the pool at each place; 0 for none. Read by every allocation.
 static POOL_WORDS: [AtomicU64; POOLS] = [const { AtomicU64::new(0) }; POOLS];
 static POOLS_OPEN: Mutex<Vec<Option<OpenPool>>> = Mutex::new(Vec::new());
-/// As [`POOL_WORDS`], of caches and size classes.
-static CACHE_WORDS: [AtomicU64; POOLS] = [const { AtomicU64::new(0) }; POOLS];
-static CACHES_OPEN: Mutex<Vec<Option<OpenCache>>> = Mutex::new(Vec::new());
 static MEMORIES: Mutex<Vec<Option<OpenMemory>>> = Mutex::new(Vec::new());
 
+/// All caches and size classes that are open.
+pub static CACHES: Opened<Source> = Opened::new("cache", "the cache was closed, or never opened");
 /// All heads that are open.
-pub static HEADS: Opened<HeadCache> = Opened::new("heads");
+pub static HEADS: Opened<HeadCache> = Opened::new("heads", "the heads were closed, or never opened");
 /// All ready pools that are open.
-pub static READY: Opened<ReadyPool> = Opened::new("ready pools");
+pub static READY: Opened<ReadyPool> =
+    Opened::new("ready pools", "the ready pool was closed, or never opened");
 
 /// A ready pool.
 #[derive(Clone)]
@@ -54,15 +54,6 @@ pub enum Source {
     Cache(RawCache, u32),
     /// Of any.
     Sizes(SizeClasses),
-}
-
-/// A cache, or size classes.
-#[derive(Clone)]
-pub struct OpenCache {
-    pub word: u64,
-    pub source: Source,
-    /// Of which memory.
-    pub memory: u64,
 }
 
 /// A memory.
@@ -170,61 +161,6 @@ pub fn remove_pool(word: u64) {
     let taken = pools().get_mut(word::place(word)).and_then(|place| place.take_if(|open| open.word == word));
     // Without the lock: it may be the last to hold the pool.
     drop(taken);
-}
-
-fn caches() -> MutexGuard<'static, Vec<Option<OpenCache>>> {
-    CACHES_OPEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether this is the word of a cache, or of size classes, that is open.
-#[inline(always)]
-pub fn is_cache(word: u64) -> bool {
-    CACHE_WORDS.get(word::place(word)).is_some_and(|at| at.load(Relaxed) == word)
-}
-
-/// Takes a cache in; its word.
-///
-/// # Errors
-/// There are too many.
-pub fn add_cache(source: Source, memory: u64) -> Result<u64, Failure> {
-    let word = put(&mut caches(), POOLS, |word| OpenCache { word, source, memory });
-    let word = word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 caches already: close one"))?;
-    // Release: as of a pool's word.
-    CACHE_WORDS[word::place(word)].store(word, Release);
-    Ok(word)
-}
-
-/// The cache of this word.
-///
-/// # Errors
-/// There is none.
-pub fn cache(word: u64) -> Result<OpenCache, Failure> {
-    let caches = caches();
-    let found = caches.get(word::place(word)).and_then(Option::as_ref).filter(|open| open.word == word);
-    found.cloned().ok_or_else(|| Failure::new(ESTALE, "the cache was closed, or never opened"))
-}
-
-/// Forgets a cache, unless `is_used` says that it may not.
-///
-/// # Errors
-/// There is none; or what `is_used` says.
-pub fn close_cache(word: u64, is_used: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-    cache(word)?;
-    // First: so that nothing is allocated while it is asked.
-    CACHE_WORDS[word::place(word)].store(0, Relaxed);
-    if let Err(failure) = is_used() {
-        CACHE_WORDS[word::place(word)].store(word, Relaxed);
-        return Err(failure);
-    }
-    let taken = caches().get_mut(word::place(word)).and_then(|place| place.take_if(|open| open.word == word));
-    // Without the lock: it may be the last to hold the cache.
-    drop(taken);
-    Ok(())
-}
-
-/// How many caches of this memory are open.
-pub fn caches_of(memory: u64) -> usize {
-    caches().iter().flatten().filter(|open| open.memory == memory).count()
 }
 
 /// How many pools of this memory are open.

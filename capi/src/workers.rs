@@ -73,7 +73,7 @@ pub struct State {
     /// Its pools as it found them by their words, by place.
     pub pools: Vec<Option<(u64, Pool)>>,
     /// The caches and size classes that it knows, by place.
-    pub caches: Vec<Option<(u64, Source)>>,
+    pub caches: Known<Source>,
     /// The heads that it knows.
     pub heads: Known<HeadCache>,
     /// The ready pools that it knows.

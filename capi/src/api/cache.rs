@@ -4,11 +4,8 @@ use super::types::{given, list, netmem_cache, netmem_count, netmem_sizes, netmem
 use super::worker::cold;
 use crate::errno::{EBUSY, EINVAL};
 use crate::failure::{Failure, answer};
-use crate::misuse::{self, Kind};
 use crate::objects;
-use crate::registry::{self, Source};
-use crate::sites::Site;
-use crate::word;
+use crate::registry::{CACHES, Source};
 use netmem::slab::{CacheConfig, RawCache, SizeClasses};
 use std::ffi::{c_char, c_int};
 
@@ -48,7 +45,7 @@ pub unsafe extern "C" fn netmem_cache_open(
         let with = CacheConfig { name, ..CacheConfig::default() };
         let made = RawCache::new(&inside.memory, config.size as usize, align, &with);
         let source = Source::Cache(made.map_err(|error| Failure::new(EINVAL, error))?, config.size);
-        to.word = registry::add_cache(source, inside.memory_word)?;
+        to.word = CACHES.add(source, inside.memory_word)?;
         Ok(0)
     })
 }
@@ -75,7 +72,7 @@ pub unsafe extern "C" fn netmem_sizes_open(
         let with = CacheConfig { name: name.unwrap_or("sizes").to_owned(), ..CacheConfig::default() };
         let made = SizeClasses::new(&inside.memory, &with);
         let source = Source::Sizes(made.map_err(|error| Failure::new(EINVAL, error))?);
-        to.word = registry::add_cache(source, inside.memory_word)?;
+        to.word = CACHES.add(source, inside.memory_word)?;
         Ok(0)
     })
 }
@@ -88,7 +85,7 @@ pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
 
 fn close(word: u64) -> c_int {
     answer(|| {
-        registry::close_cache(word, || match objects::out_of(word) {
+        CACHES.close(word, |_| match objects::out_of(word) {
             0 => Ok(()),
             out => Err(Failure::new(EBUSY, format!("{out} objects of the cache are out: free them first"))),
         })?;
@@ -107,7 +104,7 @@ pub unsafe extern "C" fn netmem_cache_counts(
     room: usize,
 ) -> c_int {
     answer(|| {
-        let Source::Cache(found, _) = registry::cache(cache.word)?.source else {
+        let (Source::Cache(found, _), _) = CACHES.get(cache.word)? else {
             return Err(Failure::invalid("this is the word of size classes"));
         };
         let all = found.stats().counters();
@@ -115,58 +112,4 @@ pub unsafe extern "C" fn netmem_cache_counts(
         // SAFETY: the promise of C.
         Ok(unsafe { list(counts, room, all) })
     })
-}
-
-/// The cache of this word, as a worker that knows it finds it; else it gets to know it.
-///
-/// # Errors
-/// The number that the call returns: it was closed, or is of another memory.
-#[inline(always)]
-pub fn find<'a>(
-    known: &'a mut Vec<Option<(u64, Source)>>,
-    memory: u64,
-    (word, call, site): (u64, &str, Site),
-) -> Result<&'a Source, c_int> {
-    if !(registry::is_cache(word) && knows(known, word)) {
-        get_to_know(known, memory, word).map_err(|kind| misuse::refused(kind, call, "cache", word, site))?;
-    }
-    match known.get(word::place(word)) {
-        Some(Some((_, source))) => Ok(source),
-        _ => Err(-crate::errno::ESTALE),
-    }
-}
-
-#[inline(always)]
-fn knows(known: &[Option<(u64, Source)>], word: u64) -> bool {
-    known.get(word::place(word)).and_then(Option::as_ref).is_some_and(|(known, _)| *known == word)
-}
-
-/// Where an object came from, of whatever memory; None where that was closed, and the worker never knew it.
-#[inline(always)]
-pub fn of_object(known: &mut Vec<Option<(u64, Source)>>, word: u64) -> Option<&Source> {
-    if !knows(known, word) {
-        let open = registry::cache(word).ok()?;
-        put(known, word, open.source);
-    }
-    known.get(word::place(word)).and_then(Option::as_ref).map(|(_, source)| source)
-}
-
-#[cold]
-#[inline(never)]
-fn get_to_know(known: &mut Vec<Option<(u64, Source)>>, memory: u64, word: u64) -> Result<(), Kind> {
-    let open = registry::cache(word).ok().filter(|_| registry::is_cache(word)).ok_or(Kind::Closed)?;
-    if open.memory != memory {
-        return Err(Kind::WrongMemory);
-    }
-    put(known, word, open.source);
-    Ok(())
-}
-
-/// Adds one, and lets go of those that were closed.
-#[cold]
-fn put(known: &mut Vec<Option<(u64, Source)>>, word: u64, source: Source) {
-    known.iter_mut().for_each(|known| drop(known.take_if(|(word, _)| !registry::is_cache(*word))));
-    let place = word::place(word);
-    known.resize_with(known.len().max(place + 1), || None);
-    known[place] = Some((word, source));
 }

@@ -1,4 +1,4 @@
-//! What a worker knows by words: heads, ready pools.
+//! What a worker knows by words: caches, heads, ready pools.
 
 use crate::misuse::{self, Kind};
 use crate::opened::{Known, Opened, Unknown};
@@ -7,7 +7,7 @@ use crate::sites::Site;
 /// The one of this word, as a worker of `memory` finds it.
 ///
 /// # Errors
-/// The number that the call returns: it was closed, or is of another memory.
+/// The negative errno that the call returns: it was closed, or it belongs to another memory.
 #[inline(always)]
 pub fn look_up<'a, T: Clone>(
     opened: &Opened<T>,

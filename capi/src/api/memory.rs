@@ -4,7 +4,7 @@ use super::types::{given, netmem_memory, netmem_memory_config, place};
 use crate::errno::{EBUSY, EINVAL, ENOMEM, ETIMEDOUT};
 use crate::failure::{Failure, answer};
 use crate::lanes::LANES;
-use crate::registry::{HEADS, READY};
+use crate::registry::{CACHES, HEADS, READY};
 use crate::{registry, slots, workers};
 use netmem::page::{BackingPreference, Lent};
 use netmem::{Memory, MemoryConfig};
@@ -115,7 +115,7 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
         let open = [
             (workers::of_memory(word), "workers"),
             (registry::pools_of(word), "pools"),
-            (registry::caches_of(word), "caches"),
+            (CACHES.of_memory(word), "caches"),
             (HEADS.of_memory(word), "heads"),
             (READY.of_memory(word), "ready pools"),
             (LANES.of_memory(word), "lanes"),

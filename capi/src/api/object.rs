@@ -1,7 +1,7 @@
 //! HOT: objects of caches and size classes.
 
 use super::burst::words;
-use super::cache::{find, of_object};
+use super::known::look_up;
 use super::transfer::pass_on;
 use super::types::{netmem_cache, netmem_object, netmem_sizes, netmem_worker};
 use super::worker::out;
@@ -9,7 +9,8 @@ use crate::errno::ENOMEM;
 use crate::failure::Failure;
 use crate::misuse::{Kind, OBJECT, refused};
 use crate::objects::{self, Claim, Uses, What};
-use crate::registry::Source;
+use crate::opened::Known;
+use crate::registry::{CACHES, Source};
 use crate::sites::{self, Site};
 use crate::table::{End, HOLDER, Tag};
 use crate::workers::{Inside, State, go_in};
@@ -40,7 +41,8 @@ pub unsafe extern "C" fn netmem_object_alloc_at(
     let (site, objects) = unsafe { (Site::new(site), words(objects, n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
-    let (source, objects) = match (find(caches, *memory_word, (cache.word, CALL, site)), objects) {
+    let (source, objects) = match (look_up(&CACHES, caches, *memory_word, (cache.word, CALL, site)), objects)
+    {
         (Ok(Source::Cache(source, _)), Ok(objects)) => (source, objects),
         (Ok(Source::Sizes(_)), _) => return refused(Kind::Closed, CALL, "cache", cache.word, site),
         (Err(errno), _) | (_, Err(errno)) => return errno,
@@ -108,7 +110,7 @@ pub unsafe extern "C" fn netmem_sizes_alloc_at(
     let (site, object) = unsafe { (Site::new(site), words(object, 1)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
-    let (source, object) = match (find(caches, *memory_word, (sizes.word, CALL, site)), object) {
+    let (source, object) = match (look_up(&CACHES, caches, *memory_word, (sizes.word, CALL, site)), object) {
         (Ok(Source::Sizes(source)), Ok(object)) => (source, object),
         (Ok(Source::Cache(..)), _) => return refused(Kind::Closed, CALL, "cache", sizes.word, site),
         (Err(errno), _) | (_, Err(errno)) => return errno,
@@ -174,7 +176,9 @@ fn free(
 ) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
     let State { caches, worker, tag, uses, held, memory_word, .. } = &mut *inside;
-    let cache = cache.map(|cache| find(caches, *memory_word, (cache, call, site)).map(|_| cache)).transpose();
+    let cache = cache
+        .map(|cache| look_up(&CACHES, caches, *memory_word, (cache, call, site)).map(|_| cache))
+        .transpose();
     let (cache, objects) = match (cache, objects) {
         (Ok(cache), Ok(objects)) => (cache, objects),
         (Err(errno), _) | (_, Err(errno)) => return errno,
@@ -223,13 +227,13 @@ fn take(tag: &mut Tag, uses: &mut Uses, word: u64, cache: Option<u64>) -> Result
 
 /// Gives objects back to where they came from. Without debug, which caches of this library have none of, a cache takes what it is given.
 #[inline(always)]
-fn send(home: &mut Home, caches: &mut Vec<Option<(u64, Source)>>, worker: &mut Worker) {
+fn send(home: &mut Home, caches: &mut Known<Source>, worker: &mut Worker) {
     if home.n == 0 {
         return;
     }
     let objects = &mut home.at[..home.n];
     home.n = 0;
-    match (of_object(caches, home.of), &mut *objects) {
+    match (CACHES.of_part(caches, home.of), &mut *objects) {
         // SAFETY: the entries had the claims, of objects that this cache gave out, and have them no longer.
         (Some(Source::Cache(cache, _)), [one]) => drop(unsafe { cache.free(worker, *one) }),
         // SAFETY: as above, for each.
@@ -291,7 +295,7 @@ pub unsafe extern "C" fn netmem_object_size_at(
         Ok(claim) => claim,
         Err(errno) => return errno,
     };
-    match of_object(&mut inside.caches, claim.of) {
+    match CACHES.of_part(&mut inside.caches, claim.of) {
         Some(Source::Cache(_, size)) => *size as c_int,
         // SAFETY: the entry has the claim of bytes that these gave out, and they are not freed meanwhile.
         Some(Source::Sizes(sizes)) => unsafe { sizes.size_of(address(claim)) as c_int },

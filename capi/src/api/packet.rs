@@ -358,7 +358,7 @@ pub fn take(
     packets::take(uses, tag, word, End::Freed)
 }
 
-/// Gives packets back by the heads that theirs are of.
+/// Frees packets by the heads to which their own belong.
 #[inline(always)]
 fn send(known: &mut Known<HeadCache>, of: u64, packets: &mut Packets, worker: &mut Worker) {
     if packets.is_empty() {

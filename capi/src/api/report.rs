@@ -2,6 +2,7 @@
 
 use super::types::{list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
 use crate::failure::answer;
+use crate::registry::CACHES;
 use crate::{objects, registry, sites, table};
 use netmem::pool::{AllocStats, PoolStats, RecycleStats};
 use std::collections::BTreeMap;
@@ -100,7 +101,7 @@ pub unsafe extern "C" fn netmem_cache_holders(
     room: usize,
 ) -> c_int {
     answer(|| {
-        registry::cache(cache.word)?;
+        CACHES.get(cache.word)?;
         let all = by_site(cache.word, |call| objects::each_held(|word, _| call(word as u32)));
         // SAFETY: the promise of C.
         Ok(unsafe { list(holders, room, all.into_iter()) })
