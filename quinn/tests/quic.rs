@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{env, fs, thread};
-use testbed::{Faults, Namespace, PATIENCE, Served, Testbed, Wiring, example, wait_until};
+use std::{fs, thread};
+use testbed::{Faults, Namespace, PATIENCE, Served, Testbed, Wiring, example, scratch, wait_until};
 
 const FILE: usize = 100 << 20;
 
@@ -24,9 +24,9 @@ const FILE: usize = 100 << 20;
 struct Identity(PathBuf);
 
 impl Identity {
-    fn new(name: &str) -> Identity {
-        let folder = env::temp_dir().join(format!("netmem-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+    fn new() -> Identity {
+        let folder = scratch("identity");
+        fs::create_dir(&folder).unwrap();
         let identity = Identity(folder);
         let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=files.test \
                      -addext subjectAltName=DNS:files.test -addext basicConstraints=critical,CA:FALSE";
@@ -123,7 +123,7 @@ async fn fetched(socket: UdpSocket, to: SocketAddr, config: ClientConfig, reques
 fn a_hundred_mebibytes_are_fetched_eight_times_at_once_by_quic_while_the_kernel_answers_ping() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl", "ping"]) else { return };
     bed.dut.ip("addr add 10.77.0.254/24 dev one");
-    let (file, identity) = (Served::new("by-quic", FILE), Identity::new("quic"));
+    let (file, identity) = (Served::new("by-quic", FILE), Identity::new());
     let server = Server::start(&bed.dut, "one", "10.77.0.254:4433", &file, &identity);
     server.fetch(&bed.h1, 1, &file, &identity);
     thread::scope(|scope| {
@@ -138,7 +138,7 @@ fn quic_goes_by_ipv6_too() {
     [&bed.h1, &bed.dut].iter().for_each(|namespace| namespace.set_ipv6(true));
     bed.dut.ip("addr add fd77::254/64 dev one nodad");
     bed.h1.ip("addr add fd77::1/64 dev eth0 nodad");
-    let (file, identity) = (Served::new("by-quic-by-ipv6", FILE), Identity::new("quic-by-ipv6"));
+    let (file, identity) = (Served::new("by-quic-by-ipv6", FILE), Identity::new());
     let server = Server::start(&bed.dut, "one", "[fd77::254]:4433", &file, &identity);
     server.fetch(&bed.h1, 2, &file, &identity);
 }
@@ -146,7 +146,7 @@ fn quic_goes_by_ipv6_too() {
 #[test]
 fn what_is_lost_comes_twice_or_late_on_the_link_quic_has_whole() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
-    let (file, identity) = (Served::new("by-quic-with-faults", FILE), Identity::new("quic-with-faults"));
+    let (file, identity) = (Served::new("by-quic-with-faults", FILE), Identity::new());
     thread::scope(|scope| {
         let faults = Faults::begin(&bed, scope);
         let server = Server::start(&bed.h2, "eth0", "10.77.0.2:4433", &file, &identity);

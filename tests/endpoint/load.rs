@@ -60,7 +60,7 @@ const NAMES: [(&str, &str); 4] = [
 #[test]
 fn dnsperf_has_an_answer_to_every_query_while_the_kernel_answers_ping() {
     let Some(bed) = lay(&["dnsperf", "ping"]) else { return };
-    let zone = Zone::new("load");
+    let zone = Zone::new();
     let _example = Example::start(&bed, "dns", &zone.0.display().to_string());
     let socket = bed.h1.inside(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap());
     ask(&socket, (SERVER, 53), b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\x04test\0\0\x01\0\x01");

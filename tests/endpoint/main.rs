@@ -14,8 +14,8 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Child;
 use std::time::Duration;
-use std::{env, fs, thread};
-use testbed::{PATIENCE, Testbed, Wiring, example, port_mac, wait_until};
+use std::{fs, thread};
+use testbed::{PATIENCE, Testbed, Wiring, example, port_mac, scratch, wait_until};
 
 /// The server's address, which is its kernel's.
 const SERVER: &str = "10.77.0.254";
@@ -119,9 +119,8 @@ deep.down.example.test. A 192.0.2.99
 struct Zone(PathBuf);
 
 impl Zone {
-    /// No two tests have the same name.
-    fn new(name: &str) -> Zone {
-        let file = env::temp_dir().join(format!("netmem-zone-{name}-{}", std::process::id()));
+    fn new() -> Zone {
+        let file = scratch("zone");
         fs::write(&file, ZONE).unwrap();
         Zone(file)
     }
@@ -136,7 +135,7 @@ impl Drop for Zone {
 #[test]
 fn dig_gets_the_records_of_a_zone_and_is_told_what_is_not_there() {
     let Some(bed) = lay(&["dig"]) else { return };
-    let zone = Zone::new("dig");
+    let zone = Zone::new();
     let _example = Example::start(&bed, "dns", &zone.0.display().to_string());
     let dig = |server: &str, name: &str, kind: &str| {
         bed.h1.run(

@@ -1,7 +1,8 @@
 //! A file to be served.
 
+use super::scratch;
+use std::fs;
 use std::path::PathBuf;
-use std::{env, fs};
 
 /// A file of bytes that look random; gone when dropped.
 pub struct Served {
@@ -10,7 +11,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// One of `len` bytes, a multiple of 8. No two tests have the same name.
+    /// One of `len` bytes, a multiple of 8.
     pub fn new(name: &str, len: usize) -> Served {
         let mut state = 7_u64;
         let mut word = || {
@@ -20,7 +21,7 @@ impl Served {
             state.to_le_bytes()
         };
         let bytes: Vec<u8> = (0..len / 8).flat_map(|_| word()).collect();
-        let path = env::temp_dir().join(format!("netmem-{name}-{}", std::process::id()));
+        let path = scratch(name);
         fs::write(&path, &bytes).expect("a file in the temporary folder");
         Served { path, bytes }
     }

@@ -1,7 +1,7 @@
 //! `netmem doctor` names what is planted, and takes back what it changed.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, scratch, wait_until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -211,8 +211,7 @@ fn faults_to_fix(dut: &Namespace) -> String {
 
 /// A folder of this test's own.
 fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("netmem-doctor-{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
+    let folder = scratch(&format!("doctor-{name}"));
     fs::create_dir_all(&folder).expect("a folder");
     folder
 }

@@ -1,6 +1,6 @@
 //! `netmem grant`: a server of the user nobody, without a capability, has a part of an interface.
 
-use crate::testbed::{Namespace, Testbed, Wiring, example, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, example, scratch, wait_until};
 use std::io::Read;
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ struct Files {
 impl Files {
     fn new(name: &str) -> Files {
         let built = example("netmem", "udp_echo");
-        let at = |end: &str| env::temp_dir().join(format!("netmem-{name}-{}-{end}", std::process::id()));
+        let at = |end: &str| scratch(&format!("{name}-{end}"));
         let files = Files { program: at("echo"), socket: at("socket") };
         fs::copy(built, &files.program).expect("copied");
         files

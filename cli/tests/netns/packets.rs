@@ -2,11 +2,10 @@
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::summary::Summary;
-use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::testbed::{Testbed, Wiring, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, wait_for_the_path};
 use crate::wire::Wire;
-use std::env;
-use std::process::{self, Child, Stdio};
+use std::process::{Child, Stdio};
 
 #[test]
 fn hosts_reach_each_other_by_packets_without_ready_pools() {
@@ -56,7 +55,7 @@ fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
 #[test]
 fn tunables_are_turned_through_the_socket_while_a_tap_holds_clones_in_mid_traffic() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
-    let socket = env::temp_dir().join(format!("netmem-netns-{}", process::id()));
+    let socket = scratch("netns");
     let socket = socket.to_str().expect("a path in UTF-8");
     let options =
         ["--path=full", "--ready-pairs=50", "--tap=200", "--hold=50", "--rule=pass,proto=icmp,in=1"];

@@ -3,7 +3,7 @@
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::links::Pair;
-use crate::testbed::{Namespace, Testbed, Wiring, port_mac, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, port_mac, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, assert_tcp_both_ways, ping_once};
 
 #[test]
@@ -77,7 +77,7 @@ fn in_cross_connect_mode_nothing_stays_with_a_kernel_that_has_addresses_unless_i
 fn ports_take_what_their_rules_say_and_the_control_socket_changes_that_while_they_are_open() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     give_addresses(&bed);
-    let socket = std::env::temp_dir().join(format!("netmem-take-{}", std::process::id()));
+    let socket = scratch("take");
     let control = format!("--control={}", socket.display());
     let ports = ["xdp:one,take=icmp@10.77.2.0/24", "xdp:two,take=icmp@10.77.1.0/24"];
     let forwarder = Forwarder::start_on(&bed, ports, &["--mode=ip", &control]);

@@ -4,7 +4,7 @@ use crate::accounting::{assert_wires_add_up, make_neighbours_static};
 use crate::forwarder::{Forwarder, netmem};
 use crate::stream::{Flow, streams};
 use crate::summary::Summary;
-use crate::testbed::{Testbed, Wiring, wait_until};
+use crate::testbed::{Testbed, Wiring, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use crate::wire::{Wire, full_buffers};
 use rustix::process::Signal;
@@ -57,7 +57,7 @@ fn one_worker_receives_all_and_two_forward_what_leaves_by_their_own_queues_in_ge
 
 #[test]
 fn the_map_is_changed_under_traffic_between_real_hosts_and_no_flow_loses_its_order() {
-    let socket = env::temp_dir().join(format!("netmem-map-{}", std::process::id()));
+    let socket = scratch("map");
     let socket = socket.to_str().expect("a path in UTF-8").to_owned();
     let options = ["--xdp-mode=native", "--steer=map=rx0:1,rx1:0", "--control", &socket];
     flows_both_ways_while(Wiring::Routed, &options, |bed| {
@@ -218,7 +218,7 @@ fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_in_silence_in
 
 fn sleep_in_silence(mode: &str) {
     let Some(bed) = Testbed::lay_with_queues(Wiring::Routed, 2, &["ping"]) else { return };
-    let socket = env::temp_dir().join(format!("netmem-idle-{}-{mode}", std::process::id()));
+    let socket = scratch(&format!("idle-{mode}"));
     let socket = socket.to_str().expect("a path in UTF-8");
     let forwarder =
         Forwarder::start(&bed, &["--workers=2", "--idle=sleep", "--xdp-mode", mode, "--control", socket]);

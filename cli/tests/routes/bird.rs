@@ -1,10 +1,9 @@
 //! A routing daemon: BIRD.
 
-use crate::testbed::{Namespace, wait_until};
+use crate::testbed::{Namespace, scratch, wait_until};
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::{env, fs, process};
 
 /// BIRD in a namespace, in a folder of its own; killed when dropped, and the folder is gone with it.
 pub struct Bird {
@@ -15,9 +14,7 @@ pub struct Bird {
 impl Bird {
     /// Starts it with this configuration, and waits until it answers.
     pub fn start(place: &Namespace, configuration: &str) -> Bird {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("netmem-bird-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
-        let folder = env::temp_dir().join(name);
+        let folder = scratch("bird");
         fs::create_dir(&folder).expect("a folder");
         let (file, socket) = (folder.join("bird.conf"), folder.join("ctl"));
         fs::write(&file, configuration).expect("its configuration");

@@ -1,12 +1,11 @@
 //! The program under test, between the hosts.
 
-use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, scratch, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::{env, fs, process};
+use std::{env, fs};
 
 /// Two hosts, a machine between them whose kernel has addresses and does not forward, and netmem that does.
 pub struct Router {
@@ -48,9 +47,7 @@ impl Router {
 
     /// The same in a testbed that is there, whose machine between the hosts has its addresses.
     pub fn start_in(bed: Testbed, ports: [&str; 2], options: &[&str]) -> Router {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("netmem-routes-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
-        let mut router = Router { bed, socket: env::temp_dir().join(name), child: None };
+        let mut router = Router { bed, socket: scratch("routes"), child: None };
         router.run(ports, options);
         router
     }
