@@ -33,7 +33,7 @@ struct Word(u64);
 
 type MemoryOpen = unsafe extern "C" fn(*const c_void, *mut Word) -> c_int;
 type WorkerOpen = unsafe extern "C" fn(Word, *mut Word) -> c_int;
-type WorkerHeld = unsafe extern "C" fn(Word) -> c_int;
+type OfWorker = unsafe extern "C" fn(Word) -> c_int;
 type PoolOpen = unsafe extern "C" fn(Word, *const PoolConfig, *mut Word) -> c_int;
 type Close = unsafe extern "C" fn(Word, u32) -> c_int;
 type Alloc = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> c_int;
@@ -60,9 +60,9 @@ pub struct LibnetmemPool {
     free: Free,
     raw_alloc: RawAlloc,
     raw_free: RawFree,
-    held: WorkerHeld,
+    held: OfWorker,
     pool_close: Close,
-    worker_close: WorkerHeld,
+    worker_close: OfWorker,
     memory_close: Close,
     /// What the library says of itself.
     pub version: String,

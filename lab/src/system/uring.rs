@@ -139,7 +139,7 @@ impl AnswerRing {
 impl Drop for AnswerRing {
     fn drop(&mut self) {
         if self.end().is_err() {
-            // The kernel may write to them for ever.
+            // The kernel may write to these slots at any time from now on, so they are never freed.
             Box::leak(std::mem::take(&mut self.slots));
         }
     }

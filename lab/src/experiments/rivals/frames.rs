@@ -12,21 +12,21 @@ use crate::bench::{Bench, SetUpError};
 use crate::method::round::Series;
 
 /// Bursts of one pool: all of a burst are out before the first goes back.
-struct Trip {
-    pool: Pool,
+pub(super) struct Trip {
+    pub(super) pool: Pool,
     burst: usize,
     /// Room for a burst.
     hands: Vec<Batch>,
-    refused: u64,
+    pub(super) refused: u64,
 }
 
 impl Trip {
-    fn new(pool: Pool, burst: usize) -> Self {
+    pub(super) fn new(pool: Pool, burst: usize) -> Self {
         let hands = (0..burst.div_ceil(BATCH_MAX)).map(|_| Batch::new()).collect();
         Self { pool, burst, hands, refused: 0 }
     }
 
-    fn run(&mut self, w: &mut Worker, touch: bool, ops: u32) {
+    pub(super) fn run(&mut self, w: &mut Worker, touch: bool, ops: u32) {
         let (pool, burst) = (&self.pool, self.burst);
         self.refused += match (burst, touch) {
             (1, true) => one::<true>(pool, w, ops),

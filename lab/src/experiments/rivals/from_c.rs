@@ -1,10 +1,8 @@
 //! Frames out of their pool and back by the calls of libnetmem, as a program in C makes them, beside the library's own and a mempool's objects.
 
 use std::cell::RefCell;
-use std::hint::black_box;
 
-use netmem::pool::Batch;
-
+use super::frames::Trip;
 use super::{CACHE, FRAME, FRAMES, Scene, check_dpdk, check_netmem, rows};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::params;
@@ -41,12 +39,12 @@ fn group(
     library: &RefCell<LibnetmemPool>,
     burst: usize,
 ) -> Result<(), SetUpError> {
-    let pool = scene.pool()?;
+    let mut ours = Trip::new(scene.pool()?, burst);
     let mut theirs = match scene.dpdk {
         Some(dpdk) => Some(dpdk.frames(FRAMES, FRAME, CACHE).map_err(SetUpError::at("mempool"))?),
         None => None,
     };
-    let (mut refused, mut refused_raw, mut refused_ours, mut refused_theirs) = (0, 0, 0, 0);
+    let (mut refused, mut refused_raw, mut refused_theirs) = (0, 0, 0);
     let mut variants = vec![
         scene.op_loop(label("netmem/c", burst), burst, |ops| {
             refused += library.borrow_mut().run(Handles::Checked, burst, ops);
@@ -55,12 +53,7 @@ fn group(
             refused_raw += library.borrow_mut().run(Handles::Raw, burst, ops);
         }),
         scene.op_loop(label("netmem", burst), burst, |ops| {
-            let w = &mut scene.worker.borrow_mut();
-            let mut hand = Batch::new();
-            for _ in 0..ops as usize / burst {
-                refused_ours += (burst - pool.alloc_burst(w, &mut hand, burst)) as u64;
-                black_box(&mut hand).free(w);
-            }
+            ours.run(&mut scene.worker.borrow_mut(), false, ops);
         }),
     ];
     let mut pairs = vec![(0, 1), (0, 2)];
@@ -76,7 +69,7 @@ fn group(
     rows(bench, &series);
     drop(variants);
     let what = format!("frames from C by {burst}");
-    check_netmem(bench, &what, refused_ours, 0, &pool);
+    check_netmem(bench, &what, ours.refused, 0, &ours.pool);
     let out = library.borrow().out();
     bench.check(
         &format!("netmem/c, {what}: every frame accounted for"),
