@@ -2,13 +2,10 @@
 
 use crate::state::{SEGMENTS_MAX, State};
 use netmem::Frame;
-use netmem::wire::Datagram;
+use netmem::wire::datagram::{Datagram, HOP_LIMIT};
 use quinn::udp::Transmit;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-
-/// What hosts begin with (RFC 1700, IANA).
-const HOP_LIMIT: u8 = 64;
 
 impl State {
     /// Sends all datagrams of `transmit`, or none where there is no room for all. One that has no way, or is too long, is lost and counted, as it would

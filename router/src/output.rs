@@ -12,13 +12,10 @@ use crate::waiting::{AGAIN, ASKED, Wanted};
 use netmem::pool::{Frame, NoRoom};
 use netmem::ring::{Sender, ring};
 use netmem::steer::FlowKey;
-use netmem::wire::datagram::WriteError;
+use netmem::wire::datagram::{HOP_LIMIT, WriteError};
 use netmem::wire::{Datagram, MacAddr, ipv4, ipv6, udp};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
-
-/// The hop limit of what is sent: what hosts begin with (RFC 1700, IANA).
-const HOP_LIMIT: u8 = 64;
 
 /// Finds the way of packets that begin here, in a table that is followed. Belongs to one worker.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ pub struct NextHop {
     pub dst_mac: MacAddr,
 }
 
-/// Next hops of destinations: what was seen of them, or what somebody says. At most 16,384 are known; beyond that one is forgotten for each
+/// Next hops of destinations, learned from the packets that came from there or given by a function. At most 16,384 are known; beyond that one is forgotten for each
 /// that is new.
 ///
 /// A packet with a false source address teaches a false next hop for that address, until the next packet of the true one comes: who is on

@@ -47,8 +47,8 @@
 use super::{Ethernet, Ipv4, Ipv6, MacAddr, Malformed, Udp, ethernet, ipv4, ipv6, udp};
 use std::net::{IpAddr, SocketAddr};
 
-/// The hop limit of an answer: what hosts begin with (RFC 1700, IANA).
-const HOP_LIMIT: u8 = 64;
+/// The hop limit that hosts begin with (RFC 1700, IANA), and that an answer has.
+pub const HOP_LIMIT: u8 = 64;
 
 /// From where a UDP datagram comes and whereto it goes: on the link, by address, by port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
