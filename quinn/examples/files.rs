@@ -18,13 +18,21 @@ use std::sync::Arc;
 const REQUEST_MAX: usize = 4096;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [interface, address, folder, certificate, key] = &words[..] else {
+    if let Err(error) = run(&words).await {
+        eprintln!("files: {error}");
+        std::process::exit(2);
+    }
+}
+
+async fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
+    let [interface, address, folder, certificate, key] = words else {
         return Err("usage: files INTERFACE ADDRESS:PORT FOLDER CERT.pem KEY.pem".into());
     };
     let folder: Arc<Path> = Path::new(folder).into();
-    let endpoint = endpoint(interface, address.parse()?, tls(certificate, key)?)?;
+    let address = address.parse().map_err(|_| format!("{address}: not ADDRESS:PORT"))?;
+    let endpoint = endpoint(interface, address, tls(certificate, key)?)?;
     while let Some(incoming) = endpoint.accept().await {
         tokio::spawn(serve(incoming, Arc::clone(&folder)));
     }
@@ -32,8 +40,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn tls(certificate: &str, key: &str) -> Result<ServerConfig, Box<dyn Error>> {
-    let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
-    let key = PrivateKeyDer::from_pem_file(key)?;
+    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+    let chain = chain.map_err(|error| format!("{certificate}: {error}"))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| format!("{key}: {error}"))?;
     let mut tls = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
     tls.alpn_protocols = vec![b"hq-interop".to_vec()];
     Ok(ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?)))
