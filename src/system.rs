@@ -3,10 +3,13 @@
 //! Everything here may change or go in any release. What the library's own types rest on (regions, the table of chunks,
 //! device rings) is not among it.
 
+pub use crate::sys::heap::one_heap;
 #[cfg(feature = "af-packet")]
 pub use crate::sys::packet;
 #[cfg(feature = "xdp")]
 pub use crate::sys::{bpf, xdp};
+#[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
+pub use crate::sys::{broker, privileges};
 pub use crate::sys::{clock, cpu, errno, event, memfd};
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 pub use crate::sys::{netdev, netns};

@@ -21,6 +21,7 @@ mod output;
 mod pcapng;
 mod record;
 mod recorded;
+mod sandbox;
 mod service;
 mod set;
 mod stat;
@@ -35,10 +36,12 @@ use args::Command;
 #[cfg(feature = "lab")]
 use args::LabCommand;
 use failure::Failure;
+use netmem::system::broker::open_to_read;
 use std::process::ExitCode;
 
 /// Runs the program with the words of its command line.
 pub fn main() -> ExitCode {
+    netmem_ports::open_files_by(open_to_read);
     let done = match args::parse() {
         Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)),
         Err(outcome) => outcome,

@@ -41,16 +41,23 @@ fn each_thread_that_cannot_be_had_ends_the_run_with_one_line_and_exit_code_2() {
     let control = folder.path("control");
     let run =
         format!("forward --seconds 0.2 --workers 3 --mode pass --hold 10 --control {}", control.display());
-    // This one, the control socket's, the generator, the local queue, three workers.
-    for threads in 1..=7 {
+    // This one, the broker, the control socket's, the generator, the local queue, three workers.
+    for threads in 1..=8 {
         let out = limited(&program, user, threads, &run);
         let (said, complaint) = (stdout(&out), stderr(&out));
-        if threads == 7 {
+        if threads == 8 {
             assert_eq!((out.status.code(), complaint.as_str()), (Some(0), ""), "{said}");
             continue;
         }
-        let whose =
-            ["the control socket", "the generator", "the local queue", "worker 0", "worker 1", "worker 2"];
+        let whose = [
+            "the broker",
+            "the control socket",
+            "the generator",
+            "the local queue",
+            "worker 0",
+            "worker 1",
+            "worker 2",
+        ];
         assert_eq!((out.status.code(), said.as_str()), (Some(2), ""), "{threads}: {complaint}");
         let line = format!("error: no thread for {}: ", whose[threads - 1]);
         assert!(complaint.starts_with(&line) && complaint.contains("ulimit -u"), "{threads}: {complaint}");

@@ -29,4 +29,5 @@ pub use follower::{FollowError, Follower, Given, Setup};
 pub use known::Counters;
 pub use left_out::LeftOut;
 pub use listing::{Listing, NeighbourLine, RouteLine};
+pub use socket::neighbour_requests;
 pub use translate::{Event, RouteChange, Signal, State, events};

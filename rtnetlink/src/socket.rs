@@ -13,6 +13,7 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netmem::system::broker;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use std::io;
@@ -231,7 +232,13 @@ impl RequestSocket {
     }
 
     /// Has the kernel use a neighbour: it asks for one that it does not know, and asks again one whose answer is old.
+    ///
+    /// Where there is a broker, it does: who has given up CAP_NET_ADMIN may not, by whatever socket.
     pub(crate) fn use_neighbour(&self, link: u32, address: IpAddr) -> io::Result<()> {
+        if let Some(broker) = broker::current() {
+            let done = broker::ask(broker, &broker::Request::Neighbour(link, address), &[]);
+            return done.map(drop).map_err(|refusal| refusal.errno.into());
+        }
         let mut message = NeighbourMessage::default();
         let (family, destination) = match address {
             IpAddr::V4(address) => (AddressFamily::Inet, NeighbourAddress::Inet(address)),
@@ -252,6 +259,19 @@ impl RequestSocket {
             answer.clear();
         }
     }
+}
+
+/// What has the kernel use a neighbour on the link of that number, for a broker: it asks for one that it does not know.
+///
+/// # Errors
+/// What socket(2) says.
+pub fn neighbour_requests() -> io::Result<impl Fn(u32, IpAddr) -> Result<(), Errno> + Send + Sync> {
+    let socket = RequestSocket::new()?;
+    Ok(move |link, address| {
+        socket.forget_answers();
+        let done = socket.use_neighbour(link, address);
+        done.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    })
 }
 
 fn send(socket: &Socket, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! What the process may do: capabilities and the limit on locked memory.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CapabilitySet, capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::sync::{Mutex, PoisonError};
 
 /// One at a time: another's lifted limit would be taken for the one that was before.
@@ -31,6 +31,22 @@ pub fn missing_for_xdp() -> Vec<&'static str> {
 /// How many bytes the user may lock (RLIMIT_MEMLOCK, the current limit); None when there is no limit.
 pub fn locked_memory_limit() -> Option<u64> {
     getrlimit(Resource::Memlock).current
+}
+
+/// Calls `call` with CAP_IPC_LOCK in force, where this thread is permitted it and does not have it in force.
+pub fn with_lock_capability<T>(call: impl FnOnce() -> T) -> T {
+    let lock = CapabilitySet::IPC_LOCK;
+    let before = capabilities(None)
+        .ok()
+        .filter(|sets| sets.permitted.contains(lock) && !sets.effective.contains(lock));
+    let Some(before) = before else { return call() };
+    let raised = CapabilitySets { effective: before.effective.union(lock), ..before };
+    // Where it cannot be raised the call says what it lacks.
+    let _ = set_capabilities(None, raised);
+    let done = call();
+    // What was in force before is allowed.
+    let _ = set_capabilities(None, before);
+    done
 }
 
 /// Calls `call` without a limit on locked memory, or with the highest that this process may have; the limit is as it was afterwards.

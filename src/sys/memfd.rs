@@ -13,6 +13,7 @@
 mod lost;
 
 use super::cpu;
+use super::dump::leave_out_of_dumps;
 use lost::Guard;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
@@ -145,6 +146,7 @@ impl SharedMemory {
         let memory = SharedMemory { file, base, len, guard: None };
         // SAFETY: the mapping was just made; the advice changes no byte.
         unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
+        leave_out_of_dumps(base.as_ptr(), len);
         Ok(memory)
     }
 

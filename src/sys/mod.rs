@@ -7,14 +7,18 @@
 pub mod address;
 #[cfg(feature = "xdp")]
 pub mod bpf;
+#[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
+pub mod broker;
 #[cfg(feature = "xdp")]
 pub mod capability;
 pub mod clock;
 pub mod cpu;
+mod dump;
 pub mod errno;
 pub mod event;
 #[cfg(any(feature = "xdp", feature = "memif"))]
 pub mod fork;
+pub mod heap;
 pub mod membarrier;
 pub mod memfd;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
@@ -23,6 +27,8 @@ pub mod netdev;
 pub mod netns;
 #[cfg(feature = "af-packet")]
 pub mod packet;
+#[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
+pub mod privileges;
 pub mod region;
 #[cfg(feature = "pcap")]
 pub mod reopen;

@@ -4,6 +4,7 @@
 //! belongs to the network namespace of the thread that opened it. /sys/class/net belongs to the namespace
 //! that mounted it, which may be another one.
 
+use super::broker::{self, Request};
 use super::errno::last_errno;
 use super::netns::{NetworkNamespace, is_here};
 use rustix::io::Errno;
@@ -70,9 +71,28 @@ impl Netdev {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
             return Err(Errno::NODEV);
         }
-        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        let socket = match broker::current() {
+            None => socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?,
+            Some(broker) => {
+                broker::ask_for_one(broker, &Request::NetdevSocket, &[]).map_err(|refusal| refusal.errno)?
+            }
+        };
+        Netdev::by(socket, name)
+    }
+
+    /// The interface `name` in the network namespace of `socket`.
+    ///
+    /// # Errors
+    /// `NODEV` when there is none.
+    pub(super) fn by(socket: OwnedFd, name: &str) -> Result<Netdev, Errno> {
         let index = netdevice::name_to_index(&socket, name)?;
         Ok(Netdev { socket, name: name.to_owned(), index })
+    }
+
+    /// The socket that it is asked by.
+    #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
+    pub(super) fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 
     /// The interface that has this one's name now, in the same namespace: this one, or another that was made since.
@@ -86,12 +106,16 @@ impl Netdev {
     }
 
     /// Runs `f` in the interface's network namespace: by the calling thread if it is there, else by one of its own. What `f`
-    /// opens and attaches by number is this interface's, and not that of another one which has its number elsewhere.
+    /// opens and attaches by number is this interface's, and not that of another one which has its number elsewhere. Where there is a broker, it does
+    /// there what `f` asks it for.
     ///
     /// # Errors
     /// When it is another one and this process may not ask for it (CAP_NET_ADMIN) or enter it (CAP_SYS_ADMIN).
     pub fn in_its_namespace<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
         let socket = self.socket.as_fd();
+        if broker::current().is_some() {
+            return Ok(broker::at(socket, f)?);
+        }
         if is_here(socket)? { Ok(f()) } else { NetworkNamespace::of(socket)?.inside(f) }
     }
 

@@ -1,6 +1,7 @@
 //! Packet sockets (packet(7)): all frames of an interface, many with one system call, straight from and into the caller's
 //! buffers.
 
+use super::broker::{self, Refusal, Request};
 use super::errno::last_errno;
 use super::virtio::{HEADER, VirtioHeader};
 use crate::limits::BATCH_MAX;
@@ -28,6 +29,12 @@ pub enum PacketStep {
     Promiscuous,
     /// bind(2).
     Bind,
+}
+
+impl PacketStep {
+    /// All of them, by their numbers.
+    const ALL: [PacketStep; 4] =
+        [PacketStep::Open, PacketStep::Configure, PacketStep::Promiscuous, PacketStep::Bind];
 }
 
 /// A packet socket could not be had.
@@ -82,6 +89,13 @@ impl PacketSocket {
     /// # Errors
     /// The step and what the kernel said: `PERM` without CAP_NET_RAW.
     pub fn open(index: u32) -> Result<PacketSocket, PacketSocketError> {
+        if let Some(broker) = broker::current() {
+            let opened = broker::ask_for_one(broker, &Request::PacketSocket(index), &[]);
+            return opened.map(PacketSocket).map_err(|Refusal { errno, step, .. }| PacketSocketError {
+                step: *PacketStep::ALL.get(usize::from(step)).unwrap_or(&PacketStep::Open),
+                errno,
+            });
+        }
         let at = |step| move |errno| PacketSocketError { step, errno };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         // Without a protocol nothing is received before it is bound, from whatever interface.
@@ -245,6 +259,12 @@ impl PacketSocket {
         let libc::tpacket_stats { tp_packets, tp_drops: dropped } = statistics;
         let come = tp_packets.saturating_sub(dropped);
         if done < 0 { Err(last_errno()) } else { Ok(PacketStatistics { come, dropped }) }
+    }
+}
+
+impl From<PacketSocket> for OwnedFd {
+    fn from(socket: PacketSocket) -> OwnedFd {
+        socket.0
     }
 }
 

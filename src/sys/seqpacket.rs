@@ -4,6 +4,7 @@ mod name;
 #[cfg(test)]
 mod tests;
 
+use super::broker::{self, Request};
 use super::fork::Birthplace;
 use super::stranger;
 use super::user::own_user;
@@ -111,7 +112,7 @@ impl Listener {
         }
         let found = socket_at(path);
         if found.is_some()
-            && Connection::open(path).err() == Some(Errno::CONNREFUSED)
+            && connected(path).map(Connection::new).err() == Some(Errno::CONNREFUSED)
             // Nobody else has taken the dead one away and listens at his own.
             && socket_at(path) == found
         {
@@ -185,6 +186,16 @@ pub struct Connection {
     birthplace: Birthplace,
 }
 
+/// A connection to the listener at `path`, whose descriptor goes to another process.
+///
+/// # Errors
+/// As [`Connection::open`].
+pub fn connected(path: &Path) -> Result<OwnedFd, Errno> {
+    let socket = new()?;
+    connect(&socket, &name::address(path)?)?;
+    Ok(socket)
+}
+
 /// What came.
 #[derive(Debug)]
 pub enum Received {
@@ -205,12 +216,14 @@ impl Connection {
     /// What connect(2) says: `NOENT` and `CONNREFUSED` where nobody listens.
     #[cold]
     pub fn open(path: &Path) -> Result<Connection, Errno> {
-        let socket = new()?;
         if stranger::are_too_many() {
             return Err(Errno::AGAIN);
         }
-        connect(&socket, &name::address(path)?)?;
-        Ok(Connection::new(socket))
+        if let Some(broker) = broker::current() {
+            let connected = broker::ask_for_one(broker, &Request::Connect(path.to_owned()), &[]);
+            return connected.map(Connection::new).map_err(|refusal| refusal.errno);
+        }
+        connected(path).map(Connection::new)
     }
 
     fn new(socket: OwnedFd) -> Connection {

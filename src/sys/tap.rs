@@ -1,5 +1,6 @@
 //! TAP interfaces: a program at the far end of an Ethernet interface (Documentation/networking/tuntap.rst).
 
+use super::broker::{self, Refusal, Request};
 use super::errno::last_errno;
 use super::netdev::{Netdev, request};
 use super::netns::NetworkNamespace;
@@ -42,6 +43,19 @@ pub struct TapError {
 #[derive(Debug)]
 pub struct TapQueue(File);
 
+impl From<OwnedFd> for TapQueue {
+    /// One that another process opened, and handed over.
+    fn from(queue: OwnedFd) -> TapQueue {
+        TapQueue(queue.into())
+    }
+}
+
+impl From<TapQueue> for OwnedFd {
+    fn from(queue: TapQueue) -> OwnedFd {
+        queue.0.into()
+    }
+}
+
 impl TapQueue {
     /// Makes the interface `name`, or attaches to one that is there; with `several` the interface has a queue for each
     /// time it is opened.
@@ -53,6 +67,13 @@ impl TapQueue {
         let at = |step| move |errno| TapError { step, errno };
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['\0', '/', '%']) {
             return Err(at(TapStep::Attach)(Errno::INVAL));
+        }
+        if let Some(broker) = broker::current() {
+            let opened = broker::ask_for_one(broker, &Request::Tap(name.to_owned(), several), &[]);
+            return opened.map(TapQueue::from).map_err(|Refusal { errno, step, .. }| TapError {
+                step: if step == TapStep::Open as u8 { TapStep::Open } else { TapStep::Attach },
+                errno,
+            });
         }
         let opened =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
@@ -98,6 +119,12 @@ impl TapQueue {
     /// # Errors
     /// `BADFD` when it is gone, `PERM` without CAP_NET_ADMIN where it is or CAP_SYS_ADMIN to go there, `INVAL` before Linux 5.2.
     pub fn interface(&self) -> Result<Netdev, Errno> {
+        if let Some(broker) = broker::current() {
+            let place = broker::ask(broker, &Request::TapPlace, &[self.as_fd()]);
+            let (name, sockets) = place.map_err(|refusal| refusal.errno)?;
+            let socket = sockets.into_iter().next().ok_or(Errno::PROTO)?;
+            return Netdev::by(socket, &String::from_utf8(name).map_err(|_| Errno::PROTO)?);
+        }
         let name = self.name()?;
         // SAFETY: TUNGETDEVNETNS takes no argument; it returns a descriptor.
         let fd = unsafe { libc::ioctl(self.0.as_raw_fd(), TUNGETDEVNETNS as libc::Ioctl) };

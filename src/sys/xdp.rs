@@ -9,6 +9,8 @@
 
 mod ring;
 
+use super::broker::{self, Request};
+use super::capability::with_lock_capability;
 use super::errno::Errno;
 pub use ring::{Descriptor, Entry, Ring, SharedIndex};
 
@@ -133,15 +135,25 @@ pub struct Socket {
     several: AtomicBool,
 }
 
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> OwnedFd {
+        socket.fd
+    }
+}
+
 impl Socket {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
     /// `PERM` without CAP_NET_RAW, `AFNOSUPPORT` on a kernel without AF_XDP.
     pub fn new() -> Result<Socket, SocketError> {
-        socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
-            .map(|fd| Socket { fd, several: AtomicBool::new(false) })
-            .map_err(SocketStep::Open.failed())
+        let opened = match broker::current() {
+            None => socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None),
+            Some(broker) => {
+                broker::ask_for_one(broker, &Request::XdpSocket, &[]).map_err(|refusal| refusal.errno)
+            }
+        };
+        opened.map(|fd| Socket { fd, several: AtomicBool::new(false) }).map_err(SocketStep::Open.failed())
     }
 
     /// A socket that another process opened, and handed over.
@@ -173,7 +185,8 @@ impl Socket {
             flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,
         };
-        sockopt::set_xdp_umem_reg(&self.fd, registration).map_err(SocketStep::Register.failed())
+        let register = || sockopt::set_xdp_umem_reg(&self.fd, registration);
+        with_lock_capability(register).map_err(SocketStep::Register.failed())
     }
 
     /// Makes and maps the four rings.

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod broker;
 mod capture;
 mod corpus;
 mod end;
@@ -49,6 +50,11 @@ fn the_corpus_of_programs_of_the_public_interface_holds() {
 #[test]
 fn the_corpus_of_frames_for_header_views_holds() {
     replay("wire", 12, wire::run);
+}
+
+#[test]
+fn the_corpus_of_requests_of_the_broker_holds() {
+    replay("broker", 16, broker::run);
 }
 
 #[test]

@@ -206,6 +206,7 @@ fn package(program: &str) -> &str {
         "ip" => "iproute2",
         "ping" => "iputils-ping",
         "tracepath" => "iputils-tracepath",
+        "setcap" => "libcap2-bin",
         "setpriv" | "prlimit" | "taskset" => "util-linux",
         "dpdk-testpmd" => "dpdk",
         same => same,

@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use netmem::system::broker::open_to_read;
 use netmem_ports::nearest;
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use toml::Spanned;
@@ -89,16 +89,16 @@ pub fn read(path: &Path) -> Result<String, Failure> {
 
 fn text_of(path: &Path) -> Result<String, String> {
     let text = |error: io::Error| error.to_string();
-    let found = fs::metadata(path).map_err(|error| match error.kind() {
+    let file = open_to_read(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => "there is no such file: check the path".to_owned(),
         _ => text(error),
     })?;
     // A device or a pipe may never end, or wait for a writer.
-    if !found.is_file() {
+    if !file.metadata().map_err(text)?.is_file() {
         return Err("this is not a file: give one".to_owned());
     }
     let mut read = String::new();
-    fs::File::open(path).map_err(text)?.take(BYTES_MAX + 1).read_to_string(&mut read).map_err(text)?;
+    file.take(BYTES_MAX + 1).read_to_string(&mut read).map_err(text)?;
     if read.len() as u64 > BYTES_MAX {
         return Err(format!(
             "this is too long for a configuration: give a file of {BYTES_MAX} bytes at most"

@@ -7,6 +7,7 @@ use super::packets::PacketArgs;
 use super::recorder::RecorderArgs;
 use super::route::{ByPort, route};
 use super::router::RouterArgs;
+use super::sandbox::SandboxArgs;
 use super::scrape::ScrapeArgs;
 use super::switch::Switch;
 use super::workers::WorkerArgs;
@@ -212,6 +213,9 @@ pub struct ForwardArgs {
 
     #[command(flatten)]
     pub recorder: RecorderArgs,
+
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
 
     /// Print one JSON object instead of the summary, and no line while running.
     #[arg(long, help_heading = RUN)]

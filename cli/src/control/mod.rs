@@ -15,5 +15,5 @@ mod socket;
 
 pub use record::Record;
 pub use request::{Answer, answer};
-pub use server::start;
+pub use server::{bind, start};
 pub use socket::{Socket, default_path};

@@ -25,12 +25,19 @@ struct Control {
     registry: Mutex<Registry>,
 }
 
-/// Listens at `path` and answers from `registry`.
+/// Listens at `path`.
 ///
 /// # Errors
 /// [`Failure::Input`] with the remedy.
-pub fn start(path: &Path, registry: Registry) -> Result<Server, Failure> {
-    let socket = Socket::bind(path, "control socket").map_err(Failure::Input)?;
+pub fn bind(path: &Path) -> Result<Socket, Failure> {
+    Socket::bind(path, "control socket").map_err(Failure::Input)
+}
+
+/// Answers from `registry` who connects to `socket`.
+///
+/// # Errors
+/// [`Failure::Input`] when there can be no thread.
+pub fn start(socket: Socket, registry: Registry) -> Result<Server, Failure> {
     Server::start(Control { socket, registry: Mutex::new(registry) })
 }
 
@@ -103,7 +110,7 @@ mod tests {
 
     fn served(name: &str) -> (Server, PathBuf) {
         let path = env::temp_dir().join(format!("netmem-server-{}-{name}", std::process::id()));
-        (start(&path, registry()).unwrap(), path)
+        (start(bind(&path).unwrap(), registry()).unwrap(), path)
     }
 
     #[test]
@@ -127,7 +134,7 @@ mod tests {
         let (answered, wait) = channel();
         let (mut registry, wait) = (registry(), Mutex::new(wait));
         registry.set_reload(move || wait.lock().unwrap().recv().map_err(|error| error.to_string()));
-        let _server = start(&path, registry).unwrap();
+        let _server = start(bind(&path).unwrap(), registry).unwrap();
         let reload = thread::spawn({
             let path = path.clone();
             move || ask(&path, &serde_json::json!({"do": "reload"}))

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::log::{self, Level};
+use netmem::system::broker::{self, Request};
 use netmem_doctor::{Host, Journal, Wanted, findings};
 use std::path::Path;
 
@@ -43,7 +44,7 @@ impl Fixes {
     ///
     /// # Errors
     /// [`Failure::Run`], whose lines were said, where one cannot be.
-    pub fn take_back(self) -> Result<(), Failure> {
+    fn take_back(&self) -> Result<(), Failure> {
         // A journal that is there may be another run's.
         if !self.any {
             return Ok(());
@@ -59,4 +60,30 @@ impl Fixes {
         }
         if failed.is_empty() { Ok(()) } else { Err(Failure::Run(Vec::new())) }
     }
+}
+
+/// Takes back what was changed, if anything was.
+///
+/// # Errors
+/// That something was not, of which a line was said.
+pub fn take_back(fixes: &Option<Fixes>) -> Result<(), String> {
+    let taken_back = fixes.as_ref().map_or(Ok(()), Fixes::take_back);
+    taken_back.map_err(|_| "something was not taken back".to_owned())
+}
+
+/// As [`take_back`], by the broker of this process where it has one: who has given up its privileges changes nothing of a host.
+///
+/// # Errors
+/// [`Failure::Run`], whose lines were said.
+pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Failure> {
+    let Some(made) = fixes else { return Ok(()) };
+    let broker = broker::current().filter(|_| is_by_broker && made.any);
+    let Some(broker) = broker else { return made.take_back() };
+    broker::ask(broker, &Request::Undo, &[]).map(drop).map_err(|refusal| {
+        if refusal.text.is_empty() {
+            let line = "error: the changes are not taken back, since the broker has ended: netmem doctor --undo takes them back";
+            log::say(Level::Error, line);
+        }
+        Failure::Run(Vec::new())
+    })
 }

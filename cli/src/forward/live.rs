@@ -182,6 +182,7 @@ pub mod tests {
     use crate::forward::offer::Offer;
     use crate::forward::plan::{Plan, Source};
     use crate::forward::set_up::{self, Dataplane};
+    use crate::sandbox::SandboxPlan;
     use netmem::forward::{Free, Idle};
     use netmem::stats::Writer;
 
@@ -215,6 +216,13 @@ pub mod tests {
             recorder: None,
             fix: None,
             config: None,
+            sandbox: SandboxPlan {
+                on: false,
+                user: None,
+                listening: Vec::new(),
+                peers: Vec::new(),
+                locks_again: false,
+            },
             watchdog: None,
         };
         set_up::open(&plan).unwrap()

@@ -44,6 +44,7 @@ mod reload;
 pub mod report;
 mod routing;
 mod run;
+mod sandboxed;
 pub mod worker_setup;
 mod set_up;
 mod steer_registry;
@@ -55,10 +56,11 @@ mod watchdog;
 use crate::args::ForwardArgs;
 use crate::failure::Failure;
 use crate::log::{self, Level};
-use crate::{output, stop};
+use crate::{output, sandbox, stop};
 use fixes::Fixes;
 use netmem_doctor::{Wanted, beside_the_kernel};
 use plan::Plan;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Forwards as the arguments say, prints what came of it, and checks that it adds up; the host is as it was then.
@@ -72,10 +74,19 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     output::leave_to_capture(&args.port);
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
-    let Some(journal) = &plan.fix else { return forward(&plan, args.json, &stop) };
-    let fixes = Fixes::make(&wanted::of_plan(&plan), journal)?;
+    let fixes = plan.fix.as_ref().map(|journal| Fixes::make(&wanted::of_plan(&plan), journal)).transpose()?;
+    let fixes = Arc::new(fixes);
+    let its = Arc::clone(&fixes);
+    let broker = match sandbox::start(&plan.sandbox, move || fixes::take_back(&its)) {
+        Ok(broker) => broker,
+        Err(failure) => {
+            fixes::take_back(&fixes).ok();
+            return Err(failure);
+        }
+    };
     let ran = forward(&plan, args.json, &stop);
-    let taken_back = fixes.take_back();
+    let taken_back = fixes::take_back_by(broker.is_some(), &fixes);
+    drop(broker);
     ran.and(taken_back)
 }
 

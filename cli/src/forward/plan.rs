@@ -4,12 +4,14 @@ use super::files;
 use super::hold::Hold;
 use super::offer::Offer;
 use super::port_setup::{PortSetup, ring_of};
+use super::sandboxed;
 use crate::args::{
     ByPort, CopiesArg, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads,
     RecorderPlan, RoutesArg, Switch, WorkerArgs, XdpModeArg,
 };
 use crate::failure::Failure;
 use crate::metrics::Address;
+use crate::sandbox::SandboxPlan;
 use netmem::forward::filter::Rule;
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
@@ -81,6 +83,8 @@ pub struct Plan {
     pub fix: Option<PathBuf>,
     /// The file that options were read from, and can be read from again.
     pub config: Option<PathBuf>,
+    /// What is given up once the ports are open.
+    pub sandbox: SandboxPlan,
 }
 
 /// Frames as packets.
@@ -172,6 +176,7 @@ impl Plan {
             recorder: args.recorder.plan()?,
             fix: args.fix.clone(),
             config: args.config.clone(),
+            sandbox: sandboxed::of(args)?,
         })
     }
 }

@@ -136,6 +136,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("metrics or metrics-from", same.metrics != new.metrics),
         ("record, record-to or record-when", same.recorder != new.recorder),
         ("fix", same.fix != new.fix),
+        ("user", same.sandbox != new.sandbox),
         ("config", same.config != new.config),
     ];
     differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()

@@ -22,6 +22,7 @@ use super::watchdog::Watchdog;
 use super::worker_setup::{Owner, WorkerSetup};
 use crate::failure::Failure;
 use crate::log::Level;
+use crate::sandbox;
 use crate::service::Service;
 use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
@@ -213,6 +214,7 @@ fn work(
 ) -> Option<usize> {
     let WorkerSetup { owner, forwarder, core, .. } = setup;
     let core = pin(*core);
+    sandbox::enter_worker();
     forward(forwarder, &mut owner.worker, number, (phases, attendant.as_mut()));
     core
 }
@@ -328,6 +330,7 @@ fn watch(
             phases.ask_to_look_up();
             own.look().iter().for_each(|line| live.say(Level::Info, line));
             links.look().iter().for_each(|line| live.say(Level::Info, line));
+            sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
     service.stopping();

@@ -23,6 +23,7 @@ use crate::control;
 use crate::failure::Failure;
 use crate::listening::Server;
 use crate::metrics::{self, Source};
+use crate::sandbox;
 use crate::stop;
 use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
 use netmem::forward::recorder::QueueTimes;
@@ -104,24 +105,23 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
         setups.push(setup);
     }
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan, times.as_ref())).transpose()?;
+    let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
     let (recordings, writer) = recorder::of_run(plan.recorder.as_ref(), &setups)?;
     let ((caller, requests), outlook) = (reload::requests(), Outlook::default());
-    let listen = |path| {
+    let listen = |socket| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks));
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
-        following
-            .iter()
-            .for_each(|following| routing::registry(&mut registry, &following.follower.listing()));
+        following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.listing()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
             registry.set_reload(move || caller.reload());
         }
-        control::start(path, registry)
+        control::start(socket, registry)
     };
-    let control = plan.control.as_deref().map(listen).transpose()?;
-    let scraped = scraped(plan, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
+    let control = control.map(listen).transpose()?;
+    let scraped = scraped(listener, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
     let reload = reload(plan, (routes, requests), &setups, (hooks.as_ref(), steering.as_ref()))?;
     Ok(Dataplane {
         memory,
@@ -143,17 +143,28 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     })
 }
 
+/// Listens where the plan says, which is the last thing that needs privileges, and gives them up. Nothing has started a thread yet.
+fn listen_and_give_up(
+    plan: &Plan,
+    memory_bytes: usize,
+) -> Result<(Option<control::Socket>, Option<metrics::Listener>), Failure> {
+    let control = plan.control.as_deref().map(control::bind).transpose()?;
+    let listener = plan.metrics.as_ref().map(metrics::bind).transpose()?;
+    sandbox::enter(&plan.sandbox, memory_bytes)?;
+    Ok((control, listener))
+}
+
 /// Starts to answer scrapers, if metrics were asked for.
 fn scraped(
-    plan: &Plan,
+    listener: Option<metrics::Listener>,
     memory: &Memory,
     setups: &[WorkerSetup],
     (steering, holding): (Option<&SteeringControl>, Option<&Holding>),
 ) -> Result<Option<Scraped>, Failure> {
-    let Some(address) = &plan.metrics else { return Ok(None) };
+    let Some(listener) = listener else { return Ok(None) };
     let beside = holding.map(|holding| Arc::clone(&holding.standing));
     let cuts = Arc::new(Cuts::new(setups, steering, beside));
-    let server = metrics::start(address, Source::new(&cuts, setups, memory))?;
+    let server = metrics::start(listener, Source::new(&cuts, setups, memory))?;
     Ok(Some(Scraped { cuts, _server: server }))
 }
 

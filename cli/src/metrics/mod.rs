@@ -15,5 +15,5 @@ mod server;
 mod source;
 
 pub use address::Address;
-pub use server::start;
+pub use server::{Listener, bind, start};
 pub use source::Source;

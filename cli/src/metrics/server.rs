@@ -19,7 +19,7 @@ const ASKING: Duration = Duration::from_secs(2);
 const TAKING: Duration = Duration::from_secs(5);
 
 /// What listens.
-enum Listener {
+pub enum Listener {
     Tcp(TcpListener),
     Unix(Socket),
 }
@@ -54,7 +54,7 @@ struct Metrics {
 }
 
 impl Listener {
-    fn bind(address: &Address) -> Result<Listener, String> {
+    fn at(address: &Address) -> Result<Listener, String> {
         match address {
             Address::Unix(path) => Socket::bind(path, "metrics socket").map(Listener::Unix),
             Address::Tcp(address) => {
@@ -81,12 +81,19 @@ impl Listener {
     }
 }
 
-/// Listens at `address` and answers from `source`.
+/// Listens at `address`.
 ///
 /// # Errors
 /// [`Failure::Input`] with the remedy.
-pub fn start(address: &Address, source: Source) -> Result<Server, Failure> {
-    let listener = Listener::bind(address).map_err(Failure::Input)?;
+pub fn bind(address: &Address) -> Result<Listener, Failure> {
+    Listener::at(address).map_err(Failure::Input)
+}
+
+/// Answers from `source` who connects.
+///
+/// # Errors
+/// [`Failure::Input`] when there can be no thread.
+pub fn start(listener: Listener, source: Source) -> Result<Server, Failure> {
     Server::start(Metrics { listener, source })
 }
 

@@ -104,11 +104,23 @@ fn what_a_run_changes_on_the_host_is_as_it_was_when_it_has_ended_or_could_not_be
 }
 
 #[test]
-fn a_run_that_was_killed_leaves_a_journal_that_the_next_one_does_not_touch_and_undo_takes_back() {
+fn what_a_run_that_was_killed_had_changed_is_taken_back_by_its_broker() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-broker");
+    let journal = folder.path("journal");
+    let pair = start(&bed, &options(&journal));
+    wait_until("the host is changed", || settings(&bed.dut) == MEANWHILE);
+    drop(pair);
+    wait_until("the host is as it was", || settings(&bed.dut) == BEFORE && !journal.exists());
+}
+
+#[test]
+fn a_run_without_a_broker_that_was_killed_leaves_a_journal_that_the_next_one_does_not_touch_and_undo_takes_back()
+ {
     let Some(bed) = planted() else { return };
     let folder = Folder::new("fixes-kill");
     let journal = folder.path("journal");
-    let pair = start(&bed, &options(&journal));
+    let pair = start(&bed, &[&options(&journal)[..], &["--no-sandbox".to_owned()]].concat());
     wait_until("the host is changed", || settings(&bed.dut) == MEANWHILE);
     drop(pair);
     let refused = refused(&bed, &journal, &[]);

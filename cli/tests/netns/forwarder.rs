@@ -46,10 +46,20 @@ impl Forwarder {
                 }
             }
         }
+        Forwarder::spawn(bed, &mut command, queues)
+    }
+
+    /// Starts it by this command, with so many queues of each interface, and waits until it has both.
+    pub fn spawn(bed: &Testbed, command: &mut Command, queues: usize) -> Forwarder {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
         let mut forwarder = Forwarder { sockets: 2 * queues, child: Some(child) };
         wait_until("netmem has both interfaces", || forwarder.is_up(bed));
         forwarder
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it was not waited for").id()
     }
 
     fn is_up(&mut self, bed: &Testbed) -> bool {

@@ -9,8 +9,11 @@
 
 use super::program::ingress_program;
 use super::test_run::test_run;
-use super::{AddressMaps, BPF_LINK_CREATE, BpfError, BpfStep, ON_PACKETS, Program, bpf_fd, load_or_say_why};
-use std::os::fd::{AsRawFd, OwnedFd};
+use super::{
+    AddressMaps, BPF_LINK_CREATE, BpfError, BpfStep, ON_PACKETS, Program, attach_by, bpf_fd, load_or_say_why,
+};
+use crate::sys::broker::{self, Hook, Request};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 const BPF_TCX_INGRESS: u32 = 46;
 
@@ -24,6 +27,14 @@ impl IngressProgram {
     /// # Errors
     /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
     pub fn load(own: &AddressMaps) -> Result<IngressProgram, BpfError> {
+        if let Some(broker) = broker::current() {
+            let made = broker::ask_for_one(broker, &Request::Ingress, &own.descriptors());
+            return made.map(IngressProgram).map_err(|refusal| BpfError {
+                step: BpfStep::LoadIngress,
+                errno: refusal.errno,
+                log: refusal.text,
+            });
+        }
         let code = &ingress_program(own.raw());
         let program = Program { kind: ON_PACKETS, name: b"netmem_ingress\0\0", license: c"MIT", code };
         load_or_say_why(BpfStep::LoadIngress, &program).map(IngressProgram)
@@ -64,10 +75,32 @@ impl IngressProgram {
             padding: 0,
             expected_revision: 0,
         };
-        // SAFETY: the attributes of BPF_LINK_CREATE hold no pointers.
-        let made = unsafe { bpf_fd(BPF_LINK_CREATE, &attributes) };
+        let made = match broker::current() {
+            // SAFETY: the attributes of BPF_LINK_CREATE hold no pointers.
+            None => unsafe { bpf_fd(BPF_LINK_CREATE, &attributes) },
+            Some(broker) => attach_by(broker, Hook::Ingress, interface, self.0.as_fd()),
+        };
         made.map(|link| IngressLink { _link: link })
             .map_err(|errno| BpfError::new(BpfStep::AttachIngress, errno))
+    }
+}
+
+impl From<OwnedFd> for IngressProgram {
+    /// One that another process loaded, and handed over. It is only attached, which the kernel checks.
+    fn from(program: OwnedFd) -> IngressProgram {
+        IngressProgram(program)
+    }
+}
+
+impl From<IngressProgram> for OwnedFd {
+    fn from(program: IngressProgram) -> OwnedFd {
+        program.0
+    }
+}
+
+impl From<IngressLink> for OwnedFd {
+    fn from(link: IngressLink) -> OwnedFd {
+        link._link
     }
 }
 

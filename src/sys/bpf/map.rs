@@ -1,6 +1,7 @@
 //! The maps of the redirect program: from receive queue to socket, of own addresses, and of what it left to the kernel.
 
 use super::{BPF_OBJ_GET_INFO_BY_FD, BpfError, BpfStep, InfoByFd, MapInfo, bpf, bpf_fd};
+use crate::sys::broker::{self, Action, Element, MapKind, Request};
 use ipnet::IpNet;
 use rustix::io::Errno;
 use std::net::IpAddr;
@@ -58,74 +59,131 @@ impl<const K: usize, const V: usize> Map<K, V> {
         unsafe { bpf_fd(BPF_MAP_CREATE, &attributes) }.map(Map)
     }
 
+    /// A map of the redirect program, with its keys and values; by the broker where there is one.
+    fn of_kind(kind: MapKind) -> Result<Self, Errno> {
+        if let Some(broker) = broker::current() {
+            return broker::ask_for_one(broker, &Request::Map(kind), &[])
+                .map(Map)
+                .map_err(|refusal| refusal.errno);
+        }
+        let trie = |name| Map::new(BPF_MAP_TYPE_LPM_TRIE, ADDRESSES_MAX, BPF_F_NO_PREALLOC, name);
+        match kind {
+            MapKind::Sockets(queues) => Map::new(BPF_MAP_TYPE_XSKMAP, queues, 0, b"netmem_sockets\0\0"),
+            MapKind::Counts(queues) => Map::new(BPF_MAP_TYPE_ARRAY, queues, 0, b"netmem_kernel\0\0\0"),
+            MapKind::AddressesV4 => trie(b"netmem_own_v4\0\0\0"),
+            MapKind::AddressesV6 => trie(b"netmem_own_v6\0\0\0"),
+        }
+    }
+
     /// A map that another process made, and handed over: of this type, with keys and values of these lengths.
     ///
     /// # Errors
     /// `INVAL` where it is another one; what bpf(2) says, where this process may not ask.
     fn given(map: OwnedFd, map_type: u32) -> Result<Self, Errno> {
-        let mut info = MapInfo::default();
-        let attributes = InfoByFd {
-            bpf_fd: map.as_raw_fd() as u32,
-            info_len: size_of::<MapInfo>() as u32,
-            info: (&raw mut info).expose_provenance() as u64,
-        };
-        // SAFETY: the information is integers alone, has the length given, and outlives the call.
-        unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) }?;
+        let info = info(map.as_fd())?;
         let is_such = info.map_type == map_type && [info.key_size, info.value_size] == [K as u32, V as u32];
         if is_such { Ok(Map(map)) } else { Err(Errno::INVAL) }
     }
 
     pub(super) fn insert(&self, key: [u8; K], mut value: [u8; V]) -> Result<(), Errno> {
-        self.element(BPF_MAP_UPDATE_ELEM, &key, Some(&mut value))
+        self.element(Action::Insert, key, &mut value, None)
     }
 
     pub(super) fn get(&self, key: [u8; K]) -> Result<[u8; V], Errno> {
         let mut value = [0; V];
-        self.element(BPF_MAP_LOOKUP_ELEM, &key, Some(&mut value)).map(|()| value)
+        self.element(Action::Get, key, &mut value, None).map(|()| value)
     }
 
     fn remove(&self, key: [u8; K]) -> Result<(), Errno> {
-        self.element(BPF_MAP_DELETE_ELEM, &key, None)
+        self.element(Action::Remove, key, &mut [], None)
     }
 
     pub(super) fn raw(&self) -> i32 {
         self.0.as_raw_fd()
     }
 
-    /// Changes the value of a key that is there: `NOENT` where it is not.
-    fn replace(&self, key: [u8; K], mut value: [u8; V]) -> Result<(), Errno> {
-        self.element_with(BPF_MAP_UPDATE_ELEM, &key, Some(&mut value), BPF_EXIST)
-    }
-
-    fn element(&self, command: libc::c_int, key: &[u8; K], value: Option<&mut [u8; V]>) -> Result<(), Errno> {
-        self.element_with(command, key, value, 0)
-    }
-
-    fn element_with(
+    /// Reads or changes an element; by the broker where there is one, which has its own number for a `socket`.
+    fn element(
         &self,
-        command: libc::c_int,
-        key: &[u8; K],
-        value: Option<&mut [u8; V]>,
-        flags: u64,
+        action: Action,
+        key: [u8; K],
+        value: &mut [u8],
+        socket: Option<BorrowedFd<'_>>,
     ) -> Result<(), Errno> {
-        #[repr(C)]
-        struct MapElement {
-            map_fd: u32,
-            padding: u32,
-            key: u64,
-            value: u64,
-            flags: u64,
+        let Some(broker) = broker::current() else { return element(self.0.as_fd(), action, &key, value) };
+        let request = Request::Element(Element { action, key: key.to_vec(), value: value.to_vec() });
+        let descriptors: Vec<_> = [self.0.as_fd()].into_iter().chain(socket).collect();
+        let (answer, _) = broker::ask(broker, &request, &descriptors).map_err(|refusal| refusal.errno)?;
+        if action == Action::Get {
+            value.copy_from_slice(answer.get(..value.len()).ok_or(Errno::PROTO)?);
         }
-        let attributes = MapElement {
-            map_fd: self.0.as_raw_fd() as u32,
-            padding: 0,
-            key: key.as_ptr().expose_provenance() as u64,
-            value: value.map_or(0, |value| value.as_mut_ptr().expose_provenance() as u64),
-            flags,
-        };
-        // SAFETY: key and value have the lengths with which the map was made, and outlive the call.
-        unsafe { bpf(command, &attributes) }.map(drop)
+        Ok(())
     }
+}
+
+/// Reads or changes an element of a map that another process handed over.
+///
+/// # Errors
+/// `INVAL` for keys and values of other lengths than the map's; what bpf(2) says.
+pub fn element_of(
+    map: BorrowedFd<'_>,
+    wanted: &Element,
+    socket: Option<BorrowedFd<'_>>,
+) -> Result<Vec<u8>, Errno> {
+    let Element { action, key, value } = wanted;
+    let (info, mut value) = (info(map)?, value.clone());
+    let has_value = *action != Action::Remove;
+    if info.key_size as usize != key.len() || (has_value && info.value_size as usize != value.len()) {
+        return Err(Errno::INVAL);
+    }
+    match (info.map_type == BPF_MAP_TYPE_XSKMAP, socket) {
+        (true, Some(socket)) => value = socket.as_raw_fd().to_ne_bytes().to_vec(),
+        (false, None) => {}
+        (true, None) if *action == Action::Remove => {}
+        _ => return Err(Errno::INVAL),
+    }
+    element(map, *action, key, &mut value)?;
+    Ok(value)
+}
+
+/// Of which type a map is, and how long its keys and values are.
+fn info(map: BorrowedFd<'_>) -> Result<MapInfo, Errno> {
+    let mut info = MapInfo::default();
+    let attributes = InfoByFd {
+        bpf_fd: map.as_raw_fd() as u32,
+        info_len: size_of::<MapInfo>() as u32,
+        info: (&raw mut info).expose_provenance() as u64,
+    };
+    // SAFETY: the information is integers alone, has the length given, and outlives the call.
+    unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) }?;
+    Ok(info)
+}
+
+/// Reads or changes an element by bpf(2). Key and value have the map's lengths, but for a value that is not looked at.
+fn element(map: BorrowedFd<'_>, action: Action, key: &[u8], value: &mut [u8]) -> Result<(), Errno> {
+    #[repr(C)]
+    struct MapElement {
+        map_fd: u32,
+        padding: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
+    let (command, flags) = match action {
+        Action::Get => (BPF_MAP_LOOKUP_ELEM, 0),
+        Action::Insert => (BPF_MAP_UPDATE_ELEM, 0),
+        Action::Replace => (BPF_MAP_UPDATE_ELEM, BPF_EXIST),
+        Action::Remove => (BPF_MAP_DELETE_ELEM, 0),
+    };
+    let attributes = MapElement {
+        map_fd: map.as_raw_fd() as u32,
+        padding: 0,
+        key: key.as_ptr().expose_provenance() as u64,
+        value: if value.is_empty() { 0 } else { value.as_mut_ptr().expose_provenance() as u64 },
+        flags,
+    };
+    // SAFETY: key and value have the lengths with which the map was made, and outlive the call.
+    unsafe { bpf(command, &attributes) }.map(drop)
 }
 
 /// A map from receive queue to AF_XDP socket.
@@ -138,9 +196,7 @@ impl SocketMap {
     /// # Errors
     /// [`BpfError`] with `PERM` without CAP_BPF and CAP_NET_ADMIN.
     pub fn new(queues: u32) -> Result<SocketMap, BpfError> {
-        Map::new(BPF_MAP_TYPE_XSKMAP, queues, 0, b"netmem_sockets\0\0")
-            .map(SocketMap)
-            .map_err(failed(BpfStep::CreateMap))
+        Map::of_kind(MapKind::Sockets(queues)).map(SocketMap).map_err(failed(BpfStep::CreateMap))
     }
 
     /// One that another process made, and handed over.
@@ -156,8 +212,9 @@ impl SocketMap {
     /// # Errors
     /// [`BpfError`]: `2BIG` when the map has no such queue.
     pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
-        let value = socket.as_raw_fd().to_ne_bytes();
-        self.0.insert(queue.to_ne_bytes(), value).map_err(failed(BpfStep::AddSocket))
+        let (key, mut value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
+        let done = self.0.element(Action::Insert, key, &mut value, Some(socket));
+        done.map_err(failed(BpfStep::AddSocket))
     }
 
     /// Whether nothing that comes in by `queue` goes to a socket any more, because another program has taken `socket` out of the
@@ -165,8 +222,8 @@ impl SocketMap {
     /// that another program has put there is replaced.
     #[cold]
     pub fn lacks(&self, queue: u32, socket: BorrowedFd<'_>) -> bool {
-        let value = socket.as_raw_fd().to_ne_bytes();
-        self.0.replace(queue.to_ne_bytes(), value) == Err(Errno::NOENT)
+        let (key, mut value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
+        self.0.element(Action::Replace, key, &mut value, Some(socket)) == Err(Errno::NOENT)
     }
 
     /// Leaves what comes in by `queue` to the kernel's stack, from now on.
@@ -206,10 +263,25 @@ impl AddressMaps {
     /// [`BpfError`] with `PERM` without CAP_BPF.
     pub fn new() -> Result<AddressMaps, BpfError> {
         let step = BpfStep::CreateAddressMap;
-        let (trie, max, flags) = (BPF_MAP_TYPE_LPM_TRIE, ADDRESSES_MAX, BPF_F_NO_PREALLOC);
-        let v4 = Map::new(trie, max, flags, b"netmem_own_v4\0\0\0").map_err(failed(step))?;
-        let v6 = Map::new(trie, max, flags, b"netmem_own_v6\0\0\0").map_err(failed(step))?;
+        let v4 = Map::of_kind(MapKind::AddressesV4).map_err(failed(step))?;
+        let v6 = Map::of_kind(MapKind::AddressesV6).map_err(failed(step))?;
         Ok(AddressMaps { v4, v6 })
+    }
+
+    /// Those that another process made, and handed over.
+    ///
+    /// # Errors
+    /// As [`SocketMap::given`].
+    pub fn given(v4: OwnedFd, v6: OwnedFd) -> Result<AddressMaps, BpfError> {
+        let failed = || failed(BpfStep::LookAtMap);
+        let v4 = Map::given(v4, BPF_MAP_TYPE_LPM_TRIE).map_err(failed())?;
+        let v6 = Map::given(v6, BPF_MAP_TYPE_LPM_TRIE).map_err(failed())?;
+        Ok(AddressMaps { v4, v6 })
+    }
+
+    /// The maps' descriptors.
+    pub(super) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.v4.0.as_fd(), self.v6.0.as_fd()]
     }
 
     /// Packets to addresses in `prefix` are the kernel's, from now on.
@@ -253,9 +325,7 @@ impl KernelCounts {
     /// # Errors
     /// [`BpfError`] with `PERM` without CAP_BPF.
     pub fn new(queues: u32) -> Result<KernelCounts, BpfError> {
-        Map::new(BPF_MAP_TYPE_ARRAY, queues, 0, b"netmem_kernel\0\0\0")
-            .map(KernelCounts)
-            .map_err(failed(BpfStep::CreateCounts))
+        Map::of_kind(MapKind::Counts(queues)).map(KernelCounts).map_err(failed(BpfStep::CreateCounts))
     }
 
     /// Those that another process made, and handed over.
@@ -293,5 +363,29 @@ impl AsFd for SocketMap {
 impl AsFd for KernelCounts {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.0.as_fd()
+    }
+}
+
+impl From<SocketMap> for OwnedFd {
+    fn from(map: SocketMap) -> OwnedFd {
+        map.0.0
+    }
+}
+
+impl From<KernelCounts> for OwnedFd {
+    fn from(counts: KernelCounts) -> OwnedFd {
+        counts.0.0
+    }
+}
+
+/// One empty set of own addresses.
+///
+/// # Errors
+/// What bpf(2) says.
+pub fn address_map(kind: MapKind) -> Result<OwnedFd, Errno> {
+    match kind {
+        MapKind::AddressesV4 => Map::<8, 1>::of_kind(kind).map(|map| map.0),
+        MapKind::AddressesV6 => Map::<20, 1>::of_kind(kind).map(|map| map.0),
+        MapKind::Sockets(_) | MapKind::Counts(_) => Err(Errno::INVAL),
     }
 }

@@ -13,6 +13,7 @@
 //! Source: bpf(2), `linux/bpf.h`, Documentation/bpf/map_xskmap.rst.
 
 mod attached;
+mod brokered;
 mod ingress;
 mod instruction;
 mod lookup;
@@ -24,12 +25,14 @@ mod test_run;
 pub use attached::AttachedProgram;
 pub use ingress::{IngressLink, IngressProgram};
 pub use lookup::{Answer, RouteLookup};
-pub use map::{AddressMaps, KernelCounts, SocketMap};
+pub use map::{AddressMaps, KernelCounts, SocketMap, address_map, element_of};
 pub use program::{Punt, Punted};
 pub use take::{Take, TakeError, TakeRule};
 
+use super::broker::{self, Hook, Request};
 use super::capability::without_lock_limit;
 use super::errno::last_errno;
+use brokered::{attach_by, load_by};
 use instruction::Instruction;
 use program::{Left, redirect_program};
 use rustix::io::Errno;
@@ -179,6 +182,9 @@ impl RedirectProgram {
         selection: Option<&Selection<'_>>,
         several: bool,
     ) -> Result<RedirectProgram, BpfError> {
+        if let Some(broker) = broker::current() {
+            return load_by(broker, sockets, selection, several).map(RedirectProgram);
+        }
         let left = selection.map(|&Selection { punted, take, counts }| Left {
             punted: punted.map(AddressMaps::raw),
             take,
@@ -222,8 +228,14 @@ impl RedirectProgram {
             attach_type: BPF_XDP,
             flags,
         };
-        // SAFETY: the attributes of BPF_LINK_CREATE hold no pointers.
-        let made = unsafe { bpf_fd(BPF_LINK_CREATE, &attributes) };
+        let made = match broker::current() {
+            // SAFETY: the attributes of BPF_LINK_CREATE hold no pointers.
+            None => unsafe { bpf_fd(BPF_LINK_CREATE, &attributes) },
+            Some(broker) => {
+                let hook = if mode == XdpMode::Native { Hook::Native } else { Hook::Generic };
+                attach_by(broker, hook, interface, self.0.as_fd())
+            }
+        };
         // The link holds the program, and the program its maps: their own descriptors may go.
         made.map(|link| RedirectLink { link, mode }).map_err(|errno| BpfError::new(step, errno))
     }
@@ -279,6 +291,10 @@ impl RedirectLink {
             flags: u32,
             old_prog_fd: u32,
         }
+        if let Some(broker) = broker::current() {
+            let done = broker::ask(broker, &Request::Replace, &[self.link.as_fd(), program.0.as_fd()]);
+            return done.map(drop).map_err(|refusal| BpfError::new(BpfStep::ReplaceProgram, refusal.errno));
+        }
         let attributes = LinkUpdate {
             link_fd: self.link.as_raw_fd() as u32,
             new_prog_fd: program.0.as_raw_fd() as u32,
@@ -308,6 +324,10 @@ impl RedirectLink {
             interface: u32,
             _rest: u32,
         }
+        if let Some(broker) = broker::current() {
+            let answer = broker::ask(broker, &Request::IsDetached, &[self.link.as_fd()]);
+            return answer.is_ok_and(|(said, _)| said == [1]);
+        }
         let mut info = LinkInfo::default();
         let attributes = InfoByFd {
             bpf_fd: self.link.as_raw_fd() as u32,
@@ -317,6 +337,18 @@ impl RedirectLink {
         // SAFETY: the information is integers alone, has the length given, and outlives the call.
         let asked = unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) };
         asked.is_ok() && info.link_type == BPF_LINK_TYPE_XDP && info.interface == 0
+    }
+}
+
+impl From<RedirectLink> for OwnedFd {
+    fn from(link: RedirectLink) -> OwnedFd {
+        link.link
+    }
+}
+
+impl From<RedirectProgram> for OwnedFd {
+    fn from(program: RedirectProgram) -> OwnedFd {
+        program.0
     }
 }
 

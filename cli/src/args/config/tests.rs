@@ -1,6 +1,7 @@
 use super::*;
 use crate::args::Cli;
 use clap::CommandFactory;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -1,0 +1,30 @@
+//! What a run gives up, as its arguments say. COLD.
+
+use crate::args::ForwardArgs;
+use crate::failure::Failure;
+use crate::metrics::Address;
+use crate::sandbox::SandboxPlan;
+use netmem::port::memif::Role;
+use netmem_ports::{DeviceSpec, PortSpec};
+
+/// What the run gives up, and where it meets others.
+///
+/// # Errors
+/// [`Failure::Input`] for an address of metrics that is none.
+pub fn of(args: &ForwardArgs) -> Result<SandboxPlan, Failure> {
+    let metrics = match args.scrape.address()? {
+        Some(Address::Unix(path)) => Some(path),
+        _ => None,
+    };
+    let peer = |port: &PortSpec| match &port.device {
+        DeviceSpec::Memif { path, config } if config.role == Role::Client => Some(path.clone()),
+        _ => None,
+    };
+    Ok(SandboxPlan {
+        on: !args.sandbox.no_sandbox,
+        user: args.sandbox.user,
+        listening: args.control.iter().cloned().chain(metrics).collect(),
+        peers: args.port.iter().filter_map(peer).collect(),
+        locks_again: args.port.iter().any(|port| matches!(port.device, DeviceSpec::Xdp(_))),
+    })
+}

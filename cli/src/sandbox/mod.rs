@@ -1,0 +1,148 @@
+//! What the program gives up once its ports are open, and who keeps it: capabilities by a broker (`netmem::system::broker`), system calls by
+//! filters (ADR 0058). COLD.
+//!
+//! ```text
+//!   start ──► broker: the capabilities that ports and neighbours need, and the system calls of that
+//!     │
+//!   ports are opened, sockets listen
+//!     │
+//!   enter ──► no capability, no new privileges, a user without any (--user); the system calls of the control side
+//!     │
+//!   enter_worker, on each worker's thread ──► its system calls alone: no file, no socket, no bpf(2), no program
+//! ```
+
+mod filters;
+#[cfg(test)]
+mod tests;
+
+use crate::args::User;
+use crate::failure::Failure;
+use crate::log::{self, Level};
+use crate::threads;
+use filters::Side;
+use netmem::system::broker::{self, BrokerError, BrokerProcess, Setup};
+use netmem::system::errno::Errno;
+use netmem::system::one_heap;
+use netmem::system::privileges::{self, Kept};
+use netmem_rtnetlink::neighbour_requests;
+use std::os::unix::fs::lchown;
+use std::panic;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether this process's threads are to give up what they do not need.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// What is given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxPlan {
+    /// Whether anything is.
+    pub on: bool,
+    /// As whom all but the broker go on.
+    pub user: Option<User>,
+    /// Sockets of the file system that the run listens at.
+    pub listening: Vec<PathBuf>,
+    /// Those that it connects to.
+    pub peers: Vec<PathBuf>,
+    /// Whether a port may have its memory locked again.
+    pub locks_again: bool,
+}
+
+/// Starts the broker of a run, which has changes of the host undone by `undo`. None without a sandbox.
+///
+/// # Errors
+/// [`Failure::Input`] with the remedy.
+pub fn start(
+    plan: &SandboxPlan,
+    undo: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+) -> Result<Option<BrokerProcess>, Failure> {
+    if !plan.on {
+        let line = "netmem: --no-sandbox: every thread keeps all capabilities and all system calls";
+        log::say(Level::Warning, line);
+        return Ok(None);
+    }
+    one_heap();
+    let filter = filters::compiled(Side::Broker)?;
+    let neighbour = neighbour_requests().map_err(|error| failed("netlink socket", &error))?;
+    let setup = Setup {
+        readable: broker::read_so_far(),
+        peers: plan.peers.clone(),
+        neighbour: Box::new(neighbour),
+        undo: Box::new(undo),
+    };
+    let begin = || {
+        // Without the filter the broker is no worse than it was; the other process has its own.
+        let _ = privileges::give_up(Kept::OfBroker, None);
+        let _ = filters::apply(&filter);
+    };
+    let end = || {
+        let _ = (setup.undo)();
+        plan.listening.iter().for_each(|path| remove_dead(path));
+    };
+    broker::start(&setup, begin, end).map(Some).map_err(|error| match error {
+        BrokerError::Fork(error) => threads::none("the broker", &error),
+        error => failed("the broker", &error),
+    })
+}
+
+/// Gives up what the set-up has needed, for this thread and all that it starts. Its packet memory has so many bytes.
+///
+/// # Errors
+/// [`Failure::Input`] with the remedy.
+pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
+    if !plan.on {
+        return Ok(());
+    }
+    let (filter, user) = (filters::compiled(Side::Control)?, plan.user);
+    let is_short = privileges::raise_lock_limit().is_some_and(|limit| limit < memory_bytes as u64);
+    let kept = if plan.locks_again && is_short { Kept::ToLock } else { Kept::Nothing };
+    if let Some(User { user, group }) = user {
+        for path in &plan.listening {
+            // An abstract one is no file.
+            let _ = lchown(path, Some(user), Some(group));
+        }
+    }
+    privileges::give_up(kept, user.map(|User { user, group }| (user, group))).map_err(
+        |errno| match errno {
+            Errno::PERM if user.is_some() => {
+                Failure::input("--user: only root can become another user: start it as root")
+            }
+            errno => failed("give up capabilities", &errno),
+        },
+    )?;
+    panic::set_hook(Box::new(|died| log::say(Level::Error, format_args!("error: {died}"))));
+    filters::apply(&filter)?;
+    ENTERED.store(true, Relaxed);
+    Ok(())
+}
+
+/// Gives up what a worker does not need, on its thread, where the process is in a sandbox.
+pub fn enter_worker() {
+    if ENTERED.load(Relaxed) {
+        let entered = filters::compiled(Side::Worker).and_then(|filter| filters::apply(&filter));
+        // The same was done for the whole process a moment ago, so that it can be done.
+        entered.expect("a filter for a worker");
+    }
+}
+
+/// That the broker has ended, where it has and that was not said yet.
+pub fn look() -> Option<&'static str> {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    (broker::is_gone() && !SAID.swap(true, Relaxed)).then_some(
+        "the broker (netmem-broker) has ended: ports go on, and those whose interface goes away stay down, new neighbours are not asked for, and \
+         the configuration is not read again, until netmem is restarted",
+    )
+}
+
+/// Takes away a socket that nobody listens at any more: a user without rights in its folder left it.
+fn remove_dead(path: &Path) {
+    let refused = std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind());
+    if matches!(refused, Err(std::io::ErrorKind::ConnectionRefused)) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// That a step was refused, with the remedy.
+fn failed(step: &str, why: &dyn std::fmt::Display) -> Failure {
+    Failure::input(format!("sandbox: {step}: {why}: change that, or run without (--no-sandbox)"))
+}

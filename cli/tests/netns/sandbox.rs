@@ -1,0 +1,204 @@
+//! What a run gives up once its ports are open, and that it goes on all the same: capabilities, system calls, root.
+
+use crate::forwarder::{Forwarder, netmem};
+use crate::testbed::{Testbed, Wiring, scratch, wait_until};
+use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+
+const NOBODY: u32 = 65534;
+/// CAP_IPC_LOCK in a set.
+const IPC_LOCK: u64 = 1 << 14;
+
+/// A process's threads, or those of a child: each thread's status in /proc, by its names.
+fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    let status = |at: &Path| {
+        let text = fs::read_to_string(at.join("status")).expect("its status");
+        let of = |line: &str| line.split_once(':').map(|(name, value)| (name.into(), value.trim().into()));
+        text.lines().filter_map(of).collect()
+    };
+    tasks.map(|task| status(&task.expect("a thread").path())).collect()
+}
+
+/// The broker of a run.
+fn broker_of(pid: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("its children");
+    let mut children = children.split_whitespace().map(|child| child.parse::<u32>().expect("a number"));
+    let is_broker = |child: &u32| {
+        fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "netmem-broker")
+    };
+    children.find(is_broker).expect("a broker")
+}
+
+fn capabilities(status: &BTreeMap<String, String>, set: &str) -> u64 {
+    u64::from_str_radix(&status[set], 16).expect("a set of capabilities")
+}
+
+#[test]
+fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let control = scratch("sandbox-control");
+    let options = [&format!("--control={}", control.display())[..], "--workers=1", "--metrics=127.0.0.1:0"];
+    let forwarder = Forwarder::start(&bed, &options);
+    wait_for_the_path(&bed);
+    let threads_of = threads(forwarder.pid());
+    // The main thread, the worker, and those that answer at the two sockets.
+    assert!(threads_of.len() >= 4, "{threads_of:?}");
+    for status in &threads_of {
+        for set in ["CapEff", "CapInh", "CapAmb", "CapBnd"] {
+            assert_eq!(capabilities(status, set), 0, "{set} of {}", status["Name"]);
+        }
+        // Where the limit on locked memory is short, that one may be put in force over a call.
+        assert_eq!(capabilities(status, "CapPrm") & !IPC_LOCK, 0, "{}", status["Name"]);
+        assert_eq!((&status["Seccomp"][..], &status["NoNewPrivs"][..]), ("2", "1"), "{}", status["Name"]);
+    }
+    let filters =
+        |status: &BTreeMap<String, String>| status["Seccomp_filters"].parse::<u32>().expect("a number");
+    let most = threads_of.iter().map(filters).max();
+    assert!(most > threads_of.iter().map(filters).min(), "a worker has fewer calls than the others");
+    let [broker] = &threads(broker_of(forwarder.pid()))[..] else { panic!("a broker has one thread") };
+    let kept = capabilities(broker, "CapEff");
+    assert!(kept != 0 && kept.count_ones() <= 6, "{kept:x}");
+    assert_eq!((&broker["Seccomp"][..], &broker["NoNewPrivs"][..]), ("2", "1"));
+    assert_ping_both_ways(&bed);
+    forwarder.interrupt().assert_adds_up();
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn a_broker_that_is_killed_is_told_of_and_traffic_goes_on() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let forwarder = Forwarder::start(&bed, &[]);
+    wait_for_the_path(&bed);
+    let broker = broker_of(forwarder.pid());
+    let pid = Pid::from_raw(broker.cast_signed()).expect("a number");
+    kill_process(pid, Signal::KILL).expect("kill(2)");
+    // It is a child that nobody has waited for yet.
+    wait_until("the broker has ended", || {
+        fs::read_to_string(format!("/proc/{broker}/status")).is_ok_and(|status| status.contains("Z (zombie)"))
+    });
+    assert_ping_both_ways(&bed);
+    // Looked for once a second.
+    bed.h1.ping("10.77.2.1", 30, "-i 0.1");
+    let out = forwarder.end(Signal::INT);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    assert_eq!(said.matches("the broker (netmem-broker) has ended").count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    bed.assert_nothing_left();
+}
+
+#[test]
+fn without_a_sandbox_it_says_so_and_keeps_everything() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let forwarder = Forwarder::start(&bed, &["--no-sandbox"]);
+    wait_for_the_path(&bed);
+    for status in threads(forwarder.pid()) {
+        assert_ne!(capabilities(&status, "CapEff"), 0);
+        assert_eq!((&status["Seccomp"][..], &status["NoNewPrivs"][..]), ("0", "0"));
+    }
+    let out = forwarder.end(Signal::INT);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("--no-sandbox: every thread keeps all capabilities"), "{said}");
+}
+
+/// A configuration that root alone may read, and a control socket in a folder that root alone may write to.
+#[test]
+fn as_nobody_it_forwards_reloads_and_takes_up_an_interface_that_is_made_again() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let (config, control) = (scratch("sandbox-config"), scratch("sandbox-nobody"));
+    let of = |rate: u32| fs::write(&config, format!("icmp-rate = {rate}\n")).expect("a configuration");
+    of(100);
+    fs::set_permissions(&config, Permissions::from_mode(0o600)).expect("chmod");
+    let options = [
+        "--user=nobody",
+        &format!("--config={}", config.display()),
+        &format!("--control={}", control.display()),
+    ];
+    let forwarder = Forwarder::start(&bed, &options);
+    wait_for_the_path(&bed);
+    for status in threads(forwarder.pid()) {
+        assert_eq!(status["Uid"].split_whitespace().collect::<Vec<_>>(), ["65534"; 4]);
+        assert_eq!((&status["Groups"][..], capabilities(&status, "CapEff")), ("", 0));
+    }
+    let socket = fs::metadata(&control).expect("a control socket");
+    assert_eq!((socket.uid(), socket.mode() & 0o777), (NOBODY, 0o600));
+    of(7);
+    let at = format!("--control={}", control.display());
+    let said = |words: &[&str]| {
+        let out = netmem(&bed).args(words).arg(&at).output().expect("netmem runs");
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    said(&["reload"]);
+    assert!(said(&["set"]).contains("icmp.rate"), "the keys are listed");
+    assert!(said(&["set", "icmp.rate"]).contains('7'), "the configuration was read again");
+    bed.h1.ip("link del eth0");
+    bed.wire(1, 1);
+    wait_until("the programs are there again", || bed.has_programs());
+    wait_for_the_path(&bed);
+    assert_ping_both_ways(&bed);
+    let out = forwarder.end(Signal::INT);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(!control.exists(), "the broker takes away what nobody may not");
+    bed.assert_nothing_left();
+    fs::remove_file(config).expect("rm");
+}
+
+/// As an ordinary user, from a file with capabilities (setcap(8)): no root anywhere.
+#[test]
+fn with_capabilities_of_its_file_a_user_forwards_and_takes_up_an_interface_that_is_made_again() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping", "setcap", "setpriv"]) else { return };
+    let program = scratch("sandbox-netmem");
+    fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("a copy");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    let granted = "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock,cap_perfmon=ep";
+    let out = Command::new("setcap").arg(granted).arg(&program).output().expect("setcap runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let mut command = bed.dut.command("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).arg("forward");
+    command.args(["--port=xdp:one", "--port=xdp:two", "--mode=cross-connect", "--json"]);
+    let forwarder = Forwarder::spawn(&bed, &mut command, 1);
+    // Its ports are open a moment before it gives up what opened them.
+    let has_given_up = |status: &BTreeMap<String, String>| status["Seccomp"] == "2";
+    wait_until("it is in its sandbox", || threads(forwarder.pid()).iter().all(has_given_up));
+    for status in threads(forwarder.pid()) {
+        assert_eq!((capabilities(&status, "CapEff"), &status["Seccomp"][..]), (0, "2"));
+        assert!(status["Uid"].starts_with("65534"), "{}", status["Uid"]);
+    }
+    bed.h2.ip("link del eth0");
+    bed.wire(2, 1);
+    wait_until("the programs are there again", || bed.has_programs());
+    wait_for_the_path(&bed);
+    assert_ping_both_ways(&bed);
+    let out = forwarder.end(Signal::INT);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    bed.assert_nothing_left();
+    fs::remove_file(program).expect("rm");
+}
+
+#[test]
+fn a_user_that_is_none_and_one_that_nobody_may_become_are_refused_in_one_line() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["setpriv"]) else { return };
+    let program = scratch("sandbox-refused");
+    fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("a copy");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    let refused = |user: &str, remedy: &str| {
+        let mut command = bed.dut.command("setpriv");
+        command.args(["--reuid=65534", "--clear-groups"]).arg(&program);
+        let out = command.args(["forward", "--seconds=1", "--user", user]).output().expect("it runs");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(remedy), "{said}");
+    };
+    refused("no-such-user", "is no user: give one of /etc/passwd");
+    refused("0:0", "only root can become another user");
+    fs::remove_file(program).expect("rm");
+}

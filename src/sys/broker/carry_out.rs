@@ -1,0 +1,169 @@
+//! The broker's end: each request is carried out by the functions that would do it in a process with privileges.
+
+use super::ask::{Refusal, open_to_read};
+use super::channel::{Channel, Message};
+use super::request::{CONTROL, Hook, Leaves, MapKind, Redirect, Request};
+use super::setup::Setup;
+use crate::sys::bpf::{
+    AddressMaps, BpfError, IngressProgram, KernelCounts, Punted, RedirectLink, RedirectProgram, Selection,
+    SocketMap, Take, XdpMode, address_map, element_of,
+};
+use crate::sys::netdev::Netdev;
+use crate::sys::netns::{NetworkNamespace, is_here};
+use crate::sys::packet::PacketSocket;
+use crate::sys::seqpacket::connected;
+use crate::sys::tap::TapQueue;
+use crate::sys::xdp::Socket;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// What is answered.
+type Answer = Result<Message, Refusal>;
+
+/// Answers requests until the other end is closed.
+pub(super) fn serve(channel: &Channel, setup: &Setup) {
+    while let Ok(Some((message, descriptors))) = channel.receive() {
+        let (bytes, brought) = match answer(&message, descriptors, setup) {
+            Ok((said, brought)) => ([&[0], &said[..]].concat(), brought),
+            Err(refusal) => (refusal.to_answer(), Vec::new()),
+        };
+        let brought: Vec<_> = brought.iter().map(AsFd::as_fd).collect();
+        // Whoever asked is gone: the next turn sees that.
+        let _ = channel.send(&bytes, &brought);
+    }
+}
+
+/// Reads a request, and carries it out in the network namespace of the socket that came first, where one did.
+fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
+    let Some((&has_place @ (0 | 1), bytes)) = message.split_first() else { return Err(Errno::PROTO.into()) };
+    let request = Request::of_bytes(bytes).ok_or(Errno::PROTO)?;
+    if descriptors.len() != usize::from(has_place) + request.descriptors() {
+        return Err(Errno::PROTO.into());
+    }
+    if has_place == 0 {
+        return carry_out(&request, descriptors, setup);
+    }
+    let place = descriptors.remove(0);
+    let of_io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    if is_here(place.as_fd()).map_err(of_io)? {
+        return carry_out(&request, descriptors, setup);
+    }
+    let there = NetworkNamespace::of(place.as_fd()).map_err(of_io)?;
+    there.inside(|| carry_out(&request, descriptors, setup)).map_err(of_io)?
+}
+
+fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
+    match request {
+        Request::NetdevSocket => {
+            one(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+        }
+        Request::XdpSocket => one(Socket::new().map_err(|error| error.errno)?),
+        Request::PacketSocket(interface) => one(PacketSocket::open(*interface)
+            .map_err(|error| refusal(error.errno, error.step as u8, String::new()))?),
+        Request::Tap(name, several) => one(TapQueue::open(name, *several)
+            .map_err(|error| refusal(error.errno, error.step as u8, String::new()))?),
+        Request::TapPlace => {
+            let [queue] = exactly(descriptors)?;
+            let netdev: Netdev = TapQueue::from(queue).interface()?;
+            Ok((netdev.name().as_bytes().to_vec(), vec![netdev.into_socket()]))
+        }
+        Request::Map(MapKind::Sockets(queues)) => one(SocketMap::new(*queues)?),
+        Request::Map(MapKind::Counts(queues)) => one(KernelCounts::new(*queues)?),
+        Request::Map(kind) => one(address_map(*kind)?),
+        Request::Redirect(redirect) => self::redirect(redirect, descriptors),
+        Request::Ingress => {
+            let [v4, v6] = exactly(descriptors)?;
+            one(IngressProgram::load(&AddressMaps::given(v4, v6)?)?)
+        }
+        Request::Attach(hook, interface) => attach(*hook, *interface, descriptors),
+        Request::Replace => {
+            let [link, program] = exactly(descriptors)?;
+            // Which mode it is in is not asked.
+            RedirectLink::given(link, XdpMode::Native).replace(&program.into())?;
+            done()
+        }
+        Request::IsDetached => {
+            let [link] = exactly(descriptors)?;
+            Ok((vec![u8::from(RedirectLink::given(link, XdpMode::Native).is_detached())], Vec::new()))
+        }
+        Request::Element(element) => {
+            let (map, socket) = (descriptors.first().ok_or(Errno::PROTO)?, descriptors.get(1));
+            let socket: Option<BorrowedFd<'_>> = socket.map(AsFd::as_fd);
+            Ok((element_of(map.as_fd(), element, socket)?, Vec::new()))
+        }
+        Request::Neighbour(link, address) => {
+            (setup.neighbour)(*link, *address)?;
+            done()
+        }
+        Request::Read(path) => {
+            // A process that has a broker of its own is no broker: it opens the file itself.
+            let file = open_to_read(told(path, &setup.readable)?);
+            one(file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?)
+        }
+        Request::Connect(path) => one(connected(told(path, &setup.peers)?)?),
+        Request::Undo => {
+            (setup.undo)().map_err(|text| refusal(Errno::IO, 0, text))?;
+            done()
+        }
+    }
+}
+
+/// The redirect program, over the maps that came.
+fn redirect(redirect: &Redirect, descriptors: Vec<OwnedFd>) -> Answer {
+    let Redirect { leaves, several } = redirect;
+    let mut descriptors = descriptors.into_iter();
+    let mut next = || descriptors.next().ok_or(Errno::PROTO);
+    let sockets = SocketMap::given(next()?)?;
+    let Some(Leaves { punt, take }) = leaves else {
+        return one(RedirectProgram::load(&sockets, None, *several)?);
+    };
+    let counts = KernelCounts::given(next()?)?;
+    let own = if *punt == CONTROL { Some(AddressMaps::given(next()?, next()?)?) } else { None };
+    let punted = match (punt, &own) {
+        (_, Some(own)) => Punted::Control(own),
+        (0, None) => Punted::Nothing,
+        _ => Punted::Neighbours,
+    };
+    let take = take.as_ref().map(|(rules, mac)| rules.parse::<Take>().map(|take| (take, *mac)));
+    let take = take.transpose().map_err(|_| Errno::INVAL)?;
+    let take = take.as_ref().map(|(take, mac)| (take, *mac));
+    one(RedirectProgram::load(&sockets, Some(&Selection { punted, take, counts: &counts }), *several)?)
+}
+
+fn attach(hook: Hook, interface: u32, descriptors: Vec<OwnedFd>) -> Answer {
+    let [program] = exactly(descriptors)?;
+    match hook {
+        Hook::Native => one(RedirectProgram::from(program).attach(interface, XdpMode::Native)?),
+        Hook::Generic => one(RedirectProgram::from(program).attach(interface, XdpMode::Generic)?),
+        Hook::Ingress => one(IngressProgram::from(program).attach(interface)?),
+    }
+}
+
+/// `path`, if it is one of those that the broker was told of.
+fn told<'a>(path: &Path, of: &'a [PathBuf]) -> Result<&'a Path, Errno> {
+    of.iter().find(|one| *one == path).map(PathBuf::as_path).ok_or(Errno::ACCESS)
+}
+
+fn exactly<const N: usize>(descriptors: Vec<OwnedFd>) -> Result<[OwnedFd; N], Errno> {
+    descriptors.try_into().map_err(|_| Errno::PROTO)
+}
+
+fn one(descriptor: impl Into<OwnedFd>) -> Answer {
+    Ok((Vec::new(), vec![descriptor.into()]))
+}
+
+fn done() -> Answer {
+    Ok((Vec::new(), Vec::new()))
+}
+
+fn refusal(errno: Errno, step: u8, text: String) -> Refusal {
+    Refusal { errno, step, text }
+}
+
+impl From<BpfError> for Refusal {
+    fn from(error: BpfError) -> Refusal {
+        refusal(error.errno, 0, error.log)
+    }
+}

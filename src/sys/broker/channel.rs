@@ -1,0 +1,74 @@
+//! The socket between a process and its broker: whole messages with descriptors, which are waited for.
+
+use super::request::MESSAGE_MAX;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Descriptors that one message may bring: a namespace's, and four of a redirect program.
+pub(super) const DESCRIPTORS: usize = 5;
+
+/// Bytes, and the descriptors that came with them.
+pub(super) type Message = (Vec<u8>, Vec<OwnedFd>);
+
+/// One end.
+#[derive(Debug)]
+pub(super) struct Channel(pub(super) OwnedFd);
+
+impl Channel {
+    /// Both ends.
+    pub(super) fn pair() -> Result<(Channel, Channel), Errno> {
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Channel(one), Channel(other)))
+    }
+
+    /// How long a call waits from now on.
+    pub(super) fn set_patience(&self, patience: Duration) -> Result<(), Errno> {
+        set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?;
+        set_socket_timeout(&self.0, Timeout::Send, Some(patience))
+    }
+
+    /// Sends a message.
+    pub(super) fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(Errno::TOOBIG);
+        }
+        sendmsg(&self.0, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// The next message with its descriptors; None at the end, and for one that is longer than any may be.
+    pub(super) fn receive(&self) -> Result<Option<Message>, Errno> {
+        let mut message = vec![0; MESSAGE_MAX + 1];
+        loop {
+            let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+            let mut control = RecvAncillaryBuffer::new(&mut room);
+            let into = &mut [IoSliceMut::new(&mut message)];
+            let got = match recvmsg(&self.0, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => continue,
+                got => got?,
+            };
+            let mut descriptors = Vec::new();
+            for one in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(some) = one {
+                    descriptors.extend(some);
+                }
+            }
+            let is_whole = !got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+            if got.bytes == 0 || !is_whole {
+                return Ok(None);
+            }
+            message.truncate(got.bytes);
+            return Ok(Some((message, descriptors)));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The broker's process: forked, without names, ended with the one that it serves.
+
+use super::ask::{current, set};
+use super::carry_out::serve;
+use super::channel::Channel;
+use super::setup::Setup;
+use rustix::process::{Pid, WaitOptions, waitpid};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{fs, io};
+
+/// Signals that are meant for the process that is served, and come to all of a terminal's foreground or of a service.
+const OF_THE_OTHER: [libc::c_int; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGPIPE];
+
+/// There is no broker.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// It has to be forked before any other thread is there.
+    #[error("the process has {0} threads already")]
+    Threads(usize),
+    /// This process has one.
+    #[error("the process has a broker already")]
+    Twice,
+    /// There can be no process.
+    #[error("fork: {0}")]
+    Fork(io::Error),
+    /// A system call failed.
+    #[error("{0}: {1}")]
+    System(&'static str, io::Error),
+}
+
+/// The broker's process; dropped, it has ended.
+#[derive(Debug)]
+pub struct BrokerProcess(Pid);
+
+/// Starts a broker for this process, which must have one thread. From then on the functions of this stage ask it. In the broker's process `begin` is
+/// called before the first request, which gives up what is not needed, and `end` when the other one has ended.
+///
+/// # Errors
+/// [`BrokerError`]; nothing is asked of anybody then.
+pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<BrokerProcess, BrokerError> {
+    let system = |what| move |error: io::Error| BrokerError::System(what, error);
+    let threads = fs::read_dir("/proc/self/task").map_err(system("/proc/self/task"))?.count();
+    if threads != 1 {
+        return Err(BrokerError::Threads(threads));
+    }
+    if current().is_some() {
+        return Err(BrokerError::Twice);
+    }
+    let (ours, its) = Channel::pair().map_err(|errno| BrokerError::System("socketpair", errno.into()))?;
+    // SAFETY: this process has one thread, which goes on in the child with everything as it was; the child ends by _exit alone.
+    match unsafe { libc::fork() } {
+        0 => {
+            drop(ours);
+            run(|| {
+                begin();
+                serve(&its, setup);
+                end();
+            })
+        }
+        child => {
+            let failed = || BrokerError::Fork(io::Error::last_os_error());
+            let child = if child > 0 { Pid::from_raw(child) } else { None }.ok_or_else(failed)?;
+            let process = BrokerProcess(child);
+            if set(ours) { Ok(process) } else { Err(BrokerError::Twice) }
+        }
+    }
+}
+
+/// The life of the broker.
+fn run(life: impl FnOnce()) -> ! {
+    for signal in OF_THE_OTHER {
+        // SAFETY: to ignore a signal runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    let _ = rustix::thread::set_name(c"netmem-broker");
+    let done = catch_unwind(AssertUnwindSafe(life));
+    // SAFETY: it ends the process, whatever its state; nothing that the other process has registered for its end runs here.
+    unsafe { libc::_exit(i32::from(done.is_err())) }
+}
+
+impl BrokerProcess {
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.as_raw_nonzero().get().cast_unsigned()
+    }
+}
+
+impl Drop for BrokerProcess {
+    /// Waits until it has ended.
+    fn drop(&mut self) {
+        if let Some(broker) = current() {
+            broker.close();
+        }
+        // Where somebody else has waited for it there is nothing to wait for.
+        let _ = waitpid(Some(self.0), WaitOptions::empty());
+    }
+}

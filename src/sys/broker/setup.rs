@@ -1,0 +1,18 @@
+//! What the process that starts a broker gives it.
+
+use rustix::io::Errno;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// What a broker does beside what it always can.
+#[allow(missing_debug_implementations)]
+pub struct Setup {
+    /// Files that it opens for reading.
+    pub readable: Vec<PathBuf>,
+    /// Sockets that it connects to.
+    pub peers: Vec<PathBuf>,
+    /// What has the kernel use a neighbour on the link of that number.
+    pub neighbour: Box<dyn Fn(u32, IpAddr) -> Result<(), Errno> + Send + Sync>,
+    /// What has the host be as it was before the run, as often as it is called.
+    pub undo: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+}

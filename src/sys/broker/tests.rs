@@ -1,0 +1,108 @@
+use super::ask::Broker;
+use super::carry_out::serve;
+use super::channel::Channel;
+use super::*;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::thread;
+
+fn setup(readable: Vec<PathBuf>) -> Setup {
+    Setup {
+        readable,
+        peers: vec![PathBuf::from("/nonexistent/peer.sock")],
+        neighbour: Box::new(|link, address| match (link, address) {
+            (1, address) if address.is_loopback() => Ok(()),
+            _ => Err(Errno::NODEV),
+        }),
+        undo: Box::new(|| Err("it is too late".to_owned())),
+    }
+}
+
+/// Asks a broker that a thread is.
+fn with_broker<T>(readable: Vec<PathBuf>, work: impl FnOnce(&Broker) -> T) -> T {
+    let (ours, its) = Channel::pair().expect("a pair of sockets");
+    thread::scope(|scope| {
+        scope.spawn(move || serve(&its, &setup(readable)));
+        let broker = Broker::new(ours);
+        let done = work(&broker);
+        broker.close();
+        done
+    })
+}
+
+fn errno(broker: &Broker, request: &Request) -> Errno {
+    broker.ask(request, None, &[]).expect_err("it is refused").errno
+}
+
+#[test]
+fn a_file_is_opened_only_if_the_broker_was_told_of_it() {
+    let path = std::env::temp_dir().join(format!("netmem-broker-{}", std::process::id()));
+    std::fs::write(&path, "told").unwrap();
+    with_broker(vec![path.clone()], |broker| {
+        let (said, mut files) = broker.ask(&Request::Read(path.clone()), None, &[]).unwrap();
+        let mut read = String::new();
+        File::from(files.remove(0)).read_to_string(&mut read).unwrap();
+        assert_eq!((said.len(), files.len(), read.as_str()), (0, 0, "told"));
+        for other in ["/etc/shadow", "/etc/hostname", ""] {
+            assert_eq!(errno(broker, &Request::Read(other.into())), Errno::ACCESS);
+        }
+        // The same file by another name is another name.
+        let beside = path.parent().unwrap().join(".").join(path.file_name().unwrap());
+        let other = format!("{}/../{}", path.parent().unwrap().display(), beside.display());
+        assert_eq!(errno(broker, &Request::Read(other.into())), Errno::ACCESS);
+        assert_eq!(errno(broker, &Request::Connect("/run/other.sock".into())), Errno::ACCESS);
+        assert_eq!(errno(broker, &Request::Connect("/nonexistent/peer.sock".into())), Errno::NOENT);
+    });
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_refusal_brings_what_the_kernel_said() {
+    with_broker(Vec::new(), |broker| {
+        let neighbour = |link| Request::Neighbour(link, IpAddr::from([127, 0, 0, 1]));
+        assert!(broker.ask(&neighbour(1), None, &[]).is_ok());
+        assert_eq!(errno(broker, &neighbour(2)), Errno::NODEV);
+        assert_eq!(errno(broker, &Request::Tap("a/b".into(), false)), Errno::INVAL);
+        let refusal = broker.ask(&Request::Undo, None, &[]).unwrap_err();
+        assert_eq!((refusal.errno, refusal.text.as_str()), (Errno::IO, "it is too late"));
+    });
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_next_one_is_answered() {
+    with_broker(Vec::new(), |broker| {
+        let file = OwnedFd::from(File::open("/dev/null").unwrap());
+        let strange = [
+            (Request::NetdevSocket, vec![file.as_fd()]),
+            (Request::TapPlace, vec![]),
+            (Request::Replace, vec![file.as_fd()]),
+            (Request::IsDetached, vec![file.as_fd(), file.as_fd()]),
+        ];
+        for (request, descriptors) in strange {
+            let refusal = broker.ask(&request, None, &descriptors).unwrap_err();
+            assert_eq!(refusal.errno, Errno::PROTO, "{request:?} with {} descriptors", descriptors.len());
+        }
+        // A file is no map, no link, no queue and no namespace.
+        let element = Element { action: Action::Get, key: vec![0; 4], value: vec![0; 8] };
+        for request in [Request::Element(element), Request::TapPlace] {
+            assert!(broker.ask(&request, None, &[file.as_fd()]).is_err(), "{request:?}");
+        }
+        assert!(broker.ask(&Request::NetdevSocket, Some(&file), &[]).is_err());
+        let (_, sockets) = broker.ask(&Request::NetdevSocket, None, &[]).unwrap();
+        assert_eq!(sockets.len(), 1);
+    });
+}
+
+#[test]
+fn one_that_is_gone_is_known_to_be_and_says_so_to_whoever_asks() {
+    let (ours, its) = Channel::pair().expect("a pair of sockets");
+    let broker = Broker::new(ours);
+    assert!(!broker.is_gone());
+    drop(its);
+    assert!(broker.is_gone());
+    assert_eq!(errno(&broker, &Request::NetdevSocket), Errno::PIPE);
+}

@@ -1,0 +1,15 @@
+//! Any bytes as a request of the broker: what is read is written again as it came, and asks for no more descriptors than a message brings.
+
+#![allow(missing_docs)]
+
+use netmem::system::broker::Request;
+
+/// Descriptors that come with a request at most.
+const DESCRIPTORS: usize = 4;
+
+/// Reads one.
+pub fn run(bytes: &[u8]) {
+    let Some(request) = Request::of_bytes(bytes) else { return };
+    assert_eq!(request.to_bytes(), bytes);
+    assert!(request.descriptors() <= DESCRIPTORS);
+}
