@@ -23,6 +23,7 @@ pub mod netdev;
 pub mod netns;
 #[cfg(feature = "af-packet")]
 pub mod packet;
+pub mod random;
 pub mod region;
 #[cfg(feature = "pcap")]
 pub mod reopen;
