@@ -109,6 +109,8 @@ mod pages {
     mod port {}
     #[doc = include_str!("../docs/guide/tuning.md")]
     mod tuning {}
+    #[doc = include_str!("../docs/guide/hardening.md")]
+    mod hardening {}
     #[doc = include_str!("../docs/guide/moving.md")]
     mod moving {}
     #[doc = include_str!("../docs/guide/reference.md")]

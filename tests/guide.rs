@@ -9,7 +9,7 @@ use std::{env, fs};
 const GUIDE: &str = "docs/guide";
 
 /// Each chapter with its programs, in the order of the guide.
-const CHAPTERS: [(&str, &[&str]); 19] = [
+const CHAPTERS: [(&str, &[&str]); 20] = [
     ("memory.md", &["memory", "objects"]),
     ("ledger.md", &["ledger"]),
     ("ports.md", &["replay"]),
@@ -20,6 +20,8 @@ const CHAPTERS: [(&str, &[&str]); 19] = [
     ("decision.md", &["acl", "balancer"]),
     ("port.md", &["zero_copy_port", "page_owner"]),
     ("tuning.md", &["tuning"]),
+    // What it says is shown by `tests/hardening`.
+    ("hardening.md", &[]),
     // Its programs are in C, and run by the tests of capi/.
     ("c.md", &[]),
     ("moving.md", &["redirect"]),

@@ -426,6 +426,19 @@ fn what_does_not_fit_the_path_or_the_mode_is_refused() {
     );
 }
 
+#[test]
+fn parts_of_hardening_that_are_none_or_do_not_fit_the_ports_are_refused() {
+    let form = "give guard, random, clear and canary with commas between, or all, or off";
+    refused_values("--hardening", "PARTS", &["on", "guard,guard", "all,clear"], form);
+    for parts in ["all", "guard"] {
+        refused(
+            &format!("{XDP} --mode drop --hardening {parts}"),
+            "--hardening with guard and --port xdp:nosuch0: the kernel pins all memory of an xdp port, which has no pages without \
+             access; give --hardening random,clear,canary",
+        );
+    }
+}
+
 /// Seen: pairs were never taken and never kept, without a word; only their counter `missed` went up.
 #[test]
 fn ready_pairs_that_steering_would_take_apart_are_refused() {

@@ -12,6 +12,15 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 #[test]
+fn what_is_done_against_misuse_stands_with_the_pages() {
+    let run = Run::start_with("hardening", "--hardening guard,canary --path full --rule accept");
+    let pages = &run.json("stat pages --json")["pages"][0];
+    assert_eq!(pages["hardening"], "guard,canary", "{pages}");
+    assert!(pages["guards"].as_u64() > Some(0), "behind slabs of heads: {pages}");
+    assert_eq!(pages["guards_refused"], 0, "{pages}");
+}
+
+#[test]
 fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
     let run = Run::start("look");
     assert_eq!(fs::metadata(&run.path).unwrap().permissions().mode() & 0o777, 0o600);

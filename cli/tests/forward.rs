@@ -161,6 +161,23 @@ fn ready_heads_and_pairs_of_any_size_lose_no_packet() {
 }
 
 #[test]
+fn a_hardened_memory_loses_no_packet_on_any_path() {
+    for parts in ["guard", "random", "clear", "canary", "all"] {
+        for path in ["", "--path full --rule accept", "--path full --ready-pairs 50", "--workers 2 --flows 5"]
+        {
+            let run = object(&output(&format!("forward --hardening {parts} {path} --packets 20000 --json")));
+            assert_adds_up(&run);
+            assert_eq!(number(&run, "sink.received"), 20_000, "{parts} {path}: {run}");
+        }
+    }
+    let run = object(&output(
+        "forward --hardening all --mode pass --hold 100 --hold-copybreak on --packets 20000 --json",
+    ));
+    assert_adds_up(&run);
+    assert_eq!(number(&run, "local_queue.kept"), 100, "{run}");
+}
+
+#[test]
 fn the_summary_shows_rules_pairs_and_the_local_queue() {
     let out = output("forward --path full --rule pass,proto=udp --ready-pairs 50 --packets 3000");
     let text = stdout(&out);

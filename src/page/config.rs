@@ -1,5 +1,6 @@
 //! What a memory is made with.
 
+use super::hardening::Hardening;
 use super::table::DescriptorSize;
 use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE, WORKERS_MAX};
 use crate::sys::region::{BackingPreference, RegionError};
@@ -31,6 +32,8 @@ pub struct MemoryConfig {
     pub nodes: usize,
     /// When pages become scarce, and how many are kept back. Default: never, and none.
     pub watermarks: Watermarks,
+    /// What is done against misuse of the memory, and of what is made of it. Default: nothing.
+    pub hardening: Hardening,
 }
 
 impl Default for MemoryConfig {
@@ -44,6 +47,7 @@ impl Default for MemoryConfig {
             descriptor: DescriptorSize::default(),
             nodes: 1,
             watermarks: Watermarks::default(),
+            hardening: Hardening::default(),
         }
     }
 }
@@ -93,6 +97,12 @@ pub(super) struct ListSize {
 }
 
 impl Lists {
+    /// None where pages are cleared when they are freed, so that each passes the cold half, by the check of room that is there
+    /// already.
+    pub(super) fn under(self, hardening: Hardening) -> Lists {
+        if hardening.clear { Lists::Fixed { high: 0, batch: 0 } } else { self }
+    }
+
     /// The size of the list of `order`, when a worker's share of the memory is `share` pages.
     pub(super) fn size(self, order: u8, share: usize) -> ListSize {
         let (least, most, batch) = match self {
@@ -171,6 +181,9 @@ pub enum MemoryError {
         /// Pages there are.
         total: usize,
     },
+    /// Guard pages were asked for in memory that the caller lends.
+    #[error("guard pages in memory that the caller lends: leave guard out, or take a memory from the system")]
+    LentGuard,
     /// The region could not be had.
     #[error(transparent)]
     Region(#[from] RegionError),

@@ -205,10 +205,11 @@ pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
     true
 }
 
-/// How many blocks to ask a node for: 1, or a batch where the worker has a list for the order.
+/// How many blocks to ask a node for: 1, or a batch where the worker has a list for the order, or some to draw one from.
 fn want(shared: &Shared, w: &mut Worker, order: u8) -> usize {
     let Some(mut held) = shared.locals.enter(w) else { return 1 };
-    held.lists.get_mut(usize::from(order)).map_or(1, |list| list.missed().min(TURN))
+    let least = shared.hardened.least();
+    held.lists.get_mut(usize::from(order)).map_or(1, |list| list.missed().max(least).min(TURN))
 }
 
 /// The worker's home node, then the others.

@@ -2,8 +2,10 @@
 
 use super::config::{MemoryConfig, MemoryError};
 use super::grow;
+use super::hardening::Hardening;
 use super::nodes::Pressure;
 use super::page::Page;
+use super::random::Random;
 use super::shared::Shared;
 use super::stats::{NodeStats, PageStats};
 use super::table::{Desc, Table};
@@ -30,7 +32,10 @@ impl Memory {
     #[cold]
     pub fn new(config: &MemoryConfig) -> Result<Memory, MemoryError> {
         config.check(config.bytes)?;
-        let region = Region::new(config.bytes, config.backing)?;
+        let region = match config.hardening.guard {
+            false => Region::new(config.bytes, config.backing)?,
+            true => Region::guarded(config.bytes, config.backing)?,
+        };
         let pages = region.len() / PAGE_SIZE;
         Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }
@@ -50,7 +55,7 @@ impl Memory {
     #[cold]
     pub unsafe fn shared(config: &MemoryConfig) -> Result<Memory, MemoryError> {
         config.check(config.bytes)?;
-        let region = Region::shared(config.bytes, config.backing)?;
+        let region = Region::shared_guarded(config.bytes, config.backing, config.hardening.guard)?;
         let pages = region.len() / PAGE_SIZE;
         Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }
@@ -81,6 +86,9 @@ impl Memory {
     /// [`MemoryError`]; the memory has been given back then.
     #[cold]
     pub fn lent(lent: Lent, config: &MemoryConfig) -> Result<Memory, MemoryError> {
+        if config.hardening.guard {
+            return Err(MemoryError::LentGuard);
+        }
         let region = lent.into_region();
         config.check(region.len())?;
         let pages = region.len() / PAGE_SIZE;
@@ -215,6 +223,27 @@ impl Memory {
     /// Bytes that the page descriptors take.
     pub fn descriptor_bytes(&self) -> usize {
         self.shared.table.bytes()
+    }
+
+    /// What is done against misuse, as it was made with.
+    pub fn hardening(&self) -> Hardening {
+        self.shared.hardened.chosen
+    }
+
+    /// Inaccessible pages inside of the region now, and how many more were wanted and refused by the system so far: what they
+    /// would have stood behind has none.
+    pub fn guard_pages(&self) -> (u64, u64) {
+        self.shared.hardened.guards()
+    }
+
+    /// Where fresh pages, objects and frames get their order, and secrets come from; None without [`Hardening`].
+    pub(crate) fn random(&self) -> Option<&Random> {
+        self.shared.hardened.random.as_ref()
+    }
+
+    /// The same, where fresh things come in a random order.
+    pub(crate) fn order(&self) -> Option<&Random> {
+        self.random().filter(|_| self.hardening().random)
     }
 
     /// The descriptors of all pages.

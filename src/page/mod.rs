@@ -19,6 +19,7 @@
 //! | what is kept back | [`Watermarks`]: below `min` only [`Memory::alloc_urgent`] takes pages; who asked for it is told of pressure |
 //! | several nodes | each worker has a home node, takes from it first, and its list holds only that node's pages |
 //! | several holders | [`Page::share`]: a count in the descriptor, and an [`Owner`] that gets the page at the last release |
+//! | misuse | [`Hardening`]: guard pages, random orders, clearing, and what the stages above add |
 //! | what a page costs | a descriptor of 32 bytes (`table.rs`), in strides of 56 or 64 for comparison ([`DescriptorSize`]) |
 
 mod buddy;
@@ -26,6 +27,8 @@ mod bulk;
 mod config;
 mod depot;
 mod grow;
+mod hardened;
+mod hardening;
 mod list;
 mod local;
 #[allow(unsafe_code)]
@@ -35,6 +38,7 @@ mod owner;
 #[allow(clippy::module_inception)]
 #[allow(unsafe_code)]
 mod page;
+mod random;
 mod refs;
 #[allow(unsafe_code)]
 mod share;
@@ -52,6 +56,7 @@ mod zone;
 
 pub use crate::sys::region::{Backing, BackingPreference, Lent, PageKind, Region, RegionError};
 pub use config::{Lists, MemoryConfig, MemoryError, Watermarks};
+pub use hardening::{Hardening, HardeningError, OnMisuse};
 pub use memory::Memory;
 pub use nodes::Pressure;
 pub use owner::{Owner, OwnerError, OwnerId};
@@ -61,6 +66,7 @@ pub use stats::{NodeStats, PageStats};
 pub use table::DescriptorSize;
 
 pub(crate) use list::List;
+pub(crate) use random::Random;
 pub(crate) use refs::{Left, Refs};
 pub(crate) use table::Pair;
 pub(crate) use table::{Desc, Table};

@@ -120,6 +120,24 @@ impl Page {
         self.with_desc(|desc| desc.owner.store(owner, Relaxed));
     }
 
+    /// Makes the block's last page inaccessible, or accessible again, where the memory has guard pages
+    /// ([`Hardening::guard`](super::Hardening::guard)); false where it was not done, and nothing has changed. Until it is accessible
+    /// again, the holder neither reads the block's bytes nor gives it back.
+    #[cold]
+    pub(crate) fn guard_last(&self, on: bool) -> bool {
+        // SAFETY: this page is out, so its memory lives.
+        let memory = unsafe { memory_of(self.number) };
+        let Some(index) = memory.index(self.number.get()).filter(|_| memory.hardened.chosen.guard) else {
+            return false;
+        };
+        // Not by `order`: a claim that was made of an address has no mark.
+        let last = index as usize + (1 << memory.table.desc(index).order()) - 1;
+        // SAFETY: the block lies in the region, and this is the only claim on it.
+        let done = unsafe { memory.region.guard(last, on) };
+        memory.hardened.note(on, done);
+        done
+    }
+
     /// Gives the claim up as a number, to be kept where no `Page` can be: by a program in another language. [`Page::from_raw`] makes it a page
     /// again; without that the page never comes home.
     #[inline(always)]

@@ -4,6 +4,7 @@
 //! stays as an orphan, and the page that comes home last unmaps it.
 
 use super::config::{Lists, MemoryConfig, Watermarks};
+use super::hardened::Hardened;
 use super::local::Local;
 use super::nodes::{Alarm, Nodes};
 use super::page::Page;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(super) tuning: Mutex<(Lists, Watermarks)>,
     pub(super) roster: Arc<Roster>,
     pub(super) region: Arc<Region>,
+    pub(super) hardened: Hardened,
     handles: AtomicUsize,
     #[cfg(test)]
     pub(super) refusal: super::tests::Refusal,
@@ -87,12 +89,13 @@ impl Shared {
         let roster = Roster::new(config.workers);
         let first = region.first_chunk() / (PAGE_SIZE / CHUNK_SIZE) as u32;
         let share = pages / (2 * roster.workers());
+        let lists = config.lists.under(config.hardening);
         let mut slot = 0;
         let locals = PerWorker::<_, PageLane>::new(&roster, || {
             let home = slot % config.nodes;
             slot += 1;
             let (start, len) = nodes.range(home);
-            Local::new(config.lists, share, home, (first + start, len))
+            Local::new(lists, share, home, (first + start, len))
         });
         locals.each().enumerate().for_each(|(slot, lane)| lane.home.set((slot % config.nodes) as u64));
         let shared = Arc::new(Shared {
@@ -101,9 +104,10 @@ impl Shared {
             first,
             table,
             nodes,
-            tuning: Mutex::new((config.lists, config.watermarks)),
+            tuning: Mutex::new((lists, config.watermarks)),
             roster,
             region,
+            hardened: Hardened::new(config.hardening),
             handles: AtomicUsize::new(0),
             #[cfg(test)]
             refusal: Default::default(),
@@ -173,6 +177,7 @@ impl Shared {
         // As `number`, without a look at the descriptors: they may be in another core's cache.
         let base = if order > 0 { self.first | MARK } else { self.first };
         into[..got].iter_mut().for_each(|block| *block += base);
+        self.hardened.shuffle(&mut into[..got]);
         got
     }
 
@@ -202,9 +207,25 @@ impl Shared {
     pub(super) unsafe fn put_from_anywhere(number: NonZeroU32) {
         // SAFETY: the page is out until `put` below.
         let shared = unsafe { memory_beyond(number) };
+        if shared.hardened.chosen.clear {
+            // SAFETY: as above, and its claim ends here, so that nobody else reads or writes it.
+            unsafe { shared.clear(number) }
+        }
         let mut alarms = Vec::new();
         shared.put(&[number.get()], &mut alarms);
         Alarm::ring_all(alarms, None);
+    }
+
+    /// Writes 0 into all bytes of a block.
+    ///
+    /// # Safety
+    /// The block is out, and the caller has its only claim.
+    #[cold]
+    unsafe fn clear(&self, number: NonZeroU32) {
+        let Some(index) = self.index(number.get()) else { return };
+        let bytes = PAGE_SIZE << self.table.desc(index).order();
+        // SAFETY: the block lies in the region, which lives as long as this; the caller's promise.
+        unsafe { self.region.base().add(index as usize * PAGE_SIZE).write_bytes(0, bytes) }
     }
 
     /// Takes the memory out of the table of memories and gives up that table's count.

@@ -11,6 +11,8 @@ impl Memory {
     /// Lets every worker's lists keep so many free pages from now on. What a list holds too many, its coldest, goes to the
     /// node at once, also from workers that sleep.
     ///
+    /// Where what is freed is cleared ([`Hardening::clear`](super::Hardening::clear)) they keep none, whatever is asked for.
+    ///
     /// # Cost
     /// A membarrier(2) for each worker there can be.
     #[cold]
@@ -60,6 +62,7 @@ impl Shared {
     }
 
     fn set_lists(&self, lists: Lists) {
+        let lists = lists.under(self.hardened.chosen);
         let mut known = lock(&self.tuning);
         known.0 = lists;
         let sizes = std::array::from_fn(|order| lists.size(order as u8, self.share()));

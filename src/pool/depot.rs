@@ -29,6 +29,8 @@ pub(crate) struct Depot {
     pub(super) traced: bool,
     /// Whether every frame is cleared when it is given out.
     pub(super) clears: bool,
+    /// Whether every frame is cleared when it comes here.
+    pub(super) init_on_free: bool,
     /// Whether every frame passes here, and the descriptors' tallies are right.
     pub(super) watched: bool,
     /// Frames of other pools that were put here so far: none.
@@ -55,6 +57,7 @@ impl Depot {
             unfit: 0,
             traced: false,
             clears: false,
+            init_on_free: false,
             watched: false,
             strangers: 0,
         }
@@ -67,7 +70,7 @@ impl Depot {
 
     /// Whether every frame has to pass here.
     pub(super) fn must_watch(&self) -> bool {
-        !self.closed && (self.traced || self.clears || self.has_unwanted())
+        !self.closed && (self.traced || self.clears || self.init_on_free || self.has_unwanted())
     }
 
     /// Whether there are pages that are to leave as soon as their frames are home.

@@ -81,7 +81,7 @@ impl Fragments {
         // No closure: it would be the caller that a trace names.
         let frame = match self.finish() {
             Some(mut frame) => {
-                if self.pool.shared.clears {
+                if self.pool.shared.renewable == 0 {
                     frame.clear();
                 }
                 frame

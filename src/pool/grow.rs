@@ -99,7 +99,7 @@ fn find(taken: &mut Taken<'_>, w: &mut Worker) {
 impl Shared {
     /// Writes 0 into all bytes of a free frame that the caller just took off the pool's lists.
     #[cold]
-    fn clear(&self, id: u32) {
+    pub(super) fn clear(&self, id: u32) {
         let mut frame = self.claim(id);
         frame.clear();
         // The caller's again, as a number.
@@ -197,7 +197,9 @@ fn new_pages(taken: &mut Taken<'_>, w: &mut Worker) -> usize {
     let mut depot = lock(&shared.depot);
     // Another worker may have grown or closed the pool meanwhile: what has no room goes back.
     let room = if depot.closed { 0 } else { depot.limit.saturating_sub(depot.pages.len()) };
+    let before = depot.spare.len();
     let admitted = mapped.by_ref().take(room).map(|page| shared.admit(&mut depot, page)).count();
+    shared.shuffle(&mut depot, before);
     let singly = depot.takes_singly();
     let direct = if singly { shared.take(&mut depot, taken.rest()) } else { 0 };
     drop(depot);

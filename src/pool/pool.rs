@@ -50,10 +50,12 @@ impl Pool {
         let per_page = watch::per_page(config.frame_size);
         let [frames, capacity] =
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
+        let init_on_free = memory.hardening().clear;
         let cache = (config.cache.min(capacity), config.refill.min(config.cache));
         let shared = frame_table::register(|number| {
             let mut depot = Depot::new(capacity, capacity / per_page, frames / per_page, cache);
             depot.clears = config.init_on_alloc;
+            depot.init_on_free = init_on_free;
             depot.watched = depot.must_watch();
             let (now, refill) = depot.cache_now();
             Arc::new(Shared {
@@ -61,7 +63,7 @@ impl Pool {
                 homes: frame_table.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
-                renewable: if config.init_on_alloc { 0 } else { number },
+                renewable: if config.init_on_alloc || init_on_free { 0 } else { number },
                 frame_table: Arc::clone(&frame_table),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,

@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     /// Which pool each chunk is of; this one's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
-    /// The same, or 0 where no frame may be used again without the pool, which clears it.
+    /// The same, or 0 where no frame may be used again without being cleared.
     pub(super) renewable: u16,
     pub(super) start: Start,
     pub(super) frame_table: Arc<FrameTable>,

@@ -5,6 +5,8 @@ mod failure;
 #[cfg(not(loom))]
 mod faults;
 mod fragment;
+#[cfg(not(loom))]
+mod hardened;
 pub(crate) mod interleavings;
 mod lines;
 mod mapper;

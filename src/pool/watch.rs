@@ -54,6 +54,9 @@ impl Shared {
 
     #[cold]
     fn put_watched(&self, depot: &mut Depot, id: u32) {
+        if depot.init_on_free {
+            self.clear(id);
+        }
         self.push_watched(depot, id);
         let home = self.tally(id) + 1;
         self.set_tally(id, home);
@@ -69,6 +72,15 @@ impl Shared {
     fn push_watched(&self, depot: &mut Depot, id: u32) {
         self.frame_table.link(id).store(depot.spare.len() as u32, Relaxed);
         depot.spare.push(id);
+    }
+
+    /// Puts the frames from `from` on, of pages that were just admitted, into a random order, where the memory has that.
+    pub(super) fn shuffle(&self, depot: &mut Depot, from: usize) {
+        let Some(random) = self.memory.order() else { return };
+        random.shuffle(&mut depot.spare[from..]);
+        for (at, &id) in depot.spare.iter().enumerate().skip(from) {
+            self.frame_table.link(id).store(at as u32, Relaxed);
+        }
     }
 
     /// Takes a frame out of the list wherever it is, if it is there.

@@ -112,7 +112,9 @@ pub enum CacheError {
         name: String,
     },
     /// The cache's layer has no such thing.
-    #[error("{what} means nothing to this cache: it has another layer, or debug")]
+    #[error(
+        "{what} means nothing to this cache: it has another layer, or debug, or its objects are hardened"
+    )]
     Layer {
         /// The tunable.
         what: &'static str,

@@ -1,6 +1,6 @@
 //! What a cache does to each object of a new slab, and before a slab goes.
 
-use super::debug::Checker;
+use super::check::Checker;
 use crate::sync::Steps;
 use std::ptr::NonNull;
 

@@ -54,6 +54,7 @@ mod slot;
 mod tests;
 mod track;
 
+pub use crate::page::OnMisuse;
 pub(super) use checker::Checker;
 pub(super) use layout::Layout;
 pub(super) use locate::Home;
@@ -92,14 +93,4 @@ impl DebugOptions {
     pub fn any(&self) -> bool {
         self.sanity || self.red_zone || self.poison || self.store_user
     }
-}
-
-/// What a cache does with a misuse that it found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnMisuse {
-    /// Prints the report and aborts the process.
-    #[default]
-    Abort,
-    /// The call fails with [`Misuse`] and changes nothing.
-    Report,
 }

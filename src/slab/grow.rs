@@ -164,14 +164,11 @@ fn from_cpu_slab(shared: &Shared, lane: &SlabLane, local: &mut Local, empty: &mu
 /// An object of a new slab; the others go into the worker's hands, or onto the node's list.
 fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps) -> Option<Ref> {
     let page = new_page(shared, w)?;
-    let mut objects = Vec::with_capacity(usize::from(shared.slabs.per_slab()));
     if shared.sheaf.load(Relaxed) == 0 {
         return new_active(shared, w, page, empty);
     }
-    shared.adopt(page, false, |object| objects.push(object))?;
+    let (_, mut objects) = new_objects(shared, page, false)?;
     shared.locals.add(w, 1, |lane| &lane.alloc_slab);
-    // The first object first: the sheaf is taken from its end.
-    objects.reverse();
     let first = objects.pop();
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
@@ -181,6 +178,18 @@ fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut S
     }
     shared.put_back(&mut objects, steps);
     first
+}
+
+/// Makes pages a slab; its number and its objects, the last one of which goes out first: that is the slab's first, or one that was
+/// drawn.
+fn new_objects(shared: &Shared, page: Page, frozen: bool) -> Option<(u32, Vec<Ref>)> {
+    let mut objects = Vec::with_capacity(usize::from(shared.slabs.per_slab()));
+    let slab = shared.adopt(page, frozen, |object| objects.push(object))?;
+    match shared.memory.order() {
+        Some(random) => random.shuffle(&mut objects),
+        None => objects.reverse(),
+    }
+    Some((slab, objects))
 }
 
 /// Pages for a slab: of the cache's order, or when there are none the smallest that holds an object.
@@ -201,20 +210,14 @@ fn new_page(shared: &Shared, w: &mut Worker) -> Option<Page> {
 /// Makes a new slab the worker's active one.
 fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>) -> Option<Ref> {
     let ground = shared.ground();
-    let (mut chain, mut first) = (Chain { slab: 0, head: 0, last: 0, n: 0 }, None);
-    chain.slab = shared.adopt(page, true, |object| {
-        if first.is_none() {
-            return first = Some(object);
-        }
-        if chain.n > 0 {
-            // SAFETY: the objects of the new slab are nobody's yet; their places follow one another.
-            unsafe { shared.slabs.set_link(ground, chain.last, chain.head + chain.n) };
-        } else {
-            chain.head = 2;
-        }
-        (chain.last, chain.n) = (object, chain.n + 1);
-    })?;
+    let (slab, mut objects) = new_objects(shared, page, true)?;
     shared.locals.add(w, 1, |lane| &lane.alloc_slab);
+    let first = objects.pop();
+    // As a freelist, in the order in which they would have gone out.
+    objects.reverse();
+    // SAFETY: the objects of the new slab are nobody's yet, and all of one slab: so they are one chain.
+    let chain = unsafe { shared.slabs.chain(ground, &mut objects) };
+    let chain = chain.map_or(Chain { slab, head: 0, last: 0, n: 0 }, |(chain, _)| chain);
     if chain.n > 0 {
         // SAFETY: as above.
         unsafe { shared.slabs.set_link(ground, chain.last, 0) };

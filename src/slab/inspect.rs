@@ -1,5 +1,6 @@
 //! COLD: looking at a cache and ending it: shrink, validate, tunables, attributes, and what is still out.
 
+use super::check::Checker;
 use super::config::{self, CacheError, TUNABLES};
 use super::debug::{Misuse, Track};
 use super::shared::Shared;
@@ -292,7 +293,14 @@ impl Shared {
             ("partial", stats.partial.to_string()),
             ("total_objects", out(stats.slabs).to_string()),
             ("cached_objects", free.to_string()),
-            ("debug", self.checker.as_ref().map_or("none".into(), |checker| checker.options().to_string())),
+            (
+                "debug",
+                self.checker
+                    .as_ref()
+                    .and_then(Checker::debug_options)
+                    .map_or("none".into(), |debug| debug.to_string()),
+            ),
+            ("hardening", self.memory.hardening().to_string()),
         ];
         all.extend(stats.counters().into_iter().map(|(name, count)| (name, count.to_string())));
         Attributes(all)

@@ -29,6 +29,8 @@
 
 mod barn;
 mod cache;
+#[allow(unsafe_code)]
+mod check;
 mod config;
 #[allow(unsafe_code)]
 mod constructed;
@@ -42,6 +44,8 @@ mod cpu_slab;
 mod debug;
 #[allow(unsafe_code)]
 mod grow;
+#[allow(unsafe_code)]
+mod hardened;
 #[allow(unsafe_code)]
 mod inspect;
 mod local;

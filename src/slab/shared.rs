@@ -1,9 +1,11 @@
 //! One cache: what all workers share, and frees that need no worker.
 
 use super::barn::Barn;
+use super::check::Checker;
 use super::config::{self, CacheConfig, CacheError, Layer};
 use super::constructor::{self, Constructor};
-use super::debug::{Checker, Home, Layout, Misuse, Site};
+use super::debug::{self, Home, Layout, Misuse, Site};
+use super::hardened::HardenedObjects;
 use super::local::Local;
 use super::reference::{ADDRESS, Ref, TAG_SHIFT};
 use super::registry;
@@ -11,7 +13,7 @@ use super::slabs::{Ground, Node, Pushed, Slabs, pointer, set_owner};
 use super::stats::SlabLane;
 use super::word::Word;
 use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE};
-use crate::page::{Memory, Page};
+use crate::page::{Memory, Page, Random};
 use crate::sync::shim::{AtomicU32, Mutex, lock};
 use crate::sync::{Close, Handle, Leave, PerWorker, Steps, Worker};
 use crate::sys::clock;
@@ -80,9 +82,10 @@ impl Shared {
         if size > PAGE_SIZE << ORDER_MAX {
             return Err(CacheError::Size { size, order: config.order.unwrap_or(ORDER_MAX) });
         }
-        let checker = Checker::new(&config.name, config.debug(), size, align, constructor.is_some());
+        let checker = checker(memory, (size, align), config, constructor.is_some());
         let plain = Layout::plain(size, align, constructor.is_some());
-        let layout = checker.as_ref().map_or(plain, Checker::layout);
+        let guard = if memory.hardening().guard { PAGE_SIZE } else { 0 };
+        let layout = checker.as_ref().map_or(plain, Checker::layout).before_guard(guard);
         let order = config::order(layout, (size, align), config.order)?;
         let given = [config.order.map(usize::from), config.min_partial, config.cpu_partial, config.sheaf];
         for (tunable, value) in config::TUNABLES.iter().zip(given) {
@@ -93,7 +96,8 @@ impl Shared {
         let arrays = config.layer == Layer::Sheaf && checker.is_none();
         let sheaf = if arrays { config.sheaf.unwrap_or_else(|| config::sheaf_capacity(size)) } else { 0 };
         let handle = registry::find_or_register(memory, &form, |number| {
-            let secret = clock::ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(number);
+            let ticks = || clock::ticks().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(number);
+            let secret = memory.random().map_or_else(ticks, Random::draw);
             let min_partial = config.min_partial.unwrap_or_else(|| config::min_partial(size)) as u32;
             let cpu_partial = config.cpu_partial.unwrap_or_else(|| config::cpu_partial(size)) as u32;
             let shared = Arc::new(Shared {
@@ -200,6 +204,9 @@ impl Shared {
         // The constructor is the user's, and may panic: the page is still a value then, and goes home.
         let pointers = objects.clone().map(|object| self.pointer(object));
         constructor::prepare(self.constructor.as_ref(), self.checker.as_ref(), pointers);
+        if self.slabs.layout.guard > 0 {
+            page.guard_last(true);
+        }
         page.into_number();
         self.slabs.form.store(ground.table, slab, Word::all_out(capacity, frozen));
         self.with_node(|node| {
@@ -231,7 +238,8 @@ impl Shared {
         shared.locals.strangers().free_slab.add_shared(1);
         if let Some(number) = shared.memory.number(slab) {
             // SAFETY: the slab's pages were claimed in `adopt` and are empty and on no list.
-            steps.run(|| drop(unsafe { Page::claim(number) }));
+            let page = unsafe { Page::claim(number) };
+            steps.run(|| give_page_back(page, shared.slabs.layout.guard > 0));
         }
         let ended = {
             let mut node = lock(&shared.slabs.node);
@@ -342,6 +350,27 @@ impl Shared {
     pub(super) fn pointer(&self, object: Ref) -> NonNull<u8> {
         // SAFETY: lists hold addresses of objects, which are not null.
         unsafe { NonNull::new_unchecked(self.memory.region().base().with_addr((object & ADDRESS) as usize)) }
+    }
+}
+
+/// What looks at each object: debug where that was chosen, else what the memory's hardening says, or nothing.
+fn checker(
+    memory: &Memory,
+    (size, align): (usize, usize),
+    config: &CacheConfig,
+    constructed: bool,
+) -> Option<Checker> {
+    let debug = debug::Checker::new(&config.name, config.debug(), size, align, constructed);
+    let hardening = (memory.hardening(), memory.random());
+    let hardened = || HardenedObjects::new(&config.name, hardening, (size, align), constructed);
+    debug.map(Checker::Debug).or_else(|| hardened().map(Checker::Hardened))
+}
+
+/// Gives a block of pages back, whose last one may be inaccessible. One that the system does not make accessible again is not
+/// given back, since its next holder could not use it: it counts as a guard page that was refused.
+fn give_page_back(page: Page, guarded: bool) {
+    if guarded && !page.guard_last(false) && !cfg!(miri) {
+        page.into_number();
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | nowhere: [`SizeClasses::ZERO`], which may be freed and not be read | 16 |
 //! | 1 to 8192 | the caches of 13 classes | the largest power of two that divides the class (32 for 96) |
-//! | to 4 MiB | blocks of pages, orders 2 to 10 | the block's size |
+//! | to 4 MiB | blocks of pages, orders 2 to 10, whose last page is inaccessible where the memory has guard pages | the block's size |
 //!
 //! So whatever power of two divides a size divides its address too, which is `kmalloc`'s guarantee (kernel
 //! document "Memory Allocation Guide"). What was asked for is not remembered: all of [`SizeClasses::size_of`] may be used.

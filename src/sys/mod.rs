@@ -29,6 +29,7 @@ pub mod netns;
 pub mod packet;
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 pub mod privileges;
+pub mod random;
 pub mod region;
 #[cfg(feature = "pcap")]
 pub mod reopen;

@@ -5,11 +5,14 @@
 //! table of 4,096 entries, a shift and an addition, and two memories never share a number. Regions begin at
 //! 2 GiB boundaries of the address space (only reserved, not used), so the way back is one load as well.
 
+mod error;
+mod guard;
 mod lent;
 mod place;
 mod plain;
 mod shared;
 
+pub use error::RegionError;
 pub use lent::Lent;
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
@@ -125,41 +128,6 @@ impl std::fmt::Display for Backing {
     }
 }
 
-/// Why a region could not be made.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum RegionError {
-    /// The size is zero or larger than the number space.
-    #[error("region of {bytes} bytes: give between 2 MiB and {max} bytes")]
-    Size {
-        /// Bytes asked for.
-        bytes: usize,
-        /// The most that can be asked for.
-        max: usize,
-    },
-    /// Too many regions at once for the number space.
-    #[error("no {segments} free segments of 2 GiB are left for another region: drop a memory first")]
-    Segments {
-        /// Segments needed.
-        segments: usize,
-    },
-    /// What the caller lends is too little.
-    #[error("no whole page of 4096 bytes lies in the {bytes} bytes lent: lend more")]
-    Lent {
-        /// Bytes lent.
-        bytes: usize,
-    },
-    /// The system refused the memory.
-    #[error(
-        "mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit"
-    )]
-    Map {
-        /// Bytes asked for.
-        bytes: usize,
-        /// What mmap(2) or madvise(2) said.
-        errno: rustix::io::Errno,
-    },
-}
-
 /// One mapping of private memory, 2 GiB aligned, faulted in, or the caller's own, page aligned ([`Lent`]); and its range
 /// of chunk numbers.
 ///
@@ -175,6 +143,8 @@ pub struct Region {
     keeper: Option<lent::Keeper>,
     /// What a peer can map it by.
     file: Option<OwnedFd>,
+    /// The pages around it, where there are to be any.
+    fences: Option<guard::Fences>,
 }
 
 // SAFETY: a Region only names the mapping; the bytes are reached through ids whose owners are exclusive.
@@ -189,12 +159,13 @@ impl Region {
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
     pub fn new(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, |len| map(len, wish).map(|(base, backing)| (base, backing, None)))
+        Region::of(bytes, false, |len| map(len, wish).map(|(base, backing)| (base, backing, None)))
     }
 
-    /// A region of what `map` maps for as many bytes, rounded up to 2 MiB, in whatever file.
+    /// A region of what `map` maps for as many bytes, rounded up to 2 MiB, in whatever file; `guarded`, with inaccessible pages around it.
     fn of(
         bytes: usize,
+        guarded: bool,
         map: impl FnOnce(usize) -> Result<(*mut u8, Backing, Option<OwnedFd>), RegionError>,
     ) -> Result<Arc<Region>, RegionError> {
         let max = (SEGMENTS - 2) << SEGMENT_BYTES_SHIFT;
@@ -205,13 +176,20 @@ impl Region {
         let len = bytes.next_multiple_of(if cfg!(miri) { 64 << 10 } else { HUGE_2M });
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
         let (base, backing, file) = map(len)?;
+        let fences = match guarded.then(|| guard::Fences::around(base, len)).transpose() {
+            Ok(fences) => fences,
+            Err(errno) => {
+                unmap(base, len);
+                return Err(RegionError::Guard { errno });
+            }
+        };
         let Some(first_segment) = take_segments(base, segments, true) else {
             unmap(base, len);
             return Err(RegionError::Segments { segments });
         };
         // Later stages keep addresses of objects as numbers, and make pointers of them again.
         base.expose_provenance();
-        Ok(Arc::new(Region { base, len, first_segment, segments, backing, keeper: None, file }))
+        Ok(Arc::new(Region { base, len, first_segment, segments, backing, keeper: None, file, fences }))
     }
 
     /// The first byte.

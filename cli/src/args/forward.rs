@@ -13,6 +13,7 @@ use super::switch::Switch;
 use super::workers::WorkerArgs;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
+use netmem::page::Hardening;
 use netmem::port::xdp::XdpModePreference;
 use netmem_ports::{PortSpec, port_spec};
 use netmem_router::route::Route;
@@ -134,6 +135,15 @@ pub struct ForwardArgs {
           help_heading = PORTS, hide_short_help = true)]
     pub frames: Option<usize>,
 
+    /// What is done against misuse of the memory: guard, random, clear and canary with commas between, or all.
+    ///
+    /// guard: pages without access around the memory and behind the slabs of packet heads and copies; not with xdp ports, for which
+    /// the kernel pins all of it. random: fresh frames and heads come in a random order. clear: frames, heads and pages are cleared
+    /// when they are freed. canary: a secret word behind each head, looked at when it is freed. What they find ends the run with a
+    /// report. clear and canary cost each packet the pool's lock. `netmem stat pages` has what was chosen.
+    #[arg(long, value_name = "PARTS", value_parser = hardening, default_value = "off", help_heading = PORTS, hide_short_help = true)]
+    pub hardening: Hardening,
+
     /// Forwarding mode.
     #[arg(long, value_name = "MODE", value_enum, default_value_t = ModeArg::Ip, help_heading = ROUTING)]
     pub mode: ModeArg,
@@ -237,6 +247,10 @@ pub struct ForwardArgs {
     /// Begin each line on standard error with its time (UTC) and level; the journal has both without it.
     #[arg(long, hide_short_help = true, help_heading = RUN)]
     pub log_time: bool,
+}
+
+fn hardening(text: &str) -> Result<Hardening, &'static str> {
+    text.parse().map_err(|_| "give guard, random, clear and canary with commas between, or all, or off")
 }
 
 /// Values of `--mode`.

@@ -208,6 +208,7 @@ pub mod tests {
             free,
             frames: 64,
             frame_size: FrameSize::default(),
+            hardening: Default::default(),
             ring: 32,
             time,
             live: true,

@@ -15,6 +15,7 @@ use crate::sandbox::SandboxPlan;
 use netmem::forward::filter::Rule;
 use netmem::forward::{Free, Idle};
 use netmem::limits::BATCH_MAX;
+use netmem::page::Hardening;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
 use netmem_ports::{PortSpec, XdpSpec};
@@ -63,6 +64,8 @@ pub struct Plan {
     pub frames: usize,
     /// Bytes of each.
     pub frame_size: FrameSize,
+    /// What is done against misuse of the memory.
+    pub hardening: Hardening,
     /// Places in each ring.
     pub ring: u32,
     /// How long; None until something else ends it.
@@ -130,6 +133,7 @@ impl Plan {
     fn new(args: &ForwardArgs) -> Result<Plan, Failure> {
         check_mode(args)?;
         check_pairs(args)?;
+        check_guard(args)?;
         let (source, ports, ring, seconds) = if args.port.is_empty() {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
@@ -166,6 +170,7 @@ impl Plan {
             free: args.way.free.into(),
             frames,
             frame_size,
+            hardening: args.hardening,
             ring,
             time: seconds.map(Duration::from_secs_f64),
             packets_alone: args.kernel_copies != Some(CopiesArg::Keep),
@@ -234,6 +239,17 @@ fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
             let name = args.mode.name();
             refuse(format!("{flag} is for --mode ip: leave it out, or leave --mode {name} out"))
         }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses guard pages in memory that the kernel is to pin.
+fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
+    match args.port.iter().find(|port| port.xdp().is_some()) {
+        Some(port) if args.hardening.guard => refuse(format!(
+            "--hardening with guard and --port {port}: the kernel pins all memory of an xdp port, which has no pages without access; \
+             give --hardening random,clear,canary"
+        )),
         _ => Ok(()),
     }
 }

@@ -179,14 +179,20 @@ fn holder_record(holder: &Holder) -> Record {
 
 fn page_record(memory: &Memory) -> Record {
     let stats = memory.stats();
-    Record::default().with("name", "memory").with("bytes", memory.bytes()).with_all([
-        ("total", stats.total),
-        ("free", stats.free),
-        ("cached", stats.cached),
-        ("allocated", stats.allocated),
-        ("missed", stats.missed),
-        ("failed", stats.failed),
-    ])
+    Record::default()
+        .with("name", "memory")
+        .with("bytes", memory.bytes())
+        .with_all([
+            ("total", stats.total),
+            ("free", stats.free),
+            ("cached", stats.cached),
+            ("allocated", stats.allocated),
+            ("missed", stats.missed),
+            ("failed", stats.failed),
+            ("guards", memory.guard_pages().0),
+            ("guards_refused", memory.guard_pages().1),
+        ])
+        .with("hardening", memory.hardening().to_string())
 }
 
 fn idle_key(registry: &mut Registry, setups: &[WorkerSetup]) {

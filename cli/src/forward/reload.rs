@@ -128,6 +128,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
         ("free", same.free != new.free),
         ("frames", same.frames != new.frames),
         ("frame-size", same.frame_size != new.frame_size),
+        ("hardening", same.hardening != new.hardening),
         ("ring", same.ring != new.ring),
         ("kernel-copies", same.packets_alone != new.packets_alone),
         ("seconds", same.time != new.time),

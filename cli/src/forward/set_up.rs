@@ -193,7 +193,9 @@ fn reload(
 /// Bytes of memory for all pools, and for heads where there are packets.
 pub fn memory_bytes(plan: &Plan) -> usize {
     let frames = plan.workers * plan.frames;
-    frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| hooks::room(frames))
+    // A hardened head takes up to twice the bytes: its slab ends with a page without objects, and its canary takes half a line.
+    let room = if plan.hardening.any() { 2 * hooks::room(frames) } else { hooks::room(frames) };
+    frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| room)
 }
 
 /// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their
@@ -201,7 +203,7 @@ pub fn memory_bytes(plan: &Plan) -> usize {
 fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let bytes = memory_bytes(plan);
     let workers = plan.workers + usize::from(plan.holds());
-    let config = MemoryConfig { bytes, workers, ..MemoryConfig::default() };
+    let config = MemoryConfig { bytes, workers, hardening: plan.hardening, ..MemoryConfig::default() };
     lending::memory(&config, plan.lends()).map_err(Failure::input)
 }
 

@@ -7,6 +7,7 @@ mod forward_memif;
 mod forward_offload;
 mod forward_xdp;
 mod handoff;
+mod hardening;
 mod namespace;
 mod page_bulk;
 mod page_cross_worker;
@@ -74,6 +75,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     forward_xdp::EXPERIMENT,
     forward_offload::EXPERIMENT,
     endpoint::EXPERIMENT,
+    hardening::EXPERIMENT,
     rivals::EXPERIMENT,
 ];
 

@@ -276,3 +276,12 @@ fn memory_that_is_lent_is_held_to_its_settings_too() {
         assert!(Memory::lent(lent(), &bad).is_err(), "{bad:?}");
     }
 }
+
+#[test]
+fn guard_pages_are_refused_in_memory_that_the_caller_lends() {
+    use crate::sys::region::Lent;
+    let lent = Lent::bytes(vec![0; 9 << 12].into(), drop).unwrap();
+    let hardening = "guard".parse().unwrap();
+    let error = Memory::lent(lent, &MemoryConfig { hardening, ..config(2, 1) }).unwrap_err();
+    assert_eq!(error, MemoryError::LentGuard);
+}

@@ -136,6 +136,9 @@ impl Umem {
         config: &XdpConfig,
         (means, busy_tries): (Means, u32),
     ) -> Result<(Binding, Rings), XdpError> {
+        if self.region.is_guarded() {
+            return Err(XdpError::GuardPages);
+        }
         check_usable(netdev, attempt)?;
         let (interface, queue) = (netdev.index(), attempt.queue);
         let watch = watch(attempt.interface)?;
@@ -373,6 +376,8 @@ pub(super) fn check_rings(sizes: &RingSizes) -> Result<(), XdpError> {
 mod tests {
     use super::super::tests::{Bench, bench};
     use super::*;
+    use crate::page::MemoryConfig;
+    use crate::pool::PoolConfig;
 
     /// Why a port cannot be opened; no frame is out afterwards.
     fn refused(interface: &str, config: &XdpConfig) -> XdpError {
@@ -390,6 +395,19 @@ mod tests {
             let error = refused("lo", &config);
             assert_eq!(error, XdpError::RingSize { ring, size, min: 1, max: RING_MAX });
         }
+    }
+
+    #[test]
+    fn memory_with_guard_pages_is_refused_with_what_to_choose() {
+        let hardening = "all".parse().unwrap();
+        let config = MemoryConfig { bytes: 2 << 20, hardening, ..Default::default() };
+        let memory = Memory::new(&config).unwrap();
+        let mut w = memory.worker().unwrap();
+        let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..Default::default() }).unwrap();
+        let opened = XdpPort::open(&Umem::new(&memory), &mut w, &pool, "lo", 0, &XdpConfig::default());
+        let error = opened.unwrap_err();
+        assert_eq!(error, XdpError::GuardPages);
+        assert!(error.to_string().ends_with("leave guard out (random,clear,canary)"), "{error}");
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub enum XdpError {
     /// A size of chunks that the kernel does not take.
     #[error("AF_XDP with frames of {0} bytes: the kernel takes 2048 or 4096")]
     ChunkSize(usize),
+    /// The memory has guard pages, which the kernel cannot pin with the rest of it.
+    #[error(
+        "AF_XDP over memory with guard pages: the kernel pins all of it, so leave guard out (random,clear,canary)"
+    )]
+    GuardPages,
     /// There is no interface of that name in this network namespace.
     #[error("interface {interface} does not exist: `ip link` lists those of this network namespace")]
     UnknownInterface {

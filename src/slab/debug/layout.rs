@@ -18,6 +18,8 @@ pub(in crate::slab) struct Layout {
     pub(in crate::slab) offset: usize,
     /// Bytes from an object's begin to its freelist word; a multiple of 8.
     pub(in crate::slab) link: usize,
+    /// Bytes at the slab's end where no object lies: an inaccessible page, or none.
+    pub(in crate::slab) guard: usize,
 }
 
 impl Layout {
@@ -29,12 +31,23 @@ impl Layout {
     pub(in crate::slab) fn plain(size: usize, align: usize, kept: bool) -> Layout {
         let align = align.max(WORD);
         let link = if kept { size.next_multiple_of(WORD) } else { 0 };
-        Layout { stride: size.max(link + WORD).next_multiple_of(align), offset: 0, link }
+        Layout { stride: size.max(link + WORD).next_multiple_of(align), offset: 0, link, guard: 0 }
+    }
+
+    /// Objects with `beside` bytes behind each, up to the freelist word.
+    pub(in crate::slab) fn with_room(size: usize, align: usize, beside: usize) -> Layout {
+        let (align, link) = (align.max(WORD), (size + beside).next_multiple_of(WORD));
+        Layout { stride: (link + WORD).next_multiple_of(align), offset: 0, link, guard: 0 }
+    }
+
+    /// The same in slabs that end with so many bytes without objects.
+    pub(in crate::slab) fn before_guard(self, guard: usize) -> Layout {
+        Layout { guard, ..self }
     }
 
     /// Objects in so many bytes: each has a whole stride, which the offset is part of.
     pub(in crate::slab) fn objects(&self, bytes: usize) -> usize {
-        bytes / self.stride
+        bytes.saturating_sub(self.guard) / self.stride
     }
 }
 
@@ -55,7 +68,7 @@ impl Plan {
         let right = if options.red_zone { RED_ZONE } else { 0 };
         let beside = 2 * WORD + if options.store_user { 2 * size_of::<Stamp>() } else { 0 };
         let stride = (offset + (size + right).next_multiple_of(WORD) + beside).next_multiple_of(align);
-        let layout = Layout { stride, offset, link: stride - offset - beside };
+        let layout = Layout { stride, offset, link: stride - offset - beside, guard: 0 };
         Plan { layout, size, red_zone: options.red_zone, store_user: options.store_user }
     }
 
@@ -101,7 +114,7 @@ mod tests {
             for align in (0..=12).map(|log| 1usize << log) {
                 for size in [1, 7, 8, 9, 24, 63, 64, 100, 256, 4096, 5000] {
                     let (options, plan) = (options(bits), Plan::new(&options(bits), size, align));
-                    let Layout { stride, offset, link } = plan.layout;
+                    let Layout { stride, offset, link, .. } = plan.layout;
                     assert_eq!((stride % align, offset % align, link % 8), (0, 0, 0), "{plan:?}");
                     let room = if options.red_zone { RED_ZONE } else { 0 };
                     assert!(offset >= room && link >= size + room, "{plan:?}");
@@ -115,10 +128,10 @@ mod tests {
 
     #[test]
     fn plain_objects_are_as_tight_as_the_freelist_word_lets_them_be() {
-        assert_eq!(Layout::plain(256, 64, false), Layout { stride: 256, offset: 0, link: 0 });
-        assert_eq!(Layout::plain(3, 1, false), Layout { stride: 8, offset: 0, link: 0 });
-        assert_eq!(Layout::plain(20, 4, true), Layout { stride: 32, offset: 0, link: 24 });
-        assert_eq!(Layout::plain(96, 32, true), Layout { stride: 128, offset: 0, link: 96 });
+        assert_eq!(Layout::plain(256, 64, false), Layout { stride: 256, offset: 0, link: 0, guard: 0 });
+        assert_eq!(Layout::plain(3, 1, false), Layout { stride: 8, offset: 0, link: 0, guard: 0 });
+        assert_eq!(Layout::plain(20, 4, true), Layout { stride: 32, offset: 0, link: 24, guard: 0 });
+        assert_eq!(Layout::plain(96, 32, true), Layout { stride: 128, offset: 0, link: 96, guard: 0 });
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(in crate::slab) struct Home<'a> {
 
 impl Home<'_> {
     /// Finds the pointer among the cache's objects; reads descriptors only, nothing at the pointer.
-    pub(super) fn locate(&self, pointer: NonNull<u8>, layout: &Layout) -> Result<(), Damage> {
+    pub(in crate::slab) fn locate(&self, pointer: NonNull<u8>, layout: &Layout) -> Result<(), Damage> {
         let page = self.page(pointer).ok_or(Damage::OutsideSlabs)?;
         // Relaxed: for an object that is out the number was written before it went out; else any answer will do.
         match self.memory.table().desc(page).owner.load(Relaxed) {

@@ -104,6 +104,25 @@ impl Misuse {
         })
     }
 
+    /// What was found at an object of a cache whose memory is hardened.
+    #[cold]
+    pub(in crate::slab) fn hardened(
+        cache: &str,
+        (object, size): (NonNull<u8>, usize),
+        damage: Damage,
+        now: Site,
+    ) -> Misuse {
+        Misuse::from(Report {
+            cache: cache.into(),
+            object: object.addr().get(),
+            size,
+            damage,
+            now: Some(Track::here(now)),
+            allocated: None,
+            freed: None,
+        })
+    }
+
     /// A pointer that is neither an object nor a large block.
     #[cold]
     #[track_caller]

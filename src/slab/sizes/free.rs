@@ -43,7 +43,9 @@ impl SizeClasses {
             Found::Block(number) => {
                 let ours = memory.index(number).and_then(|index| memory.number(index));
                 // SAFETY: the caller's promise; a `SizeClasses` gave the block out.
-                memory.free(w, unsafe { large::claim(ours.unwrap_or(number)) });
+                if let Some(page) = unsafe { large::claim(ours.unwrap_or(number)) } {
+                    memory.free(w, page);
+                }
                 Ok(())
             }
             // SAFETY: the caller's promise.

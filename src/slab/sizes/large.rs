@@ -2,7 +2,7 @@
 
 use super::{SizeClasses, class};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
-use crate::page::{Memory, Page};
+use crate::page::{Desc, Memory, Page};
 use crate::slab::registry::cache_name;
 use crate::sync::Worker;
 use crate::sys::region;
@@ -15,6 +15,8 @@ const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 
 /// In a descriptor's `owner`: the first page of a block that a `SizeClasses` gave out; no cache has this number.
 const LARGE: u16 = 0x4b4d;
+/// The same, of one whose last page is inaccessible.
+const GUARDED: u16 = 0x4b4e;
 
 /// What a pointer is to a memory.
 pub(super) enum Found {
@@ -46,8 +48,10 @@ pub(super) fn alloc(memory: &Memory, w: &mut Worker, bytes: usize) -> Option<Non
     if bytes == 0 {
         return Some(SizeClasses::ZERO);
     }
-    let page = memory.alloc(w, class::order(bytes)?)?;
-    page.set_owner(LARGE);
+    let guard = if memory.hardening().guard { PAGE_SIZE } else { 0 };
+    let page = memory.alloc(w, class::order(bytes.checked_add(guard)?)?)?;
+    let guarded = guard > 0 && page.guard_last(true);
+    page.set_owner(if guarded { GUARDED } else { LARGE });
     let at = NonNull::new(page.address());
     page.into_number();
     at
@@ -60,7 +64,7 @@ pub(super) fn find(memory: &Memory, at: NonNull<u8>) -> Found {
     }
     let Some(owner) = owner(memory, at) else { return Found::Nothing };
     match owner {
-        LARGE => block(at).map_or(Found::Nothing, Found::Block),
+        LARGE | GUARDED => block(at).map_or(Found::Nothing, Found::Block),
         _ if cache_name(owner).is_some() => Found::Object,
         _ => Found::Nothing,
     }
@@ -73,7 +77,7 @@ pub(super) fn find(memory: &Memory, at: NonNull<u8>) -> Found {
 pub(super) unsafe fn block_of(at: NonNull<u8>) -> Option<NonZeroU32> {
     // SAFETY: the caller's promise: what is out keeps its memory.
     let owner = page_at(at).map(|number| unsafe { Page::owner_of(number) });
-    block(at).filter(|_| owner == Some(LARGE))
+    block(at).filter(|_| matches!(owner, Some(LARGE | GUARDED)))
 }
 
 /// The page that begins at `at`.
@@ -81,19 +85,28 @@ fn block(at: NonNull<u8>) -> Option<NonZeroU32> {
     page_at(at).filter(|number| region::address(number.get() * CHUNKS) == at.as_ptr())
 }
 
-/// Takes a block back from its holder.
+/// Takes a block back from its holder; None, and it is never used again, where the system does not make its last page accessible.
 ///
 /// # Safety
 /// `number` is of a [`Found::Block`] that is out, or that block's [`Memory::number`]; its claim moves into the page.
-pub(super) unsafe fn claim(number: NonZeroU32) -> Page {
+pub(super) unsafe fn claim(number: NonZeroU32) -> Option<Page> {
     // SAFETY: the caller's promise.
-    let page = unsafe { Page::claim(number) };
+    let (page, owner) = unsafe { (Page::claim(number), Page::owner_of(number)) };
     page.set_owner(0);
-    page
+    if owner == GUARDED && !page.guard_last(false) {
+        page.into_number();
+        return None;
+    }
+    Some(page)
 }
 
 /// Bytes of what is no object of a class.
 pub(super) fn size(memory: &Memory, at: NonNull<u8>) -> usize {
     let desc = page_at(at).and_then(|number| memory.desc(number));
-    desc.filter(|desc| desc.owner.load(Relaxed) == LARGE).map_or(0, |desc| PAGE_SIZE << desc.order())
+    let bytes = |desc: &Desc| match desc.owner.load(Relaxed) {
+        LARGE => PAGE_SIZE << desc.order(),
+        GUARDED => (PAGE_SIZE << desc.order()) - PAGE_SIZE,
+        _ => 0,
+    };
+    desc.map_or(0, bytes)
 }

@@ -76,7 +76,7 @@ pub struct Redirect {
 /// What a redirect program leaves to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaves {
-    /// What it punts: 0 nothing, [`CONTROL`] control traffic, 2 what neighbours are found by.
+    /// What it punts: 0 nothing, 1 control traffic, 2 what neighbours are found by.
     pub punt: u8,
     /// The rules of what alone is taken of the rest, as they are written, and the MAC address of the station.
     pub take: Option<(String, [u8; 6])>,

@@ -109,7 +109,16 @@ impl Lent {
         base.expose_provenance();
         let backing = Backing { kind: PageKind::Lent, refused: Vec::new() };
         let keeper = Some(keeper);
-        Ok(Lent(Arc::new(Region { base, len: whole, first_segment, segments, backing, keeper, file: None })))
+        Ok(Lent(Arc::new(Region {
+            base,
+            len: whole,
+            first_segment,
+            segments,
+            backing,
+            keeper,
+            file: None,
+            fences: None,
+        })))
     }
 
     pub(crate) fn into_region(self) -> Arc<Region> {

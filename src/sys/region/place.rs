@@ -1,6 +1,7 @@
 //! Where a region is mapped.
 
 use super::{SEGMENT_BYTES, unmap};
+use crate::limits::PAGE_SIZE;
 use crate::sys::dump::leave_out_of_dumps;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::os::fd::OwnedFd;
@@ -52,10 +53,12 @@ pub(super) fn place(len: usize, flags: MapFlags, file: Option<&OwnedFd>) -> rust
 
 /// An address at a 2 GiB boundary with `len` free bytes behind it, at this moment.
 fn find_hole(len: usize) -> rustix::io::Result<*mut u8> {
-    let wide = len + SEGMENT_BYTES;
+    // With a page before and behind it that nothing else has at this moment either.
+    let wide = len + SEGMENT_BYTES + 2 * PAGE_SIZE;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing of ours.
     let found = unsafe { mmap_anonymous(ptr::null_mut(), wide, ProtFlags::empty(), flags) }?.cast::<u8>();
     unmap(found, wide);
-    Ok(found.wrapping_add(found.addr().next_multiple_of(SEGMENT_BYTES) - found.addr()))
+    let first = found.addr() + PAGE_SIZE;
+    Ok(found.wrapping_add(first.next_multiple_of(SEGMENT_BYTES) - found.addr()))
 }

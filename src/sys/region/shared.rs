@@ -16,7 +16,16 @@ impl Region {
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
     pub fn shared(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, |len| {
+        Region::shared_guarded(bytes, wish, false)
+    }
+
+    /// As [`Region::shared`]; `guarded`, between two pages that are inaccessible in this process. The peer has none.
+    pub(crate) fn shared_guarded(
+        bytes: usize,
+        wish: BackingPreference,
+        guarded: bool,
+    ) -> Result<Arc<Region>, RegionError> {
+        Region::of(bytes, guarded, |len| {
             let (base, file) = map(len, wish).map_err(|errno| RegionError::Map { bytes: len, errno })?;
             let refused = match wish {
                 BackingPreference::Small => Vec::new(),

@@ -179,6 +179,13 @@ pub(super) const FIGURES: &[Figure] = &[
         ..dots("forward-offload", "Time that passes for a KiB of eight TCP streams together", NS)
     },
     dots("endpoint", "Time for a UDP request and its answer, over all cores", NS),
+    Figure { only: &[("work", "object")], ..dots("hardening", "An object of a hardened memory", NS) },
+    Figure {
+        only: &[("work", "slab")],
+        ..dots("hardening", "The same, with a slab that comes and goes", NS)
+    },
+    Figure { only: &[("work", "frame")], ..dots("hardening", "A frame in a burst of 32", NS) },
+    Figure { only: &[("work", "page")], ..dots("hardening", "A page", NS) },
     Figure { only: &[("load", "light")], ..packets("handoff", "Time for a packet, light work") },
     Figure { only: &[("load", "heavy")], ..packets("handoff", "Time for a packet, heavy work") },
     Figure {

@@ -1,0 +1,55 @@
+//! COLD: what a memory has for its hardening.
+
+use super::hardening::Hardening;
+use super::random::Random;
+use crate::stats::Count;
+
+/// Blocks of which one is drawn at least.
+const DRAWN_FROM: usize = 16;
+
+/// What was chosen, and what that takes.
+#[derive(Debug)]
+pub(super) struct Hardened {
+    pub(super) chosen: Hardening,
+    pub(super) random: Option<Random>,
+    /// Guard pages that were made, that were taken away again, and that the system refused.
+    made: Count,
+    gone: Count,
+    refused: Count,
+}
+
+impl Hardened {
+    pub(super) fn new(chosen: Hardening) -> Hardened {
+        let random = chosen.any().then(|| Random::new(chosen.seed));
+        Hardened { chosen, random, made: Count::default(), gone: Count::default(), refused: Count::default() }
+    }
+
+    /// Puts what comes fresh from a node into a random order, where that was chosen.
+    #[inline]
+    pub(super) fn shuffle(&self, numbers: &mut [u32]) {
+        if let Some(random) = &self.random
+            && self.chosen.random
+        {
+            random.shuffle(numbers);
+        }
+    }
+
+    /// Blocks to take from a node at least for one that is wanted, so that there are some to draw it from.
+    pub(super) fn least(&self) -> usize {
+        if self.chosen.random { DRAWN_FROM } else { 1 }
+    }
+
+    /// Counts what came of making a guard page, or of taking one away.
+    pub(super) fn note(&self, on: bool, done: bool) {
+        match (on, done) {
+            (_, false) => self.refused.add_shared(1),
+            (true, true) => self.made.add_shared(1),
+            (false, true) => self.gone.add_shared(1),
+        }
+    }
+
+    /// Guard pages now, and how many the system refused.
+    pub(super) fn guards(&self) -> (u64, u64) {
+        (self.made.get().wrapping_sub(self.gone.get()), self.refused.get())
+    }
+}

@@ -1,0 +1,150 @@
+//! What a memory does against misuse of its pages, objects and frames, in any build and by one switch.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a memory, and the caches, size classes and pools that are made of it, do against misuse. Nothing by default, and then it
+/// costs nothing: not an instruction of a hot path.
+///
+/// | part | what is done | what it costs |
+/// |---|---|---|
+/// | `guard` | an inaccessible page before and behind the region, behind each slab, and behind each block that [`SizeClasses`](crate::slab::SizeClasses) takes from the pages | a page for each, no 2 MiB pages that the system sets aside, two system calls for each slab and block that comes and goes |
+/// | `random` | fresh pages, objects of a new slab and frames of new pages come in a random order | nothing but where they are made |
+/// | `clear` | what is freed is full of zeros before it can be had again, and an object that was written since is found | the bytes written, for objects also read, and the cold path for each page, object and frame |
+/// | `canary` | a secret word stands behind each object, and is looked at when the object is freed and when it is given out | 8 bytes for each object, and the cold path for it |
+///
+/// It is read and printed as the parts' names with commas between, `all`, or `off`.
+///
+/// ```
+/// use netmem::page::{Hardening, Memory, MemoryConfig};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let hardening: Hardening = "clear,canary".parse()?;
+/// let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, hardening, ..Default::default() })?;
+/// let mut w = memory.worker()?;
+/// let mut page = memory.alloc(&mut w, 0).ok_or("no page")?;
+/// page.bytes_mut().fill(7);
+/// memory.free(&mut w, page);
+/// let page = memory.alloc(&mut w, 0).ok_or("no page")?;
+/// assert!(page.bytes().iter().all(|&byte| byte == 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Hardening {
+    /// Inaccessible pages around the region, behind slabs and behind large blocks. Not in memory that the caller lends, and such a
+    /// memory cannot be registered as an AF_XDP UMEM.
+    pub guard: bool,
+    /// Fresh pages, objects and frames come in a random order. What was freed last still comes first.
+    pub random: bool,
+    /// What is freed is cleared. Not the values of a [`ConstructedCache`](crate::slab::ConstructedCache), which are to stay.
+    pub clear: bool,
+    /// A secret word behind each object.
+    pub canary: bool,
+    /// What orders and secrets follow from; None, as usual, is a key from the system. For tests.
+    pub seed: Option<u64>,
+    /// What a cache does with a misuse that `clear` or `canary` found. Default: it prints the report and aborts the process.
+    pub on_misuse: OnMisuse,
+}
+
+/// What a cache does with a misuse that it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnMisuse {
+    /// Prints the report and aborts the process.
+    #[default]
+    Abort,
+    /// The call fails with [`Misuse`](crate::slab::Misuse) and changes nothing.
+    Report,
+}
+
+/// The parts' names, in the order in which they are printed.
+const PARTS: [&str; 4] = ["guard", "random", "clear", "canary"];
+
+impl Hardening {
+    /// All parts.
+    pub fn all() -> Hardening {
+        Hardening { guard: true, random: true, clear: true, canary: true, ..Hardening::default() }
+    }
+
+    /// Whether any part is chosen.
+    pub fn any(&self) -> bool {
+        self.guard || self.random || self.clear || self.canary
+    }
+
+    /// Whether objects have to be looked at when they go out and when they come back.
+    pub(crate) fn checks_objects(&self) -> bool {
+        self.clear || self.canary
+    }
+
+    fn parts(&self) -> [bool; 4] {
+        [self.guard, self.random, self.clear, self.canary]
+    }
+
+    fn part(&mut self, name: &str) -> Option<&mut bool> {
+        let parts = [&mut self.guard, &mut self.random, &mut self.clear, &mut self.canary];
+        PARTS.iter().zip(parts).find_map(|(part, chosen)| (*part == name).then_some(chosen))
+    }
+}
+
+/// A text that names no parts of a [`Hardening`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("hardening {text:?}: give guard, random, clear and canary with commas between, or all, or off")]
+#[non_exhaustive]
+pub struct HardeningError {
+    /// What was given.
+    pub text: String,
+}
+
+impl FromStr for Hardening {
+    type Err = HardeningError;
+
+    fn from_str(text: &str) -> Result<Hardening, HardeningError> {
+        let mut hardening = Hardening::default();
+        match text {
+            "off" => return Ok(hardening),
+            "all" => return Ok(Hardening::all()),
+            _ => {}
+        }
+        for name in text.split(',') {
+            let part = hardening.part(name).filter(|chosen| !**chosen);
+            *part.ok_or_else(|| HardeningError { text: text.into() })? = true;
+        }
+        Ok(hardening)
+    }
+}
+
+impl fmt::Display for Hardening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chosen = PARTS.iter().zip(self.parts()).filter(|(_, chosen)| *chosen);
+        let names: Vec<&str> = chosen.map(|(name, _)| *name).collect();
+        f.pad(&match names.len() {
+            0 => "off".into(),
+            4 => "all".into(),
+            _ => names.join(","),
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read_again() {
+        for bits in 0..16u32 {
+            let [guard, random, clear, canary] = [0, 1, 2, 3].map(|bit| bits >> bit & 1 != 0);
+            let hardening = Hardening { guard, random, clear, canary, ..Hardening::default() };
+            assert_eq!(hardening.to_string().parse(), Ok(hardening));
+            assert_eq!(hardening.any(), bits != 0);
+        }
+        assert_eq!("canary,guard".parse::<Hardening>().unwrap().to_string(), "guard,canary");
+    }
+
+    #[test]
+    fn what_is_no_part_is_refused_with_what_there_is() {
+        for bad in ["", "on", "guard,", "guard,guard", "all,guard", "Guard", "guard, clear"] {
+            let error = bad.parse::<Hardening>().unwrap_err().to_string();
+            assert!(error.contains(&format!("{bad:?}: give guard, random, clear and canary")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Random words of the system's generator.
+
+/// Two random words, from getrandom(2). Under Miri, which has no such call here, two words of the clock.
+pub fn words() -> [u64; 2] {
+    #[cfg(not(miri))]
+    {
+        let mut bytes = [0; 16];
+        let got = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+        // Up to 256 bytes come whole and without an error, once the system has booted; a filter of system calls may refuse the call.
+        if got == Ok(bytes.len()) {
+            return [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[at + byte])));
+        }
+    }
+    let hashed = || {
+        std::hash::BuildHasher::hash_one(
+            &std::collections::hash_map::RandomState::new(),
+            super::clock::ticks(),
+        )
+    };
+    [hashed(), hashed()]
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_askings_get_other_words() {
+        assert_ne!(words(), words());
+    }
+}
