@@ -79,7 +79,8 @@ fn pools() -> MutexGuard<'static, Vec<Option<OpenPool>>> {
 /// Whether this is the word of a pool that is open.
 #[inline(always)]
 pub fn is_pool(word: u64) -> bool {
-    POOL_WORDS.get(word::place(word)).is_some_and(|at| at.load(Relaxed) == word)
+    // A place that is none is brought into the table, where no word has it.
+    POOL_WORDS[word::place(word) % POOLS].load(Relaxed) == word
 }
 
 /// Puts a thing into the first free place; its word. `at_most` places there are.

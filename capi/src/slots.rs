@@ -63,6 +63,9 @@ impl Near {
     /// None yet: no number has this place.
     pub const NONE: Near = Near { at: u32::MAX, origin: ptr::null() };
 
+    /// The bits of a number that all of a segment have in common.
+    pub const IN_ALL: u32 = !0 << SEGMENT_SHIFT;
+
     /// The segment of a chunk; none where no memory ever was.
     #[cold]
     #[inline(never)]
@@ -79,6 +82,29 @@ impl Near {
     pub fn slot(self, number: u32) -> Option<&'static AtomicU64> {
         // SAFETY: the number's upper bits are those of the segment's first slot, so it is one of the segment, which was leaked.
         self.has(number).then(|| unsafe { &*self.origin.wrapping_add(number as usize) })
+    }
+
+    /// The segment of all these chunks; none where they lie in several.
+    #[cold]
+    pub fn of_all(chunks: std::ops::Range<u32>) -> Near {
+        let near = Near::of(chunks.start);
+        if chunks.is_empty() || !near.has(chunks.end - 1) { Near::NONE } else { near }
+    }
+
+    /// The number of the segment's first slot; None where it is none.
+    #[inline(always)]
+    pub fn first(self) -> Option<u32> {
+        (!self.origin.is_null()).then_some(self.at << SEGMENT_SHIFT)
+    }
+
+    /// The slot of a chunk in this segment.
+    ///
+    /// # Safety
+    /// It is a segment, and the number has the bits of [`Near::IN_ALL`] in common with its first slot.
+    #[inline(always)]
+    pub unsafe fn slot_within(self, number: u32) -> &'static AtomicU64 {
+        // SAFETY: so it is one of the segment's slots, which was leaked.
+        unsafe { &*self.origin.wrapping_add(number as usize) }
     }
 
     /// Whether the slot of a chunk lies in this segment.

@@ -18,10 +18,11 @@
 //! the holder [`LOOSE`]; it is taken by compare-and-exchange, by whichever worker is first.
 
 use crate::slots::{self, Near, slot};
-use netmem::{Batch, Frame};
-use std::mem::ManuallyDrop;
+use netmem::Frame;
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU64;
-use std::ptr;
+use std::ops::Range;
+use std::slice;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
@@ -114,10 +115,9 @@ unsafe fn frame(number: u32, slot: u64) -> Option<Frame> {
     Some(unsafe { Frame::from_raw(word) })
 }
 
-/// Puts a frame into its slot, for this holder; its word.
+/// Puts what a frame says into its slot, for this holder; its word.
 #[inline(always)]
-fn given(holder: u64, near: &mut Near, frame: Frame) -> u64 {
-    let raw = frame.into_raw().get();
+fn given(holder: u64, near: &mut Near, raw: u64) -> u64 {
     // Every memory's slots are made before a frame of it can be had.
     near.find(raw as u32).map_or(0, |slot| put(slot, holder, raw))
 }
@@ -135,6 +135,10 @@ fn put(slot: &AtomicU64, holder: u64, raw: u64) -> u64 {
 pub struct Tag {
     holder: u64,
     near: Near,
+    /// The segment of all frames of the worker's memory; none where they have several.
+    own: Near,
+    /// What words of this holder have in common there.
+    all_own: u64,
 }
 
 /// Ends uses of a tag, all in the same way.
@@ -144,7 +148,7 @@ pub struct Ending<'a> {
     /// What the tag says, in registers: slots are written between, and for all the compiler knows the tag is.
     near: Near,
     holder: u64,
-    /// What makes of the upper half of a good word a slot whose use has ended: the next generation, no holder, the end.
+    /// What makes of the generation of a good word a slot whose use has ended: the next one, no holder, the end.
     change: u64,
 }
 
@@ -160,7 +164,7 @@ impl Ending<'_> {
         // Relaxed: where it says this worker, this worker wrote it.
         let now = slot.load(Relaxed);
         is_good(now, word, self.holder).then(|| {
-            slot.store((word & USE).wrapping_add(self.change), Relaxed);
+            slot.store((word & GENERATION).wrapping_add(self.change), Relaxed);
             now
         })
     }
@@ -173,11 +177,16 @@ impl Ending<'_> {
         unsafe { frame(word as u32, now) }
     }
 
-    /// As [`Ending::take_bare`] of several, into `to`, up to the first whose slot lies in another segment than the one that was looked into
-    /// last, or that is not good; how many.
+    /// As [`Ending::take_bare`] of several, from the first on, into as many places: up to one whose slot lies in another segment than the one that was
+    /// looked into last, or whose word is not good. Those that were taken.
     #[inline(always)]
-    pub fn take_near(&self, words: impl Iterator<Item = u64>, to: &mut Batch) -> usize {
-        take_near(self.near, self.change, words, to)
+    pub fn take_near<'b>(&self, words: &[u64], to: &'b mut [MaybeUninit<Frame>]) -> &'b [Option<Frame>] {
+        let n = match self.near.first() {
+            Some(first) => take_near(self.near, self.holder | u64::from(first), self.change, words, to),
+            None => 0,
+        };
+        // SAFETY: the first `n` were written; an Option<Frame> has a Frame's layout.
+        unsafe { slice::from_raw_parts(to.as_ptr().cast(), n) }
     }
 
     /// As [`Ending::take`], of a frame that goes home: it is empty, and begins where its first chunk does. What a freed frame says besides its
@@ -189,95 +198,147 @@ impl Ending<'_> {
         // claim and has it no longer, and no data at all lies within every frame.
         Some(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) })
     }
-
-    /// Why a word was refused.
-    #[inline(always)]
-    pub fn why(&self, word: u64) -> Bad {
-        self.tag.why(word)
-    }
 }
 
-/// As [`Ending::take_near`]. A function of its own, and without a call within: so that all of it stays in registers.
+/// As [`Ending::take_near`]; how many. A function of its own, and without a call within: so that all of it stays in registers.
+///
+/// `all` is what words of this holder, in this segment, have in common.
 #[inline(never)]
-fn take_near(near: Near, change: u64, words: impl Iterator<Item = u64>, to: &mut Batch) -> usize {
-    to.extend(words.map_while(|word| {
-        let slot = near.slot(word as u32)?;
-        // What the slot says when the use has ended; of another holder's word some of the holder's bits are left.
-        let ended = (word & USE).wrapping_add(change);
-        // Relaxed: where it says this worker, this worker wrote it.
-        if (slot.load(Relaxed) ^ word) >> 32 != 0 || ended & HOLDER != 0 {
-            return None;
+fn take_near(near: Near, all: u64, change: u64, words: &[u64], to: &mut [MaybeUninit<Frame>]) -> usize {
+    let n = words.len().min(to.len());
+    let (words, to) = (&words[..n], &mut to[..n]);
+    let ((fours, ones), (to_fours, to_ones)) = (words.as_chunks::<4>(), to.as_chunks_mut::<4>());
+    let mut taken = 0;
+    // By fours: what a loop costs is paid once for them.
+    for (words, to) in fours.iter().zip(to_fours) {
+        for (at, (&word, to)) in words.iter().zip(to).enumerate() {
+            if !take_one(near, all, change, word, to) {
+                return taken + at;
+            }
         }
-        slot.store(ended, Relaxed);
-        // SAFETY: as in `take_bare`.
-        Some(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) })
-    }))
+        taken += 4;
+    }
+    for (&word, to) in ones.iter().zip(to_ones) {
+        if !take_one(near, all, change, word, to) {
+            break;
+        }
+        taken += 1;
+    }
+    taken
 }
 
-/// Gives frames out whose slots lie in this segment, up to the first whose does not; how many.
+/// Takes one frame; false where something is odd about its word.
+#[inline(always)]
+fn take_one(near: Near, all: u64, change: u64, word: u64, to: &mut MaybeUninit<Frame>) -> bool {
+    // The generation, and where in the segment it is, if nothing is wrong.
+    let own = word ^ all;
+    if own & (HOLDER | u64::from(Near::IN_ALL)) != 0 {
+        return false;
+    }
+    // SAFETY: its number lies in the segment.
+    let slot = unsafe { near.slot_within(word as u32) };
+    // Relaxed: where it says this worker, this worker wrote it.
+    if (slot.load(Relaxed) ^ word) >> 32 != 0 {
+        return false;
+    }
+    slot.store((own & GENERATION).wrapping_add(change), Relaxed);
+    // SAFETY: as in `take_bare`.
+    to.write(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) });
+    true
+}
+
+/// Gives frames out whose slots lie in this segment: what they say becomes their words.
 ///
 /// # Safety
-/// The claims on so many of `frames` end with this call: whoever has them forgets them.
+/// As of [`Tag::give_all`]; and they are all of the segment.
 #[inline(never)]
-unsafe fn give_near<'a>(
-    near: Near,
-    holder: u64,
-    frames: &[Frame],
-    words: impl Iterator<Item = &'a mut u64>,
-) -> usize {
-    let mut given = 0;
-    for (frame, word) in frames.iter().zip(words) {
-        // SAFETY: the caller's promise; it is taken once, or not at all.
-        let raw = unsafe { ptr::read(frame) }.into_raw().get();
-        let Some(slot) = near.slot(raw as u32) else { break };
-        *word = put(slot, holder, raw);
-        given += 1;
-    }
-    given
+unsafe fn give_near(near: Near, holder: u64, frames: &mut [u64]) {
+    let give = |frame: &mut u64| {
+        // SAFETY: the caller's promise.
+        let slot = unsafe { near.slot_within(*frame as u32) };
+        *frame = put(slot, holder, *frame);
+    };
+    let (fours, ones) = frames.as_chunks_mut::<4>();
+    fours.iter_mut().for_each(|four| four.iter_mut().for_each(give));
+    ones.iter_mut().for_each(give);
 }
 
 impl Tag {
-    /// The tag of the worker at this place, below [`WORKERS`].
+    /// The tag of the worker at this place, below [`WORKERS`], whose memory has these chunks.
     ///
     /// # Safety
     /// There is no other one of that place meanwhile.
-    pub unsafe fn new(place: usize) -> Tag {
+    pub unsafe fn new(place: usize, chunks: Range<u32>) -> Tag {
         debug_assert!(place < WORKERS);
-        Tag { holder: (place as u64 + 1) << 32, near: Near::NONE }
+        let (holder, own) = ((place as u64 + 1) << 32, Near::of_all(chunks));
+        Tag { holder, near: Near::NONE, own, all_own: holder | u64::from(own.first().unwrap_or(0)) }
     }
 
     /// Gives a frame out: a word for a new use, which is this worker's.
     #[inline(always)]
     pub fn give(&mut self, frame: Frame) -> u64 {
-        given(self.holder, &mut self.near, frame)
+        given(self.holder, &mut self.near, frame.into_raw().get())
     }
 
-    /// As [`Tag::give`] of several, oldest first, into as many words.
+    /// As [`Ending::take_bare`], of a frame that goes home by `home`; false, and nothing has changed, where its word is not good, or its slot
+    /// lies in another segment than those of the worker's memory, or `home` gives the frame back.
+    #[inline(always)]
+    pub fn end_own(&mut self, word: u64, end: End, home: impl FnOnce(Frame) -> Result<(), Frame>) -> bool {
+        if self.own.first().is_none() {
+            return false;
+        }
+        // The generation, and where in the segment it is, if nothing is wrong.
+        let own = word ^ self.all_own;
+        if own & (HOLDER | u64::from(Near::IN_ALL)) != 0 {
+            return false;
+        }
+        // SAFETY: its number lies in the segment.
+        let slot = unsafe { self.own.slot_within(word as u32) };
+        // Relaxed: where it says this worker, this worker wrote it.
+        let now = slot.load(Relaxed);
+        if (now ^ word) >> 32 != 0 {
+            return false;
+        }
+        slot.store((own & GENERATION).wrapping_add(NEXT | end as u64), Relaxed);
+        // SAFETY: as in `take_bare`.
+        let gone = home(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) });
+        gone.map_err(|frame| {
+            // The slot is the claim again.
+            mem::forget(frame);
+            slot.store(now, Relaxed);
+        })
+        .is_ok()
+    }
+
+    /// As [`Tag::give`], of a frame of the worker's memory, which is asked for if that lies in one segment; else None.
+    #[inline(always)]
+    pub fn give_own(&mut self, frame: impl FnOnce() -> Option<Frame>) -> Option<u64> {
+        self.own.first()?;
+        let raw = frame()?.into_raw().get();
+        // SAFETY: all frames of the memory lie in that segment.
+        Some(put(unsafe { self.own.slot_within(raw as u32) }, self.holder, raw))
+    }
+
+    /// As [`Tag::give`] of several, of the worker's memory: what each says ([`Frame::into_raw`]) becomes its word.
     ///
     /// # Safety
-    /// The claims on `frames` end with this call: whoever has them forgets them.
+    /// They are claims, and end with this call.
     #[inline(always)]
-    pub unsafe fn give_all(&mut self, frames: &[Frame], mut words: &mut [u64]) {
-        let mut rest = frames;
-        loop {
-            // SAFETY: the caller's promise.
-            let near = unsafe { give_near(self.near, self.holder, rest, words.iter_mut()) };
-            let (Some((frame, frames)), Some((word, later))) =
-                (rest[near..].split_first(), words[near..].split_first_mut())
-            else {
-                return;
-            };
-            // SAFETY: the caller's promise; it was not taken above.
-            *word = self.give(unsafe { ptr::read(frame) });
-            (rest, words) = (frames, later);
+    pub unsafe fn give_all(&mut self, frames: &mut [u64]) {
+        if self.own.first().is_none() {
+            let Tag { holder, near, .. } = self;
+            frames.iter_mut().for_each(|frame| *frame = given(*holder, near, *frame));
+            return;
         }
+        // SAFETY: the caller's promise; all frames of the memory lie in that segment.
+        unsafe { give_near(self.own, self.holder, frames) }
     }
 
     /// To end uses of this worker, so.
     #[inline(always)]
     pub fn ending(&mut self, end: End) -> Ending<'_> {
-        let Tag { holder, near } = *self;
-        Ending { tag: self, near, holder, change: NEXT.wrapping_sub(holder) | end as u64 }
+        let Tag { holder, near, .. } = *self;
+        Ending { tag: self, near, holder, change: NEXT | end as u64 }
     }
 
     /// The slot of a word that is good and this worker's, and what it holds.

@@ -206,8 +206,10 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
         Failure::new(ENFILE, format!("the process has {WORKERS} workers already: close one"))
     })?;
     let worker = memory.worker().map_err(|error| Failure::new(ENFILE, error))?;
+    let region = memory.region();
+    let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
     // SAFETY: the place is free, and taken below before anybody else looks for one.
-    let tag = unsafe { Tag::new(place) };
+    let tag = unsafe { Tag::new(place, chunks) };
     let state = State {
         pools: Vec::new(),
         caches: Vec::new(),

@@ -88,6 +88,37 @@ struct rte_mempool *rival_dpdk_frames_new(const char *name, unsigned count, unsi
     return rte_mempool_create(name, count, bytes, cache, 0, NULL, NULL, NULL, NULL, SOCKET_ID_ANY, LAYOUT);
 }
 
+// The same by these ops, or NULL.
+struct rte_mempool *rival_dpdk_objects_new(const char *name, const char *ops, unsigned count, unsigned bytes,
+                                           unsigned cache) {
+    struct rte_mempool *pool = rte_mempool_create_empty(name, count, bytes, cache, 0, SOCKET_ID_ANY, LAYOUT);
+    if (pool == NULL)
+        return NULL;
+    if (rte_mempool_set_ops_byname(pool, ops, NULL) == 0 && rte_mempool_populate_default(pool) > 0)
+        return pool;
+    rte_mempool_free(pool);
+    return NULL;
+}
+
+// Registers the ops of this name that a plug-in has registered in another table, that of the DPDK which it is linked to; 0
+// where they are there now. A mempool names its ops by their place: so they get the same place in that table, for what
+// the plug-in calls there.
+int rival_dpdk_adopt_ops(struct rte_mempool_ops_table *table, const char *name) {
+    for (uint32_t i = 0; i < rte_mempool_ops_table.num_ops; i++)
+        if (strcmp(rte_mempool_ops_table.ops[i].name, name) == 0)
+            return 0;
+    for (uint32_t i = 0; i < table->num_ops && i < RTE_MEMPOOL_MAX_OPS_IDX; i++)
+        if (strcmp(table->ops[i].name, name) == 0) {
+            int place = rte_mempool_register_ops(&table->ops[i]);
+            if (place < 0)
+                return -1;
+            table->ops[place] = table->ops[i];
+            table->num_ops = RTE_MAX(table->num_ops, (uint32_t)place + 1);
+            return 0;
+        }
+    return -1;
+}
+
 // A mempool of mbufs with `bytes` of room for data behind the headroom, or NULL: rte_pktmbuf_pool_create() with the
 // layout of above.
 struct rte_mempool *rival_dpdk_packets_new(const char *name, unsigned count, unsigned bytes, unsigned cache) {

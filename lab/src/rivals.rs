@@ -10,6 +10,8 @@ mod absent;
 pub mod dpdk;
 #[allow(unsafe_code)]
 pub mod libnetmem;
+#[allow(unsafe_code)]
+pub mod mempool_ops;
 #[cfg(feature = "rivals")]
 #[allow(unsafe_code)]
 mod shim;

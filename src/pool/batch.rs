@@ -1,5 +1,6 @@
 //! The batch: up to 64 frames in order, the unit in which everything moves.
 
+mod free;
 mod hand_over;
 mod line;
 mod sort;

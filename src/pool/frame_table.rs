@@ -276,6 +276,13 @@ impl Homes {
     pub(super) fn of(self, id: NonZeroU32) -> u16 {
         self.0.entry(id.get()).load(Relaxed)
     }
+
+    /// The number of the pool that a frame is of; 0 for None, as no pool has chunk 0.
+    #[inline(always)]
+    pub(super) fn of_place(self, frame: &Option<Frame>) -> u16 {
+        let chunk = frame.as_ref().map_or(0, |frame| frame.id().get());
+        self.0.entry(chunk).load(Relaxed)
+    }
 }
 
 impl std::fmt::Debug for Homes {

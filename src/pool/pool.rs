@@ -21,6 +21,7 @@ use crate::page::Memory;
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Handle, Owned, Worker};
+use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
@@ -128,6 +129,16 @@ impl Pool {
         Some(self.shared.claim(id))
     }
 
+    /// As [`Pool::alloc`] where that costs least: None where the worker is not the owner, or its cache is empty, or somebody looks into it.
+    ///
+    /// # Cost
+    /// That of [`Pool::alloc`], without a call in its code: whoever makes one of their own of what this does not give has
+    /// nothing to save before.
+    #[inline(always)]
+    pub fn alloc_cached(&self, w: &mut Worker) -> Option<Frame> {
+        self.shared.take_at_once(w)
+    }
+
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -154,6 +165,38 @@ impl Pool {
         let (mut ids, n) = ([0; BATCH_MAX], n.min(batch.room()));
         let got = grow::alloc(&self.shared, w, &mut ids[..n], Location::caller());
         self.shared.give(&ids[..got], batch);
+        got
+    }
+
+    /// Writes empty frames into `places` from the front on, as many as there are; returns how many. The places behind them stay as they were.
+    ///
+    /// For who keeps frames in arrays of their own, in memory of another language for example; [`Frame::free_all`] takes them back.
+    ///
+    /// # Cost
+    /// As [`Pool::alloc_burst`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn alloc_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> usize {
+        if self.shared.take_hot_into(w, places) { places.len() } else { self.array_missed(w, places) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn array_missed(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> usize {
+        let mut got = 0;
+        for places in places.chunks_mut(BATCH_MAX) {
+            let wanted = places.len();
+            if !self.shared.take_hot_into(w, places) {
+                let mut ids = [0; BATCH_MAX];
+                let came = grow::alloc(&self.shared, w, &mut ids[..wanted], Location::caller());
+                self.shared.give_into(&ids[..came], &mut places[..came]);
+                if came < wanted {
+                    return got + came;
+                }
+            }
+            got += wanted;
+        }
         got
     }
 

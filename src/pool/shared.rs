@@ -19,6 +19,7 @@ use crate::page::{Memory, Page};
 use crate::stats::{Count, Lanes};
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Close, Leave, Owned, Steps, Worker};
+use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -102,24 +103,35 @@ impl Shared {
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker, n: usize, batch: &mut Batch) -> bool {
         let Some(places) = batch.places().get_mut(..n) else { return false };
-        let Some(mut local) = self.local.enter(w) else { return false };
-        let Some(ids) = local.take_exactly(n) else { return false };
-        // SAFETY: as in `claim`, for each id, and as many places are written.
-        unsafe {
-            Frame::write_empty(places, ids, self.start);
-            batch.grown(n, self);
+        if !self.take_hot_into(w, places) {
+            return false;
         }
+        // SAFETY: as many places were written.
+        unsafe { batch.grown(n, self) };
+        true
+    }
+
+    /// Writes a frame of the owner's cache into each of `places`; false when the caller does not own it, or it has fewer.
+    #[inline(always)]
+    pub(super) fn take_hot_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
+        let Some(mut local) = self.local.enter(w) else { return false };
+        let Some(ids) = local.take_exactly(places.len()) else { return false };
+        // SAFETY: as in `claim`, for each id.
+        unsafe { Frame::write_empty(places, ids, self.start) };
         true
     }
 
     /// As [`Shared::claim`] for several, appended to a batch that has room for them.
     pub(super) fn give(&self, ids: &[u32], batch: &mut Batch) {
-        let places = &mut batch.places()[..ids.len()];
-        // SAFETY: as in `claim`, for each id, and as many places are written.
-        unsafe {
-            Frame::write_empty(places, ids, self.start);
-            batch.grown(ids.len(), self);
-        }
+        self.give_into(ids, &mut batch.places()[..ids.len()]);
+        // SAFETY: as many places were written.
+        unsafe { batch.grown(ids.len(), self) };
+    }
+
+    /// As [`Shared::claim`] for several, into as many places.
+    pub(super) fn give_into(&self, ids: &[u32], places: &mut [MaybeUninit<Frame>]) {
+        // SAFETY: as in `claim`, for each id.
+        unsafe { Frame::write_empty(places, ids, self.start) };
     }
 
     /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the remote free queue.
@@ -140,6 +152,15 @@ impl Shared {
         }
     }
 
+    /// Whether all of these are frames, and of this pool.
+    #[inline(always)]
+    pub(super) fn has_all(&self, frames: &[Option<Frame>]) -> bool {
+        let Shared { homes, number, .. } = *self;
+        // All are looked at: a branch for each would cost more.
+        let others = frames.iter().fold(0, |others, frame| others | homes.of_place(frame) ^ number);
+        others == 0
+    }
+
     /// Ends the claims of frames of this pool, if the caller owns it and its cache has room for all.
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, frames: &[Frame]) -> bool {
@@ -150,6 +171,19 @@ impl Shared {
     #[inline(always)]
     pub(super) fn keep_hot_one(&self, w: &mut Worker, id: NonZeroU32) -> bool {
         self.local.enter(w).is_some_and(|mut local| local.give(id.get()))
+    }
+
+    /// As [`Shared::keep_hot_one`], by the way in that has no call.
+    #[inline(always)]
+    pub(super) fn keep_at_once(&self, w: &mut Worker, id: NonZeroU32) -> bool {
+        self.local.enter_at_once(w).is_some_and(|mut local| local.give(id.get()))
+    }
+
+    /// A frame of the owner's cache, by the way in that has no call.
+    #[inline(always)]
+    pub(super) fn take_at_once(&self, w: &mut Worker) -> Option<Frame> {
+        let id = self.local.enter_at_once(w)?.take()?;
+        Some(self.claim(id))
     }
 
     /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.

@@ -1,5 +1,6 @@
 //! The pool stage against a model, and what happens at its edges.
 
+mod array;
 mod exact;
 mod failure;
 #[cfg(not(loom))]

@@ -116,6 +116,16 @@ impl<L, G> Owned<L, G> {
         unsafe { self.slot.enter() }
     }
 
+    /// As [`Owned::enter`], and None also where that would look twice.
+    #[inline(always)]
+    pub(crate) fn enter_at_once<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L, G>> {
+        if !self.is_owner(worker) {
+            return None;
+        }
+        // SAFETY: as in `enter`.
+        unsafe { self.slot.enter_at_once() }
+    }
+
     #[inline(always)]
     fn is_owner(&self, worker: &Worker) -> bool {
         worker.key() == self.owner.load(Relaxed)

@@ -16,6 +16,13 @@ fn visit<T>(slot: &Slot<T>, f: impl FnOnce(&mut T)) -> bool {
     unsafe { slot.enter() }.map(|mut held| f(&mut held)).is_some()
 }
 
+/// The same by the way in that has no second look.
+#[allow(unsafe_code)]
+fn visit_at_once<T>(slot: &Slot<T>, f: impl FnOnce(&mut T)) -> bool {
+    // SAFETY: as in `visit`.
+    unsafe { slot.enter_at_once() }.map(|mut held| f(&mut held)).is_some()
+}
+
 #[test]
 fn owner_and_thief_are_never_inside_together_and_nothing_is_lost() {
     model(|| {
@@ -109,7 +116,18 @@ fn a_leaving_worker_asks_the_stages_last_registered_first() {
 #[cfg(loom)]
 #[test]
 fn with_a_membarrier_too_owner_and_thief_are_never_inside_together() {
-    model(|| {
+    with_a_membarrier(visit);
+}
+
+#[cfg(loom)]
+#[test]
+fn with_a_membarrier_an_owner_that_looks_once_and_a_thief_are_never_inside_together() {
+    with_a_membarrier(visit_at_once);
+}
+
+#[cfg(loom)]
+fn with_a_membarrier(visit: fn(&Slot<u32>, fn(&mut u32)) -> bool) {
+    model(move || {
         let slot = Arc::new(Slot::<_, ()>::with_barrier(0u32));
         let owner = {
             let slot = Arc::clone(&slot);
@@ -156,6 +174,7 @@ fn a_thief_that_steals_without_pause_never_meets_the_owner_inside() {
             let mut visits = 0;
             while !over.load(Relaxed) {
                 visits += u64::from(visit(&slot, bump));
+                visits += u64::from(visit_at_once(&slot, bump));
             }
             visits
         });

@@ -62,6 +62,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "lab::src::experiments::slab_objects",
     "lab::src::rivals::dpdk::shim",
     "lab::src::rivals::libnetmem",
+    "lab::src::rivals::mempool_ops",
     "lab::src::rivals::shim",
     "lab::src::system::cpu_time",
     "lab::src::system::library",

@@ -1,19 +1,19 @@
 //! HOT: frames in bursts.
 
-use super::pool::find;
+use super::pool::{find, look_up};
 use super::types::{netmem_frame, netmem_pool, netmem_span, netmem_worker};
 use super::worker::out;
 use crate::errno::EFAULT;
 use crate::failure::Failure;
 use crate::misuse::{FRAME, Kind, refused};
 use crate::sites::{self, Site};
-use crate::table::{End, Ending, Tag};
+use crate::table::{End, Tag};
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::{Batch, Frame, Pool, Worker};
 use std::ffi::{c_char, c_int};
 use std::iter;
-use std::mem::ManuallyDrop;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::slice;
 
@@ -33,6 +33,9 @@ pub unsafe fn words<'a, T>(words: *mut T, n: u32) -> Result<&'a mut [T], c_int> 
     Ok(unsafe { slice::from_raw_parts_mut(words, n as usize) })
 }
 
+const ALLOC: &str = "netmem_alloc";
+const FREE: &str = "netmem_free";
+
 /// Allocates up to `n` empty frames of a pool; returns how many, which are fewer only when the pool has no more.
 ///
 /// # Safety
@@ -46,39 +49,49 @@ pub unsafe extern "C" fn netmem_alloc_at(
     site: *const c_char,
 ) -> c_int {
     // SAFETY: the promise of C.
-    let (site, frames) = unsafe { (Site::new(site), words(frames, n)) };
-    // Each apart: one frame wants no room on the stack.
-    if n == 1 { give_out::<true>(worker, pool, frames, site) } else { give_many(worker, pool, frames, site) }
+    let site = unsafe { Site::new(site) };
+    if n == 1
+        && !frames.is_null()
+        && !sites::is_on()
+        && let Some(word) = alloc_at_once(worker, pool)
+    {
+        // SAFETY: the promise of C.
+        unsafe { frames.write(netmem_frame { word }) };
+        return 1;
+    }
+    give_many(worker, pool, frames, n, site)
+}
+
+/// One frame, where that costs least; None, and nothing has happened, where something is unusual. There is no call within: so nothing has to be
+/// saved on the way in.
+#[inline(always)]
+fn alloc_at_once(worker: netmem_worker, pool: netmem_pool) -> Option<u64> {
+    let mut inside = go_in(worker.word)?;
+    let State { pools, worker, tag, held, .. } = &mut *inside;
+    let found = look_up(pools, pool.word)?;
+    let word = tag.give_own(|| found.alloc_cached(worker))?;
+    *held += 1;
+    Some(word)
 }
 
 #[inline(never)]
 fn give_many(
     worker: netmem_worker,
     pool: netmem_pool,
-    frames: Result<&mut [netmem_frame], c_int>,
+    frames: *mut netmem_frame,
+    n: u32,
     site: Site,
 ) -> c_int {
-    give_out::<false>(worker, pool, frames, site)
-}
-
-#[inline(always)]
-fn give_out<const ONE: bool>(
-    worker: netmem_worker,
-    pool: netmem_pool,
-    frames: Result<&mut [netmem_frame], c_int>,
-    site: Site,
-) -> c_int {
-    const CALL: &str = "netmem_alloc";
-    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, ALLOC, site) };
     let State { pools, worker, tag, held, memory_word, .. } = &mut *inside;
-    let frames = match frames {
+    // SAFETY: the promise of C.
+    let frames = match unsafe { words(frames, n) } {
         Ok(frames) => frames,
         Err(errno) => return errno,
     };
-    match find(pools, *memory_word, pool.word, CALL, site) {
+    match find(pools, *memory_word, pool.word, ALLOC, site) {
         Ok(found) => {
-            let got =
-                if ONE { alloc_one(found, worker, tag, frames) } else { alloc(found, worker, tag, frames) };
+            let got = alloc(found, worker, tag, frames);
             *held += got as u64;
             if sites::is_on() {
                 sites::note_given(frames[..got].iter().map(|frame| frame.word), pool.word, site);
@@ -90,25 +103,12 @@ fn give_out<const ONE: bool>(
 }
 
 #[inline(always)]
-fn alloc_one(pool: &Pool, worker: &mut Worker, tag: &mut Tag, frames: &mut [netmem_frame]) -> usize {
-    let ([one], Some(frame)) = (frames, pool.alloc(worker)) else { return 0 };
-    one.word = tag.give(frame);
-    1
-}
-
-#[inline(always)]
 fn alloc(pool: &Pool, worker: &mut Worker, tag: &mut Tag, frames: &mut [netmem_frame]) -> usize {
-    let mut got = 0;
-    for places in frames.chunks_mut(BATCH_MAX) {
-        let mut batch = ManuallyDrop::new(Batch::new());
-        let came = pool.alloc_burst(worker, &mut batch, places.len());
-        // SAFETY: the batch is not dropped. A frame of C's is its word, and nothing else.
-        unsafe { tag.give_all(&batch, slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len())) };
-        got += came;
-        if came < places.len() {
-            break;
-        }
-    }
+    let words: *mut u64 = frames.as_mut_ptr().cast();
+    // SAFETY: a frame of C's is its word, and nothing else, as a Frame is; what is written there are claims until they are given out.
+    let got = pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(words.cast(), frames.len()) });
+    // SAFETY: as above; the pool is of the worker's memory.
+    unsafe { tag.give_all(slice::from_raw_parts_mut(words, got)) };
     got
 }
 
@@ -125,27 +125,56 @@ pub unsafe extern "C" fn netmem_free_at(
     site: *const c_char,
 ) -> c_int {
     // SAFETY: the promise of C; they are only read.
-    let (site, frames) = unsafe { (Site::new(site), words(frames.cast_mut(), n)) };
-    match frames {
-        Ok([one]) if !sites::is_on() => free_one(worker, one.word, site),
-        frames => free((worker, "netmem_free", site), frames, None),
+    let site = unsafe { Site::new(site) };
+    if sites::is_on() || frames.is_null() {
+        return free_traced(worker, frames, n, site);
     }
+    // SAFETY: as above.
+    if n == 1 && free_at_once(worker, unsafe { frames.read() }.word) {
+        return 0;
+    }
+    free_many(worker, frames, n, site)
 }
 
-/// As [`free`], which one frame wants no room on the stack for.
+/// Frees one frame, where that costs least; false, and nothing has happened, where something is unusual.
 #[inline(always)]
-fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
-    const CALL: &str = "netmem_free";
-    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
+fn free_at_once(worker: netmem_worker, word: u64) -> bool {
+    let Some(mut inside) = go_in(worker.word) else { return false };
     let State { worker, tag, held, .. } = &mut *inside;
-    match tag.ending(End::Freed).take_bare(word) {
-        Some(frame) => {
-            *held -= 1;
-            frame.free(worker);
-            0
+    let is_done = tag.end_own(word, End::Freed, |frame| frame.free_cached(worker));
+    *held -= u64::from(is_done);
+    is_done
+}
+
+#[cold]
+#[inline(never)]
+fn free_traced(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
+    // SAFETY: the promise of C; they are only read.
+    free((worker, FREE, site), unsafe { words(frames.cast_mut(), n) }, None)
+}
+
+/// Frees frames of whatever pool, while nothing is traced.
+#[inline(never)]
+fn free_many(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
+    // SAFETY: the promise of C; they are only read.
+    let frames = unsafe { slice::from_raw_parts(frames, n as usize) };
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, FREE, site) };
+    let State { worker, tag, held, .. } = &mut *inside;
+    let mut first = 0;
+    for burst in frames.chunks(BATCH_MAX) {
+        let mut places = [const { MaybeUninit::uninit() }; BATCH_MAX];
+        // SAFETY: a frame of C's is its word, and nothing else.
+        let words = unsafe { slice::from_raw_parts(burst.as_ptr().cast(), burst.len()) };
+        let taken = tag.ending(End::Freed).take_near(words, &mut places);
+        *held -= taken.len() as u64;
+        // SAFETY: the frames were written there, and nobody takes them from there.
+        unsafe { Frame::free_all(taken, worker) };
+        if taken.len() < burst.len() {
+            let errno = free_with_care((worker, tag, held), &burst[taken.len()..], None, (FREE, site));
+            first = if first == 0 { errno } else { first };
         }
-        None => refused(Kind::of(tag.why(word), true), CALL, FRAME, word, site),
     }
+    first
 }
 
 /// As netmem_free, of frames that must be this pool's: others are refused (-EXDEV), and stay with the caller.
@@ -165,7 +194,7 @@ pub unsafe extern "C" fn netmem_pool_free_at(
     free((worker, "netmem_pool_free", site), frames, Some(pool))
 }
 
-/// Frees frames, all of one pool if one is named.
+/// Frees frames one after the other, all of one pool if one is named.
 #[inline(never)]
 fn free(
     (worker, call, site): (netmem_worker, &str, Site),
@@ -179,48 +208,33 @@ fn free(
         (Ok(pool), Ok(frames)) => (pool, frames),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let is_traced = sites::is_on();
-    let mut first = 0;
+    let free = |burst| free_with_care((worker, tag, held), burst, pool, (call, site));
+    frames.chunks(BATCH_MAX).map(free).fold(0, |first, errno| if first == 0 { errno } else { first })
+}
+
+/// Frees at most [`BATCH_MAX`] frames one after the other; the negative errno of the first that is refused.
+#[cold]
+#[inline(never)]
+fn free_with_care(
+    (worker, tag, held): (&mut Worker, &mut Tag, &mut u64),
+    burst: &[netmem_frame],
+    pool: Option<&Pool>,
+    (call, site): (&str, Site),
+) -> c_int {
+    let (is_traced, mut batch, mut first) = (sites::is_on(), Batch::new(), 0);
     let mut refuse = |kind, word| {
         let errno = refused(kind, call, FRAME, word, site);
         first = if first == 0 { errno } else { first };
     };
-    for burst in frames.chunks(BATCH_MAX) {
-        let mut batch = Batch::new();
-        if pool.is_none() && !is_traced {
-            take_all(tag.ending(End::Freed), burst, &mut batch, &mut refuse);
-        } else {
-            let with_care = burst.iter().filter_map(|frame| take(tag, frame.word, pool, &mut refuse));
-            batch.extend(with_care.inspect(|frame| {
-                if is_traced {
-                    sites::note_ended(iter::once(frame.id().get().into()), site);
-                }
-            }));
+    let taken = burst.iter().filter_map(|frame| take(tag, frame.word, pool, &mut refuse));
+    batch.extend(taken.inspect(|frame| {
+        if is_traced {
+            sites::note_ended(iter::once(frame.id().get().into()), site);
         }
-        *held -= batch.len() as u64;
-        batch.free(worker);
-    }
+    }));
+    *held -= batch.len() as u64;
+    batch.free(worker);
     first
-}
-
-/// The frames of words whose use ends.
-#[inline(always)]
-fn take_all(
-    mut ending: Ending<'_>,
-    burst: &[netmem_frame],
-    batch: &mut Batch,
-    mut refuse: impl FnMut(Kind, u64),
-) {
-    let mut rest = burst;
-    loop {
-        let near = ending.take_near(rest.iter().map(|frame| frame.word), batch);
-        let Some((&netmem_frame { word }, later)) = rest[near..].split_first() else { return };
-        rest = later;
-        match ending.take_bare(word) {
-            Some(frame) => drop(batch.push(frame)),
-            None => refuse(Kind::of(ending.why(word), true), word),
-        }
-    }
 }
 
 /// The frame of a word whose use ends, where it is good, and the frame this pool's.

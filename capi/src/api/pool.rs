@@ -2,7 +2,7 @@
 
 use super::types::{netmem_pool, netmem_pool_config, netmem_worker, place, string};
 use super::worker::cold;
-use crate::errno::{EINVAL, ESTALE, ETIMEDOUT};
+use crate::errno::{EINVAL, ETIMEDOUT};
 use crate::failure::{Failure, answer};
 use crate::misuse::{self, Kind};
 use crate::registry;
@@ -10,6 +10,7 @@ use crate::sites::Site;
 use crate::word;
 use netmem::{Pool, PoolConfig};
 use std::ffi::c_int;
+use std::ptr;
 use std::time::Duration;
 
 /// Opens a pool of frames, whose owner is the worker: what it allocates and frees there costs least. `config` may be NULL.
@@ -81,27 +82,29 @@ pub fn find<'a>(
     call: &str,
     site: Site,
 ) -> Result<&'a Pool, c_int> {
-    let place = word::place(word);
-    let is_known = registry::is_pool(word)
-        && known.get(place).and_then(Option::as_ref).is_some_and(|(known, _)| *known == word);
-    if !is_known {
-        get_to_know(known, memory, word, call, site)?;
+    // SAFETY: a borrow that ends here, or is what is returned: then nothing is changed below.
+    match look_up(unsafe { &*ptr::from_ref(known) }, word) {
+        Some(pool) => Ok(pool),
+        None => get_to_know(known, memory, word, call, site),
     }
-    match known.get(place) {
-        Some(Some((_, pool))) => Ok(pool),
-        _ => Err(-ESTALE),
-    }
+}
+
+/// The pool of this word, if it is among those that a worker knows, and open.
+#[inline(always)]
+pub fn look_up(known: &[Option<(u64, Pool)>], word: u64) -> Option<&Pool> {
+    let (found, pool) = known.get(word::place(word))?.as_ref()?;
+    (*found == word && registry::is_pool(word)).then_some(pool)
 }
 
 #[cold]
 #[inline(never)]
-fn get_to_know(
-    known: &mut Vec<Option<(u64, Pool)>>,
+fn get_to_know<'a>(
+    known: &'a mut Vec<Option<(u64, Pool)>>,
     memory: u64,
     word: u64,
     call: &str,
     site: Site,
-) -> Result<(), c_int> {
+) -> Result<&'a Pool, c_int> {
     let open = registry::pool(word).ok().filter(|_| registry::is_pool(word));
     let Some(open) = open else { return Err(misuse::refused(Kind::Closed, call, "pool", word, site)) };
     if open.memory != memory {
@@ -111,6 +114,5 @@ fn get_to_know(
     known.iter_mut().for_each(|known| drop(known.take_if(|(word, _)| !registry::is_pool(*word))));
     let place = word::place(word);
     known.resize_with(known.len().max(place + 1), || None);
-    known[place] = Some((word, open.pool));
-    Ok(())
+    Ok(&known[place].insert((word, open.pool)).1)
 }

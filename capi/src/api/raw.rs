@@ -5,19 +5,19 @@
 //! is given back once.
 
 use super::burst::words;
-use super::pool::find;
+use super::pool::{find, look_up};
 use super::types::{netmem_pool, netmem_raw, netmem_worker};
 use super::worker::out;
 use crate::errno::ENOBUFS;
 use crate::failure::Failure;
 use crate::sites::Site;
 use crate::workers::{State, go_in};
-use netmem::limits::BATCH_MAX;
-use netmem::{Batch, Frame};
+use netmem::Frame;
 use std::ffi::{c_int, c_void};
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU64;
 use std::ptr;
+use std::slice;
 
 /// As netmem_alloc, of frames whose words nothing checks.
 ///
@@ -30,47 +30,40 @@ pub unsafe extern "C" fn netmem_raw_alloc(
     frames: *mut netmem_raw,
     n: u32,
 ) -> c_int {
-    // SAFETY: the promise of C.
-    let frames = unsafe { words(frames, n) };
-    // Each apart: one frame wants no room on the stack.
-    if n == 1 { give_out::<true>(worker, pool, frames) } else { give_many(worker, pool, frames) }
+    if n == 1
+        && !frames.is_null()
+        && let Some(word) = alloc_at_once(worker, pool)
+    {
+        // SAFETY: the promise of C.
+        unsafe { frames.write(netmem_raw { word }) };
+        return 1;
+    }
+    give_many(worker, pool, frames, n)
+}
+
+/// One frame, where that costs least; None, and nothing has happened, where something is unusual.
+#[inline(always)]
+fn alloc_at_once(worker: netmem_worker, pool: netmem_pool) -> Option<u64> {
+    let mut inside = go_in(worker.word)?;
+    let State { pools, worker, .. } = &mut *inside;
+    let frame = look_up(pools, pool.word)?.alloc_cached(worker)?;
+    Some(frame.into_raw().get())
 }
 
 #[inline(never)]
-fn give_many(worker: netmem_worker, pool: netmem_pool, frames: Result<&mut [netmem_raw], c_int>) -> c_int {
-    give_out::<false>(worker, pool, frames)
-}
-
-#[inline(always)]
-fn give_out<const ONE: bool>(
-    worker: netmem_worker,
-    pool: netmem_pool,
-    frames: Result<&mut [netmem_raw], c_int>,
-) -> c_int {
+fn give_many(worker: netmem_worker, pool: netmem_pool, frames: *mut netmem_raw, n: u32) -> c_int {
     const CALL: &str = "netmem_raw_alloc";
+    // SAFETY: the promise of C.
+    let frames = unsafe { words(frames, n) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, Site::UNKNOWN) };
     let State { pools, worker, memory_word, .. } = &mut *inside;
     let (pool, frames) = match (find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN), frames) {
         (Ok(pool), Ok(frames)) => (pool, frames),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    if let (true, [one]) = (ONE, &mut *frames) {
-        one.word = pool.alloc(worker).map_or(0, |frame| frame.into_raw().get());
-        return c_int::from(one.word != 0);
-    }
-    let (mut batch, mut got) = (Batch::new(), 0);
-    while got < frames.len() {
-        let want = (frames.len() - got).min(BATCH_MAX);
-        let came = pool.alloc_burst(worker, &mut batch, want);
-        for (place, frame) in frames[got..].iter_mut().zip(batch.drain()) {
-            place.word = frame.into_raw().get();
-        }
-        got += came;
-        if came < want {
-            break;
-        }
-    }
-    got as c_int
+    let places: *mut MaybeUninit<Frame> = frames.as_mut_ptr().cast();
+    // SAFETY: a raw frame of C's is a Frame's word, and nothing else; what is written there is the caller's.
+    pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(places, frames.len()) }) as c_int
 }
 
 /// Frees frames of netmem_raw_alloc, each of which is given back by this once. A word of 0 is passed over.
@@ -80,34 +73,35 @@ fn give_out<const ONE: bool>(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_free(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
     // SAFETY: the promise of C; they are only read.
-    let frames = unsafe { words(frames.cast_mut(), n) };
-    match frames {
-        Ok([one]) => {
-            let Some(mut inside) = go_in(worker.word) else {
-                return out(worker, "netmem_raw_free", Site::UNKNOWN);
-            };
-            // SAFETY: the caller's promise.
-            let frame = NonZeroU64::new(one.word).map(|word| unsafe { Frame::from_raw(word) });
-            frame.into_iter().for_each(|frame| frame.free(&mut inside.worker));
-            0
-        }
-        frames => free_many(worker, frames),
+    if n == 1 && !frames.is_null() && free_at_once(worker, unsafe { frames.read() }.word) {
+        return 0;
     }
+    free_many(worker, frames, n)
+}
+
+/// Frees one frame, where that costs least; false, and nothing has happened, where something is unusual.
+#[inline(always)]
+fn free_at_once(worker: netmem_worker, word: u64) -> bool {
+    let Some(mut inside) = go_in(worker.word) else { return false };
+    let Some(word) = NonZeroU64::new(word) else { return false };
+    // SAFETY: the caller's promise.
+    let gone = unsafe { Frame::from_raw(word) }.free_cached(&mut inside.worker);
+    // It is the caller's word again.
+    gone.map_err(mem::forget).is_ok()
 }
 
 #[inline(never)]
-fn free_many(worker: netmem_worker, frames: Result<&mut [netmem_raw], c_int>) -> c_int {
+fn free_many(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, "netmem_raw_free", Site::UNKNOWN) };
-    let frames = match frames {
+    // SAFETY: the promise of C; they are only read.
+    let frames = match unsafe { words(frames.cast_mut(), n) } {
         Ok(frames) => frames,
         Err(errno) => return errno,
     };
-    let mut batch = Batch::new();
-    for burst in frames.chunks(BATCH_MAX) {
-        let words = burst.iter().filter_map(|frame| NonZeroU64::new(frame.word));
-        // SAFETY: the caller's promise.
-        batch.extend(words.map(|word| unsafe { Frame::from_raw(word) }));
-        batch.free(&mut inside.worker);
+    // SAFETY: a raw frame of C's is a Frame's word, or 0 as None is; that they are claims which end here is the caller's promise.
+    unsafe {
+        let frames = slice::from_raw_parts(frames.as_ptr().cast(), frames.len());
+        Frame::free_all(frames, &mut inside.worker);
     }
     0
 }

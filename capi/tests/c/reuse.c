@@ -40,11 +40,12 @@ static void mutations(unsigned long number)
         /* From all bits changed to one. */
         for (unsigned few = i % 6; few > 0; few--)
             mask &= random_word();
-        netmem_frame mutant = {held[random_word() % HELD].word ^ mask};
+        netmem_frame mutant = {held[random_word() % HELD].word ^ mask}, mutants[] = {mutant, mutant};
         int good = 0;
         for (int j = 0; j < HELD; j++)
             good |= held[j].word == mutant.word;
-        int said = i % 2 ? netmem_len(worker, mutant) : good ? 0 : netmem_free(worker, &mutant, 1);
+        /* Alone, and in a burst: were one of that accepted, its frame could not be freed below. */
+        int said = i % 2 ? netmem_len(worker, mutant) : good ? 0 : netmem_free(worker, mutants, 1 + i / 2 % 2);
         accepted += !good && said >= 0;
     }
     printf("%lu of %lu mutations were accepted\n", accepted, number);

@@ -49,6 +49,7 @@ pub mod worker_setup;
 mod set_up;
 mod steer_registry;
 pub mod summary;
+mod unfit;
 mod take_registry;
 pub mod wanted;
 mod watchdog;

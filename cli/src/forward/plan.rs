@@ -4,7 +4,7 @@ use super::files;
 use super::hold::Hold;
 use super::offer::Offer;
 use super::port_setup::{PortSetup, ring_of};
-use super::sandboxed;
+use super::{sandboxed, unfit};
 use crate::args::{
     ByPort, CopiesArg, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads,
     RecorderPlan, RoutesArg, Switch, WorkerArgs, XdpModeArg,
@@ -131,9 +131,9 @@ impl Plan {
     }
 
     fn new(args: &ForwardArgs) -> Result<Plan, Failure> {
-        check_mode(args)?;
-        check_pairs(args)?;
-        check_guard(args)?;
+        unfit::check_mode(args)?;
+        unfit::check_pairs(args)?;
+        unfit::check_guard(args)?;
         let (source, ports, ring, seconds) = if args.port.is_empty() {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
@@ -228,41 +228,6 @@ impl Plan {
             _ => PathArg::Fast,
         }
     }
-}
-
-/// Refuses what is about a router where there is none.
-fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
-    let routes = (!args.route.is_empty()).then_some("--route");
-    let flag = routes.or(args.routes.map(|_| "--routes")).or(args.router.given());
-    match flag {
-        Some(flag) if args.mode != ModeArg::Ip => {
-            let name = args.mode.name();
-            refuse(format!("{flag} is for --mode ip: leave it out, or leave --mode {name} out"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses guard pages in memory that the kernel is to pin.
-fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
-    match args.port.iter().find(|port| port.xdp().is_some()) {
-        Some(port) if args.hardening.guard => refuse(format!(
-            "--hardening with guard and --port {port}: the kernel pins all memory of an xdp port, which has no pages without access; \
-             give --hardening random,clear,canary"
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses ready pairs where frames go to other workers, for which they leave their heads behind.
-fn check_pairs(args: &ForwardArgs) -> Result<(), Failure> {
-    if args.way.ready_pairs.is_some() && args.team.share.steer.is_some() {
-        return refuse(
-            "--ready-pairs with --steer: frames travel to other workers without their heads, so that no pair would stay \
-             together; leave --ready-pairs out, or leave --steer out",
-        );
-    }
-    Ok(())
 }
 
 fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {

@@ -4,6 +4,7 @@
 mod crossing;
 mod frames;
 mod from_c;
+mod mempool_ops;
 mod packets;
 mod pages;
 mod sides;
@@ -92,6 +93,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         targets.extend(packets::group(&scene, bench, burst)?);
     }
     from_c::groups(&scene, bench)?;
+    targets.extend(mempool_ops::groups(&scene, bench)?);
     targets.extend(blocks(&scene, bench)?);
     match bench.cores.get(1).copied() {
         Some(peer) => targets.extend(crossing::groups(&scene, bench, peer)?),

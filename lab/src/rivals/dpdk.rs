@@ -74,6 +74,14 @@ mod tests {
     }
 
     #[test]
+    fn a_mempool_has_the_ops_that_it_is_asked_for_or_there_is_none() {
+        let dpdk = Dpdk::start().unwrap();
+        let mut objects = dpdk.objects(c"ring_mp_mc", 1_023, 2_048, 0).unwrap();
+        assert_eq!((objects.run(32, false, 1_024), objects.out()), (0, 0));
+        assert!(dpdk.objects(c"ring_of_nobody", 1_023, 2_048, 0).is_err());
+    }
+
+    #[test]
     fn packets_cross_threads_whole_and_in_order() {
         let dpdk = Dpdk::start().unwrap();
         let packets = dpdk.packets(4_095, 2_048, 256).unwrap();

@@ -10,7 +10,7 @@ use std::ptr;
 use crate::system::library::Library;
 
 /// Names the library where it is not installed.
-const LIBRARY: &str = "NETMEM_LAB_LIBNETMEM";
+pub(super) const LIBRARY: &str = "NETMEM_LAB_LIBNETMEM";
 
 /// Frames of one call at most.
 pub const BURST_MAX: usize = 32;
@@ -51,6 +51,20 @@ pub enum Handles {
     Raw,
 }
 
+/// The library, opened.
+///
+/// # Errors
+/// How to get it.
+pub(super) fn library() -> Result<Library, String> {
+    let named = env::var(LIBRARY).unwrap_or_else(|_| "libnetmem.so.0".to_owned());
+    // SAFETY: libnetmem does nothing when it is opened.
+    unsafe { Library::open(&named) }.ok_or_else(|| {
+        format!(
+            "there is no {named}: make -C capi install PREFIX=DIR and name DIR/lib/libnetmem.so.0 by {LIBRARY}"
+        )
+    })
+}
+
 /// A pool of libnetmem, its worker and its memory; closed when dropped.
 pub struct LibnetmemPool {
     memory: Word,
@@ -74,14 +88,7 @@ impl LibnetmemPool {
     /// # Errors
     /// How to get the library, or which call failed.
     pub fn open(frames: u32, frame_size: u32, cache: u32) -> Result<LibnetmemPool, String> {
-        let named = env::var(LIBRARY).unwrap_or_else(|_| "libnetmem.so.0".to_owned());
-        let remedy = || {
-            format!(
-                "there is no {named}: make -C capi install PREFIX=DIR and name DIR/lib/libnetmem.so.0 by {LIBRARY}"
-            )
-        };
-        // SAFETY: libnetmem does nothing when it is opened.
-        let library = unsafe { Library::open(&named) }.ok_or_else(remedy)?;
+        let library = library()?;
         // SAFETY: the type that netmem.h gives it; it takes nothing and gives a text that stays.
         let version = unsafe { CStr::from_ptr(function::<Version>(library, c"netmem_version")?()) };
         let version = version.to_string_lossy().into_owned();

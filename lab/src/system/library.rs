@@ -1,6 +1,7 @@
 //! A shared library that is opened while the program runs (dlopen(3)). It stays open.
 
 use std::ffi::{CStr, CString, c_void};
+use std::ptr::NonNull;
 
 /// An open library.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +24,14 @@ impl Library {
     /// # Safety
     /// `F` is a pointer to a function, of the type that the library's has.
     pub unsafe fn function<F: Copy>(self, name: &CStr) -> Option<F> {
-        // SAFETY: a library that is open, and a text that lives over the call.
-        let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         assert_eq!(size_of::<F>(), size_of::<*mut c_void>(), "a pointer to a function");
         // SAFETY: an address that is not NULL, of a function of that type: the caller's promise.
-        (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
+        self.address(name).map(|found| unsafe { std::mem::transmute_copy(&found) })
+    }
+
+    /// Where what has that name lies, in the library or in one that it needs; None where there is none.
+    pub fn address(self, name: &CStr) -> Option<NonNull<c_void>> {
+        // SAFETY: a library that is open, and a text that lives over the call.
+        NonNull::new(unsafe { libc::dlsym(self.0, name.as_ptr()) })
     }
 }

@@ -1,8 +1,10 @@
 //! What stands in for DPDK where it is not built in: nothing of it can be had.
 
+use std::ffi::CStr;
 use std::num::NonZeroU32;
 
 use super::Passed;
+use crate::system::library::Library;
 
 /// DPDK, which is not here.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +62,16 @@ impl Dpdk {
     }
 
     pub fn frames(&self, _: usize, _: usize, _: usize) -> Result<Frames, String> {
+        match *self {}
+    }
+
+    pub fn objects(&self, _: &CStr, _: usize, _: usize, _: usize) -> Result<Frames, String> {
+        match *self {}
+    }
+
+    /// # Errors
+    /// There is nothing to be called.
+    pub fn adopt_ops(&self, _: Library, _: &CStr) -> Result<(), String> {
         match *self {}
     }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Passed;
+use crate::system::library::Library;
 
 /// An object of DPDK, of which only the address is known here.
 #[repr(C)]
@@ -27,6 +28,14 @@ unsafe extern "C" {
     safe fn rival_dpdk_version() -> *const c_char;
     fn rival_dpdk_frames_new(name: *const c_char, count: c_uint, bytes: c_uint, cache: c_uint)
     -> *mut Opaque;
+    fn rival_dpdk_objects_new(
+        name: *const c_char,
+        ops: *const c_char,
+        count: c_uint,
+        bytes: c_uint,
+        cache: c_uint,
+    ) -> *mut Opaque;
+    fn rival_dpdk_adopt_ops(table: *mut c_void, name: *const c_char) -> c_int;
     fn rival_dpdk_packets_new(
         name: *const c_char,
         count: c_uint,
@@ -115,6 +124,37 @@ impl Dpdk {
         // SAFETY: DPDK runs; the name ends in a NUL.
         let pool = unsafe { rival_dpdk_frames_new(name().as_ptr(), count, bytes, cache) };
         Ok(Frames(Mempool(made(pool, "a mempool")?)))
+    }
+
+    /// As [`Dpdk::frames`], by the mempool ops of this name.
+    ///
+    /// # Errors
+    /// There are no such ops, or there is no memory for it.
+    pub fn objects(&self, ops: &CStr, count: usize, bytes: usize, cache: usize) -> Result<Frames, String> {
+        let [count, bytes, cache] = [count, bytes, cache].map(|number| number as c_uint);
+        // SAFETY: DPDK runs; both names end in a NUL.
+        let pool = unsafe { rival_dpdk_objects_new(name().as_ptr(), ops.as_ptr(), count, bytes, cache) };
+        Ok(Frames(Mempool(made(pool, "a mempool of these ops")?)))
+    }
+
+    /// Registers mempool ops here that a plug-in has registered with the DPDK that it is linked to, a shared one that nobody starts.
+    /// What they call of it works on the mempool that it is given, or keeps a note of its own.
+    ///
+    /// # Errors
+    /// The plug-in is linked to no DPDK, or to one of another version, or has no ops of this name.
+    pub fn adopt_ops(&self, plug_in: Library, ops: &CStr) -> Result<(), String> {
+        // SAFETY: the type that rte_version.h gives it.
+        let version = unsafe { plug_in.function::<unsafe extern "C" fn() -> *const c_char>(c"rte_version") };
+        let found = plug_in.address(c"rte_mempool_ops_table").zip(version);
+        let (table, version) = found.ok_or("it is linked to no DPDK")?;
+        // SAFETY: it takes nothing and gives a static string that ends in a NUL.
+        let theirs = unsafe { CStr::from_ptr(version()) }.to_string_lossy();
+        if theirs != self.version() {
+            return Err(format!("it is linked to {theirs}, and the lab to {}", self.version()));
+        }
+        // SAFETY: DPDK's table, of the version whose layout is known here, which nobody else uses; a library stays open. The name ends in a NUL.
+        let adopted = unsafe { rival_dpdk_adopt_ops(table.as_ptr(), ops.as_ptr()) } == 0;
+        adopted.then_some(()).ok_or_else(|| "it has registered no such ops".to_owned())
     }
 
     /// A mempool of `count` mbufs with room for `bytes` behind the headroom, with `cache` of them for each thread.

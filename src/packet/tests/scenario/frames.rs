@@ -2,7 +2,10 @@
 
 use super::{CAPACITY, FRAMES, Scene};
 use crate::pool::{Batch, Frame};
+use crate::sync::Worker;
 use crate::wire::offload::{Offload, PartialChecksum};
+use std::mem::MaybeUninit;
+use std::slice;
 use std::time::Duration;
 
 /// What may be left to be done to a packet of 40 bytes.
@@ -16,6 +19,12 @@ const RECORDED: Duration = Duration::from_millis(1_700_000_000_123);
 fn kept_as_a_word(frame: Frame) -> Frame {
     // SAFETY: the word was just given, and is taken once.
     unsafe { Frame::from_raw(frame.into_raw()) }
+}
+
+#[allow(unsafe_code)]
+fn free_all(written: &[MaybeUninit<Frame>], w: &mut Worker) {
+    // SAFETY: each was written, an Option<Frame> has a Frame's layout, and they are not used again.
+    unsafe { Frame::free_all(slice::from_raw_parts(written.as_ptr().cast(), written.len()), w) }
 }
 
 impl Scene {
@@ -52,6 +61,19 @@ impl Scene {
             second.free(&mut self.other);
         }
         self.pool.free(&mut self.w, frame);
+    }
+
+    /// In an array of one's own, and by what costs least.
+    pub(super) fn arrays(&mut self) {
+        let mut places = [const { MaybeUninit::uninit() }; 12];
+        let got = self.pool.alloc_into(&mut self.w, &mut places);
+        self.refused += places.len() - got;
+        free_all(&places[..got], &mut self.w);
+        // None is no failure: it is not said that there is one.
+        if let Some(frame) = self.pool.alloc_cached(&mut self.w) {
+            let refused = frame.free_cached(&mut self.other).expect_err("another worker's");
+            refused.free_cached(&mut self.w).unwrap_or_else(|frame| frame.free(&mut self.w));
+        }
     }
 
     pub(super) fn batches(&mut self) {

@@ -107,6 +107,7 @@ impl Scene {
         for round in 0..2 {
             let chapters = [
                 Scene::one_frame,
+                Scene::arrays,
                 Scene::batches,
                 Scene::sorted,
                 Scene::shared,

@@ -1,0 +1,44 @@
+//! Arguments that fit together in no way. COLD.
+
+use crate::args::{ForwardArgs, ModeArg};
+use crate::failure::Failure;
+use netmem_ports::DeviceSpec;
+
+/// Refuses what is about a router where there is none.
+pub fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
+    let routes = (!args.route.is_empty()).then_some("--route");
+    let flag = routes.or(args.routes.map(|_| "--routes")).or(args.router.given());
+    match flag {
+        Some(flag) if args.mode != ModeArg::Ip => {
+            let name = args.mode.name();
+            refuse(format!("{flag} is for --mode ip: leave it out, or leave --mode {name} out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses guard pages in memory that the kernel is to pin.
+pub fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
+    match args.port.iter().find(|port| port.xdp().is_some()) {
+        Some(port) if args.hardening.guard => refuse(format!(
+            "--hardening with guard and --port {port}: the kernel pins all memory of an xdp port, which has no pages without access; \
+             give --hardening random,clear,canary"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses ready pairs where frames go to other workers, for which they leave their heads behind.
+pub fn check_pairs(args: &ForwardArgs) -> Result<(), Failure> {
+    if args.way.ready_pairs.is_some() && args.team.share.steer.is_some() {
+        return refuse(
+            "--ready-pairs with --steer: frames travel to other workers without their heads, so that no pair would stay \
+             together; leave --ready-pairs out, or leave --steer out",
+        );
+    }
+    Ok(())
+}
+
+fn refuse(reason: impl Into<String>) -> Result<(), Failure> {
+    Err(Failure::Input(reason.into()))
+}

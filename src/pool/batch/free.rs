@@ -1,0 +1,80 @@
+//! HOT: frames that go home out of an array of the caller's own, or alone where that costs least.
+
+use super::Batch;
+use crate::limits::BATCH_MAX;
+use crate::pool::frame::Frame;
+use crate::pool::frame_table::{pool, pool_of};
+use crate::sync::Worker;
+use crate::sys::cpu;
+use std::ptr;
+use std::slice;
+
+impl Frame {
+    /// Sends the frames of an array home through the worker, in bulk as [`Batch::free`] does; None is passed over.
+    ///
+    /// ```
+    /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Frame, Pool, PoolConfig}};
+    /// # use std::mem::{ManuallyDrop, MaybeUninit};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// let mut places = [const { MaybeUninit::uninit() }; 32];
+    /// assert_eq!(pool.alloc_into(&mut w, &mut places), 32);
+    /// // SAFETY: all of them were written.
+    /// let frames = ManuallyDrop::new(places.map(|place| Some(unsafe { place.assume_init() })));
+    /// // SAFETY: what holds them drops nothing, and is not used after this.
+    /// unsafe { Frame::free_all(&*frames, &mut w) };
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    /// The claims on the frames end with this call: whoever has them forgets them.
+    #[inline(always)]
+    pub unsafe fn free_all(frames: &[Option<Frame>], w: &mut Worker) {
+        if let Some(Some(first)) = frames.first() {
+            // SAFETY: the frame is out, and keeps its pool, until it is kept below.
+            let pool = unsafe { &*pool_of(first) };
+            if pool.has_all(frames) {
+                // SAFETY: an Option<Frame> has a Frame's layout, and none of these is None.
+                let all = unsafe { slice::from_raw_parts(frames.as_ptr().cast::<Frame>(), frames.len()) };
+                if pool.keep_hot(w, all) {
+                    return;
+                }
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { free_by_batches(frames, w) };
+    }
+
+    /// As [`Frame::free`] where that costs least, as [`Pool::alloc_cached`](crate::pool::Pool::alloc_cached) is.
+    ///
+    /// # Errors
+    /// The frame, where the worker is not the owner of its pool, or the cache has no room, or somebody looks into it.
+    #[inline(always)]
+    pub fn free_cached(self, w: &mut Worker) -> Result<(), Frame> {
+        let id = self.id();
+        // SAFETY: the frame is out, and so keeps its pool, until it is kept.
+        let of = unsafe { &*cpu::expected(pool(id), &mut w.recent) };
+        if !of.keep_at_once(w, id) {
+            return Err(self);
+        }
+        // The claim ended, once.
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+/// As [`Frame::free_all`], of frames that their owner's cache does not take at once.
+///
+/// # Safety
+/// As of [`Frame::free_all`].
+#[cold]
+#[inline(never)]
+unsafe fn free_by_batches(frames: &[Option<Frame>], w: &mut Worker) {
+    for frames in frames.chunks(BATCH_MAX) {
+        let mut batch = Batch::new();
+        // SAFETY: each is read once, and its claim is the batch's from then on, as the caller promises.
+        batch.extend(frames.iter().filter_map(|frame| unsafe { ptr::read(frame) }));
+        batch.free(w);
+    }
+}

@@ -1,0 +1,83 @@
+//! Frames in arrays of the caller's own, and one by one where that costs least.
+
+use super::{check, memory, pool};
+use crate::pool::{Frame, Pool};
+use crate::sync::Worker;
+use std::mem::MaybeUninit;
+
+/// So many frames, or as many as there are, in an array.
+#[allow(unsafe_code)]
+fn alloc(pool: &Pool, w: &mut Worker, n: usize) -> Vec<Option<Frame>> {
+    let mut places: Vec<MaybeUninit<Frame>> = (0..n).map(|_| MaybeUninit::uninit()).collect();
+    let got = pool.alloc_into(w, &mut places);
+    // SAFETY: the first `got` were written.
+    places.into_iter().take(got).map(|place| Some(unsafe { place.assume_init() })).collect()
+}
+
+#[allow(unsafe_code)]
+fn free(mut frames: Vec<Option<Frame>>, w: &mut Worker) {
+    // SAFETY: the claims are forgotten.
+    unsafe {
+        Frame::free_all(&frames, w);
+        frames.set_len(0);
+    }
+}
+
+#[test]
+fn an_array_is_filled_beyond_a_batch_and_up_to_the_last_frame_and_all_come_home() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let pool = pool(&memory, &mut w, 256);
+    for (n, got) in [(0, 0), (1, 1), (32, 32), (33, 33), (200, 200), (1000, 256)] {
+        for w in [&mut w, &mut other] {
+            let frames = alloc(&pool, w, n);
+            let ids: std::collections::BTreeSet<_> = frames.iter().flatten().map(Frame::id).collect();
+            assert_eq!((frames.len(), ids.len()), (got, got), "of {n}");
+            assert!(frames.iter().flatten().all(|frame| frame.is_empty() && frame.headroom() >= 64));
+            check(&pool, got as u64);
+            free(frames, w);
+            check(&pool, 0);
+        }
+    }
+}
+
+#[test]
+fn an_array_of_two_pools_with_gaps_goes_home_to_each() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let (first, second) = (pool(&memory, &mut w, 128), pool(&memory, &mut w, 128));
+    let mut frames = alloc(&first, &mut w, 70);
+    frames.insert(3, None);
+    frames.extend(alloc(&second, &mut w, 20));
+    frames.insert(0, None);
+    free(frames, &mut w);
+    free(vec![None, None], &mut w);
+    check(&first, 0);
+    check(&second, 0);
+}
+
+#[test]
+fn what_costs_least_is_refused_without_a_change_where_it_is_not_to_be_had() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let pool = pool(&memory, &mut w, 64);
+    assert!(pool.alloc_cached(&mut w).is_none(), "the cache was never filled");
+    let frame = pool.alloc(&mut w).unwrap();
+    let id = frame.id();
+    assert!(pool.alloc_cached(&mut other).is_none(), "not the owner");
+    let frame = frame.free_cached(&mut other).expect_err("not the owner");
+    check(&pool, 1);
+    match frame.free_cached(&mut w) {
+        // Without a membarrier the owner has to fence.
+        Err(frame) => frame.free(&mut w),
+        Ok(()) => assert_eq!(pool.alloc_cached(&mut w).map(|frame| frame.id()), Some(id)),
+    }
+    check(&pool, 0);
+    // More than the cache has room for.
+    let frames = alloc(&pool, &mut w, 64);
+    let refused: Vec<_> =
+        frames.into_iter().flatten().filter_map(|frame| frame.free_cached(&mut w).err()).collect();
+    assert!(refused.len() >= 32, "{}", refused.len());
+    refused.into_iter().for_each(|frame| frame.free(&mut w));
+    check(&pool, 0);
+}
