@@ -3,7 +3,7 @@
 use crate::args::GrantArgs;
 use crate::failure::Failure;
 use crate::log::{self, Level};
-use crate::stop;
+use crate::{sandbox, stop};
 use netmem::port::xdp::{GrantListener, GrantRequest, Take, XdpGrant, XdpModePreference};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -24,6 +24,7 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     let listener = GrantListener::open(&args.to, args.mode, args.group).map_err(|errno| {
         Failure::input(format!("--to {at}: {errno}: choose another path, or end who listens"))
     })?;
+    sandbox::enter_as_broker();
     log::say(Level::Info, format_args!("{} is granted at {at}", args.port));
     while !stop.load(Relaxed) {
         match listener.accept() {

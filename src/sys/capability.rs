@@ -28,6 +28,11 @@ pub fn missing_for_xdp() -> Vec<&'static str> {
     missing
 }
 
+/// Whether no capability of this thread is in force.
+pub fn has_given_up_privileges() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.is_empty())
+}
+
 /// How many bytes the user may lock (RLIMIT_MEMLOCK, the current limit); None when there is no limit.
 pub fn locked_memory_limit() -> Option<u64> {
     getrlimit(Resource::Memlock).current

@@ -239,8 +239,8 @@ pub struct ForwardArgs {
 
     /// Change what netmem doctor --fix would, for this run: it is taken back at the end.
     ///
-    /// Each change is written to the journal FILE before it is made, so that after a kill netmem doctor --undo --journal FILE takes
-    /// it back; a FILE that has changes already is refused. Where a change cannot be made, all are taken back, and nothing is forwarded.
+    /// After a kill the broker takes it back. Each change is written to the journal FILE before it is made, so that netmem doctor --undo --journal FILE takes
+    /// it back where the broker was killed too; a FILE that has changes already is refused. Where a change cannot be made, all are taken back, and nothing is forwarded.
     #[arg(long, value_name = "FILE", conflicts_with = "check", hide_short_help = true, help_heading = RUN)]
     pub fix: Option<PathBuf>,
 

@@ -2,7 +2,6 @@
 
 use crate::args::{ForwardArgs, ModeArg};
 use crate::failure::Failure;
-use netmem_ports::DeviceSpec;
 
 /// Refuses what is about a router where there is none.
 pub fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {

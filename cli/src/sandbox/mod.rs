@@ -116,6 +116,17 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Leaves a process that opens sockets and programs for others with what a broker has; a line where that cannot be.
+pub fn enter_as_broker() {
+    let filtered = filters::compiled(Side::Broker).and_then(|filter| {
+        let kept = privileges::give_up(Kept::OfBroker, None);
+        kept.map_err(|errno| failed("give up capabilities", &errno)).and_then(|()| filters::apply(&filter))
+    });
+    if let Err(failure) = filtered {
+        log::say(Level::Warning, format_args!("netmem: {}", failure.lines().join("; ")));
+    }
+}
+
 /// Gives up what a worker does not need, on its thread, where the process is in a sandbox.
 pub fn enter_worker() {
     if ENTERED.load(Relaxed) {

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{env, fs};
 
@@ -103,6 +104,12 @@ fn ask(bed: &Testbed, server: &mut Process, question: &[u8]) {
     });
 }
 
+/// One test at a time: their servers are one user's, who may lock 8 MiB, which is one server's memory and not two's.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn lay() -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Bridged, &["ping", "setpriv"])?;
     bed.dut.ip(&format!("addr add {SERVER}/24 dev one"));
@@ -111,6 +118,7 @@ fn lay() -> Option<Testbed> {
 
 #[test]
 fn a_server_of_nobody_without_capabilities_answers_its_port_and_leaves_nothing_when_it_is_killed() {
+    let _alone = alone();
     let Some(bed) = lay() else { return };
     let files = Files::new("granted");
     let granter = grant(&bed, &files);
@@ -139,6 +147,7 @@ fn a_server_of_nobody_without_capabilities_answers_its_port_and_leaves_nothing_w
 
 #[test]
 fn a_second_server_is_refused_by_name_while_the_first_has_the_interface() {
+    let _alone = alone();
     let Some(bed) = lay() else { return };
     let files = Files::new("granted-once");
     let _granter = grant(&bed, &files);
@@ -155,6 +164,7 @@ fn a_second_server_is_refused_by_name_while_the_first_has_the_interface() {
 /// Seen: one of three was refused, since what the one before had locked still counted for their user.
 #[test]
 fn a_server_that_is_killed_and_started_again_at_once_is_not_refused_its_memory() {
+    let _alone = alone();
     let Some(bed) = lay() else { return };
     let files = Files::new("granted-again");
     let _granter = grant(&bed, &files);

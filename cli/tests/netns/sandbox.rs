@@ -1,8 +1,10 @@
 //! What a run gives up once its ports are open, and that it goes on all the same: capabilities, system calls, root.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::testbed::{Testbed, Wiring, scratch, wait_until};
+use crate::testbed::{Testbed, Wiring, host_mac, port_mac, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
+use ::netmem::system::bpf::{RedirectProgram, SocketMap, XdpMode};
+use ::netmem::system::netdev::Netdev;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -90,6 +92,40 @@ fn a_broker_that_is_killed_is_told_of_and_traffic_goes_on() {
     assert!(out.status.success(), "{said}");
     assert_eq!(said.matches("the broker (netmem-broker) has ended").count(), 1, "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
+    bed.assert_nothing_left();
+}
+
+/// Seen in a review: what is said of the program would have opened a socket and files of /proc on the worker's thread.
+#[test]
+fn an_interface_that_comes_back_with_a_program_of_another_is_waited_for_until_that_is_gone() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let control = format!("--control={}", scratch("sandbox-program").display());
+    let forwarder = Forwarder::start(&bed, &[&control]);
+    wait_for_the_path(&bed);
+    bed.h1.ip("link del eth0");
+    let (mac, port_mac, dut) = (host_mac(1), port_mac(1), bed.dut.name());
+    bed.h1.ip(&format!("link add eth0 address {mac} type veth peer name one address {port_mac} netns {dut}"));
+    let theirs = bed.dut.inside(|| {
+        let map = SocketMap::new(1).expect("a map");
+        let index = Netdev::open("one").expect("the interface").index();
+        let program = RedirectProgram::load(&map, None, false).expect("a program");
+        program.attach(index, XdpMode::Native).expect("a link")
+    });
+    bed.dut.ip("link set dev one up");
+    bed.h1.ip("link set dev eth0 up");
+    bed.h1.ip("addr add 10.77.1.1/24 dev eth0");
+    bed.h1.ip(&format!("neigh add 10.77.1.254 lladdr {port_mac} dev eth0"));
+    bed.h1.ip("route add default via 10.77.1.254");
+    let said = || {
+        let out = netmem(&bed).args(["stat", "ports", "--json", &control]).output().expect("netmem runs");
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    wait_until("it says what is in the way", || said().contains("has an XDP program attached"));
+    drop(theirs);
+    wait_for_the_path(&bed);
+    assert_ping_both_ways(&bed);
+    let out = forwarder.end(Signal::INT);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     bed.assert_nothing_left();
 }
 

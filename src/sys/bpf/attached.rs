@@ -3,6 +3,8 @@
 //! Source: rtnetlink(7), `linux/if_link.h` (IFLA_XDP), `struct bpf_prog_info` of `linux/bpf.h`, fdinfo of programs and links.
 
 use super::{BPF_OBJ_GET_INFO_BY_FD, InfoByFd, bpf, bpf_fd};
+use crate::sys::broker;
+use crate::sys::capability::has_given_up_privileges;
 use crate::sys::netdev::Netdev;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 use std::fmt;
@@ -36,10 +38,14 @@ pub struct AttachedProgram {
 }
 
 impl AttachedProgram {
-    /// The one on the interface of that name in the calling thread's network namespace; None where there is none, or the kernel does not
-    /// say.
+    /// The one on the interface of that name in the calling thread's network namespace; None where there is none, the kernel does not
+    /// say, or this process has given up what asking takes.
     #[cold]
     pub fn on(interface: &str) -> Option<AttachedProgram> {
+        // A worker that opens a socket or a file then is ended.
+        if broker::current().is_some() && has_given_up_privileges() {
+            return None;
+        }
         let id = program_on(Netdev::open(interface).ok()?.index())?;
         Some(AttachedProgram { id, name: name_of(id).unwrap_or_default(), holder: holder_of(id) })
     }
