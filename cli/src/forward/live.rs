@@ -220,6 +220,7 @@ pub mod tests {
             sandbox: SandboxPlan {
                 on: false,
                 user: None,
+                interfaces: Vec::new(),
                 listening: Vec::new(),
                 peers: Vec::new(),
                 locks_again: false,

@@ -20,9 +20,15 @@ pub fn of(args: &ForwardArgs) -> Result<SandboxPlan, Failure> {
         DeviceSpec::Memif { path, config } if config.role == Role::Client => Some(path.clone()),
         _ => None,
     };
+    let interface = |port: &PortSpec| match &port.device {
+        DeviceSpec::Xdp(xdp) => Some(xdp.interface.clone()),
+        DeviceSpec::Packet { interface, .. } | DeviceSpec::Tap { interface, .. } => Some(interface.clone()),
+        _ => None,
+    };
     Ok(SandboxPlan {
         on: !args.sandbox.no_sandbox,
         user: args.sandbox.user,
+        interfaces: args.port.iter().filter_map(interface).collect(),
         listening: args.control.iter().cloned().chain(metrics).collect(),
         peers: args.port.iter().filter_map(peer).collect(),
         locks_again: args.port.iter().any(|port| matches!(port.device, DeviceSpec::Xdp(_))),

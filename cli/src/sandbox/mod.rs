@@ -40,6 +40,8 @@ pub struct SandboxPlan {
     pub on: bool,
     /// As whom all but the broker go on.
     pub user: Option<User>,
+    /// Its interfaces.
+    pub interfaces: Vec<String>,
     /// Sockets of the file system that the run listens at.
     pub listening: Vec<PathBuf>,
     /// Those that it connects to.
@@ -65,6 +67,7 @@ pub fn start(
     let filter = filters::compiled(Side::Broker)?;
     let neighbour = neighbour_requests().map_err(|error| failed("netlink socket", &error))?;
     let setup = Setup {
+        interfaces: plan.interfaces.clone(),
         readable: broker::read_so_far(),
         peers: plan.peers.clone(),
         neighbour: Box::new(neighbour),

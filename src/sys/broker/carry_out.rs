@@ -60,10 +60,18 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
             one(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
         }
         Request::XdpSocket => one(Socket::new().map_err(|error| error.errno)?),
-        Request::PacketSocket(interface) => one(PacketSocket::open(*interface)
-            .map_err(|error| refusal(error.errno, error.step as u8, String::new()))?),
-        Request::Tap(name, several) => one(TapQueue::open(name, *several)
-            .map_err(|error| refusal(error.errno, error.step as u8, String::new()))?),
+        Request::PacketSocket(interface) => {
+            check_interface(*interface, setup)?;
+            let opened = PacketSocket::open(*interface);
+            one(opened.map_err(|error| refusal(error.errno, error.step as u8, String::new()))?)
+        }
+        Request::Tap(name, several) => {
+            if !setup.interfaces.contains(name) {
+                return Err(Errno::ACCESS.into());
+            }
+            let opened = TapQueue::open(name, *several);
+            one(opened.map_err(|error| refusal(error.errno, error.step as u8, String::new()))?)
+        }
         Request::TapPlace => {
             let [queue] = exactly(descriptors)?;
             let netdev: Netdev = TapQueue::from(queue).interface()?;
@@ -77,7 +85,10 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
             let [v4, v6] = exactly(descriptors)?;
             one(IngressProgram::load(&AddressMaps::given(v4, v6)?)?)
         }
-        Request::Attach(hook, interface) => attach(*hook, *interface, descriptors),
+        Request::Attach(hook, interface) => {
+            check_interface(*interface, setup)?;
+            attach(*hook, *interface, descriptors)
+        }
         Request::Replace => {
             let [link, program] = exactly(descriptors)?;
             // Which mode it is in is not asked.
@@ -139,6 +150,12 @@ fn attach(hook: Hook, interface: u32, descriptors: Vec<OwnedFd>) -> Answer {
         Hook::Generic => one(RedirectProgram::from(program).attach(interface, XdpMode::Generic)?),
         Hook::Ingress => one(IngressProgram::from(program).attach(interface)?),
     }
+}
+
+/// Refuses an interface that has none of the names that the broker was told of, in this thread's network namespace.
+fn check_interface(index: u32, setup: &Setup) -> Result<(), Errno> {
+    let is_it = |name: &String| Netdev::open(name).is_ok_and(|netdev| netdev.index() == index);
+    if setup.interfaces.iter().any(is_it) { Ok(()) } else { Err(Errno::ACCESS) }
 }
 
 /// `path`, if it is one of those that the broker was told of.

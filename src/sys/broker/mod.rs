@@ -9,7 +9,7 @@
 //! process that started it can ask: the socket has no name.
 //!
 //! **What it trusts.** Nothing: a request is one of a handful, read whole or not at all; it loads only programs that it makes itself, changes only maps of the
-//! lengths given, and opens only files that it was told of when it was started. Who has taken the other process over can take packets off interfaces and
+//! lengths given, and opens only files, sockets and interfaces that it was told of when it was started. Who has taken the other process over can take packets off interfaces and
 //! send them, as that process can, but runs nothing, loads no program of its own and opens nothing else.
 //!
 //! **Its end.** It ends with the other process, whatever ends that, because its end of the socket closes. Should it end first, requests fail

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 /// What a broker does beside what it always can.
 #[allow(missing_debug_implementations)]
 pub struct Setup {
+    /// Names of the interfaces that it opens sockets and queues of, and attaches programs to.
+    pub interfaces: Vec<String>,
     /// Files that it opens for reading.
     pub readable: Vec<PathBuf>,
     /// Sockets that it connects to.

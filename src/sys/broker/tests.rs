@@ -12,6 +12,7 @@ use std::thread;
 
 fn setup(readable: Vec<PathBuf>) -> Setup {
     Setup {
+        interfaces: vec!["a/b".into()],
         readable,
         peers: vec![PathBuf::from("/nonexistent/peer.sock")],
         neighbour: Box::new(|link, address| match (link, address) {
@@ -67,6 +68,12 @@ fn a_refusal_brings_what_the_kernel_said() {
         assert!(broker.ask(&neighbour(1), None, &[]).is_ok());
         assert_eq!(errno(broker, &neighbour(2)), Errno::NODEV);
         assert_eq!(errno(broker, &Request::Tap("a/b".into(), false)), Errno::INVAL);
+        // The loopback interface is number 1, and none that the broker was told of.
+        assert_eq!(errno(broker, &Request::Tap("lo".into(), false)), Errno::ACCESS);
+        assert_eq!(errno(broker, &Request::PacketSocket(1)), Errno::ACCESS);
+        let null = File::open("/dev/null").unwrap();
+        let attach = broker.ask(&Request::Attach(Hook::Generic, 1), None, &[null.as_fd()]);
+        assert_eq!(attach.unwrap_err().errno, Errno::ACCESS);
         let refusal = broker.ask(&Request::Undo, None, &[]).unwrap_err();
         assert_eq!((refusal.errno, refusal.text.as_str()), (Errno::IO, "it is too late"));
     });
