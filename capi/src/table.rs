@@ -230,21 +230,30 @@ fn take_near(near: Near, all: u64, change: u64, words: &[u64], to: &mut [MaybeUn
 /// Takes one frame; false where something is odd about its word.
 #[inline(always)]
 fn take_one(near: Near, all: u64, change: u64, word: u64, to: &mut MaybeUninit<Frame>) -> bool {
+    let Some((_, _, frame)) = end_near(near, all, change, word) else { return false };
+    to.write(frame);
+    true
+}
+
+/// Ends the use of a frame of the worker's own whose slot lies in this segment: the slot, what it said, and the frame. None, and nothing has changed, where
+/// something is odd about its word.
+#[inline(always)]
+fn end_near<'a>(near: Near, all: u64, change: u64, word: u64) -> Option<(&'a AtomicU64, u64, Frame)> {
     // The generation, and where in the segment it is, if nothing is wrong.
     let own = word ^ all;
     if own & (HOLDER | u64::from(Near::IN_ALL)) != 0 {
-        return false;
+        return None;
     }
     // SAFETY: its number lies in the segment.
     let slot = unsafe { near.slot_within(word as u32) };
     // Relaxed: where it says this worker, this worker wrote it.
-    if (slot.load(Relaxed) ^ word) >> 32 != 0 {
-        return false;
+    let now = slot.load(Relaxed);
+    if (now ^ word) >> 32 != 0 {
+        return None;
     }
     slot.store((own & GENERATION).wrapping_add(change), Relaxed);
     // SAFETY: as in `take_bare`.
-    to.write(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) });
-    true
+    Some((slot, now, unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) }))
 }
 
 /// Gives frames out whose slots lie in this segment: what they say becomes their words.
@@ -287,27 +296,15 @@ impl Tag {
         if self.own.first().is_none() {
             return false;
         }
-        // The generation, and where in the segment it is, if nothing is wrong.
-        let own = word ^ self.all_own;
-        if own & (HOLDER | u64::from(Near::IN_ALL)) != 0 {
-            return false;
-        }
-        // SAFETY: its number lies in the segment.
-        let slot = unsafe { self.own.slot_within(word as u32) };
-        // Relaxed: where it says this worker, this worker wrote it.
-        let now = slot.load(Relaxed);
-        if (now ^ word) >> 32 != 0 {
-            return false;
-        }
-        slot.store((own & GENERATION).wrapping_add(NEXT | end as u64), Relaxed);
-        // SAFETY: as in `take_bare`.
-        let gone = home(unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) });
-        gone.map_err(|frame| {
-            // The slot is the claim again.
-            mem::forget(frame);
-            slot.store(now, Relaxed);
-        })
-        .is_ok()
+        let ended = end_near(self.own, self.all_own, NEXT | end as u64, word);
+        let Some((slot, now, frame)) = ended else { return false };
+        home(frame)
+            .map_err(|frame| {
+                // The slot is the claim again.
+                mem::forget(frame);
+                slot.store(now, Relaxed);
+            })
+            .is_ok()
     }
 
     /// As [`Tag::give`], of a frame of the worker's memory, which is asked for if that lies in one segment; else None.

@@ -63,6 +63,11 @@ impl Journal {
         Journal { path: path.to_owned() }
     }
 
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Writes a change down, and makes it.
     ///
     /// # Errors

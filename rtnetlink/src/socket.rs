@@ -72,6 +72,10 @@ impl EventSocket {
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
         let mut ear = EventSocket { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
+        // Who gives its privileges up cannot let it grow later. It is a limit, which takes no memory.
+        if broker::current().is_some() {
+            ear.buffer = BUFFER_MAX / 2;
+        }
         ear.grow();
         for group in GROUPS {
             ear.socket.add_membership(group)?;
@@ -82,8 +86,9 @@ impl EventSocket {
     /// Doubles the room for what is not heard yet, as far as it may.
     pub(crate) fn grow(&mut self) {
         self.buffer = (2 * self.buffer).min(BUFFER_MAX);
-        // Without CAP_NET_ADMIN the system's limit holds: less room means more often all over again, no more.
-        if sockopt::set_socket_recv_buffer_size_force(&self.socket, self.buffer).is_err() {
+        let forced = sockopt::set_socket_recv_buffer_size_force(&self.socket, self.buffer);
+        // Without CAP_NET_ADMIN the system's limit holds: less room means more often all over again, no more. Who has given it up has the most already.
+        if forced.is_err() && broker::current().is_none() {
             let _ = sockopt::set_socket_recv_buffer_size(&self.socket, self.buffer);
         }
     }

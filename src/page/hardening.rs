@@ -8,11 +8,18 @@ use std::str::FromStr;
 ///
 /// | part | what is done | what it costs |
 /// |---|---|---|
-/// | `guard` | an inaccessible page before and behind the region, behind each slab, and behind each block that [`SizeClasses`](crate::slab::SizeClasses) takes from the pages | a page for each, no 2 MiB pages that the system sets aside, two system calls for each slab and block that comes and goes |
-/// | `random` | fresh pages, objects of a new slab and frames of new pages come in a random order | nothing but where they are made |
-/// | `clear` | what is freed is full of zeros before it can be had again, and an object that was written since is found | the bytes written, for objects also read, and the cold path for each page, object and frame |
-/// | `canary` | a secret word stands behind each object, and is looked at when the object is freed and when it is given out | 8 bytes for each object, and the cold path for it |
+/// | `guard` | an inaccessible page before and behind the region, behind each slab, and behind each block that [`SizeClasses`](crate::slab::SizeClasses) takes from the pages | a page for each, so that slabs are larger and a block of a power of two takes twice as much; no 2 MiB pages that the system sets aside; two mappings more of those that the process may have, two system calls for each slab and block that comes and goes |
+/// | `random` | fresh single pages and blocks of up to 8 pages, of those taken at once, objects of a new slab and frames of new pages come in a random order | nothing but where they are made |
+/// | `clear` | what is freed is full of zeros before it can be had again, and an object that was written since is found | the bytes written, for objects also read, the cold path for each page, object and frame, and the freelist word behind each object (below) |
+/// | `canary` | a secret word stands behind each object, and is looked at when the object is freed and when it is given out | 8 bytes for each object, the freelist word behind it (below), and the cold path for it |
 ///
+/// With `clear` and `canary` the freelist word, of 8 bytes, moves from the object's begin to behind it, and what an object takes is
+/// rounded up to its alignment. A size class of a power of two is aligned to its size: from 16 bytes on it takes twice as much. With
+/// `guard` beside it a slab of 32 KiB then holds one object of 8 KiB.
+///
+/// `guard` moves limits: [`SizeClasses::alloc`](crate::slab::SizeClasses::alloc) of more than 4 MiB less 4 KiB is None, and
+/// [`Cache::new`](crate::slab::Cache::new) of objects of more than 28 KiB without an order that is chosen is
+/// [`CacheError::Size`](crate::slab::CacheError::Size).
 /// It is read and printed as the parts' names with commas between, `all`, or `off`.
 ///
 /// ```
@@ -35,7 +42,7 @@ pub struct Hardening {
     /// Inaccessible pages around the region, behind slabs and behind large blocks. Not in memory that the caller lends, and such a
     /// memory cannot be registered as an AF_XDP UMEM.
     pub guard: bool,
-    /// Fresh pages, objects and frames come in a random order. What was freed last still comes first.
+    /// Fresh pages, objects and frames come in a random order, pages among those that are taken at once. What was freed last still comes first.
     pub random: bool,
     /// What is freed is cleared. Not the values of a [`ConstructedCache`](crate::slab::ConstructedCache), which are to stay.
     pub clear: bool,
@@ -49,6 +56,7 @@ pub struct Hardening {
 
 /// What a cache does with a misuse that it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnMisuse {
     /// Prints the report and aborts the process.
     #[default]

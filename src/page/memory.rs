@@ -278,6 +278,12 @@ impl Memory {
         self.shared.refusal.set(n);
     }
 
+    /// Makes the `n`-th guard page from now on (0 is the next) that is made or taken away be refused, once.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn refuse_guard(&self, n: usize) {
+        self.shared.hardened.refusal.set(n);
+    }
+
     /// Whether that allocation came and failed; none will from now on.
     #[cfg(test)]
     pub(crate) fn refusal_spent(&self) -> bool {

@@ -121,8 +121,8 @@ impl Page {
     }
 
     /// Makes the block's last page inaccessible, or accessible again, where the memory has guard pages
-    /// ([`Hardening::guard`](super::Hardening::guard)); false where it was not done, and nothing has changed. Until it is accessible
-    /// again, the holder neither reads the block's bytes nor gives it back.
+    /// ([`Hardening::guard`](super::Hardening::guard)); false where it is not so now. What was made inaccessible, or was to be, is made
+    /// accessible before the block is given back, and nothing reads or writes that page until then.
     #[cold]
     pub(crate) fn guard_last(&self, on: bool) -> bool {
         // SAFETY: this page is out, so its memory lives.
@@ -133,9 +133,7 @@ impl Page {
         // Not by `order`: a claim that was made of an address has no mark.
         let last = index as usize + (1 << memory.table.desc(index).order()) - 1;
         // SAFETY: the block lies in the region, and this is the only claim on it.
-        let done = unsafe { memory.region.guard(last, on) };
-        memory.hardened.note(on, done);
-        done
+        memory.hardened.guard(last as u32, on, || unsafe { memory.region.guard(last, on) })
     }
 
     /// Gives the claim up as a number, to be kept where no `Page` can be: by a program in another language. [`Page::from_raw`] makes it a page

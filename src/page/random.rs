@@ -2,13 +2,19 @@
 
 use crate::sync::shim::AtomicU64;
 use crate::sys::random;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A key, and how many numbers were drawn by it.
-#[derive(Debug)]
+/// A key, and how many numbers were drawn by it. The key is not printed: every canary follows from it.
 pub(crate) struct Random {
     key: [u64; 2],
     drawn: AtomicU64,
+}
+
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").field("drawn", &self.drawn).finish_non_exhaustive()
+    }
 }
 
 impl Random {
@@ -86,6 +92,15 @@ mod tests {
         // The ninth of the reference's test vectors: the key 00 to 0f, the input 00 to 07.
         let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
         assert_eq!(siphash(key, 0x0706_0504_0302_0100), 0x93f5_f579_9a93_2462);
+    }
+
+    #[test]
+    fn a_key_is_not_in_the_text_of_what_draws_by_it() {
+        let random = Random::new(None);
+        random.draw();
+        let text = format!("{random:?} {random:#?}");
+        assert!(text.starts_with("Random { drawn: 1, .. } "), "{text}");
+        assert!(!random.key.iter().any(|half| text.contains(&half.to_string())), "{text}");
     }
 
     #[test]

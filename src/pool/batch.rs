@@ -4,10 +4,12 @@ mod free;
 mod hand_over;
 mod line;
 mod sort;
+mod written;
 
 pub(crate) use hand_over::HandOver;
 pub(crate) use line::{LINE_MAX, Line};
 pub use sort::IntoFrames;
+pub(super) use written::Written;
 
 use super::desc::METADATA;
 use super::frame::{Frame, RUN};

@@ -1,6 +1,6 @@
 //! The pool's handle.
 
-use super::batch::Batch;
+use super::batch::{Batch, Written};
 use super::colour::Start;
 use super::config::{PoolConfig, PoolError, check};
 use super::depot::Depot;
@@ -170,12 +170,14 @@ impl Pool {
 
     /// Writes empty frames into `places` from the front on, as many as there are; returns how many. The places behind them stay as they were.
     ///
-    /// For who keeps frames in arrays of their own, in memory of another language for example; [`Frame::free_all`] takes them back.
+    /// For who keeps frames in arrays of their own, in memory of another language for example; [`Frame::free_all`] takes them back. Where code of the
+    /// caller's that is called for want of frames panics, no place holds one.
     ///
     /// # Cost
     /// As [`Pool::alloc_burst`].
     #[inline(always)]
     #[track_caller]
+    #[must_use = "so many places hold frames"]
     pub fn alloc_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> usize {
         if self.shared.take_hot_into(w, places) { places.len() } else { self.array_missed(w, places) }
     }
@@ -184,20 +186,18 @@ impl Pool {
     #[inline(never)]
     #[track_caller]
     fn array_missed(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> usize {
-        let mut got = 0;
-        for places in places.chunks_mut(BATCH_MAX) {
-            let wanted = places.len();
-            if !self.shared.take_hot_into(w, places) {
-                let mut ids = [0; BATCH_MAX];
+        let mut written = Written::none(places);
+        while written.missing() > 0 {
+            if !written.take_hot(&self.shared, w) {
+                let (mut ids, wanted) = ([0; BATCH_MAX], written.missing().min(BATCH_MAX));
                 let came = grow::alloc(&self.shared, w, &mut ids[..wanted], Location::caller());
-                self.shared.give_into(&ids[..came], &mut places[..came]);
+                written.give(&self.shared, &ids[..came]);
                 if came < wanted {
-                    return got + came;
+                    break;
                 }
             }
-            got += wanted;
         }
-        got
+        written.keep()
     }
 
     /// Appends `n` empty frames to `batch`, or none; true if it did.

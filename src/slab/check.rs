@@ -12,7 +12,7 @@ pub(super) enum Checker {
 }
 
 impl Checker {
-    /// Where objects lie, and where their freelist words.
+    /// Where objects lie, and where their freelist words. A slab of them may end with a guard page, of which this knows nothing.
     pub(super) fn layout(&self) -> Layout {
         match self {
             Checker::Debug(checker) => checker.layout(),

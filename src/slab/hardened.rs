@@ -73,7 +73,7 @@ impl HardenedObjects {
         })
     }
 
-    /// Where objects lie, and where their freelist words.
+    /// Where objects lie, and where their freelist words. A slab of them may end with a guard page, of which this knows nothing.
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }
@@ -159,7 +159,7 @@ impl HardenedObjects {
         if self.canaries.is_none() {
             return Ok(());
         }
-        home.locate(object, &self.layout)?;
+        home.locate(object)?;
         // SAFETY: found just now.
         unsafe {
             match self.damage_behind(object, State::Out) {

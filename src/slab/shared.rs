@@ -342,7 +342,8 @@ impl Shared {
 
     /// What judging a pointer needs to know of the cache.
     pub(super) fn home(&self) -> Home<'_> {
-        Home { memory: &self.memory, number: self.number, name_of: registry::cache_name }
+        let name_of = registry::cache_name;
+        Home { memory: &self.memory, number: self.number, name_of, layout: self.slabs.layout }
     }
 
     /// The pointer of a tagged object.
@@ -367,9 +368,10 @@ fn checker(
 }
 
 /// Gives a block of pages back, whose last one may be inaccessible. One that the system does not make accessible again is not
-/// given back, since its next holder could not use it: it counts as a guard page that was refused.
+/// given back, since its next holder could not use it: it counts as a guard page that was refused. One that was never inaccessible,
+/// since the system refused that, is given back.
 fn give_page_back(page: Page, guarded: bool) {
-    if guarded && !page.guard_last(false) && !cfg!(miri) {
+    if guarded && !page.guard_last(false) {
         page.into_number();
     }
 }

@@ -22,6 +22,7 @@ use crate::limits::{ORDER_MAX, PAGE_SIZE};
 use crate::page::{List, Table};
 use crate::stats::Count;
 use crate::sync::shim::{AtomicU32, Mutex, MutexGuard, lock};
+use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -80,14 +81,22 @@ pub(super) struct SlabsCounts {
     pub(super) deactivate_to_tail: Count,
 }
 
+/// What the freelist words of a cache are mixed with; not printed.
+struct Secret(u64);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
 /// The slabs of one cache.
 #[derive(Debug)]
 pub(super) struct Slabs {
     name: String,
     pub(super) layout: Layout,
     pub(super) form: WordForm,
-    /// What freelist words are mixed with.
-    secret: u64,
+    secret: Secret,
     /// Objects of a slab of each order.
     capacity: [u16; ORDER_MAX as usize + 1],
     /// 2^40 / stride, rounded up: divides any offset within a slab exactly.
@@ -112,7 +121,7 @@ impl Slabs {
             name: name.into(),
             layout,
             form,
-            secret,
+            secret: Secret(secret),
             capacity: std::array::from_fn(|order| capacity(layout, order as u8)),
             reciprocal: (1u64 << 40).div_ceil(layout.stride as u64),
             orders: AtomicU32::new(u32::from(order)),
@@ -182,7 +191,7 @@ impl Slabs {
     /// place, so that a word copied from elsewhere or overwritten by data does not lead to a chosen object.
     fn link_at(&self, ground: Ground<'_>, object: Ref) -> (*mut u64, u64) {
         let address = (object & ADDRESS) as usize + self.layout.link;
-        (ground.base.as_ptr().with_addr(address).cast(), self.secret ^ (object & ADDRESS).swap_bytes())
+        (ground.base.as_ptr().with_addr(address).cast(), self.secret.0 ^ (object & ADDRESS).swap_bytes())
     }
 
     /// Writes the freelist word of a free object.

@@ -4,6 +4,7 @@
 //!
 //! Source: capabilities(7), setresuid(2), PR_SET_NO_NEW_PRIVS of prctl(2).
 
+use super::user::remember_user;
 use rustix::io::Errno;
 use rustix::process::{Gid, Resource, Rlimit, Uid, getrlimit, setrlimit};
 use rustix::thread::{
@@ -54,8 +55,12 @@ pub fn give_up(kept: Kept, user: Option<(u32, u32)>) -> Result<(), Errno> {
             }
         }
     }
-    clear_ambient_capability_set()?;
+    // A broker's programs, which undo what was changed of a host, have what it was given for them.
+    if kept != Kept::OfBroker {
+        clear_ambient_capability_set()?;
+    }
     if let Some((user, group)) = user {
+        remember_user();
         set_keep_capabilities(true)?;
         become_user(Uid::from_raw(user), Gid::from_raw(group))?;
         set_keep_capabilities(false)?;
@@ -63,7 +68,8 @@ pub fn give_up(kept: Kept, user: Option<(u32, u32)>) -> Result<(), Errno> {
     set_no_new_privs(true)?;
     let permitted = now.permitted.intersection(permitted);
     let effective = permitted.intersection(effective);
-    set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })
+    let inheritable = now.inheritable.intersection(effective);
+    set_capabilities(None, CapabilitySets { effective, permitted, inheritable })
 }
 
 fn become_user(user: Uid, group: Gid) -> Result<(), Errno> {

@@ -1,6 +1,8 @@
-//! Random words of the system's generator.
+//! Random words of the system's generator, or of what the standard library has from it.
 
-/// Two random words, from getrandom(2). Under Miri, which has no such call here, two words of the clock.
+/// Two random words, from getrandom(2). Where that is refused, and under Miri, which does not have it here, two hashes of the clock
+/// by keys of [`RandomState`](std::hash::RandomState): the standard library draws them once for each thread, as for its maps, and
+/// changes them for each hash here.
 pub fn words() -> [u64; 2] {
     #[cfg(not(miri))]
     {

@@ -16,7 +16,7 @@ pub use error::RegionError;
 pub use lent::Lent;
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
-use place::place;
+use place::{Placed, place};
 use rustix::mm::{Advice, MapFlags, madvise, munmap};
 use std::os::fd::OwnedFd;
 use std::ptr;
@@ -159,14 +159,13 @@ impl Region {
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
     pub fn new(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, false, |len| map(len, wish).map(|(base, backing)| (base, backing, None)))
+        Region::of(bytes, |len| map(len, wish, false))
     }
 
-    /// A region of what `map` maps for as many bytes, rounded up to 2 MiB, in whatever file; `guarded`, with inaccessible pages around it.
+    /// A region of what `map` maps for as many bytes, rounded up to 2 MiB.
     fn of(
         bytes: usize,
-        guarded: bool,
-        map: impl FnOnce(usize) -> Result<(*mut u8, Backing, Option<OwnedFd>), RegionError>,
+        map: impl FnOnce(usize) -> Result<Mapped, RegionError>,
     ) -> Result<Arc<Region>, RegionError> {
         let max = (SEGMENTS - 2) << SEGMENT_BYTES_SHIFT;
         if bytes == 0 || bytes > max {
@@ -175,14 +174,7 @@ impl Region {
         // Under Miri as small as a test can do with.
         let len = bytes.next_multiple_of(if cfg!(miri) { 64 << 10 } else { HUGE_2M });
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
-        let (base, backing, file) = map(len)?;
-        let fences = match guarded.then(|| guard::Fences::around(base, len)).transpose() {
-            Ok(fences) => fences,
-            Err(errno) => {
-                unmap(base, len);
-                return Err(RegionError::Guard { errno });
-            }
-        };
+        let Mapped { base, backing, file, fences } = map(len)?;
         let Some(first_segment) = take_segments(base, segments, true) else {
             unmap(base, len);
             return Err(RegionError::Segments { segments });
@@ -268,11 +260,21 @@ fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize
     Some(first)
 }
 
-/// Maps `len` bytes on the best pages that can be had.
-fn map(len: usize, wish: BackingPreference) -> Result<(*mut u8, Backing), RegionError> {
+/// What a region is made of.
+#[derive(Debug)]
+struct Mapped {
+    base: *mut u8,
+    backing: Backing,
+    file: Option<OwnedFd>,
+    fences: Option<guard::Fences>,
+}
+
+/// Maps `len` bytes on the best pages that can be had; `guarded`, between two inaccessible pages.
+fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<Mapped, RegionError> {
     if cfg!(miri) {
-        return plain::map(len, wish);
+        return plain::map(len, guarded);
     }
+    let refusal = |errno| RegionError::Map { bytes: len, errno };
     let mut refused = Vec::new();
     if wish == BackingPreference::Huge {
         let sizes = [
@@ -283,17 +285,19 @@ fn map(len: usize, wish: BackingPreference) -> Result<(*mut u8, Backing), Region
             if !len.is_multiple_of(size) {
                 continue;
             }
-            match place(len, MapFlags::HUGETLB | flag, None).and_then(|base| populate(base, len)) {
-                Ok(base) => return Ok((base, Backing { kind, refused })),
-                Err(errno) => refused.push(format!("no {name}: {errno}")),
+            let placed = place(len, MapFlags::HUGETLB | flag, None, guarded);
+            match placed.and_then(|placed| populate(placed.base, len).map(|_| placed).map_err(refusal)) {
+                Ok(Placed { base, fences }) => {
+                    return Ok(Mapped { base, backing: Backing { kind, refused }, file: None, fences });
+                }
+                Err(RegionError::Map { errno, .. }) => refused.push(format!("no {name}: {errno}")),
+                Err(error) => return Err(error),
             }
         }
     }
-    let mapped = place(len, MapFlags::empty(), None).and_then(|base| small(base, len, wish, &mut refused));
-    match mapped {
-        Ok((base, kind)) => Ok((base, Backing { kind, refused })),
-        Err(errno) => Err(RegionError::Map { bytes: len, errno }),
-    }
+    let Placed { base, fences } = place(len, MapFlags::empty(), None, guarded)?;
+    let (base, kind) = small(base, len, wish, &mut refused).map_err(refusal)?;
+    Ok(Mapped { base, backing: Backing { kind, refused }, file: None, fences })
 }
 
 /// Faults 4 KiB pages in, joined by the kernel where that is wished and possible.

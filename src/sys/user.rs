@@ -1,6 +1,22 @@
 //! The user that this process runs as.
 
 use rustix::process::geteuid;
+use std::sync::OnceLock;
+
+/// The user that this process ran as before it became another one.
+static BEFORE: OnceLock<u32> = OnceLock::new();
+
+/// Keeps in mind as whom this process ran so far.
+#[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
+pub(super) fn remember_user() {
+    // The first one counts.
+    let _ = BEFORE.set(own_user());
+}
+
+/// Whether a user is the one that this process runs as, or the one that it ran as before, as who connected or listened for it.
+pub fn is_own(user: u32) -> bool {
+    user == own_user() || BEFORE.get() == Some(&user)
+}
 
 /// The user that this process runs as.
 pub fn own_user() -> u32 {

@@ -18,7 +18,7 @@ const PAGE: usize = 4096;
 /// What is not to be seen.
 const SECRET: u8 = 0xa5;
 
-pub const BUGS: [Bug; 19] = [
+pub const BUGS: [Bug; 20] = [
     Bug { name: "a byte written behind an object, which is then freed", plant: behind_an_object },
     Bug { name: "a byte written past an object's canary, into the next object", plant: past_the_canary },
     Bug { name: "a byte written behind what was asked for, within its size class", plant: within_a_class },
@@ -45,6 +45,7 @@ pub const BUGS: [Bug; 19] = [
     },
     Bug { name: "an object freed to another cache", plant: wrong_cache },
     Bug { name: "a pointer into the middle of an object freed", plant: into_the_middle },
+    Bug { name: "a pointer behind the last object of a slab freed", plant: behind_the_last },
     Bug { name: "the order of fresh objects, pages and frames foretold", plant: foretold },
     Bug { name: "what was freed last foretold to be given out next", plant: last_freed },
 ];
@@ -252,6 +253,25 @@ fn into_the_middle(hardening: Hardening) -> bool {
     let object = take(cache, w, 1)[0];
     // SAFETY: within the object.
     free(cache, w, unsafe { object.byte_add(16) });
+    true
+}
+
+fn behind_the_last(hardening: Hardening) -> bool {
+    let (memory, w) = ground(hardening);
+    let w = Box::leak(Box::new(w));
+    let config =
+        CacheConfig { name: "planted".into(), merge: false, order: Some(1), ..CacheConfig::default() };
+    // Of this size some bytes are left at a slab's end, whatever stands behind each object.
+    let cache = Box::leak(Box::new(RawCache::new(&memory, 100, 8, &config).expect("a cache")));
+    let mut held = take(cache, w, 200);
+    let slab = |object: &NonNull<u8>| object.addr().get() / (2 * PAGE);
+    let first = slab(&held[0]);
+    held.retain(|object| slab(object) == first);
+    held.sort_unstable();
+    let [.., before, last] = held[..] else { return false };
+    let stride = last.addr().get() - before.addr().get();
+    // SAFETY: within the slab, which is two pages.
+    free(cache, w, unsafe { last.byte_add(stride) });
     true
 }
 

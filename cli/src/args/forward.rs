@@ -138,9 +138,9 @@ pub struct ForwardArgs {
     /// What is done against misuse of the memory: guard, random, clear and canary with commas between, or all.
     ///
     /// guard: pages without access around the memory and behind the slabs of packet heads and copies; not with xdp ports, for which
-    /// the kernel pins all of it. random: fresh frames and heads come in a random order. clear: frames, heads and pages are cleared
-    /// when they are freed. canary: a secret word behind each head, looked at when it is freed. What they find ends the run with a
-    /// report. clear and canary cost each packet the pool's lock. `netmem stat pages` has what was chosen.
+    /// the kernel pins all of it. random: fresh frames and heads come in a random order. clear: frames and pages are cleared when they
+    /// are freed, heads when they leave the worker's array. canary: a secret word behind each head, looked at when it leaves that array. What
+    /// they find ends the run with a report. clear costs each packet the pool's lock; canary does not. `netmem stat pages` has what was chosen.
     #[arg(long, value_name = "PARTS", value_parser = hardening, default_value = "off", help_heading = PORTS, hide_short_help = true)]
     pub hardening: Hardening,
 

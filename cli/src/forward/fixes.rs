@@ -81,8 +81,14 @@ pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Fai
     let Some(broker) = broker else { return made.take_back() };
     broker::ask(broker, &Request::Undo, &[]).map(drop).map_err(|refusal| {
         if refusal.text.is_empty() {
-            let line = "error: the changes are not taken back, since the broker has ended: netmem doctor --undo takes them back";
-            log::say(Level::Error, line);
+            let journal = made.journal.path().display();
+            log::say(
+                Level::Error,
+                format_args!(
+                    "error: the changes may not be taken back ({}): netmem doctor --undo --journal {journal} does it",
+                    refusal.errno
+                ),
+            );
         }
         Failure::Run(Vec::new())
     })

@@ -222,6 +222,8 @@ pub mod tests {
                 user: None,
                 interfaces: Vec::new(),
                 listening: Vec::new(),
+                made: Vec::new(),
+                undoes: false,
                 peers: Vec::new(),
                 locks_again: false,
             },

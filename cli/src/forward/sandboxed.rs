@@ -16,9 +16,12 @@ pub fn of(args: &ForwardArgs) -> Result<SandboxPlan, Failure> {
         Some(Address::Unix(path)) => Some(path),
         _ => None,
     };
-    let peer = |port: &PortSpec| match &port.device {
-        DeviceSpec::Memif { path, config } if config.role == Role::Client => Some(path.clone()),
-        _ => None,
+    let met = |role: Role| {
+        let path = move |port: &PortSpec| match &port.device {
+            DeviceSpec::Memif { path, config } if config.role == role => Some(path.clone()),
+            _ => None,
+        };
+        args.port.iter().filter_map(path).collect()
     };
     let interface = |port: &PortSpec| match &port.device {
         DeviceSpec::Xdp(xdp) => Some(xdp.interface.clone()),
@@ -30,7 +33,9 @@ pub fn of(args: &ForwardArgs) -> Result<SandboxPlan, Failure> {
         user: args.sandbox.user,
         interfaces: args.port.iter().filter_map(interface).collect(),
         listening: args.control.iter().cloned().chain(metrics).collect(),
-        peers: args.port.iter().filter_map(peer).collect(),
+        peers: met(Role::Client),
+        made: met(Role::Server),
+        undoes: args.fix.is_some(),
         locks_again: args.port.iter().any(|port| matches!(port.device, DeviceSpec::Xdp(_))),
     })
 }

@@ -1,13 +1,14 @@
 //! The system calls that each side is left with (seccomp(2)).
 //!
-//! Two filters each: by the first, whoever asks for one of the calls that take a process over is ended (`SIGSYS`); by the second, what is not listed fails with
-//! `EPERM`, so that a C library that tries something new and has another way takes that. No argument is looked at, so that the kernel
-//! answers for an allowed call from a bitmap (Linux 5.11).
+//! Three filters each: by the first, whoever asks for one of the calls that take a process over is ended (`SIGSYS`); by the second, clone3(2), whose arguments no
+//! filter can see, is not there, so that threads are made by clone(2) (of two errors the last filter's would count, so that one lets it pass); by the third, what is not listed fails with `EPERM`, so that a C library that
+//! tries something new and has another way takes that. Arguments are looked at of clone(2), which may make threads alone, and of
+//! ioctl(2), by which nobody types into a terminal; for the others the kernel answers from a bitmap (Linux 5.11).
 
 use super::failed;
 use crate::failure::Failure;
 use seccompiler::{BpfProgram, apply_filter, compile_from_json};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::env::consts::ARCH;
 
 /// Who is left with what.
@@ -19,17 +20,19 @@ pub enum Side {
     Control,
     /// The broker.
     Broker,
+    /// A broker that runs programs to undo what was changed of the host.
+    UndoingBroker,
 }
 
 /// Calls of all: memory, threads, time, signals, and what is done with descriptors that are there.
-const OF_ALL: &str = "accept4 brk capget capset clock_getres clock_gettime clock_nanosleep clone clone3 close close_range dup dup3 \
+const OF_ALL: &str = "accept4 brk capget capset clock_getres clock_gettime clock_nanosleep clone3 close close_range dup dup3 \
     epoll_create1 epoll_ctl epoll_pwait eventfd2 exit exit_group fallocate fcntl fdatasync fstat fstatfs fsync ftruncate futex get_robust_list getcpu \
     getegid geteuid getgid getpeername getpid getppid getrandom getresgid getresuid getrusage getsockname getsockopt gettid gettimeofday getuid \
     io_destroy io_getevents io_setup io_submit ioctl lseek madvise membarrier memfd_create mincore mlock mmap mprotect mremap msync \
     munlock munmap nanosleep newfstatat ppoll prctl pread64 preadv prlimit64 pselect6 pwrite64 pwritev read readlinkat readv recvfrom recvmmsg \
     recvmsg restart_syscall rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_getaffinity \
     sched_getparam sched_getscheduler sched_setaffinity sched_yield sendmmsg sendmsg sendto set_robust_list set_tid_address setsockopt \
-    shutdown sigaltstack statx sysinfo tgkill timerfd_create timerfd_settime timerfd_gettime uname write writev bind";
+    shutdown sigaltstack statx sysinfo tgkill tkill timerfd_create timerfd_settime timerfd_gettime uname write writev bind";
 /// The same by names that only older architectures have.
 const OF_ALL_X86: &str =
     "access arch_prctl epoll_create epoll_wait eventfd getrlimit lstat poll readlink select stat time";
@@ -41,6 +44,15 @@ const OF_CONTROL_X86: &str =
     "chmod chown getdents lchown link mkdir open pipe rename rmdir unlink alarm pause";
 /// Beside those of control: programs, and network namespaces.
 const OF_BROKER: &str = "bpf setns";
+/// Beside those of a broker: what runs a program.
+const OF_UNDOING: &str = "clone execve getpgrp setpgid dup3 rt_sigaction getgroups";
+const OF_UNDOING_X86: &str = "vfork fork dup2";
+/// CLONE_THREAD of clone(2).
+const THREAD: u64 = 0x1_0000;
+/// TIOCSTI and TIOCLINUX of ioctl(2).
+const TYPES_INTO_TERMINALS: [u64; 2] = [0x5412, 0x541c];
+/// ENOSYS.
+const NOT_THERE: u32 = 38;
 
 /// Calls by which a worker is ended.
 const NOT_FOR_WORKERS: &str = "openat openat2 socket bpf execve execveat";
@@ -50,10 +62,35 @@ const NOT_FOR_ANY: &str = "execve execveat ptrace process_vm_readv process_vm_wr
     mount umount2 pivot_root chroot unshare setns bpf perf_event_open userfaultfd open_by_handle_at name_to_handle_at add_key \
     request_key keyctl reboot swapon swapoff io_uring_setup io_uring_enter io_uring_register setuid setgid setresuid setresgid";
 
-/// The filters of a side, ready for any thread.
-pub struct Compiled {
-    ended: BpfProgram,
-    left: BpfProgram,
+/// The filters of a side, ready for any thread, in the order in which they are applied.
+pub struct Compiled([BpfProgram; 3]);
+
+/// The names of a side: calls that are left to it, and calls by which it is ended.
+fn names(side: Side) -> (Vec<&'static str>, Vec<&'static str>) {
+    let on_x86 = |names: &'static str| if ARCH == "x86_64" { names } else { "" };
+    let (mut left, mut ended) = (vec![OF_ALL, on_x86(OF_ALL_X86)], vec![NOT_FOR_ANY]);
+    match side {
+        Side::Worker => ended.extend([NOT_FOR_WORKERS, on_x86(NOT_FOR_WORKERS_X86)]),
+        Side::Control => left.extend([OF_CONTROL, on_x86(OF_CONTROL_X86)]),
+        Side::Broker => left.extend([OF_CONTROL, on_x86(OF_CONTROL_X86), OF_BROKER]),
+        Side::UndoingBroker => {
+            left.extend([OF_CONTROL, on_x86(OF_CONTROL_X86), OF_BROKER, OF_UNDOING, on_x86(OF_UNDOING_X86)]);
+        }
+    }
+    let words = |of: Vec<&'static str>| -> Vec<&'static str> {
+        of.into_iter().flat_map(str::split_whitespace).collect()
+    };
+    let left = words(left);
+    let ended = words(ended).into_iter().filter(|name| !left.contains(name)).collect();
+    (left, ended)
+}
+
+/// A rule for a call, or for one with this argument.
+fn rule(name: &str, argument: Option<Value>) -> Value {
+    match argument {
+        None => json!({ "syscall": name }),
+        Some(argument) => json!({ "syscall": name, "args": [argument] }),
+    }
 }
 
 /// The filters of a side.
@@ -61,28 +98,25 @@ pub struct Compiled {
 /// # Errors
 /// [`Failure::Input`] where there is none for this architecture.
 pub fn compiled(side: Side) -> Result<Compiled, Failure> {
-    let on_x86 = |names: &'static str| if ARCH == "x86_64" { names } else { "" };
-    let (mut allowed, mut ended) = (vec![OF_ALL, on_x86(OF_ALL_X86)], vec![NOT_FOR_ANY]);
-    match side {
-        Side::Worker => ended.extend([NOT_FOR_WORKERS, on_x86(NOT_FOR_WORKERS_X86)]),
-        Side::Control => allowed.extend([OF_CONTROL, on_x86(OF_CONTROL_X86)]),
-        Side::Broker => allowed.extend([OF_CONTROL, on_x86(OF_CONTROL_X86), OF_BROKER]),
+    let (left, ended) = names(side);
+    let rules = |of: &[&str]| of.iter().map(|name| rule(name, None)).collect::<Vec<_>>();
+    let typing = TYPES_INTO_TERMINALS
+        .map(|code| rule("ioctl", Some(json!({ "index": 1, "type": "dword", "op": "eq", "val": code }))));
+    let ended = [rules(&ended), typing.to_vec()].concat();
+    let mut left_rules = rules(&left);
+    if !left.contains(&"clone") {
+        let is_thread = json!({ "index": 0, "type": "qword", "op": { "masked_eq": THREAD }, "val": THREAD });
+        left_rules.push(rule("clone", Some(is_thread)));
     }
-    let names = |of: &[&'static str]| -> Vec<&'static str> {
-        of.iter().flat_map(|names| names.split_whitespace()).collect()
-    };
-    let allowed = names(&allowed);
-    let ended: Vec<_> = names(&ended).into_iter().filter(|name| !allowed.contains(name)).collect();
-    let rules = |of: &[&str]| of.iter().map(|name| json!({ "syscall": name })).collect::<Vec<_>>();
     let filters = json!({
-        "ended": { "mismatch_action": "allow", "match_action": "kill_process", "filter": rules(&ended) },
-        "left": { "mismatch_action": { "errno": 1 }, "match_action": "allow", "filter": rules(&allowed) },
+        "ended": { "mismatch_action": "allow", "match_action": "kill_process", "filter": ended },
+        "old": { "mismatch_action": "allow", "match_action": { "errno": NOT_THERE }, "filter": rules(&["clone3"]) },
+        "left": { "mismatch_action": { "errno": 1 }, "match_action": "allow", "filter": left_rules },
     });
     let arch = ARCH.try_into().map_err(|error| failed("filters of system calls", &error))?;
     let compiled = compile_from_json(filters.to_string().as_bytes(), arch);
     let mut compiled = compiled.map_err(|error| failed("filters of system calls", &error))?;
-    let mut of = |name| compiled.remove(name).unwrap_or_default();
-    Ok(Compiled { ended: of("ended"), left: of("left") })
+    Ok(Compiled(["ended", "old", "left"].map(|name| compiled.remove(name).unwrap_or_default())))
 }
 
 /// Leaves the calling thread, and those that it starts, with the calls of these filters.
@@ -90,7 +124,7 @@ pub fn compiled(side: Side) -> Result<Compiled, Failure> {
 /// # Errors
 /// [`Failure::Input`] where the kernel has no such filters.
 pub fn apply(filters: &Compiled) -> Result<(), Failure> {
-    // By the second a worker is left without seccomp(2).
-    let done = apply_filter(&filters.ended).and_then(|()| apply_filter(&filters.left));
+    // By the last a worker is left without seccomp(2).
+    let done = filters.0.iter().try_for_each(|filter| apply_filter(filter));
     done.map_err(|error| failed("filter system calls", &error))
 }

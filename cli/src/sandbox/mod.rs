@@ -19,7 +19,7 @@ use crate::args::User;
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::threads;
-use filters::Side;
+use filters::{Compiled, Side};
 use netmem::system::broker::{self, BrokerError, BrokerProcess, Setup};
 use netmem::system::errno::Errno;
 use netmem::system::one_heap;
@@ -27,7 +27,7 @@ use netmem::system::privileges::{self, Kept};
 use netmem_rtnetlink::neighbour_requests;
 use std::os::unix::fs::lchown;
 use std::panic;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Whether this process's threads are to give up what they do not need.
@@ -44,6 +44,10 @@ pub struct SandboxPlan {
     pub interfaces: Vec<String>,
     /// Sockets of the file system that the run listens at.
     pub listening: Vec<PathBuf>,
+    /// Those that its ports may make.
+    pub made: Vec<PathBuf>,
+    /// Whether the broker runs programs, which undo what was changed of the host.
+    pub undoes: bool,
     /// Those that it connects to.
     pub peers: Vec<PathBuf>,
     /// Whether a port may have its memory locked again.
@@ -64,24 +68,20 @@ pub fn start(
         return Ok(None);
     }
     one_heap();
-    let filter = filters::compiled(Side::Broker)?;
+    let side = if plan.undoes { Side::UndoingBroker } else { Side::Broker };
+    let filter = filters::compiled(side)?;
     let neighbour = neighbour_requests().map_err(|error| failed("netlink socket", &error))?;
     let setup = Setup {
         interfaces: plan.interfaces.clone(),
         readable: broker::read_so_far(),
         peers: plan.peers.clone(),
+        leaves: plan.listening.iter().chain(&plan.made).cloned().collect(),
         neighbour: Box::new(neighbour),
         undo: Box::new(undo),
     };
-    let begin = || {
-        // Without the filter the broker is no worse than it was; the other process has its own.
-        let _ = privileges::give_up(Kept::OfBroker, None);
-        let _ = filters::apply(&filter);
-    };
-    let end = || {
-        let _ = (setup.undo)();
-        plan.listening.iter().for_each(|path| remove_dead(path));
-    };
+    let begin = || become_broker(&filter);
+    // What it says is said.
+    let end = || drop((setup.undo)());
     broker::start(&setup, begin, end).map(Some).map_err(|error| match error {
         BrokerError::Fork(error) => threads::none("the broker", &error),
         error => failed("the broker", &error),
@@ -101,15 +101,17 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     let kept = if plan.locks_again && is_short { Kept::ToLock } else { Kept::Nothing };
     if let Some(User { user, group }) = user {
         for path in &plan.listening {
-            // An abstract one is no file.
-            let _ = lchown(path, Some(user), Some(group));
+            if let Err(error) = lchown(path, Some(user), Some(group)) {
+                let path = path.display();
+                log::say(Level::Warning, format_args!("netmem: {path} stays root's: {error}"));
+            }
         }
     }
     privileges::give_up(kept, user.map(|User { user, group }| (user, group))).map_err(
         |errno| match errno {
-            Errno::PERM if user.is_some() => {
-                Failure::input("--user: only root can become another user: start it as root")
-            }
+            Errno::PERM if user.is_some() => Failure::input(
+                "--user: only root can become another user, with CAP_SETUID and CAP_SETGID: start it so",
+            ),
             errno => failed("give up capabilities", &errno),
         },
     )?;
@@ -121,13 +123,25 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
 
 /// Leaves a process that opens sockets and programs for others with what a broker has; a line where that cannot be.
 pub fn enter_as_broker() {
-    let filtered = filters::compiled(Side::Broker).and_then(|filter| {
-        let kept = privileges::give_up(Kept::OfBroker, None);
-        kept.map_err(|errno| failed("give up capabilities", &errno)).and_then(|()| filters::apply(&filter))
-    });
-    if let Err(failure) = filtered {
-        log::say(Level::Warning, format_args!("netmem: {}", failure.lines().join("; ")));
+    match filters::compiled(Side::Broker) {
+        Ok(filter) => become_broker(&filter),
+        Err(failure) => warn(&failure),
     }
+}
+
+/// Keeps the capabilities and system calls of a broker; a line where others are left.
+fn become_broker(filter: &Compiled) {
+    // Before Linux 5.11 maps count as locked memory.
+    let _ = privileges::raise_lock_limit();
+    let kept = privileges::give_up(Kept::OfBroker, None);
+    let kept = kept.map_err(|errno| failed("give up capabilities", &errno));
+    if let Err(failure) = kept.and_then(|()| filters::apply(filter)) {
+        warn(&failure);
+    }
+}
+
+fn warn(failure: &Failure) {
+    log::say(Level::Warning, format_args!("netmem: {}", failure.lines().join("; ")));
 }
 
 /// Gives up what a worker does not need, on its thread, where the process is in a sandbox.
@@ -146,14 +160,6 @@ pub fn look() -> Option<&'static str> {
         "the broker (netmem-broker) has ended: ports go on, and those whose interface goes away stay down, new neighbours are not asked for, and \
          the configuration is not read again, until netmem is restarted",
     )
-}
-
-/// Takes away a socket that nobody listens at any more: a user without rights in its folder left it.
-fn remove_dead(path: &Path) {
-    let refused = std::os::unix::net::UnixStream::connect(path).map_err(|error| error.kind());
-    if matches!(refused, Err(std::io::ErrorKind::ConnectionRefused)) {
-        let _ = std::fs::remove_file(path);
-    }
 }
 
 /// That a step was refused, with the remedy.

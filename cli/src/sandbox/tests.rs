@@ -53,6 +53,8 @@ fn done(what: &str) -> bool {
             thread::sleep(Duration::from_millis(1));
             memory && thread::spawn(|| vec![7_u8; 8 << 20].len()).join().is_ok()
         }
+        // A child would keep the broker from seeing the end of its parent.
+        "spawn" => Command::new("/bin/true").status().is_ok(),
         // Has no place on any list.
         "link" => std::fs::hard_link("/dev/null", "/dev/null").is_ok(),
         _ => unreachable!("{what}"),
@@ -69,7 +71,10 @@ fn a_worker_that_opens_a_file_or_a_socket_or_runs_a_program_is_ended() {
         let status = planted("worker", what);
         assert_eq!(status.code(), Some(0), "{what}: {status}");
     }
-    assert_eq!(planted("worker", "link").code(), Some(1), "a call that is on no list fails");
+    for what in ["link", "spawn"] {
+        let status = planted("worker", what);
+        assert_eq!(status.code(), Some(1), "a call that is on no list fails, {what}: {status}");
+    }
 }
 
 #[test]
@@ -78,6 +83,8 @@ fn the_control_side_opens_files_and_sockets_and_is_ended_by_a_program_or_bpf() {
         let status = planted("control", what);
         assert_eq!(status.code(), Some(0), "{what}: {status}");
     }
+    let status = planted("control", "spawn");
+    assert_eq!(status.code(), Some(1), "{status}");
     for what in ["execve", "bpf"] {
         let status = planted("control", what);
         assert_eq!(status.signal(), Some(ENDED), "{what}: {status}");

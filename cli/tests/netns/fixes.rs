@@ -103,6 +103,23 @@ fn what_a_run_changes_on_the_host_is_as_it_was_when_it_has_ended_or_could_not_be
     bed.assert_nothing_left();
 }
 
+/// Found in a review: the broker ran no program, so that a change by ip(8) stayed.
+#[test]
+fn an_interface_that_was_set_up_for_a_run_is_down_again_behind_it() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    bed.dut.ip("link set dev two down");
+    let is_up = || bed.dut.ip("link show dev two").contains(",UP");
+    assert!(!is_up());
+    let folder = Folder::new("fixes-link");
+    let journal = folder.path("journal");
+    let pair = start(&bed, &options(&journal));
+    wait_until("it is set up", is_up);
+    let out = pair.end();
+    assert!(out.status.success(), "{}", said(&out));
+    assert!(said(&out).contains("ip link set dev two up"), "{}", said(&out));
+    assert_eq!((is_up(), journal.exists()), (false, false), "{}", said(&out));
+}
+
 #[test]
 fn what_a_run_that_was_killed_had_changed_is_taken_back_by_its_broker() {
     let Some(bed) = planted() else { return };

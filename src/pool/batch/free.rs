@@ -4,7 +4,7 @@ use super::Batch;
 use crate::limits::BATCH_MAX;
 use crate::pool::frame::Frame;
 use crate::pool::frame_table::{pool, pool_of};
-use crate::sync::Worker;
+use crate::sync::{Steps, Worker};
 use crate::sys::cpu;
 use std::ptr;
 use std::slice;
@@ -71,10 +71,13 @@ impl Frame {
 #[cold]
 #[inline(never)]
 unsafe fn free_by_batches(frames: &[Option<Frame>], w: &mut Worker) {
+    let mut steps = Steps::new();
     for frames in frames.chunks(BATCH_MAX) {
         let mut batch = Batch::new();
         // SAFETY: each is read once, and its claim is the batch's from then on, as the caller promises.
         batch.extend(frames.iter().filter_map(|frame| unsafe { ptr::read(frame) }));
-        batch.free(w);
+        // A panic of the caller's code keeps no frame behind it from going home.
+        steps.run(|| batch.free(w));
     }
+    steps.end();
 }

@@ -49,7 +49,10 @@ fn an_array_of_two_pools_with_gaps_goes_home_to_each() {
     let mut frames = alloc(&first, &mut w, 70);
     frames.insert(3, None);
     frames.extend(alloc(&second, &mut w, 20));
+    free(frames, &mut w);
+    let mut frames = alloc(&first, &mut w, 9);
     frames.insert(0, None);
+    frames.extend(alloc(&second, &mut w, 3));
     free(frames, &mut w);
     free(vec![None, None], &mut w);
     check(&first, 0);

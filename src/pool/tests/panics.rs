@@ -2,7 +2,11 @@
 
 use super::*;
 use crate::page::{Lists, Watermarks};
+use crate::pool::Shrinker;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// A memory whose workers keep no pages.
 pub(crate) fn memory_without_lists() -> Memory {
@@ -63,4 +67,49 @@ fn a_batch_keeps_what_an_iterator_gave_before_it_panicked() {
     assert_eq!((batch.len(), pool.ledger().out()), (3, 3));
     batch.free(&mut w);
     assert!(check(&pool, 0).all_home());
+}
+
+/// Found in a review: what was in the array by then was nobody's.
+#[test]
+#[allow(unsafe_code)]
+fn an_array_that_is_filled_when_the_callers_code_panics_loses_no_frame() {
+    struct Empty;
+    impl Shrinker for Empty {
+        fn relieve(&self, _: &mut Worker) -> usize {
+            panic!("there is nothing to give")
+        }
+
+        fn ready(&self) -> u64 {
+            0
+        }
+
+        fn each_ready(&self, _: &mut dyn FnMut(NonZeroU32)) {}
+
+        fn close(&self) {}
+    }
+    let memory = memory_without_lists();
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 100);
+    let empty: Arc<dyn Shrinker> = Arc::new(Empty);
+    pool.on_pressure(Arc::downgrade(&empty));
+    let mut places: Vec<MaybeUninit<Frame>> = (0..1000).map(|_| MaybeUninit::uninit()).collect();
+    assert!(panics(|| _ = pool.alloc_into(&mut w, &mut places)));
+    assert!(check(&pool, 0).all_home());
+}
+
+/// Found in a review: what stood behind the batch that panicked was nobody's.
+#[test]
+#[allow(unsafe_code)]
+fn an_array_that_goes_home_when_the_callers_code_panics_loses_no_frame() {
+    let memory = memory_without_lists();
+    let mut w = memory.worker().unwrap();
+    let (closed, open) = (pool(&memory, &mut w, 2), pool(&memory, &mut w, 256));
+    let mut frames = vec![closed.alloc(&mut w)];
+    frames.extend((0..200).map(|_| open.alloc(&mut w)));
+    closed.close();
+    next_page_home_panics(&memory);
+    // SAFETY: the claims are forgotten.
+    assert!(panics(|| unsafe { Frame::free_all(&frames, &mut w) }));
+    frames.into_iter().for_each(std::mem::forget);
+    assert!(check(&open, 0).all_home());
 }

@@ -98,7 +98,7 @@ use crate::sys::event::Watch;
 use crate::sys::fork::Birthplace;
 use crate::sys::seqpacket::Connection;
 use crate::sys::shared_event::Ringer;
-use crate::sys::user::own_user;
+use crate::sys::user::is_own;
 use client::Client;
 use error::Fault;
 use pair::{Lender, Pair};
@@ -140,8 +140,8 @@ impl PeerUser {
         // Of an unknown user nothing is allowed.
         let user = connection.peer_user().map_err(Fault::Send)?;
         let allowed = match self {
-            PeerUser::Own => user == own_user(),
-            PeerUser::Uid(other) => user == other || user == own_user(),
+            PeerUser::Own => is_own(user),
+            PeerUser::Uid(other) => user == other || is_own(user),
             PeerUser::Any => true,
         };
         if allowed { Ok(()) } else { Err(Fault::User(user)) }

@@ -56,7 +56,7 @@ impl Checker {
         self.options
     }
 
-    /// Where objects lie, and where their freelist words.
+    /// Where objects lie, and where their freelist words. A slab of them may end with a guard page, of which this knows nothing.
     pub(in crate::slab) fn layout(&self) -> Layout {
         self.plan.layout
     }
@@ -148,7 +148,7 @@ impl Checker {
     /// As [`Checker::check_free`].
     unsafe fn take_back(&self, home: &Home<'_>, object: NonNull<u8>, now: Track) -> Result<(), Misuse> {
         if self.options.sanity
-            && let Err(damage) = home.locate(object, &self.plan.layout)
+            && let Err(damage) = home.locate(object)
         {
             return Err(self.stray(object, damage, now));
         }

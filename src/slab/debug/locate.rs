@@ -17,11 +17,14 @@ pub(in crate::slab) struct Home<'a> {
     pub(in crate::slab) number: u16,
     /// What the cache with a number is called, if there is one.
     pub(in crate::slab) name_of: fn(u16) -> Option<String>,
+    /// How objects lie in its slabs, and which bytes at a slab's end have none.
+    pub(in crate::slab) layout: Layout,
 }
 
 impl Home<'_> {
     /// Finds the pointer among the cache's objects; reads descriptors only, nothing at the pointer.
-    pub(in crate::slab) fn locate(&self, pointer: NonNull<u8>, layout: &Layout) -> Result<(), Damage> {
+    pub(in crate::slab) fn locate(&self, pointer: NonNull<u8>) -> Result<(), Damage> {
+        let layout = &self.layout;
         let page = self.page(pointer).ok_or(Damage::OutsideSlabs)?;
         // Relaxed: for an object that is out the number was written before it went out; else any answer will do.
         match self.memory.table().desc(page).owner.load(Relaxed) {

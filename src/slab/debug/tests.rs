@@ -58,7 +58,8 @@ impl Slab {
     }
 
     fn home(&self) -> Home<'_> {
-        Home { memory: &self.memory, number: NUMBER, name_of: crate::slab::registry::cache_name }
+        let name_of = crate::slab::registry::cache_name;
+        Home { memory: &self.memory, number: NUMBER, name_of, layout: self.checker.layout() }
     }
 
     #[track_caller]

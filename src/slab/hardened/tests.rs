@@ -96,6 +96,15 @@ fn what_no_call_can_fail_by_is_kept_and_mended() {
 }
 
 #[test]
+fn the_texts_of_a_hardened_memory_and_its_cache_have_neither_key_nor_freelist_secret() {
+    let (memory, _w) = ground(reporting());
+    for text in [format!("{memory:?}"), format!("{:?}", toys(&memory))] {
+        assert!(text.contains("random: Some(Random { drawn: ") && !text.contains("key: ["), "{text}");
+        assert!(!text.contains("secret: ") || text.contains("secret: Secret,"), "{text}");
+    }
+}
+
+#[test]
 fn values_that_are_to_stay_stay() {
     let (memory, mut w) = ground(Hardening::all());
     let cache = ConstructedCache::new(&memory, &CacheConfig::default(), || vec![5u8; 40]).unwrap();
@@ -134,6 +143,38 @@ fn each_part_alone_and_all_of_them_serve_every_size_from_two_workers() {
         drop((sizes, w, other));
         all_back(&memory);
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no pages that are inaccessible")]
+fn guard_pages_are_none_and_not_two_to_the_64_when_what_was_refused_one_goes() {
+    let (memory, mut w) = ground("guard".parse().unwrap());
+    let sizes = SizeClasses::new(&memory, &CacheConfig::default()).unwrap();
+    for bytes in [64, 20_000] {
+        let before = memory.guard_pages();
+        memory.refuse_guard(0);
+        let at = sizes.alloc(&mut w, bytes).unwrap();
+        assert_eq!(memory.guard_pages(), (before.0, before.1 + 1), "{bytes}");
+        // SAFETY: it is out, and freed once.
+        unsafe { sizes.free(&mut w, at) }.unwrap();
+    }
+    drop((sizes, w));
+    assert_eq!(memory.guard_pages(), (0, 2));
+    all_back(&memory);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no pages that are inaccessible")]
+fn a_block_whose_guard_page_stays_inaccessible_is_not_given_back() {
+    let (memory, mut w) = ground("guard".parse().unwrap());
+    let sizes = SizeClasses::new(&memory, &CacheConfig::default()).unwrap();
+    let at = sizes.alloc(&mut w, 20_000).unwrap();
+    memory.refuse_guard(0);
+    // SAFETY: it is out, and freed once.
+    unsafe { sizes.free(&mut w, at) }.unwrap();
+    drop((sizes, w));
+    let stats = memory.stats();
+    assert_eq!((memory.guard_pages(), stats.total - stats.free - stats.cached), ((1, 1), 8));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 
 /// In a descriptor's `owner`: the first page of a block that a `SizeClasses` gave out; no cache has this number.
 const LARGE: u16 = 0x4b4d;
-/// The same, of one whose last page is inaccessible.
+/// The same, in a memory with guard pages: the last page is no part of the allocation, and inaccessible unless the system refused.
 const GUARDED: u16 = 0x4b4e;
 
 /// What a pointer is to a memory.
@@ -50,8 +50,10 @@ pub(super) fn alloc(memory: &Memory, w: &mut Worker, bytes: usize) -> Option<Non
     }
     let guard = if memory.hardening().guard { PAGE_SIZE } else { 0 };
     let page = memory.alloc(w, class::order(bytes.checked_add(guard)?)?)?;
-    let guarded = guard > 0 && page.guard_last(true);
-    page.set_owner(if guarded { GUARDED } else { LARGE });
+    if guard > 0 {
+        page.guard_last(true);
+    }
+    page.set_owner(if guard > 0 { GUARDED } else { LARGE });
     let at = NonNull::new(page.address());
     page.into_number();
     at

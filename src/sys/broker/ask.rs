@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+/// Bytes of an answer at most. What a verifier says is cut to that.
+const ANSWER_MAX: usize = 4096;
 /// How long an answer may take: to attach a program waits for the kernel's lock of all interfaces.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -157,7 +159,7 @@ impl Broker {
         message.append(&mut request.to_bytes());
         let with: Vec<_> = place.map(AsFd::as_fd).into_iter().chain(descriptors.iter().copied()).collect();
         let channel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = channel.send(&message, &with).and_then(|()| channel.receive());
+        let answer = channel.send(&message, &with).and_then(|()| channel.receive(ANSWER_MAX));
         match answer {
             Ok(Some((bytes, brought))) => Refusal::of_answer(bytes, brought),
             Ok(None) => Err(Errno::PIPE.into()),
@@ -180,7 +182,9 @@ impl Refusal {
     /// As an answer: a 1, the step, the number of the error, the text.
     pub(super) fn to_answer(&self) -> Vec<u8> {
         let number = self.errno.raw_os_error().to_ne_bytes();
-        [&[1, self.step], &number[..], self.text.as_bytes()].concat()
+        let mut answer = [&[1, self.step], &number[..], self.text.as_bytes()].concat();
+        answer.truncate(ANSWER_MAX);
+        answer
     }
 
     /// What an answer says: a 0 and what was asked for, or a refusal.

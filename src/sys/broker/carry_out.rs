@@ -2,7 +2,7 @@
 
 use super::ask::{Refusal, open_to_read};
 use super::channel::{Channel, Message};
-use super::request::{CONTROL, Hook, Leaves, MapKind, Redirect, Request};
+use super::request::{CONTROL, Hook, Leaves, MESSAGE_MAX, MapKind, Redirect, Request};
 use super::setup::Setup;
 use crate::sys::bpf::{
     AddressMaps, BpfError, IngressProgram, KernelCounts, Punted, RedirectLink, RedirectProgram, Selection,
@@ -15,16 +15,21 @@ use crate::sys::seqpacket::connected;
 use crate::sys::tap::TapQueue;
 use crate::sys::xdp::Socket;
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_domain;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+
+/// Queues that a map is for at most, as those of xdp ports are.
+const QUEUES_MAX: u32 = 1024;
 
 /// What is answered.
 type Answer = Result<Message, Refusal>;
 
 /// Answers requests until the other end is closed.
 pub(super) fn serve(channel: &Channel, setup: &Setup) {
-    while let Ok(Some((message, descriptors))) = channel.receive() {
+    while let Ok(Some((message, descriptors))) = channel.receive(1 + MESSAGE_MAX) {
         let (bytes, brought) = match answer(&message, descriptors, setup) {
             Ok((said, brought)) => ([&[0], &said[..]].concat(), brought),
             Err(refusal) => (refusal.to_answer(), Vec::new()),
@@ -47,6 +52,8 @@ fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answe
     }
     let place = descriptors.remove(0);
     let of_io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    // Only a socket says truly which namespace it is of.
+    socket_domain(&place)?;
     if is_here(place.as_fd()).map_err(of_io)? {
         return carry_out(&request, descriptors, setup);
     }
@@ -56,8 +63,9 @@ fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answe
 
 fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
     match request {
+        // Any socket of a namespace answers for its interfaces; this kind reaches nobody outside of the host.
         Request::NetdevSocket => {
-            one(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+            one(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
         }
         Request::XdpSocket => one(Socket::new().map_err(|error| error.errno)?),
         Request::PacketSocket(interface) => {
@@ -74,8 +82,33 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
         }
         Request::TapPlace => {
             let [queue] = exactly(descriptors)?;
+            check_tap(&queue)?;
             let netdev: Netdev = TapQueue::from(queue).interface()?;
             Ok((netdev.name().as_bytes().to_vec(), vec![netdev.into_socket()]))
+        }
+        Request::Neighbour(link, address) => {
+            (setup.neighbour)(*link, *address)?;
+            done()
+        }
+        Request::Read(path) => {
+            // A process that has a broker of its own is no broker: it opens the file itself.
+            let file = open_to_read(told(path, &setup.readable)?);
+            one(file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?)
+        }
+        Request::Connect(path) => one(connected(told(path, &setup.peers)?)?),
+        Request::Undo => {
+            (setup.undo)().map_err(|text| refusal(Errno::IO, 0, text))?;
+            done()
+        }
+        in_bpf => by_bpf(in_bpf, descriptors, setup),
+    }
+}
+
+/// What bpf(2) is for: programs, maps, links.
+fn by_bpf(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
+    match request {
+        Request::Map(MapKind::Sockets(queues) | MapKind::Counts(queues)) if *queues > QUEUES_MAX => {
+            Err(Errno::TOOBIG.into())
         }
         Request::Map(MapKind::Sockets(queues)) => one(SocketMap::new(*queues)?),
         Request::Map(MapKind::Counts(queues)) => one(KernelCounts::new(*queues)?),
@@ -104,20 +137,7 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
             let socket: Option<BorrowedFd<'_>> = socket.map(AsFd::as_fd);
             Ok((element_of(map.as_fd(), element, socket)?, Vec::new()))
         }
-        Request::Neighbour(link, address) => {
-            (setup.neighbour)(*link, *address)?;
-            done()
-        }
-        Request::Read(path) => {
-            // A process that has a broker of its own is no broker: it opens the file itself.
-            let file = open_to_read(told(path, &setup.readable)?);
-            one(file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?)
-        }
-        Request::Connect(path) => one(connected(told(path, &setup.peers)?)?),
-        Request::Undo => {
-            (setup.undo)().map_err(|text| refusal(Errno::IO, 0, text))?;
-            done()
-        }
+        _ => Err(Errno::PROTO.into()),
     }
 }
 
@@ -156,6 +176,12 @@ fn attach(hook: Hook, interface: u32, descriptors: Vec<OwnedFd>) -> Answer {
 fn check_interface(index: u32, setup: &Setup) -> Result<(), Errno> {
     let is_it = |name: &String| Netdev::open(name).is_ok_and(|netdev| netdev.index() == index);
     if setup.interfaces.iter().any(is_it) { Ok(()) } else { Err(Errno::ACCESS) }
+}
+
+/// Refuses a descriptor that is no TAP queue: whoever answers for a file of his own may give any number for a descriptor.
+fn check_tap(queue: &OwnedFd) -> Result<(), Errno> {
+    let name = fs::read_link(format!("/proc/self/fd/{}", queue.as_raw_fd()));
+    if name.is_ok_and(|name| name == Path::new("/dev/net/tun")) { Ok(()) } else { Err(Errno::BADFD) }
 }
 
 /// `path`, if it is one of those that the broker was told of.

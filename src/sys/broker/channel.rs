@@ -1,6 +1,5 @@
 //! The socket between a process and its broker: whole messages with descriptors, which are waited for.
 
-use super::request::MESSAGE_MAX;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -46,9 +45,9 @@ impl Channel {
         sendmsg(&self.0, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// The next message with its descriptors; None at the end, and for one that is longer than any may be.
-    pub(super) fn receive(&self) -> Result<Option<Message>, Errno> {
-        let mut message = vec![0; MESSAGE_MAX + 1];
+    /// The next message of at most so many bytes with its descriptors; None at the end, and for a longer one.
+    pub(super) fn receive(&self, most: usize) -> Result<Option<Message>, Errno> {
+        let mut message = vec![0; most];
         loop {
             let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
             let mut control = RecvAncillaryBuffer::new(&mut room);

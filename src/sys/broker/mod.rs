@@ -8,9 +8,10 @@
 //! maps and links of interfaces that come back, neighbours, files that are read again. It answers one request at a time, and nobody but the
 //! process that started it can ask: the socket has no name.
 //!
-//! **What it trusts.** Nothing: a request is one of a handful, read whole or not at all; it loads only programs that it makes itself, changes only maps of the
-//! lengths given, and opens only files, sockets and interfaces that it was told of when it was started. Who has taken the other process over can take packets off interfaces and
-//! send them, as that process can, but runs nothing, loads no program of its own and opens nothing else.
+//! **What it trusts.** Nothing: a request is one of a handful, read whole or not at all; it loads only programs that it makes itself, changes only maps of
+//! those programs' types, opens only files and connects only to sockets that it was told of when it was started, and attaches only to interfaces of the names
+//! that it was told. Who has taken the other process over can take packets off interfaces and send them, as that process can, but loads no program of his own and runs
+//! none. What else it does not hold back stands in ADR 0058.
 //!
 //! **Its end.** It ends with the other process, whatever ends that, because its end of the socket closes. Should it end first, requests fail
 //! with `PIPE`, ports that are open go on, and [`is_gone`] says so.
@@ -25,6 +26,8 @@ mod ask;
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 mod carry_out;
 mod channel;
+#[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
+mod leftovers;
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 mod process;
 mod request;

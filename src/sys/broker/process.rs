@@ -3,14 +3,21 @@
 use super::ask::{current, set};
 use super::carry_out::serve;
 use super::channel::Channel;
+use super::leftovers::Leftovers;
 use super::setup::Setup;
 use rustix::process::{Pid, WaitOptions, waitpid};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::{fs, io};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 /// Signals that are meant for the process that is served, and come to all of a terminal's foreground or of a service.
 const OF_THE_OTHER: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGPIPE];
+
+/// How long its end may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// There is no broker.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +55,7 @@ pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<
     if current().is_some() {
         return Err(BrokerError::Twice);
     }
+    let leftovers = Leftovers::before(&setup.leaves);
     let (ours, its) = Channel::pair().map_err(|errno| BrokerError::System("socketpair", errno.into()))?;
     // SAFETY: this process has one thread, which goes on in the child with everything as it was; the child ends by _exit alone.
     match unsafe { libc::fork() } {
@@ -57,6 +65,7 @@ pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<
                 begin();
                 serve(&its, setup);
                 end();
+                leftovers.remove();
             })
         }
         child => {
@@ -75,6 +84,13 @@ fn run(life: impl FnOnce()) -> ! {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     let _ = rustix::thread::set_name(c"netmem-broker");
+    // Whoever reads what the other process says sees its end when that ends.
+    if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
+        for descriptor in [0, 1] {
+            // SAFETY: standard input and output are nobody's in this process; the numbers stay taken.
+            unsafe { libc::dup2(nothing.as_raw_fd(), descriptor) };
+        }
+    }
     let done = catch_unwind(AssertUnwindSafe(life));
     // SAFETY: it ends the process, whatever its state; nothing that the other process has registered for its end runs here.
     unsafe { libc::_exit(i32::from(done.is_err())) }
@@ -88,12 +104,15 @@ impl BrokerProcess {
 }
 
 impl Drop for BrokerProcess {
-    /// Waits until it has ended.
+    /// Waits until it has ended, for some seconds at most.
     fn drop(&mut self) {
         if let Some(broker) = current() {
             broker.close();
         }
-        // Where somebody else has waited for it there is nothing to wait for.
-        let _ = waitpid(Some(self.0), WaitOptions::empty());
+        let begun = Instant::now();
+        // Where somebody else has waited for it there is nothing to wait for, and one that does not end is left.
+        while matches!(waitpid(Some(self.0), WaitOptions::NOHANG), Ok(None)) && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -13,6 +13,8 @@ pub struct Setup {
     pub readable: Vec<PathBuf>,
     /// Sockets that it connects to.
     pub peers: Vec<PathBuf>,
+    /// Where the other process may make sockets in the file system: those that nobody listens at are taken away when it has ended.
+    pub leaves: Vec<PathBuf>,
     /// What has the kernel use a neighbour on the link of that number.
     pub neighbour: Box<dyn Fn(u32, IpAddr) -> Result<(), Errno> + Send + Sync>,
     /// What has the host be as it was before the run, as often as it is called.

@@ -14,6 +14,7 @@ fn setup(readable: Vec<PathBuf>) -> Setup {
     Setup {
         interfaces: vec!["a/b".into()],
         readable,
+        leaves: Vec::new(),
         peers: vec![PathBuf::from("/nonexistent/peer.sock")],
         neighbour: Box::new(|link, address| match (link, address) {
             (1, address) if address.is_loopback() => Ok(()),

@@ -2,6 +2,7 @@
 
 /// Why a region could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RegionError {
     /// The size is zero or larger than the number space.
     #[error("region of {bytes} bytes: give between 2 MiB and {max} bytes")]
@@ -24,7 +25,7 @@ pub enum RegionError {
         bytes: usize,
     },
     /// The pages around the region could not be made inaccessible.
-    #[error("guard pages around the region failed ({errno}): raise vm.max_map_count, or leave guard out")]
+    #[error("guard pages around the region failed ({errno}): {}, or leave guard out", remedy(*errno))]
     Guard {
         /// What mmap(2) said.
         errno: rustix::io::Errno,
@@ -39,4 +40,32 @@ pub enum RegionError {
         /// What mmap(2) or madvise(2) said.
         errno: rustix::io::Errno,
     },
+}
+
+/// What lets pages be mapped around a region that were refused.
+fn remedy(errno: rustix::io::Errno) -> &'static str {
+    match errno {
+        rustix::io::Errno::NOMEM => "raise vm.max_map_count or the address-space limit",
+        rustix::io::Errno::EXIST => "try again, since other memory came to lie there each time",
+        _ => "allow mmap(2) of pages without access",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn guards_that_are_refused_name_the_count_of_mappings_only_where_that_is_why() {
+        let text = |errno| RegionError::Guard { errno }.to_string();
+        assert!(
+            text(Errno::NOMEM)
+                .ends_with("raise vm.max_map_count or the address-space limit, or leave guard out")
+        );
+        for errno in [Errno::EXIST, Errno::PERM] {
+            let text = text(errno);
+            assert!(!text.contains("max_map_count") && text.ends_with(", or leave guard out"), "{text}");
+        }
+    }
 }

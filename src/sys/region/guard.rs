@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) struct Fences([*mut u8; 2]);
 
 impl Fences {
-    /// Maps them, where nothing else is.
+    /// Maps them, where nothing else is. For [`place`](super::place), while it alone looks for a place.
     pub(super) fn around(base: *mut u8, len: usize) -> Result<Fences, Errno> {
         let fence = |at: *mut u8| {
             if cfg!(miri) {
@@ -64,10 +64,10 @@ impl Region {
             }
             smaller => (smaller, None),
         };
-        Region::of(bytes, true, |len| {
-            let (base, mut backing) = map(len, wish)?;
-            backing.refused.splice(0..0, refused.map(String::from));
-            Ok((base, backing, None))
+        Region::of(bytes, |len| {
+            let mut mapped = map(len, wish, true)?;
+            mapped.backing.refused.splice(0..0, refused.map(String::from));
+            Ok(mapped)
         })
     }
 

@@ -1,8 +1,10 @@
 //! Where a region is mapped.
 
-use super::{SEGMENT_BYTES, unmap};
+use super::guard::Fences;
+use super::{RegionError, SEGMENT_BYTES, unmap};
 use crate::limits::PAGE_SIZE;
 use crate::sys::dump::leave_out_of_dumps;
+use rustix::io::{self, Errno};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::os::fd::OwnedFd;
 use std::ptr;
@@ -11,48 +13,94 @@ use std::sync::{Mutex, PoisonError};
 /// Holes tried before a region is given up; each further one means that something else was mapped into the last.
 const PLACE_ATTEMPTS: usize = 64;
 
-/// Maps `len` bytes of readable and writable memory, private or of a file, at a 2 GiB boundary.
+/// One region looks at a time: holes that are being looked at are no holes for others.
+static LOOKING: Mutex<()> = Mutex::new(());
+
+/// What was mapped.
+#[derive(Debug)]
+pub(super) struct Placed {
+    pub(super) base: *mut u8,
+    /// The pages around it, where there are to be any.
+    pub(super) fences: Option<Fences>,
+}
+
+/// Maps `len` bytes of readable and writable memory, private or of a file, at a 2 GiB boundary; `guarded`,
+/// between two inaccessible pages.
 ///
 /// Looks for a hole that is large enough and maps there without replacing anything: a mapping that another thread
-/// puts into the hole first is found and left alone, and another hole is looked for. (Mapping over a reservation of
+/// puts into the hole first, or beside it where a page is to be, is found and left alone, and another hole is looked for. (Mapping over a reservation of
 /// one's own is no way: where huge pages cannot be had the kernel may take the reservation away and then fail, and
 /// the range is anybody's.)
-pub(super) fn place(len: usize, flags: MapFlags, file: Option<&OwnedFd>) -> rustix::io::Result<*mut u8> {
-    // One region looks at a time: holes that are being looked at are no holes for others.
-    static LOOKING: Mutex<()> = Mutex::new(());
+pub(super) fn place(
+    len: usize,
+    flags: MapFlags,
+    file: Option<&OwnedFd>,
+    guarded: bool,
+) -> Result<Placed, RegionError> {
     let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let sharing = if file.is_some() { MapFlags::SHARED } else { MapFlags::PRIVATE };
-    let flags = flags | sharing | MapFlags::FIXED_NOREPLACE;
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    let mut failed = rustix::io::Errno::EXIST;
+    first_free(len, flags, file, guarded, || find_hole(len))
+}
+
+/// Maps at the first of the holes that `next` finds at which nothing lies, nor beside it where fences are to be.
+fn first_free(
+    len: usize,
+    flags: MapFlags,
+    file: Option<&OwnedFd>,
+    guarded: bool,
+    mut next: impl FnMut() -> io::Result<*mut u8>,
+) -> Result<Placed, RegionError> {
+    let refused = |errno| RegionError::Map { bytes: len, errno };
+    let mut failed = refused(Errno::EXIST);
     for _ in 0..PLACE_ATTEMPTS {
-        let hole = find_hole(len)?;
-        // SAFETY: a fresh mapping that replaces nothing overlaps nothing of ours.
-        let mapped = unsafe {
-            match file {
-                None => mmap_anonymous(hole.cast(), len, access, flags),
-                Some(file) => mmap(hole.cast(), len, access, flags, file, 0),
-            }
-        };
-        match mapped {
-            Ok(base) if base.cast() == hole => {
+        let hole = next().map_err(refused)?;
+        match map_at(hole, len, flags, file) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(errno) => return Err(refused(errno)),
+        }
+        match guarded.then(|| Fences::around(hole, len)).transpose() {
+            Ok(fences) => {
                 leave_out_of_dumps(hole, len);
-                return Ok(hole);
+                return Ok(Placed { base: hole, fences });
             }
-            // A kernel before 4.17 takes the address as a hint.
-            Ok(elsewhere) => unmap(elsewhere.cast(), len),
-            Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => {
-                failed = errno;
-                break;
+                unmap(hole, len);
+                failed = RegionError::Guard { errno };
+                if errno != Errno::EXIST {
+                    break;
+                }
             }
         }
     }
     Err(failed)
 }
 
+/// Maps at a hole; false where something else lies there by now.
+fn map_at(hole: *mut u8, len: usize, flags: MapFlags, file: Option<&OwnedFd>) -> io::Result<bool> {
+    let sharing = if file.is_some() { MapFlags::SHARED } else { MapFlags::PRIVATE };
+    let flags = flags | sharing | MapFlags::FIXED_NOREPLACE;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping that replaces nothing overlaps nothing of ours.
+    let mapped = unsafe {
+        match file {
+            None => mmap_anonymous(hole.cast(), len, access, flags),
+            Some(file) => mmap(hole.cast(), len, access, flags, file, 0),
+        }
+    };
+    match mapped {
+        Ok(base) if base.cast() == hole => Ok(true),
+        // A kernel before 4.17 takes the address as a hint.
+        Ok(elsewhere) => {
+            unmap(elsewhere.cast(), len);
+            Ok(false)
+        }
+        Err(Errno::EXIST) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// An address at a 2 GiB boundary with `len` free bytes behind it, at this moment.
-fn find_hole(len: usize) -> rustix::io::Result<*mut u8> {
+fn find_hole(len: usize) -> io::Result<*mut u8> {
     // With a page before and behind it that nothing else has at this moment either.
     let wide = len + SEGMENT_BYTES + 2 * PAGE_SIZE;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -61,4 +109,27 @@ fn find_hole(len: usize) -> rustix::io::Result<*mut u8> {
     unmap(found, wide);
     let first = found.addr() + PAGE_SIZE;
     Ok(found.wrapping_add(first.next_multiple_of(SEGMENT_BYTES) - found.addr()))
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_comes_to_lie_where_a_fence_is_to_be_makes_another_hole_be_looked_for() {
+        const LEN: usize = 2 << 20;
+        let _alone = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let (hole, taken) = (find_hole(LEN).unwrap(), MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE);
+        let beside = hole.wrapping_add(LEN);
+        // SAFETY: a fresh mapping that replaces nothing overlaps nothing of ours.
+        unsafe { mmap_anonymous(beside.cast(), PAGE_SIZE, ProtFlags::empty(), taken) }.unwrap();
+        let mut holes = [hole].into_iter();
+        let next = || holes.next().map_or_else(|| find_hole(LEN), Ok);
+        let placed = first_free(LEN, MapFlags::empty(), None, true, next).unwrap();
+        assert!(placed.base != hole && placed.fences.is_some());
+        let refused = first_free(LEN, MapFlags::empty(), None, true, || Ok(hole)).unwrap_err();
+        assert_eq!(refused, RegionError::Guard { errno: Errno::EXIST });
+        unmap(placed.base, LEN);
+        unmap(beside, PAGE_SIZE);
+    }
 }

@@ -1,17 +1,19 @@
 //! Under Miri, which knows no private mappings at a boundary of one's own: memory of the global allocator in their place.
 
-use super::{Backing, BackingPreference, PageKind, RegionError, SEGMENT_BYTES};
+use super::guard::Fences;
+use super::{Backing, Mapped, PageKind, RegionError, SEGMENT_BYTES};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 
 fn layout(len: usize) -> Layout {
     Layout::from_size_align(len, SEGMENT_BYTES).expect("a region is far smaller than the address space")
 }
 
-/// `len` zero bytes at a segment's boundary.
-pub(super) fn map(len: usize, _wish: BackingPreference) -> Result<(*mut u8, Backing), RegionError> {
+/// `len` zero bytes at a segment's boundary; `guarded`, with fences that are not there.
+pub(super) fn map(len: usize, guarded: bool) -> Result<Mapped, RegionError> {
     // SAFETY: regions are never empty.
     let base = unsafe { alloc_zeroed(layout(len)) };
-    Ok((base, Backing { kind: PageKind::Small, refused: Vec::new() }))
+    let fences = if guarded { Fences::around(base, len).ok() } else { None };
+    Ok(Mapped { base, backing: Backing { kind: PageKind::Small, refused: Vec::new() }, file: None, fences })
 }
 
 /// Gives such memory back.

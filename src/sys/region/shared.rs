@@ -1,6 +1,7 @@
 //! Regions that a peer can map: memory in a file of its own.
 
-use super::{Advice, Backing, BackingPreference, PageKind, Region, RegionError, madvise, place, populate};
+use super::place::{Placed, place};
+use super::{Advice, Backing, BackingPreference, Mapped, PageKind, Region, RegionError, madvise, populate};
 use crate::sys::memfd::sealed_file;
 use rustix::fs::MemfdFlags;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,13 +26,14 @@ impl Region {
         wish: BackingPreference,
         guarded: bool,
     ) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, guarded, |len| {
-            let (base, file) = map(len, wish).map_err(|errno| RegionError::Map { bytes: len, errno })?;
+        Region::of(bytes, |len| {
+            let (Placed { base, fences }, file) = map(len, wish, guarded)?;
             let refused = match wish {
                 BackingPreference::Small => Vec::new(),
                 _ => vec!["no huge pages: a peer maps it too".into()],
             };
-            Ok((base, Backing { kind: PageKind::Small, refused }, Some(file)))
+            let backing = Backing { kind: PageKind::Small, refused };
+            Ok(Mapped { base, backing, file: Some(file), fences })
         })
     }
 
@@ -41,14 +43,16 @@ impl Region {
     }
 }
 
-fn map(len: usize, wish: BackingPreference) -> rustix::io::Result<(*mut u8, OwnedFd)> {
-    let file = sealed_file("netmem-frames", len, MemfdFlags::empty())?;
-    let base = place(len, super::MapFlags::empty(), Some(&file))?;
+fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<(Placed, OwnedFd), RegionError> {
+    let refused = |errno| RegionError::Map { bytes: len, errno };
+    let file = sealed_file("netmem-frames", len, MemfdFlags::empty()).map_err(refused)?;
+    let placed = place(len, super::MapFlags::empty(), Some(&file), guarded)?;
     if wish != BackingPreference::Small {
         // SAFETY: the range was mapped just now and is ours alone; the advice changes no byte. Refused, it is no loss.
-        let _ = unsafe { madvise(base.cast(), len, Advice::LinuxHugepage) };
+        let _ = unsafe { madvise(placed.base.cast(), len, Advice::LinuxHugepage) };
     }
-    Ok((populate(base, len)?, file))
+    populate(placed.base, len).map_err(refused)?;
+    Ok((placed, file))
 }
 
 #[cfg(test)]

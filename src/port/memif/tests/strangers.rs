@@ -3,6 +3,7 @@
 use super::message::{Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
 use super::*;
 use crate::sys::seqpacket::{Connection, Listener, Received};
+use crate::sys::user::own_user;
 use std::os::unix::fs::MetadataExt;
 
 /// A user that this process is not.
