@@ -1,9 +1,11 @@
 //! The user that this process runs as.
 
 use rustix::process::geteuid;
+#[cfg(feature = "memif")]
 use std::sync::OnceLock;
 
 /// The user that this process ran as before it became another one.
+#[cfg(feature = "memif")]
 static BEFORE: OnceLock<u32> = OnceLock::new();
 
 /// Keeps in mind as whom this process ran so far.
@@ -14,6 +16,7 @@ pub(super) fn remember_user() {
 }
 
 /// Whether a user is the one that this process runs as, or the one that it ran as before, as who connected or listened for it.
+#[cfg(feature = "memif")]
 pub fn is_own(user: u32) -> bool {
     user == own_user() || BEFORE.get() == Some(&user)
 }
