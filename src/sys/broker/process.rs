@@ -47,8 +47,8 @@ pub struct BrokerProcess(Pid);
 /// # Errors
 /// [`BrokerError`]; nothing is asked of anybody then.
 pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<BrokerProcess, BrokerError> {
-    let system = |what| move |error: io::Error| BrokerError::System(what, error);
-    let threads = fs::read_dir("/proc/self/task").map_err(system("/proc/self/task"))?.count();
+    // In a root without /proc nobody says; those who call this have one.
+    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
         return Err(BrokerError::Threads(threads));
     }
