@@ -26,6 +26,8 @@ const GROUPS: [u32; 9] = [1, 3, 5, 7, 8, 9, 11, 19, 32];
 /// Bytes of events that the kernel keeps for us, at first and at most.
 const BUFFER: usize = 1 << 20;
 const BUFFER_MAX: usize = 128 << 20;
+/// The same of a process with a broker, once for all.
+const BUFFER_KEPT: usize = 8 << 20;
 /// No datagram of the kernel's is longer.
 const DATAGRAM: usize = 1 << 16;
 /// Datagrams thrown away at once at most: more than a socket holds, whose datagrams take a kilobyte of its buffer at least.
@@ -72,9 +74,9 @@ impl EventSocket {
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
         let mut ear = EventSocket { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
-        // Who gives its privileges up cannot let it grow later. It is a limit, which takes no memory.
+        // Who gives its privileges up cannot let it grow later.
         if broker::current().is_some() {
-            ear.buffer = BUFFER_MAX / 2;
+            ear.buffer = BUFFER_KEPT / 2;
         }
         ear.grow();
         for group in GROUPS {
@@ -87,7 +89,7 @@ impl EventSocket {
     pub(crate) fn grow(&mut self) {
         self.buffer = (2 * self.buffer).min(BUFFER_MAX);
         let forced = sockopt::set_socket_recv_buffer_size_force(&self.socket, self.buffer);
-        // Without CAP_NET_ADMIN the system's limit holds: less room means more often all over again, no more. Who has given it up has the most already.
+        // Without CAP_NET_ADMIN the system's limit holds: less room means more often all over again, no more. Who has given it up keeps what it has.
         if forced.is_err() && broker::current().is_none() {
             let _ = sockopt::set_socket_recv_buffer_size(&self.socket, self.buffer);
         }
