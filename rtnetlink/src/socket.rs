@@ -243,8 +243,7 @@ impl RequestSocket {
     /// Where there is a broker, it does: who has given up CAP_NET_ADMIN may not, by whatever socket.
     pub(crate) fn use_neighbour(&self, link: u32, address: IpAddr) -> io::Result<()> {
         if let Some(broker) = broker::current() {
-            let done = broker::ask(broker, &broker::Request::Neighbour(link, address), &[]);
-            return done.map(drop).map_err(|refusal| refusal.errno.into());
+            return Ok(broker::tell(broker, &broker::Request::Neighbour(link, address))?);
         }
         let mut message = NeighbourMessage::default();
         let (family, destination) = match address {

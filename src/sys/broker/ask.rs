@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+/// The bit of a message's first byte that says that nobody waits for the answer.
+pub(super) const TOLD: u8 = 2;
 /// Bytes of an answer at most. What a verifier says is cut to that.
 const ANSWER_MAX: usize = 4096;
 /// How long an answer may take: to attach a program waits for the kernel's lock of all interfaces.
@@ -57,6 +59,17 @@ pub fn current() -> Option<&'static Broker> {
 #[cold]
 pub fn ask(broker: &Broker, request: &Request, descriptors: &[BorrowedFd<'_>]) -> Result<Message, Refusal> {
     PLACE.with_borrow(|place| broker.ask(request, place.as_ref(), descriptors))
+}
+
+/// Tells the broker to do something, and waits for no answer: many such requests cost it one turn on a busy machine.
+///
+/// # Errors
+/// What sendmsg(2) says: `PIPE` where it is gone.
+#[cold]
+pub fn tell(broker: &Broker, request: &Request) -> Result<(), Errno> {
+    let mut message = vec![TOLD];
+    message.append(&mut request.to_bytes());
+    broker.0.lock().unwrap_or_else(PoisonError::into_inner).send(&message, &[])
 }
 
 /// As [`ask`], for what is answered by one descriptor.

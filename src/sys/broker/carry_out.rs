@@ -1,6 +1,6 @@
 //! The broker's end: each request is carried out by the functions that would do it in a process with privileges.
 
-use super::ask::{Refusal, open_to_read};
+use super::ask::{Refusal, TOLD, open_to_read};
 use super::channel::{Channel, Message};
 use super::request::{CONTROL, Hook, Leaves, MESSAGE_MAX, MapKind, Redirect, Request};
 use super::setup::Setup;
@@ -29,11 +29,16 @@ type Answer = Result<Message, Refusal>;
 
 /// Answers requests until the other end is closed.
 pub(super) fn serve(channel: &Channel, setup: &Setup) {
-    while let Ok(Some((message, descriptors))) = channel.receive(1 + MESSAGE_MAX) {
+    while let Ok(Some((mut message, descriptors))) = channel.receive(1 + MESSAGE_MAX) {
+        let is_told = message[0] & TOLD != 0;
+        message[0] &= !TOLD;
         let (bytes, brought) = match answer(&message, descriptors, setup) {
             Ok((said, brought)) => ([&[0], &said[..]].concat(), brought),
             Err(refusal) => (refusal.to_answer(), Vec::new()),
         };
+        if is_told {
+            continue;
+        }
         let brought: Vec<_> = brought.iter().map(AsFd::as_fd).collect();
         // Whoever asked is gone: the next turn sees that.
         let _ = channel.send(&bytes, &brought);

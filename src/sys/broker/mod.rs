@@ -33,7 +33,7 @@ mod process;
 mod request;
 mod setup;
 
-pub use ask::{Broker, Refusal, ask, ask_for_one, at, current, is_gone, open_to_read, read_so_far};
+pub use ask::{Broker, Refusal, ask, ask_for_one, at, current, is_gone, open_to_read, read_so_far, tell};
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 pub use process::{BrokerError, BrokerProcess, start};
 pub use request::{Action, Element, Hook, Leaves, MapKind, Redirect, Request};

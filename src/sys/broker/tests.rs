@@ -68,6 +68,8 @@ fn a_refusal_brings_what_the_kernel_said() {
         let neighbour = |link| Request::Neighbour(link, IpAddr::from([127, 0, 0, 1]));
         assert!(broker.ask(&neighbour(1), None, &[]).is_ok());
         assert_eq!(errno(broker, &neighbour(2)), Errno::NODEV);
+        // Of what it is told nobody hears, and the next answer is that of the next request.
+        assert_eq!((tell(broker, &neighbour(2)), tell(broker, &neighbour(1))), (Ok(()), Ok(())));
         assert_eq!(errno(broker, &Request::Tap("a/b".into(), false)), Errno::INVAL);
         // The loopback interface is number 1, and none that the broker was told of.
         assert_eq!(errno(broker, &Request::Tap("lo".into(), false)), Errno::ACCESS);
