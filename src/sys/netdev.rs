@@ -73,9 +73,7 @@ impl Netdev {
         }
         let socket = match broker::current() {
             None => socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?,
-            Some(broker) => {
-                broker::ask_for_one(broker, &Request::NetdevSocket, &[]).map_err(|refusal| refusal.errno)?
-            }
+            Some(broker) => broker::ask_for_one(broker, &Request::NetdevSocket, &[])?,
         };
         Netdev::by(socket, name)
     }

@@ -5,6 +5,7 @@ mod name;
 mod tests;
 
 use super::broker::{self, Request};
+use super::errno::of_io;
 use super::fork::Birthplace;
 use super::stranger;
 use super::user::own_user;
@@ -35,10 +36,10 @@ fn new() -> Result<OwnedFd, Errno> {
 }
 
 /// A file's device and number, which no other file has at the same time.
-type Identity = (u64, u64);
+pub(super) type Identity = (u64, u64);
 
 /// Which socket lies at `path`; None where there is none.
-fn socket_at(path: &Path) -> Option<Identity> {
+pub(super) fn socket_at(path: &Path) -> Option<Identity> {
     let found = fs::symlink_metadata(path).ok()?;
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
 }
@@ -67,13 +68,12 @@ fn give_access(path: &Path, made: Option<Identity>, access: Access) -> Result<()
     if made != Some((found.st_dev, found.st_ino)) || found.st_uid != own_user() {
         return Err(Errno::STALE);
     }
-    let of = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     if let Some(group) = access.group.filter(|group| *group != found.st_gid) {
-        std::os::unix::fs::chown(&by_descriptor, None, Some(group)).map_err(of)?;
+        std::os::unix::fs::chown(&by_descriptor, None, Some(group)).map_err(of_io)?;
     }
     if found.st_mode & 0o777 != access.mode {
-        fs::set_permissions(&by_descriptor, Permissions::from_mode(access.mode)).map_err(of)?;
+        fs::set_permissions(&by_descriptor, Permissions::from_mode(access.mode)).map_err(of_io)?;
     }
     Ok(())
 }
@@ -221,7 +221,7 @@ impl Connection {
         }
         if let Some(broker) = broker::current() {
             let connected = broker::ask_for_one(broker, &Request::Connect(path.to_owned()), &[]);
-            return connected.map(Connection::new).map_err(|refusal| refusal.errno);
+            return Ok(Connection::new(connected?));
         }
         connected(path).map(Connection::new)
     }

@@ -1,7 +1,7 @@
 //! TAP interfaces: a program at the far end of an Ethernet interface (Documentation/networking/tuntap.rst).
 
 use super::broker::{self, Refusal, Request};
-use super::errno::last_errno;
+use super::errno::{last_errno, of_io};
 use super::netdev::{Netdev, request};
 use super::netns::NetworkNamespace;
 use super::virtio::{HEADER, VirtioHeader};
@@ -77,8 +77,7 @@ impl TapQueue {
         }
         let opened =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
-        let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        let file = opened.map_err(|error| at(TapStep::Open)(errno(error)))?;
+        let file = opened.map_err(|error| at(TapStep::Open)(of_io(error)))?;
         let mut request = request(name);
         let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
         let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
@@ -120,8 +119,7 @@ impl TapQueue {
     /// `BADFD` when it is gone, `PERM` without CAP_NET_ADMIN where it is or CAP_SYS_ADMIN to go there, `INVAL` before Linux 5.2.
     pub fn interface(&self) -> Result<Netdev, Errno> {
         if let Some(broker) = broker::current() {
-            let place = broker::ask(broker, &Request::TapPlace, &[self.as_fd()]);
-            let (name, sockets) = place.map_err(|refusal| refusal.errno)?;
+            let (name, sockets) = broker::ask(broker, &Request::TapPlace, &[self.as_fd()])?;
             let socket = sockets.into_iter().next().ok_or(Errno::PROTO)?;
             return Netdev::by(socket, &String::from_utf8(name).map_err(|_| Errno::PROTO)?);
         }
@@ -133,8 +131,7 @@ impl TapQueue {
         }
         // SAFETY: the kernel just made it and nobody else knows it.
         let place = NetworkNamespace::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        place.inside(|| Netdev::open(&name)).map_err(errno)?
+        place.inside(|| Netdev::open(&name)).map_err(of_io)?
     }
 
     /// Says what the host may leave to be done to the frames that it sends: checksums, segments of TCP and, from Linux 6.2 on, of UDP.

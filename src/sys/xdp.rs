@@ -149,9 +149,7 @@ impl Socket {
     pub fn new() -> Result<Socket, SocketError> {
         let opened = match broker::current() {
             None => socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None),
-            Some(broker) => {
-                broker::ask_for_one(broker, &Request::XdpSocket, &[]).map_err(|refusal| refusal.errno)
-            }
+            Some(broker) => broker::ask_for_one(broker, &Request::XdpSocket, &[]).map_err(Errno::from),
         };
         opened.map(|fd| Socket { fd, several: AtomicBool::new(false) }).map_err(SocketStep::Open.failed())
     }

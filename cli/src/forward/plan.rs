@@ -4,7 +4,8 @@ use super::files;
 use super::hold::Hold;
 use super::offer::Offer;
 use super::port_setup::{PortSetup, ring_of};
-use super::{sandboxed, unfit};
+use super::sandboxed;
+use super::unfit::{self, refuse};
 use crate::args::{
     ByPort, CopiesArg, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads,
     RecorderPlan, RoutesArg, Switch, WorkerArgs, XdpModeArg,
@@ -444,10 +445,6 @@ fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure>
         }
     }
     Ok(())
-}
-
-fn refuse<T>(reason: impl Into<String>) -> Result<T, Failure> {
-    Err(Failure::Input(reason.into()))
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ pub fn check_pairs(args: &ForwardArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refuse(reason: impl Into<String>) -> Result<(), Failure> {
+/// Refuses what was asked for.
+pub fn refuse<T>(reason: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Input(reason.into()))
 }

@@ -8,7 +8,6 @@
 use super::attach::{Attachment, own_addresses};
 use super::error::{Attempt, XdpError, watch};
 use super::held::Held;
-use super::installed::QUEUES_MAX;
 use super::own::OwnAddresses;
 use super::take::TakeControl;
 use super::{Binding, Punt, Queues, XdpConfig, XdpPort, may_be_long};
@@ -18,7 +17,7 @@ use crate::pool::Pool;
 use crate::port::{Fill, Wake};
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
-use crate::sys::bpf::Punted;
+use crate::sys::bpf::{Punted, QUEUES_MAX};
 use crate::sys::capability::locked_memory_limit;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;

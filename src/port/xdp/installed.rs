@@ -3,14 +3,12 @@
 use super::own::OwnAddresses;
 use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{
-    BpfError, KernelCounts, Punt, Punted, RedirectLink, RedirectProgram, Selection, SocketMap, Take, XdpMode,
+    BpfError, KernelCounts, Punt, Punted, QUEUES_MAX, RedirectLink, RedirectProgram, Selection, SocketMap,
+    Take, XdpMode,
 };
 use crate::sys::errno::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-
-/// Queues that one redirect program can tell apart.
-pub(super) const QUEUES_MAX: u32 = 1024;
 
 /// What is taken of the packets for a station: the rules, and its MAC address.
 pub(super) type Taken<'a> = Option<(&'a Take, [u8; 6])>;

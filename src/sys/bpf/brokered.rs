@@ -22,10 +22,7 @@ pub(super) fn load_by(
         Leaves { punt: punted.punt() as u8, take: take.map(|(take, mac)| (take.to_string(), mac)) }
     });
     let request = Request::Redirect(Redirect { leaves, several });
-    broker::ask_for_one(broker, &request, &descriptors).map_err(|refusal| {
-        let Refusal { errno, text: log, .. } = refusal;
-        BpfError { step: BpfStep::LoadProgram, errno, log }
-    })
+    broker::ask_for_one(broker, &request, &descriptors).map_err(refused(BpfStep::LoadProgram))
 }
 
 /// Has the broker attach a program to the interface of that number.
@@ -36,6 +33,10 @@ pub(super) fn attach_by(
     interface: u32,
     program: BorrowedFd<'_>,
 ) -> Result<OwnedFd, Errno> {
-    broker::ask_for_one(broker, &Request::Attach(hook, interface), &[program])
-        .map_err(|refusal| refusal.errno)
+    Ok(broker::ask_for_one(broker, &Request::Attach(hook, interface), &[program])?)
+}
+
+/// What a refusal of the broker's is at this step.
+pub(super) fn refused(step: BpfStep) -> impl Fn(Refusal) -> BpfError {
+    move |Refusal { errno, text: log, .. }| BpfError { step, errno, log }
 }

@@ -11,6 +11,7 @@ use super::program::ingress_program;
 use super::test_run::test_run;
 use super::{
     AddressMaps, BPF_LINK_CREATE, BpfError, BpfStep, ON_PACKETS, Program, attach_by, bpf_fd, load_or_say_why,
+    refused,
 };
 use crate::sys::broker::{self, Hook, Request};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -29,11 +30,7 @@ impl IngressProgram {
     pub fn load(own: &AddressMaps) -> Result<IngressProgram, BpfError> {
         if let Some(broker) = broker::current() {
             let made = broker::ask_for_one(broker, &Request::Ingress, &own.descriptors());
-            return made.map(IngressProgram).map_err(|refusal| BpfError {
-                step: BpfStep::LoadIngress,
-                errno: refusal.errno,
-                log: refusal.text,
-            });
+            return made.map(IngressProgram).map_err(refused(BpfStep::LoadIngress));
         }
         let code = &ingress_program(own.raw());
         let program = Program { kind: ON_PACKETS, name: b"netmem_ingress\0\0", license: c"MIT", code };

@@ -20,6 +20,8 @@ const BPF_EXIST: u64 = 2;
 /// Entries take memory when they are made.
 const BPF_F_NO_PREALLOC: u32 = 1;
 
+/// Receive queues that one redirect program can tell apart.
+pub const QUEUES_MAX: u32 = 1024;
 /// Own prefixes of each family at most.
 const ADDRESSES_MAX: u32 = 1 << 16;
 
@@ -62,9 +64,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
     /// A map of the redirect program, with its keys and values; by the broker where there is one.
     fn of_kind(kind: MapKind) -> Result<Self, Errno> {
         if let Some(broker) = broker::current() {
-            return broker::ask_for_one(broker, &Request::Map(kind), &[])
-                .map(Map)
-                .map_err(|refusal| refusal.errno);
+            return Ok(Map(broker::ask_for_one(broker, &Request::Map(kind), &[])?));
         }
         let trie = |name| Map::new(BPF_MAP_TYPE_LPM_TRIE, ADDRESSES_MAX, BPF_F_NO_PREALLOC, name);
         match kind {
@@ -113,7 +113,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         let Some(broker) = broker::current() else { return element(self.0.as_fd(), action, &key, value) };
         let request = Request::Element(Element { action, key: key.to_vec(), value: value.to_vec() });
         let descriptors: Vec<_> = [self.0.as_fd()].into_iter().chain(socket).collect();
-        let (answer, _) = broker::ask(broker, &request, &descriptors).map_err(|refusal| refusal.errno)?;
+        let (answer, _) = broker::ask(broker, &request, &descriptors)?;
         if action == Action::Get {
             value.copy_from_slice(answer.get(..value.len()).ok_or(Errno::PROTO)?);
         }

@@ -25,14 +25,14 @@ mod test_run;
 pub use attached::AttachedProgram;
 pub use ingress::{IngressLink, IngressProgram};
 pub use lookup::{Answer, RouteLookup};
-pub use map::{AddressMaps, KernelCounts, SocketMap, address_map, element_of};
+pub use map::{AddressMaps, KernelCounts, QUEUES_MAX, SocketMap, address_map, element_of};
 pub use program::{Punt, Punted};
 pub use take::{Take, TakeError, TakeRule};
 
 use super::broker::{self, Hook, Request};
 use super::capability::without_lock_limit;
 use super::errno::last_errno;
-use brokered::{attach_by, load_by};
+use brokered::{attach_by, load_by, refused};
 use instruction::Instruction;
 use program::{Left, redirect_program};
 use rustix::io::Errno;
@@ -293,7 +293,7 @@ impl RedirectLink {
         }
         if let Some(broker) = broker::current() {
             let done = broker::ask(broker, &Request::Replace, &[self.link.as_fd(), program.0.as_fd()]);
-            return done.map(drop).map_err(|refusal| BpfError::new(BpfStep::ReplaceProgram, refusal.errno));
+            return done.map(drop).map_err(refused(BpfStep::ReplaceProgram));
         }
         let attributes = LinkUpdate {
             link_fd: self.link.as_raw_fd() as u32,

@@ -7,7 +7,7 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -167,7 +167,6 @@ impl Broker {
         place: Option<&OwnedFd>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Message, Refusal> {
-        use std::os::fd::AsFd;
         let mut message = vec![u8::from(place.is_some())];
         message.append(&mut request.to_bytes());
         let with: Vec<_> = place.map(AsFd::as_fd).into_iter().chain(descriptors.iter().copied()).collect();
@@ -182,6 +181,12 @@ impl Broker {
                 Err(if errno == Errno::AGAIN { Errno::TIMEDOUT } else { errno }.into())
             }
         }
+    }
+}
+
+impl From<Refusal> for Errno {
+    fn from(refusal: Refusal) -> Errno {
+        refusal.errno
     }
 }
 

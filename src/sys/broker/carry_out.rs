@@ -5,14 +5,15 @@ use super::channel::{Channel, Message};
 use super::request::{CONTROL, Hook, Leaves, MESSAGE_MAX, MapKind, Redirect, Request};
 use super::setup::Setup;
 use crate::sys::bpf::{
-    AddressMaps, BpfError, IngressProgram, KernelCounts, Punted, RedirectLink, RedirectProgram, Selection,
-    SocketMap, Take, XdpMode, address_map, element_of,
+    AddressMaps, BpfError, IngressProgram, KernelCounts, Punted, QUEUES_MAX, RedirectLink, RedirectProgram,
+    Selection, SocketMap, Take, XdpMode, address_map, element_of,
 };
+use crate::sys::errno::of_io;
 use crate::sys::netdev::Netdev;
 use crate::sys::netns::{NetworkNamespace, is_here};
-use crate::sys::packet::PacketSocket;
+use crate::sys::packet::{PacketSocket, PacketSocketError};
 use crate::sys::seqpacket::connected;
-use crate::sys::tap::TapQueue;
+use crate::sys::tap::{TapError, TapQueue};
 use crate::sys::xdp::Socket;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_domain;
@@ -20,9 +21,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-/// Queues that a map is for at most, as those of xdp ports are.
-const QUEUES_MAX: u32 = 1024;
 
 /// What is answered.
 type Answer = Result<Message, Refusal>;
@@ -56,7 +54,6 @@ fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answe
         return carry_out(&request, descriptors, setup);
     }
     let place = descriptors.remove(0);
-    let of_io = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     // Only a socket says truly which namespace it is of.
     socket_domain(&place)?;
     if is_here(place.as_fd()).map_err(of_io)? {
@@ -75,15 +72,13 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
         Request::XdpSocket => one(Socket::new().map_err(|error| error.errno)?),
         Request::PacketSocket(interface) => {
             check_interface(*interface, setup)?;
-            let opened = PacketSocket::open(*interface);
-            one(opened.map_err(|error| refusal(error.errno, error.step as u8, String::new()))?)
+            one(PacketSocket::open(*interface)?)
         }
         Request::Tap(name, several) => {
             if !setup.interfaces.contains(name) {
                 return Err(Errno::ACCESS.into());
             }
-            let opened = TapQueue::open(name, *several);
-            one(opened.map_err(|error| refusal(error.errno, error.step as u8, String::new()))?)
+            one(TapQueue::open(name, *several)?)
         }
         Request::TapPlace => {
             let [queue] = exactly(descriptors)?;
@@ -97,12 +92,11 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
         }
         Request::Read(path) => {
             // A process that has a broker of its own is no broker: it opens the file itself.
-            let file = open_to_read(told(path, &setup.readable)?);
-            one(file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?)
+            one(open_to_read(told(path, &setup.readable)?).map_err(of_io)?)
         }
         Request::Connect(path) => one(connected(told(path, &setup.peers)?)?),
         Request::Undo => {
-            (setup.undo)().map_err(|text| refusal(Errno::IO, 0, text))?;
+            (setup.undo)().map_err(|text| Refusal { errno: Errno::IO, step: 0, text })?;
             done()
         }
         in_bpf => by_bpf(in_bpf, descriptors, setup),
@@ -206,12 +200,20 @@ fn done() -> Answer {
     Ok((Vec::new(), Vec::new()))
 }
 
-fn refusal(errno: Errno, step: u8, text: String) -> Refusal {
-    Refusal { errno, step, text }
-}
-
 impl From<BpfError> for Refusal {
     fn from(error: BpfError) -> Refusal {
-        refusal(error.errno, 0, error.log)
+        Refusal { errno: error.errno, step: 0, text: error.log }
+    }
+}
+
+impl From<PacketSocketError> for Refusal {
+    fn from(PacketSocketError { step, errno }: PacketSocketError) -> Refusal {
+        Refusal { errno, step: step as u8, text: String::new() }
+    }
+}
+
+impl From<TapError> for Refusal {
+    fn from(TapError { step, errno }: TapError) -> Refusal {
+        Refusal { errno, step: step as u8, text: String::new() }
     }
 }

@@ -1,23 +1,18 @@
 //! Sockets of the file system that a run leaves behind, because it was killed, or may not take them away as the user that it became.
 
+use crate::sys::seqpacket::{Identity, socket_at};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Paths where the run may make sockets, each with what was there before.
+/// Paths where the run may make sockets, each with the socket that was there before.
 pub(super) struct Leftovers(Vec<(PathBuf, Option<Identity>)>);
-
-/// A file's device and number.
-type Identity = (u64, u64);
 
 impl Leftovers {
     /// Looks what is there before the run makes its own.
     pub(super) fn before(paths: &[PathBuf]) -> Leftovers {
-        Leftovers(
-            paths.iter().map(|path| (path.clone(), socket_at(path).or_else(|| file_at(path)))).collect(),
-        )
+        Leftovers(paths.iter().map(|path| (path.clone(), socket_at(path))).collect())
     }
 
     /// Takes away the sockets that are there since, and that nobody listens at. Nothing else is touched.
@@ -32,17 +27,8 @@ impl Leftovers {
     }
 }
 
-fn file_at(path: &PathBuf) -> Option<Identity> {
-    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
-}
-
-fn socket_at(path: &PathBuf) -> Option<Identity> {
-    let found = fs::symlink_metadata(path).ok()?;
-    found.file_type().is_socket().then(|| (found.dev(), found.ino()))
-}
-
 /// Whether nobody listens at a socket, of whatever type: one that is not of this type refuses in another way. It does not wait.
-fn is_dead(path: &PathBuf) -> bool {
+fn is_dead(path: &Path) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let address = SocketAddrUnix::new(path);

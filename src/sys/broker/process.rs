@@ -96,13 +96,6 @@ fn run(life: impl FnOnce()) -> ! {
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
-impl BrokerProcess {
-    /// Its number.
-    pub fn pid(&self) -> u32 {
-        self.0.as_raw_nonzero().get().cast_unsigned()
-    }
-}
-
 impl Drop for BrokerProcess {
     /// Waits until it has ended, for some seconds at most.
     fn drop(&mut self) {
