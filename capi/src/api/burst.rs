@@ -107,7 +107,7 @@ fn alloc(pool: &Pool, worker: &mut Worker, tag: &mut Tag, frames: &mut [netmem_f
     let words: *mut u64 = frames.as_mut_ptr().cast();
     // SAFETY: a frame of C's is its word, and nothing else, as a Frame is; what is written there are claims until they are given out.
     let got = pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(words.cast(), frames.len()) });
-    // SAFETY: as above; the pool is of the worker's memory.
+    // SAFETY: the words lie where the frames do, and `alloc_into` wrote the first `got` of them. The pool is of the worker's memory.
     unsafe { tag.give_all(slice::from_raw_parts_mut(words, got)) };
     got
 }

@@ -1,9 +1,13 @@
 //! The system calls that each side is left with (seccomp(2)).
 //!
-//! Three filters each: by the first, whoever asks for one of the calls that take a process over is ended (`SIGSYS`); by the second, clone3(2), whose arguments no
-//! filter can see, is not there, so that threads are made by clone(2) (of two errors the last filter's would count, so that one lets it pass); by the third, what is not listed fails with `EPERM`, so that a C library that
-//! tries something new and has another way takes that. Arguments are looked at of clone(2), which may make threads alone, and of
-//! ioctl(2), by which nobody types into a terminal; for the others the kernel answers from a bitmap (Linux 5.11).
+//! Each side has three filters:
+//!
+//! 1. A process that makes one of the calls by which an intruder takes a process over is ended (`SIGSYS`). So is one that types into a terminal by ioctl(2).
+//! 2. clone3(2) fails with `ENOSYS`, since no filter can see its arguments. The C library then makes threads by clone(2).
+//! 3. A call that is not listed fails with `EPERM`. clone(2) may make threads alone. A C library that tries a new call first takes its other way.
+//!
+//! clone3(2) is on the third list: where two filters fail a call, the error of the last one counts. The kernel answers for calls whose arguments no filter looks
+//! at from a bitmap (Linux 5.11).
 
 use super::failed;
 use crate::failure::Failure;
