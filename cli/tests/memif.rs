@@ -4,12 +4,14 @@
 
 mod netmem;
 mod odd;
+mod onlooker;
 
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Received};
 use netmem::{dropped, number, output, ports, start};
 use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
+use onlooker::Onlooker;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -84,6 +86,7 @@ fn every_type_through_memif(name: &str, options: &str) {
 #[test]
 fn frames_of_every_type_go_byte_for_byte_lent_and_copied() {
     every_type_through_memif("memif-types-lent", ",lend=yes");
+    every_type_through_memif("memif-types-apart", ",lend=yes,peer=any");
     every_type_through_memif("memif-types-copied", "");
 }
 
@@ -118,6 +121,7 @@ fn giants_through_memif(name: &str, frame_size: &str, most: usize, [from, to]: [
 fn giants_go_byte_for_byte_from_and_to_a_client_lent_and_copied() {
     let (lends, copies, server) = ("role=client,lend=yes", "role=client", "role=server");
     giants_through_memif("giants-lent", "16384", 14_528, [lends, server]);
+    giants_through_memif("giants-apart", "16384", 14_528, ["role=client,lend=yes,peer=any", server]);
     giants_through_memif("giants-lent-back", "16384", 14_528, [server, lends]);
     giants_through_memif("giants-copied", "32768", 29_120, [copies, server]);
     giants_through_memif("giants-copied-back", "4096", 3584, [server, copies]);
@@ -187,6 +191,46 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
     let (client, _) = end(client);
     assert_eq!(client["ports"][0]["detail"], "client, copies");
     end(server);
+}
+
+/// Forwards some packets from file to file, and others to a peer by a port with these `options`. Returns whether the peer can see the
+/// former, once it has seen its own, and the report.
+fn sees_others(name: &str, words: &str, options: &str) -> (bool, Value) {
+    let folder = Folder::new(name);
+    let (of_others, of_its_own) = ([0xa5; 100], [0x5a; 100]);
+    let (socket, output) = (folder.path("memif.sock"), folder.path("out.pcap"));
+    let input = |name: &str, bytes: [u8; 100]| {
+        let file = folder.write(name, &pcap_at_intervals(&vec![bytes.to_vec(); 100], 100));
+        format!("pcap:in={},speed=recorded,loop=0", file.display())
+    };
+    let mut onlooker = Onlooker::listen(&socket);
+    let client = forward(&format!(
+        "{words} --port {} --port pcap:out={} --port {} --port memif:{},{options}",
+        input("others.pcap", of_others),
+        output.display(),
+        input("own.pcap", of_its_own),
+        socket.display(),
+    ));
+    onlooker.meet(PATIENCE);
+    wait_until("its own do not come", || onlooker.sees(&of_its_own));
+    wait_until("those of others do not pass", || fs::metadata(&output).is_ok_and(|file| file.len() > 9999));
+    let sees = onlooker.sees(&of_others);
+    (sees, end(client).0)
+}
+
+#[test]
+fn a_peer_of_another_user_is_lent_frames_and_sees_no_other_ports_packets() {
+    // What is looked for is found where a peer of the same user is lent all frames.
+    assert!(sees_others("memif-together", "", "lend=yes").0);
+    for (name, words) in [("frames", ""), ("full", "--path full"), ("pairs", "--path full --ready-pairs 64")]
+    {
+        let (sees, report) = sees_others(&format!("memif-apart-{name}"), words, "lend=yes,peer=any");
+        assert_eq!(report["ports"][3]["detail"], "client, lends frames of a pool of its own", "{words}");
+        assert!(!sees, "{words}");
+        let pools: Vec<_> = report["pools"].as_array().unwrap().iter().map(|pool| &pool["name"]).collect();
+        assert_eq!(pools, ["rx", "lent3"]);
+        assert!(report["pools"].as_array().unwrap().iter().all(|pool| pool["balanced"] == true), "{report}");
+    }
 }
 
 /// Seen: a client lent all frames of its process unless it was told to copy.

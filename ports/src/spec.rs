@@ -5,7 +5,7 @@ use super::options::{Keys, options};
 use super::xdp::{XdpSpec, xdp};
 use crate::nearest::nearest;
 use netmem::port::fault::{Chance, FaultConfig};
-use netmem::port::memif::{MemifConfig, Role};
+use netmem::port::memif::{MemifConfig, PeerUser, Role};
 use netmem::port::pcap::{PcapConfig, Speed};
 use netmem::port::trace::{TraceConfig, TraceFormat};
 use netmem::wire::MacAddr;
@@ -117,9 +117,10 @@ impl PortSpec {
         }
     }
 
-    /// Whether it would lend frames to a peer.
+    /// Whether it would lend a peer frames of the memory that it is opened over. Peers of other users are lent those of a pool of its
+    /// own.
     pub fn lends(&self) -> bool {
-        matches!(&self.device, DeviceSpec::Memif { config, .. } if config.lend.is_some())
+        matches!(&self.device, DeviceSpec::Memif { config, .. } if config.lend.is_some() && !lends_its_own(config))
     }
 
     /// Whether it receives nothing, or a file so many times.
@@ -169,6 +170,11 @@ impl PortSpec {
         };
         traces.chain(output)
     }
+}
+
+/// Whether a port lends frames of a pool of its own: its peers may be of other users, who are to see no other port's packets.
+pub(crate) fn lends_its_own(config: &MemifConfig) -> bool {
+    config.lend.is_some() && config.peer != PeerUser::Own
 }
 
 impl fmt::Display for PortSpec {

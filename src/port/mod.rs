@@ -16,6 +16,7 @@
 
 #[cfg(feature = "af-packet")]
 pub mod af_packet;
+pub mod bounce;
 #[cfg(feature = "pcap")]
 mod output_file;
 pub mod conformance;

@@ -61,6 +61,12 @@ pub trait Fill {
             }
         }
     }
+
+    /// The pool that the port receives into whichever is given to [`Fill::refill`]: its device is to see no other frames
+    /// ([`bounce`](super::bounce)), so that [`Fill::fill`] takes none. By default None: it receives into what it is given.
+    fn own_pool(&self) -> Option<&Pool> {
+        None
+    }
 }
 
 /// The receive queue: frames that the device has received into.

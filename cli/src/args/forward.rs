@@ -68,7 +68,8 @@ pub struct ForwardArgs {
     /// Unix socket in the file system, or with memif:@NAME at an abstract one, which is DPDK's default. A client (the default) copies each frame once, and so does a
     /// server. With lend=yes a client lends its frames without a copy, except with --path full or --ready-pairs: such a peer
     /// can read and write all frames of this process at any time, so lend=yes says that it is trusted to write only where it
-    /// is its turn. A server maps only memory that is sealed against shrinking, unless unsealed=ok allows any (DPDK's with
+    /// is its turn. With peer= beside it, it is lent frames of a pool of its own, with any path, and sees no other port's packets;
+    /// what is sent to it is copied. A server maps only memory that is sealed against shrinking, unless unsealed=ok allows any (DPDK's with
     /// zero-copy=yes); a client that takes memory away takes the port down. A server's socket has the given mode (default
     /// 0600) and group whatever the umask is, and either end speaks only with peers of the same user, or of the user with the
     /// number UID, or with any. A secret of up to 23 bytes on the command line can be read by every user of the machine; one

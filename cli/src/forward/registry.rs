@@ -34,7 +34,10 @@ pub fn registry(
         icmp_registry::icmp(&mut registry, setups);
     }
     page_registry::keys(&mut registry, memory);
-    setups.iter().for_each(|setup| pool_keys(&mut registry, &setup.owner.pool, memory.nodes()));
+    setups
+        .iter()
+        .flat_map(WorkerSetup::pools)
+        .for_each(|pool| pool_keys(&mut registry, pool, memory.nodes()));
     registry
 }
 
@@ -45,7 +48,7 @@ fn sections(
     steering: Option<&SteeringControl>,
     (ring, outlook): (u32, &Outlook),
 ) {
-    let pools: Vec<Pool> = setups.iter().map(|setup| setup.owner.pool.clone()).collect();
+    let pools: Vec<Pool> = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let of = pools.clone();
     registry.section("pools", move || of.iter().map(pool_record).collect());
     ports(registry, setups, ring, outlook);

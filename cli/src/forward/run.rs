@@ -26,7 +26,7 @@ use crate::sandbox;
 use crate::service::Service;
 use crate::threads;
 use netmem::forward::{Meters, SteeringControl};
-use netmem::pool::{Ledger, StillOut};
+use netmem::pool::{Ledger, Pool, StillOut};
 use netmem::stats::Windows;
 use std::any::Any;
 use std::process;
@@ -103,9 +103,9 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     // Before the pools are closed: the registry holds handles of them. Its clients may wait for `reload`, which goes first.
     drop((reload, control, scraped, live));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
-    let (ports, owners) = close_ports(setups);
+    let (ports, owners, pools) = close_ports(setups);
     drop(hooks);
-    let (pools, still_out) = close_pools(owners);
+    let (pools, still_out) = close_pools(pools, owners);
     let sum = |count: fn(&Meters) -> u64| meters.iter().map(|meters| count(meters)).sum();
     Ok(Report {
         mode: plan.mode,
@@ -142,8 +142,9 @@ fn fill_rings(setups: &mut [WorkerSetup]) {
     }
 }
 
-/// Drops the forwarders, and with them the ports; what closing them completed counts as well.
-fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>) {
+/// Drops the forwarders, and with them the ports; what closing them completed counts as well. What is left are the owners, and all pools.
+fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>, Vec<Pool>) {
+    let pools = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let (mut reports, mut owners) = (Vec::new(), Vec::new());
     for (number, WorkerSetup { owner, forwarder, details, .. }) in setups.into_iter().enumerate() {
         let ports = forwarder.ports().zip(details);
@@ -152,13 +153,14 @@ fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>) {
         owners.push(owner);
     }
     reports.iter_mut().for_each(PortReport::read_counters);
-    (reports, owners)
+    (reports, owners, pools)
 }
 
 /// Reads the ledgers, then closes the pools; also the first whose frames do not all come home.
-fn close_pools(owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
-    let ledgers = owners.iter().map(|owner| owner.pool.ledger()).collect();
-    let still_out = owners.iter().filter_map(|owner| owner.pool.wait(HOME).err()).next();
+fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
+    let ledgers = pools.iter().map(Pool::ledger).collect();
+    let still_out = pools.iter().filter_map(|pool| pool.wait(HOME).err()).next();
+    drop((pools, owners));
     (ledgers, still_out)
 }
 

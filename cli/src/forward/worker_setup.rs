@@ -8,6 +8,7 @@ use netmem::page::Memory;
 use netmem::pool::{DmaMap, Pool, PoolConfig};
 use netmem::sync::Worker;
 use netmem_router::icmp::{IcmpControl, IcmpCounters};
+use std::iter;
 use std::sync::Arc;
 
 /// What one worker forwards with. While packets pass, workers share nothing but the memory.
@@ -21,6 +22,13 @@ pub struct WorkerSetup {
     pub details: Vec<String>,
     /// The core it is for.
     pub core: Option<usize>,
+}
+
+impl WorkerSetup {
+    /// The pools of the frames that pass: its own, and those of ports that receive into one of theirs.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        iter::once(&self.owner.pool).chain(self.forwarder.ports().filter_map(|port| port.own_pool()))
+    }
 }
 
 /// What others read and change of a worker's ICMP errors.

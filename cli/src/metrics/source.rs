@@ -20,7 +20,7 @@ pub struct Source {
 impl Source {
     /// The run of these workers.
     pub fn new(cuts: &Arc<Cuts>, setups: &[WorkerSetup], memory: &Memory) -> Source {
-        let pools = setups.iter().map(|setup| setup.owner.pool.clone()).collect();
+        let pools = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
         Source { cuts: Arc::clone(cuts), pools, memory: memory.clone(), scrapes: AtomicU64::new(0) }
     }
 

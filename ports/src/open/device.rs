@@ -1,9 +1,11 @@
 //! Each kind of device, opened.
 
 use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
+use crate::spec::lends_its_own;
 use crate::{DeviceSpec, XdpSpec};
 use netmem::limits::PAGE_SIZE;
 use netmem::port::af_packet::{self, ControlTraffic};
+use netmem::port::bounce::BouncePort;
 use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
@@ -82,11 +84,23 @@ impl PortOpener {
         let id = config.id.saturating_add(place.worker);
         let config =
             MemifConfig { id, ring: self.config.ring, frame_size: pool.frame_size(), ..config.clone() };
-        let mut port = MemifPort::open(path, &self.memory, &config)?;
-        (self.config.greet)(&mut port);
         let role = if config.role == Role::Client { "client" } else { "server" };
+        let end = End { mac: made_up(place), mtu: None };
+        let greet = self.config.greet;
+        if lends_its_own(&config) {
+            let own = self.own_pool(path, place, pool)?;
+            let mut port = MemifPort::open(path, &own.memory, &config)?;
+            greet(&mut port);
+            if port.is_zero_copy() {
+                let port = BouncePort::new(Box::new(port), own.worker, own.pool);
+                return Ok(Opened::new(port, end, format!("{role}, lends frames of a pool of its own")));
+            }
+            return Ok(Opened::new(port, end, format!("{role}, copies")));
+        }
+        let mut port = MemifPort::open(path, &self.memory, &config)?;
+        greet(&mut port);
         let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
-        Ok(Opened::new(port, End { mac: made_up(place), mtu: None }, format!("{role}, {copies}")))
+        Ok(Opened::new(port, end, format!("{role}, {copies}")))
     }
 
     /// A packet socket's port on an interface, which `leaves` control traffic to the kernel or does not.

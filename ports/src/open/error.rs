@@ -6,6 +6,7 @@ use netmem::port::pcap::PcapError;
 use netmem::port::tap::TapPortError;
 use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
+use std::error::Error;
 
 /// Why a port could not be opened. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,16 @@ pub enum OpenError {
     /// A peer process.
     #[error(transparent)]
     Memif(#[from] MemifError),
+    /// The pool of its own whose frames a peer of another user is lent.
+    #[error("{step} of the frames to be lent to {port} alone: {error}")]
+    OwnPool {
+        /// What could not be made: the memory, its worker, or the pool.
+        step: &'static str,
+        /// The socket.
+        port: String,
+        /// What is wrong, and the remedy.
+        error: Box<dyn Error + Send + Sync>,
+    },
     /// An interface, by a packet socket.
     #[error(transparent)]
     Packet(#[from] AfPacketError),

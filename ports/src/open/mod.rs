@@ -2,6 +2,7 @@
 
 mod device;
 mod error;
+mod own_pool;
 
 pub use error::OpenError;
 

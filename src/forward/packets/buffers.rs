@@ -108,7 +108,7 @@ impl Buffers {
         most: usize,
         w: &mut Worker,
     ) {
-        let Some(pairs) = self.pairs.clone() else {
+        let Some(pairs) = self.pairs.clone().filter(|_| port.own_pool().is_none()) else {
             port.refill_to(w, pool, most);
             return;
         };

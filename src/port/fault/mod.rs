@@ -165,6 +165,8 @@ impl Fill for FaultPort {
         fn fill_room(&mut self) -> usize;
         fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
         fn rx_posted(&self) -> usize;
+        fn refill_to(&mut self, w: &mut Worker, pool: &Pool, most: usize) -> usize;
+        fn own_pool(&self) -> Option<&Pool>;
     );
 }
 

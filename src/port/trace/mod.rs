@@ -23,7 +23,7 @@ pub use log::{TraceConfig, TraceError, TraceFormat};
 
 use super::queues::delegate;
 use super::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake, WrapCounters};
-use crate::pool::{Batch, Frame};
+use crate::pool::{Batch, Frame, Pool};
 use crate::stats::Count;
 use crate::sync::Worker;
 use log::Log;
@@ -79,9 +79,18 @@ impl Fill for TracePort {
         n
     }
 
+    fn refill_to(&mut self, w: &mut Worker, pool: &Pool, most: usize) -> usize {
+        let n = self.within.refill_to(w, pool, most);
+        if n > 0 {
+            self.log.burst("fill", n);
+        }
+        n
+    }
+
     delegate!(within
         fn fill_room(&mut self) -> usize;
         fn rx_posted(&self) -> usize;
+        fn own_pool(&self) -> Option<&Pool>;
     );
 }
 

@@ -1,0 +1,127 @@
+//! The `bounce` port: another port, whose device sees frames of a pool of its own and no others.
+//!
+//! ```text
+//!   rx  ◄─ frames of the own pool ◄─ the port within      not copied: who gets one frees it, and it goes home to that pool
+//!   tx  ─► copied into frames of the own pool ─► the port within;  complete gives back the frames that were offered
+//! ```
+//! A device that reads frames where they lie can read all of the memory that it was given. Where that memory is one of its own, it
+//! sees nothing but its own packets: those that it sent, and those that were sent to it. So a peer of another user can be lent frames
+//! ([`memif`](super::memif)), and other ports' packets stay out of its sight. Bounce buffers are what the kernel calls such a pool
+//! (Documentation/core-api/swiotlb.rst).
+
+mod fill;
+mod originals;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+use super::queues::delegate;
+use super::{Port, PortCounters, PortState, Rx, Wake, WrapCounters};
+use crate::pool::{Batch, Pool};
+use crate::sync::Worker;
+use originals::Originals;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// A port within whose device sees frames of one pool alone. See [the module](self).
+///
+/// Its name and its counters are those of the port within, in which `copied` is what was copied here too.
+///
+/// # Cost
+/// A frame to be sent is copied once. A frame that was received goes home from another memory's worker as from another core.
+///
+/// ```
+/// use netmem::port::bounce::BouncePort;
+/// use netmem::port::mem::{MemConfig, wire};
+/// use netmem::{Batch, Complete, Fill, Memory, MemoryConfig, Pool, PoolConfig, Tx};
+///
+/// let config = MemoryConfig { bytes: 2 << 20, ..Default::default() };
+/// let memory = Memory::new(&config)?;
+/// let mut w = memory.worker()?;
+/// let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..Default::default() })?;
+///
+/// let own = Memory::new(&config)?; // what the device may see
+/// let mut worker = own.worker()?;
+/// let own_pool = Pool::new(&own, &mut worker, &PoolConfig { frames: 256, ..Default::default() })?;
+/// let (within, mut device) = wire("0", &MemConfig::default())?;
+/// let mut port = BouncePort::new(Box::new(within), worker, own_pool.clone());
+///
+/// port.refill(&mut w, &pool);
+/// assert_eq!((own_pool.ledger().posted, pool.ledger().posted), (128, 0), "the other half is for what is sent");
+///
+/// let mut frames = Batch::new();
+/// let mut frame = pool.alloc(&mut w).ok_or("no frame is free")?;
+/// frame.put_slice(b"hello")?;
+/// frames.push_all([frame]);
+/// assert_eq!(port.tx(&mut w, &mut frames), 1);
+/// device.collect(1, |sent| assert_eq!(sent, b"hello"));
+/// assert_eq!(port.complete(&mut w, &mut frames), 1);
+/// frames.free(&mut w);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BouncePort {
+    within: Box<dyn Port>,
+    /// A worker of the pool's memory, which makes all calls of the port within.
+    worker: Worker,
+    pool: Pool,
+    /// The frames whose copies the device has. Each is posted in the ledger of its own pool.
+    originals: Originals,
+    /// The port within had no room for all that was offered, and has completed nothing since.
+    is_full: bool,
+    /// The pool had no frame for all that was offered.
+    is_dry: bool,
+    counters: Arc<PortCounters>,
+}
+
+impl BouncePort {
+    /// Wraps `within`, whose device sees the frames of `pool` from now on, and no others. `worker` is of the memory that the pool is of,
+    /// and owns the pool. Half of the pool is received into at most; the rest is for what is sent.
+    #[cold]
+    pub fn new(within: Box<dyn Port>, worker: Worker, pool: Pool) -> BouncePort {
+        let (originals, counters) = (Originals::new(&pool), within.counters());
+        BouncePort { within, worker, pool, originals, is_full: false, is_dry: false, counters }
+    }
+}
+
+impl Rx for BouncePort {
+    #[inline]
+    fn rx(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.rx(&mut self.worker, frames)
+    }
+
+    delegate!(within
+        fn rx_pending(&mut self) -> Option<usize>;
+        fn rx_finished(&self) -> bool;
+        fn keep_offloads(&mut self, keep: bool) -> bool;
+    );
+}
+
+impl Wake for BouncePort {
+    delegate!(within
+        fn kick(&mut self);
+        fn arm(&mut self) -> bool;
+        fn wakeup_fd(&self) -> Option<BorrowedFd<'_>>;
+        fn disarm(&mut self);
+    );
+}
+
+impl Port for BouncePort {
+    delegate!(within
+        fn name(&self) -> &str;
+        fn kind(&self) -> &'static str;
+        fn state(&self) -> PortState;
+        fn complaint(&self) -> Option<String>;
+        fn counters(&self) -> Arc<PortCounters>;
+        fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>>;
+    );
+}
+
+impl fmt::Debug for BouncePort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BouncePort")
+            .field("name", &self.within.name())
+            .field("pool", &self.pool.name())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! HOT: copies of frames to the device, and the frames themselves back.
+
+use super::BouncePort;
+use crate::pool::{Batch, Frame};
+use crate::port::queues::delegate;
+use crate::port::{Complete, Tx, set_aside};
+use crate::sync::Worker;
+use std::mem;
+
+impl Tx for BouncePort {
+    #[inline]
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let size = self.pool.frame_size();
+        if frames.may_have_offloads() || frames.iter().any(|frame| frame.len() > size) {
+            return self.tx_without_unsendable(w, frames);
+        }
+        self.tx_copies(w, frames)
+    }
+
+    /// Also where the pool is dry, to which frames come home.
+    fn can_retry_tx(&self) -> bool {
+        self.is_dry || self.within.can_retry_tx()
+    }
+
+    /// Those that are longer than a frame of the own pool, and those of which something is left to be done: a copy says nothing of it.
+    fn take_unsendable(&self, frames: &mut Batch) -> Batch {
+        let size = self.pool.frame_size();
+        set_aside(frames, |frame| frame.len() <= size && !frame.has_offload())
+    }
+
+    fn is_too_long(&self, frame: &Frame) -> bool {
+        frame.len() > self.pool.frame_size()
+    }
+
+    delegate!(within
+        fn tx_posted(&self) -> usize;
+        fn tx_unread(&mut self) -> usize;
+    );
+}
+
+impl BouncePort {
+    /// Sends copies of the frames from the front, as many as there are frames for and the port within has room.
+    #[inline]
+    fn tx_copies(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.is_full || frames.is_empty() {
+            return 0;
+        }
+        let mut copies = Batch::new();
+        let n = self.pool.alloc_burst(&mut self.worker, &mut copies, frames.len());
+        self.is_dry = n < frames.len();
+        for (copy, frame) in copies.iter_mut().zip(frames.iter()) {
+            copy_data(copy, frame);
+        }
+        for (copy, original) in copies.iter().zip(frames.post(w, n)) {
+            self.originals.keep(copy, original);
+        }
+        let sent = self.within.tx(&mut self.worker, &mut copies);
+        self.counters.copied.add(sent as u64);
+        if !copies.is_empty() {
+            self.give_back(w, copies, frames);
+        }
+        sent
+    }
+
+    /// Puts the frames whose copies were not sent before those that were not copied. No more is copied until there is room.
+    #[cold]
+    #[inline(never)]
+    fn give_back(&mut self, w: &mut Worker, mut copies: Batch, frames: &mut Batch) {
+        self.is_full = self.within.tx_posted() > 0;
+        let mut back = Batch::new();
+        back.claim(w, copies.iter().filter_map(|copy| self.originals.take(copy)));
+        back.append(frames);
+        *frames = back;
+        copies.free(&mut self.worker);
+    }
+
+    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    #[cold]
+    #[inline(never)]
+    fn tx_without_unsendable(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let mut stay = self.take_unsendable(frames);
+        let too_long = stay.iter().filter(|frame| self.is_too_long(frame)).count();
+        self.counters.tx_too_long.add(too_long as u64);
+        self.counters.tx_invalid.add((stay.len() - too_long) as u64);
+        let sent = self.tx_copies(w, frames);
+        frames.append(&mut stay);
+        sent
+    }
+}
+
+/// Makes the data of `copy`, which is empty and large enough, that of `frame`; from the frame's start where it finds no room else.
+#[inline]
+fn copy_data(copy: &mut Frame, frame: &Frame) {
+    if copy.tailroom() < frame.len() {
+        // As much as there is cannot be too much, and it is no data.
+        let before = copy.headroom();
+        let _ = copy.push(before);
+        let _ = copy.trim(0);
+    }
+    // It is large enough.
+    let _ = copy.put_slice(frame.data());
+}
+
+impl Complete for BouncePort {
+    #[inline]
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        let before = frames.len();
+        if self.within.complete(&mut self.worker, frames) == 0 {
+            return 0;
+        }
+        self.is_full = false;
+        let mut copies = split_off(frames, before);
+        let n = frames.claim(w, copies.iter().filter_map(|copy| self.originals.take(copy)));
+        copies.free(&mut self.worker);
+        n
+    }
+}
+
+/// The frames from `at` on, which are no longer in the batch.
+#[inline]
+fn split_off(frames: &mut Batch, at: usize) -> Batch {
+    if at == 0 {
+        return mem::take(frames);
+    }
+    let mut i = 0;
+    frames.extract(|_| {
+        i += 1;
+        i > at
+    })
+}
