@@ -34,7 +34,7 @@ pub use observe::{ReloadArgs, SetArgs, StatArgs, TopArgs};
 pub use packets::{HOLD_BYTES_MAX, PacketArgs, PathArg, ReadyHeads};
 pub use recorder::{RecordArgs, RecorderPlan, When};
 pub use route::{ByPort, OfPort};
-pub use sandbox::User;
+pub use sandbox::{SandboxArgs, User};
 pub use switch::Switch;
 pub use traffic::{GenArgs, LimitArgs, SinkArgs, StationArgs};
 pub use workers::WorkerArgs;

@@ -1,4 +1,4 @@
-//! `netmem forward`: what it gives up once its ports are open.
+//! What a run gives up once its ports are open: `netmem forward`, `netmem gen`, `netmem sink`.
 
 use clap::Args;
 use std::fs;

@@ -3,6 +3,7 @@
 use super::XdpModeArg;
 use super::frame_size::{FrameSize, frame_size};
 use super::number::{power_of_two, seconds, whole};
+use super::sandbox::SandboxArgs;
 use clap::Args;
 use netmem::wire::MacAddr;
 use netmem_ports::{PortSpec, port_spec};
@@ -186,6 +187,9 @@ pub struct StationArgs {
     /// Print one JSON object instead; or write it to FILE as well.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub sandbox: SandboxArgs,
 }
 
 /// How fast to send; None for as fast as it goes.

@@ -15,15 +15,17 @@ mod filters;
 #[cfg(test)]
 mod tests;
 
-use crate::args::User;
+use crate::args::{SandboxArgs, User};
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::threads;
 use filters::{Compiled, Side};
+use netmem::port::memif::Role;
 use netmem::system::broker::{self, BrokerError, BrokerProcess, Setup};
 use netmem::system::errno::Errno;
 use netmem::system::one_heap;
 use netmem::system::privileges::{self, Kept};
+use netmem_ports::{DeviceSpec, PortSpec};
 use netmem_rtnetlink::neighbour_requests;
 use std::os::unix::fs::lchown;
 use std::panic;
@@ -52,6 +54,36 @@ pub struct SandboxPlan {
     pub peers: Vec<PathBuf>,
     /// Whether a port may have its memory locked again.
     pub locks_again: bool,
+}
+
+impl SandboxPlan {
+    /// What a run with these ports gives up that listens at no socket of its own and changes nothing of the host.
+    pub fn of_ports(ports: &[PortSpec], args: &SandboxArgs) -> SandboxPlan {
+        let met = |role: Role| {
+            let path = move |port: &PortSpec| match &port.device {
+                DeviceSpec::Memif { path, config } if config.role == role => Some(path.clone()),
+                _ => None,
+            };
+            ports.iter().filter_map(path).collect()
+        };
+        let interface = |port: &PortSpec| match &port.device {
+            DeviceSpec::Xdp(xdp) => Some(xdp.interface.clone()),
+            DeviceSpec::Packet { interface, .. } | DeviceSpec::Tap { interface, .. } => {
+                Some(interface.clone())
+            }
+            _ => None,
+        };
+        SandboxPlan {
+            on: !args.no_sandbox,
+            user: args.user,
+            interfaces: ports.iter().filter_map(interface).collect(),
+            listening: Vec::new(),
+            peers: met(Role::Client),
+            made: met(Role::Server),
+            undoes: false,
+            locks_again: ports.iter().any(|port| matches!(port.device, DeviceSpec::Xdp(_))),
+        }
+    }
 }
 
 /// Starts the broker of a run, which has changes of the host undone by `undo`. None without a sandbox.

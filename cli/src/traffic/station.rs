@@ -8,10 +8,13 @@ use crate::forward::port_setup::PortSetup;
 use crate::forward::ports::{Opened, opened};
 use crate::forward::report::PortReport;
 use crate::forward::worker_setup::Owner;
+use crate::log::{self, Level};
+use crate::sandbox::{self, SandboxPlan};
 use netmem::page::MemoryConfig;
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::xdp::Punt;
+use netmem::system::broker::BrokerProcess;
 use netmem::system::cpu;
 use netmem::wire::MacAddr;
 use netmem_ports::{DeviceSpec, PortPlace, PortSpec};
@@ -27,6 +30,8 @@ pub struct Station {
     /// The link address of each port.
     pub macs: Vec<MacAddr>,
     details: Vec<String>,
+    /// What keeps the privileges; None without a sandbox.
+    broker: Option<BrokerProcess>,
 }
 
 /// What is left of a station.
@@ -51,7 +56,7 @@ fn no_core(core: usize, error: &std::io::Error) -> String {
 }
 
 impl Station {
-    /// Opens the ports, on the core that was asked for, to receive by them or only to send.
+    /// Opens the ports, on the core that was asked for, to receive by them or only to send; then gives up what that has needed.
     ///
     /// # Errors
     /// [`Failure::Input`] with the step and the remedy.
@@ -65,6 +70,8 @@ impl Station {
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(no_core(core, &error)))?;
         }
+        let plan = SandboxPlan::of_ports(specs, &args.sandbox);
+        let broker = sandbox::start(&plan, || Ok(()))?;
         let enough = frames_for(specs, args.ring, receives)?.min(frame_size.frames_max());
         let frames = args.frames.unwrap_or(enough);
         let config =
@@ -80,6 +87,7 @@ impl Station {
             owner: Owner { worker, pool },
             macs: Vec::new(),
             details: Vec::new(),
+            broker,
         };
         let setup = PortSetup {
             workers: 1,
@@ -101,6 +109,7 @@ impl Station {
             station.macs.push(interface.mac);
             station.details.push(detail);
         }
+        sandbox::enter(&plan, memory.bytes())?;
         Ok(station)
     }
 
@@ -124,10 +133,11 @@ impl Station {
 
     /// Closes the ports and waits for all frames to come home.
     pub fn close(self) -> Closed {
-        let Station { ports, owner, details, .. } = self;
+        let Station { ports, owner, details, broker, .. } = self;
+        sandbox::look().iter().for_each(|line| log::say(Level::Warning, line));
         let reports = ports.iter().zip(details);
         let mut reports: Vec<_> = reports.map(|(port, detail)| PortReport::new(0, &**port, detail)).collect();
-        drop(ports);
+        drop((ports, broker));
         reports.iter_mut().for_each(PortReport::read_counters);
         let pool = owner.pool.ledger();
         let mut broken = Vec::new();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const NOBODY: u32 = 65534;
 /// CAP_IPC_LOCK in a set.
@@ -41,6 +41,32 @@ fn capabilities(status: &BTreeMap<String, String>, set: &str) -> u64 {
     u64::from_str_radix(&status[set], 16).expect("a set of capabilities")
 }
 
+/// Nothing is left to a thread that it could take over the host with.
+fn assert_given_up(status: &BTreeMap<String, String>) {
+    for set in ["CapEff", "CapInh", "CapAmb", "CapBnd"] {
+        assert_eq!(capabilities(status, set), 0, "{set} of {}", status["Name"]);
+    }
+    // Where the limit on locked memory is short, that one may be put in force over a call.
+    assert_eq!(capabilities(status, "CapPrm") & !IPC_LOCK, 0, "{}", status["Name"]);
+    assert_eq!((&status["Seccomp"][..], &status["NoNewPrivs"][..]), ("2", "1"), "{}", status["Name"]);
+}
+
+#[test]
+fn a_generator_and_a_sink_have_no_capability_either() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &[]) else { return };
+    for words in [["sink", "--port=xdp:one", "--seconds=600"], ["gen", "--port=packet:two", "--rate=1000"]] {
+        let mut command = netmem(&bed);
+        let mut run = command.args(words).stdout(Stdio::null()).spawn().expect("netmem runs");
+        wait_until("it is in its sandbox", || threads(run.id()).iter().all(|of| of["Seccomp"] == "2"));
+        threads(run.id()).iter().for_each(assert_given_up);
+        let broker = broker_of(run.id());
+        kill_process(Pid::from_child(&run), Signal::INT).expect("kill(2)");
+        assert!(run.wait().expect("it ends").success(), "{words:?}");
+        assert!(!Path::new(&format!("/proc/{broker}")).exists(), "its broker has ended");
+    }
+    bed.assert_nothing_left();
+}
+
 #[test]
 fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
@@ -51,14 +77,7 @@ fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
     let threads_of = threads(forwarder.pid());
     // The main thread, the worker, and those that answer at the two sockets.
     assert!(threads_of.len() >= 4, "{threads_of:?}");
-    for status in &threads_of {
-        for set in ["CapEff", "CapInh", "CapAmb", "CapBnd"] {
-            assert_eq!(capabilities(status, set), 0, "{set} of {}", status["Name"]);
-        }
-        // Where the limit on locked memory is short, that one may be put in force over a call.
-        assert_eq!(capabilities(status, "CapPrm") & !IPC_LOCK, 0, "{}", status["Name"]);
-        assert_eq!((&status["Seccomp"][..], &status["NoNewPrivs"][..]), ("2", "1"), "{}", status["Name"]);
-    }
+    threads_of.iter().for_each(assert_given_up);
     let filters =
         |status: &BTreeMap<String, String>| status["Seccomp_filters"].parse::<u32>().expect("a number");
     let most = threads_of.iter().map(filters).max();
