@@ -30,7 +30,8 @@
 //! A peer that is lent frames ([`MemifConfig::lend`]) can read and write all frames of that memory at any time: that is
 //! what zero copy by memif is. It sees other ports' packets, and could change bytes behind a check of them and behind references
 //! that we hold. So a port copies unless the caller has promised that its peers do not, which is an `unsafe` call ([`Lend`]). No
-//! slab cache is made of such a memory, so nothing that we follow as a pointer lies there.
+//! slab cache is made of such a memory, so nothing that we follow as a pointer lies there. A port over a memory of its own, with
+//! [`bounce`](super::bounce) around it, shows its peer no other port's packets.
 //!
 //! A peer of another user than this process's is refused by either end before anything is said ([`MemifConfig::peer`]), and a
 //! server's socket is open to its owner alone ([`MemifConfig::access`]), whatever the umask is. A server hears some clients at
