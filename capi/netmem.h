@@ -89,7 +89,7 @@ typedef struct {
     uint16_t tailroom;
 } netmem_span;
 
-/* A lane: a ring by which frames go from one worker to another. */
+/* A lane: rings by which frames and packets go from one worker to another. */
 typedef struct {
     uint64_t word;
 } netmem_lane;
@@ -399,8 +399,8 @@ int netmem_attach_at(netmem_worker worker,
                      uint32_t n,
                      const char *site);
 
-/* Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20; 0: 1024. Another worker of the memory becomes its receiver by
- * netmem_lane_join. */
+/* Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20, and as many packets; 0: 1024. Another worker of the memory
+ * becomes its receiver by netmem_lane_join. */
 int netmem_lane_open(netmem_worker worker,
                      uint32_t frames,
                      netmem_lane *lane);
@@ -432,12 +432,12 @@ int netmem_lane_arm(netmem_worker worker,
 /* After the receiver has slept, or would not. */
 int netmem_lane_disarm(netmem_worker worker, netmem_lane lane);
 
-/* The descriptor that is readable when frames come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it. */
+/* The descriptor that is readable when frames or packets come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it. */
 int netmem_lane_fd(netmem_worker worker,
                    netmem_lane lane);
 
 /* Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
- * goes home; returns how many frames those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good. */
+ * goes home; returns how many frames and packets those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good. */
 int netmem_lane_close(netmem_worker worker,
                       netmem_lane lane);
 
@@ -540,7 +540,7 @@ int netmem_page_attach_at(netmem_worker worker, netmem_page *pages, uint32_t n, 
 /* Opens heads for packets, for all workers of the memory; `config` may be NULL. */
 int netmem_heads_open(netmem_worker worker, const netmem_heads_config *config, netmem_heads *heads);
 
-/* Closes heads, of which no packet is out any more, and of which no ready pool is open (else -EBUSY). */
+/* Closes heads, of which no packet is out or in a lane any more, and of which no ready pool is open (else -EBUSY). */
 int netmem_heads_close(netmem_heads heads);
 
 /* Ends a poll round: heads of packets that this worker freed and another one took go back to that one now, and not when there are enough of them. */
@@ -912,6 +912,23 @@ int netmem_port_tx_packets_at(netmem_worker worker,
                               uint32_t n,
                               const char *site);
 
+/* Sends packets, each with all its parts, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver
+ * gets new ones, by netmem_lane_receive_packets. The others stay the caller's, as they are. -EPIPE where the receiver has closed its end. Where a word is not
+ * good nothing is sent from it on, and where it is the first the result is the negative errno. Packets come in the order of packets, frames in that of frames. */
+int netmem_lane_send_packets_at(netmem_worker worker,
+                                netmem_lane lane,
+                                const netmem_packet *packets,
+                                uint32_t n,
+                                const char *site);
+
+/* Receives up to `n` packets, oldest first; returns how many, which are fewer than wait only when there is no memory to note them. -EPIPE where there are none
+ * and the sender has closed its end. They are of the heads that they were of, to which netmem_packet_free gives those back. */
+int netmem_lane_receive_packets_at(netmem_worker worker,
+                                   netmem_lane lane,
+                                   netmem_packet *packets,
+                                   uint32_t n,
+                                   const char *site);
+
 /* Counts where a pool's frames are; exact while nobody moves one. Returns 1 where they add up, and 0 where not. */
 int netmem_pool_ledger(netmem_pool pool,
                        netmem_ledger *ledger);
@@ -1069,5 +1086,7 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_port_fill(worker, port, frames, n) netmem_port_fill_at((worker), (port), (frames), (n), NETMEM_SITE)
 #define netmem_port_rx_packets(worker, port, heads, packets, n) netmem_port_rx_packets_at((worker), (port), (heads), (packets), (n), NETMEM_SITE)
 #define netmem_port_tx_packets(worker, port, packets, n) netmem_port_tx_packets_at((worker), (port), (packets), (n), NETMEM_SITE)
+#define netmem_lane_send_packets(worker, lane, packets, n) netmem_lane_send_packets_at((worker), (lane), (packets), (n), NETMEM_SITE)
+#define netmem_lane_receive_packets(worker, lane, packets, n) netmem_lane_receive_packets_at((worker), (lane), (packets), (n), NETMEM_SITE)
 
 #endif  /* NETMEM_H */

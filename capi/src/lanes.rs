@@ -1,12 +1,14 @@
 //! HOT: lanes, each from one worker to another.
 //!
 //! A lane is the library's hand-off ring of one sender and one receiver: a mesh of a single worker, whose two ends are given to two. Frames in it count as
-//! `queued` in their pools' ledgers. Each end belongs to the worker that has it, and is closed alone.
+//! `queued` in their pools' ledgers. Packets go by a ring beside it (`lane_packets.rs`). Each end belongs to the worker that has it, and is closed alone.
 
+use crate::lane_packets::{self, PacketReceiver, PacketSender, Passing, Tally};
 use crate::opened::{Known, Opened};
+use crate::registry::HEADS;
 use netmem::steer::{Inbox, Mesh, MeshConfig, MeshError, Outbox, Source};
 use netmem::sync::Doorbell;
-use netmem::{Batch, Worker};
+use netmem::{Batch, HeadCache, Packet, Worker};
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -23,8 +25,10 @@ pub struct Lane {
     pub mesh: Arc<Mesh>,
     /// What the receiver sleeps on.
     pub bell: Doorbell,
+    /// Of its packets.
+    pub tally: Tally,
     /// The receiving end, until a worker takes it.
-    inbox: Mutex<Option<Inbox>>,
+    inbox: Mutex<Option<(Inbox, PacketReceiver)>>,
     sender_gone: AtomicBool,
     receiver_gone: AtomicBool,
 }
@@ -48,12 +52,14 @@ pub enum LaneError {
 /// The sending end, with the worker that has it.
 pub struct Sending {
     outbox: Outbox,
+    packets: PacketSender,
     pub lane: Arc<Lane>,
 }
 
 /// The receiving end, with the worker that has it.
 pub struct Receiving {
     inbox: Inbox,
+    packets: PacketReceiver,
     /// Frames that came when fewer were asked for.
     pub received: Batch,
     pub lane: Arc<Lane>,
@@ -76,8 +82,8 @@ impl Ends {
 impl Lane {
     /// The receiving end, for the first that asks.
     pub fn join(self: &Arc<Lane>) -> Option<Receiving> {
-        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Receiving { inbox, received: Batch::new(), lane: Arc::clone(self) })
+        let (inbox, packets) = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Receiving { inbox, packets, received: Batch::new(), lane: Arc::clone(self) })
     }
 
     /// Whether an end was closed.
@@ -105,7 +111,7 @@ impl Lane {
 }
 
 impl Sending {
-    /// The sending end of a new lane for so many frames.
+    /// The sending end of a new lane for so many frames, and as many packets.
     ///
     /// # Errors
     /// [`LaneError`].
@@ -113,16 +119,18 @@ impl Sending {
         let config = MeshConfig { workers: 1, inbox: frames, flows: 1, ..MeshConfig::default() };
         let (mesh, ends) = Mesh::new(&config).map_err(LaneError::Mesh)?;
         let (outboxes, inboxes): (Vec<Outbox>, Vec<Inbox>) = ends.into_iter().unzip();
+        let (sender, receiver) = lane_packets::open(frames);
         let lane = Lane {
             mesh,
+            tally: Tally::default(),
             bell: Doorbell::new().map_err(LaneError::Bell)?,
-            inbox: Mutex::new(inboxes.into_iter().next()),
+            inbox: Mutex::new(inboxes.into_iter().next().zip(Some(receiver))),
             sender_gone: AtomicBool::new(false),
             receiver_gone: AtomicBool::new(false),
         };
         let outbox = outboxes.into_iter().next();
         let outbox = outbox.ok_or_else(|| LaneError::Bell(io::ErrorKind::NotFound.into()))?;
-        Ok(Sending { outbox, lane: Arc::new(lane) })
+        Ok(Sending { outbox, packets: sender, lane: Arc::new(lane) })
     }
 
     /// Frames that the lane has room for now; None where the receiver has closed its end.
@@ -144,10 +152,30 @@ impl Sending {
         self.lane.bell.ring();
     }
 
+    /// Packets that the lane has room for now, at most `want`; None where the receiver has closed its end.
+    #[inline(always)]
+    pub fn room_for_packets(&mut self, want: usize) -> Option<usize> {
+        self.outbox.has_reader(ONLY).then(|| self.packets.room(want))
+    }
+
+    /// Sends up to `n` packets, for which there is room, until there is no next one, and wakes who receives them; how many.
+    #[inline(always)]
+    pub fn send_packets(
+        &mut self,
+        w: &Worker,
+        n: usize,
+        next: impl FnMut() -> Option<Passing<Packet>>,
+    ) -> usize {
+        let sent = self.packets.send(&self.lane.tally, w, n, next);
+        self.lane.bell.ring();
+        sent
+    }
+
     /// Closes the end; whether nothing is left of the lane.
     pub fn close(self) -> bool {
-        let Sending { outbox, lane } = self;
-        drop(outbox);
+        let Sending { outbox, packets, lane } = self;
+        // What the receiver did not see any more goes home with them.
+        drop((outbox, packets));
         lane.leave(End::Sender)
     }
 }
@@ -170,14 +198,26 @@ impl Receiving {
         }
     }
 
-    /// Whether something waits.
-    pub fn waiting(&mut self) -> bool {
-        !self.received.is_empty() || self.inbox.waiting()
+    /// Calls `take` with up to `n` packets, oldest first; how many.
+    #[inline(always)]
+    pub fn receive_packets(
+        &mut self,
+        w: &mut Worker,
+        n: usize,
+        take: impl FnMut(&mut Worker, Passing<Packet>),
+    ) -> usize {
+        self.packets.receive(&self.lane.tally, w, n, take)
     }
 
-    /// Closes the end: what waits goes home. How many those were, and whether nothing is left of the lane.
-    pub fn close(self, w: &mut Worker) -> (u64, bool) {
-        let Receiving { mut inbox, mut received, lane } = self;
+    /// Whether something waits.
+    pub fn waiting(&mut self) -> bool {
+        !self.received.is_empty() || self.inbox.waiting() || self.packets.waiting()
+    }
+
+    /// Closes the end: what waits goes home, heads of packets by those that the worker knows. How many frames and packets those were, and whether nothing is
+    /// left of the lane.
+    pub fn close(self, w: &mut Worker, known: &mut Known<HeadCache>) -> (u64, bool) {
+        let Receiving { mut inbox, packets, mut received, lane } = self;
         let mut home = 0;
         loop {
             home += received.len() as u64;
@@ -186,7 +226,15 @@ impl Receiving {
                 break;
             }
         }
+        // No packet is sent from now on but by a call that is under way.
         drop(inbox);
+        home += packets.close(&lane.tally, w, |w, Passing { packet, heads, .. }| {
+            match HEADS.of_part(known, heads) {
+                Some(heads) => heads.free(w, packet),
+                // They were closed meanwhile: by the slow way.
+                None => drop(packet),
+            }
+        });
         home += lane.mesh.stats().iter().map(|stats| stats.lost).sum::<u64>();
         (home, lane.leave(End::Receiver))
     }

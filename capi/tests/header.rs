@@ -74,6 +74,7 @@ fn generated() -> String {
         "port_open",
         "port",
         "packet_port",
+        "packet_lane",
         "report",
         "raw",
         "stock",

@@ -38,6 +38,15 @@ impl Data {
         mem::replace(self, Data::NOTHING)
     }
 
+    /// The frame, where the part has it for itself alone.
+    #[inline]
+    pub(super) fn own_frame(&self) -> Option<&Frame> {
+        match self {
+            Data::Frame(frame) => frame.as_ref(),
+            Data::Shared(_) | Data::Fragment(_) | Data::External(_) => None,
+        }
+    }
+
     /// Sends the bytes home through the worker.
     pub(super) fn free(self, w: &mut Worker) {
         match self {

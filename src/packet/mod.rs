@@ -11,6 +11,7 @@
 //! | one more packet over the same bytes | [`HeadCache::share`], [`HeadCache::split`]; nobody writes meanwhile |
 //! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`HeadCache::linearize`] |
 //! | a head and a frame that stay together | [`ReadyPackets`] by worker, `PairStack` (feature `comparisons`) under the caller's lock ([rizzo02-mbuf]) |
+//! | a packet on its way to another worker | [`QueuedPacket`], which the ledgers of its frames know as queued |
 //! | packets that are kept | [`CopyBreak`]: small slices are copied out of the large memory that they pin |
 
 mod chain;
@@ -25,6 +26,7 @@ mod heads;
 mod packet;
 mod packets;
 mod pairs;
+mod queued;
 #[allow(unsafe_code)]
 mod raw;
 #[cfg(test)]
@@ -41,3 +43,4 @@ pub use packets::Packets;
 #[cfg(feature = "comparisons")]
 pub use pairs::{Locking, PairList, PairStack, Reset};
 pub use pairs::{ReadyPackets, ReadyPacketsStats};
+pub use queued::QueuedPacket;

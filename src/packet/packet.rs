@@ -84,6 +84,12 @@ impl Packet {
         self.frame.as_ref()
     }
 
+    /// The frame that this part has for itself alone, carried or not.
+    #[inline(always)]
+    pub(super) fn own_frame(&self) -> Option<&Frame> {
+        self.frame.as_ref().or_else(|| self.head.data.own_frame())
+    }
+
     /// The frame that has all the bytes, for other stages.
     #[inline]
     pub(crate) fn whole_frame(&self) -> Option<&Frame> {

@@ -5,6 +5,7 @@ mod bytes;
 mod copy_break;
 mod failure;
 mod old_bytes;
+mod queued;
 mod scenario;
 
 use super::{HeadCache, InFlightHeads, Packet};

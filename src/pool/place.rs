@@ -8,7 +8,7 @@
 //! ```
 //! The first is the ledger's `posted` and `queued`, the second a part of its `owned`. A run of frames of one pool is one
 //! addition in each. Frames that leave a place without a batch, as a queue is dropped, are counted by
-//! [`Place::leave`] and [`Place::take_back`].
+//! [`Place::leave`] and [`Place::take_back`]; those that come and go inside of packets by [`Place::enter`] and [`Place::fetch`].
 
 use super::batch::Batch;
 use super::frame::Frame;
@@ -68,8 +68,8 @@ impl Place {
         each_pool(frames, ptr::null(), |pool, run| self.hand(pool, w, run.len(), false));
     }
 
-    /// `frames` come here: both counts.
-    #[cfg(test)]
+    /// `frames` come here: both counts, for frames that are in no batch.
+    #[inline]
     pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
         each_pool(frames, ptr::null(), |pool, run| {
             self.say(pool, w, run, true);
@@ -77,8 +77,9 @@ impl Place {
         });
     }
 
-    /// `frames` are the program's again: both counts.
-    #[cfg(test)]
+    /// `frames` are the program's again: both counts, for frames that are in no batch. Without a worker each costs a locked instruction for each run of one
+    /// pool.
+    #[inline]
     pub(crate) fn fetch(self, w: Option<&Worker>, frames: &[Frame]) {
         self.leave(w, frames);
         self.take_back(w, frames);

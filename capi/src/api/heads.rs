@@ -5,6 +5,7 @@ use super::types::{list, netmem_count, netmem_heads, netmem_heads_config, netmem
 use super::worker::{cold, out};
 use crate::errno::{EBUSY, EINVAL};
 use crate::failure::{Failure, answer};
+use crate::lanes::{LANES, Lane};
 use crate::objects;
 use crate::registry::{HEADS, READY, ReadyPool};
 use crate::sites::Site;
@@ -12,6 +13,7 @@ use crate::workers::{State, go_in};
 use netmem::HeadCache;
 use netmem::packet::HeadCacheConfig;
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// Opens heads for packets, for all workers of the memory; `config` may be NULL.
 ///
@@ -48,22 +50,31 @@ unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, 
     Ok(to)
 }
 
-/// Closes heads, of which no packet is out any more, and of which no ready pool is open (else -EBUSY).
+/// Closes heads, of which no packet is out or in a lane any more, and of which no ready pool is open (else -EBUSY).
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_heads_close(heads: netmem_heads) -> c_int {
     answer(|| {
-        let (word, is_of) = (heads.word, |pool: &ReadyPool| pool.heads == heads.word);
-        HEADS.close(word, |_| match (objects::out_of(word), READY.count(is_of)) {
-            (0, 0) => Ok(()),
-            (0, ready) => {
-                Err(Failure::new(EBUSY, format!("{ready} ready pools have these heads: close them first")))
-            }
-            (out, _) => {
-                Err(Failure::new(EBUSY, format!("{out} packets of the heads are out: free them first")))
-            }
-        })?;
+        HEADS.close(heads.word, |_| is_unused(heads.word))?;
         Ok(0)
     })
+}
+
+/// # Errors
+/// Somebody has packets of these heads.
+fn is_unused(word: u64) -> Result<(), Failure> {
+    let lanes = || LANES.count(|lane: &Arc<Lane>| lane.tally.has_of(word));
+    // The lanes twice: a packet may have come out of one, and another one have gone in, while those that are out were counted.
+    let (before, out, after) = (lanes(), objects::out_of(word), lanes());
+    let ready = READY.count(|pool: &ReadyPool| pool.heads == word);
+    let text = match (out, before.max(after), ready) {
+        (0, 0, 0) => return Ok(()),
+        (0, 0, ready) => format!("{ready} ready pools have these heads: close them first"),
+        (0, lanes, _) => {
+            format!("packets of the heads wait in {lanes} lanes: receive them first, or close those lanes")
+        }
+        (out, ..) => format!("{out} packets of the heads are out: free them first"),
+    };
+    Err(Failure::new(EBUSY, text))
 }
 
 /// Ends a poll round: heads of packets that this worker freed and another one took go back to that one now, and not when there are enough of them.

@@ -1,4 +1,4 @@
-//! HOT: lanes, by which frames go from one worker to another.
+//! HOT: lanes, by which frames go from one worker to another. Packets are in `packet_lane.rs`.
 
 use super::burst::words;
 use super::known::look_up;
@@ -24,8 +24,8 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Frames that a lane holds, where nothing else is said.
 const FRAMES: u32 = 1024;
 
-/// Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20; 0: 1024. Another worker of the memory becomes its receiver by
-/// netmem_lane_join.
+/// Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20, and as many packets; 0: 1024. Another worker of the memory
+/// becomes its receiver by netmem_lane_join.
 ///
 /// # Safety
 /// As of the module.
@@ -78,7 +78,7 @@ fn put<T>(ends: &mut Known<T>, lane: u64, end: T) {
 /// # Errors
 /// The number that the call returns.
 #[inline(always)]
-fn end<'a, T>(
+pub fn end<'a, T>(
     ends: &'a mut Known<T>,
     which: End,
     (lane, call, site): (netmem_lane, &str, Site),
@@ -96,6 +96,18 @@ fn why(which: End, lane: netmem_lane) -> Kind {
         Ok((lane, _)) if !lane.is_gone(which) => Kind::WrongWorker,
         _ => Kind::Closed,
     }
+}
+
+/// Nobody receives what is sent.
+#[cold]
+pub fn no_receiver(call: &str) -> c_int {
+    Failure::new(EPIPE, format!("{call}: the receiver has closed its end of the lane")).keep()
+}
+
+/// All was received that was ever sent.
+#[cold]
+pub fn no_sender(call: &str) -> c_int {
+    Failure::new(EPIPE, format!("{call}: the sender has closed its end of the lane")).keep()
 }
 
 /// Sends frames, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver gets new ones. The others
@@ -122,7 +134,7 @@ pub unsafe extern "C" fn netmem_lane_send_at(
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
     let Some(room) = sending.room() else {
-        return Failure::new(EPIPE, format!("{CALL}: the receiver has closed its end of the lane")).keep();
+        return no_receiver(CALL);
     };
     let fit = frames.len().min(room);
     let (mut sent, mut refusal) = (0, None);
@@ -181,7 +193,7 @@ pub unsafe extern "C" fn netmem_lane_receive_at(
         }
     }
     if got == 0 && is_over && !frames.is_empty() {
-        return Failure::new(EPIPE, format!("{CALL}: the sender has closed its end of the lane")).keep();
+        return no_sender(CALL);
     }
     got as c_int
 }
@@ -214,7 +226,7 @@ pub extern "C" fn netmem_lane_disarm(worker: netmem_worker, lane: netmem_lane) -
     }
 }
 
-/// The descriptor that is readable when frames come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it.
+/// The descriptor that is readable when frames or packets come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_fd";
@@ -226,12 +238,12 @@ pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_
 }
 
 /// Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
-/// goes home; returns how many frames those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good.
+/// goes home; returns how many frames and packets those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_close";
     cold(worker, CALL, |mut inside| {
-        let State { lanes, worker, .. } = &mut *inside;
+        let State { lanes, heads, worker, .. } = &mut *inside;
         let sending = take_end(&mut lanes.sending, lane);
         let receiving = take_end(&mut lanes.receiving, lane);
         if sending.is_none() && receiving.is_none() {
@@ -243,8 +255,8 @@ pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) ->
             is_last |= sending.close();
         }
         if let Some(receiving) = receiving {
-            let (frames, last) = receiving.close(worker);
-            (home, is_last) = (frames, is_last | last);
+            let (went, last) = receiving.close(worker, heads);
+            (home, is_last) = (went, is_last | last);
         }
         if is_last {
             LANES.close(lane.word, |_| Ok(()))?;
@@ -271,12 +283,19 @@ pub unsafe extern "C" fn netmem_lane_counts(
     answer(|| {
         let (lane, _) = LANES.get(lane.word)?;
         let stats = lane.mesh.stats().into_iter().next().unwrap_or_default();
+        let (sent, came) = lane.tally.counts();
+        let left = sent.wrapping_sub(came);
+        let (waiting, lost) = if lane.is_gone(End::Receiver) { (0, left) } else { (left, 0) };
         let all = [
             ("sent", stats.sent),
             ("received", stats.received),
             ("waiting", stats.waiting),
             ("lost", stats.lost),
             ("gone", stats.drops.gone),
+            ("packets_sent", sent),
+            ("packets_received", came),
+            ("packets_waiting", waiting),
+            ("packets_lost", lost),
         ];
         let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
         // SAFETY: the promise of C.

@@ -18,6 +18,7 @@ mod memory;
 mod object;
 mod packet;
 mod packet_data;
+mod packet_lane;
 mod packet_parts;
 mod packet_port;
 mod page;

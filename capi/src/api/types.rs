@@ -89,7 +89,7 @@ pub struct netmem_ready {
     pub word: u64,
 }
 
-/// A lane: a ring by which frames go from one worker to another.
+/// A lane: rings by which frames and packets go from one worker to another.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_lane {

@@ -103,6 +103,16 @@ fn a_lane_hands_frames_from_one_worker_to_another_in_order_and_every_kind_of_mis
 }
 
 #[test]
+fn a_lane_hands_packets_over_whole_and_in_order_and_every_kind_of_misuse_of_one_in_it_is_found() {
+    for compiler in [GCC, Compiler { program: "clang++", flags: &["-std=c++17", "-x", "c++"] }] {
+        let said = good(&mut command(compiled("tests/c/packet_lane.c", &compiler)));
+        assert_eq!(said, "all as it should be\n", "{}", compiler.program);
+        let said = good(&mut command(compiled("tests/c/packet_lane_misuse.c", &compiler)));
+        assert_eq!(said, "20 kinds of misuse, 0 not found\n", "{}", compiler.program);
+    }
+}
+
+#[test]
 fn a_stock_finds_what_is_given_back_twice_from_any_thread() {
     assert_eq!(run("tests/c/stock.c", &[]), "all as it should be\n");
 }
@@ -186,6 +196,8 @@ fn valgrind_and_the_address_sanitizer_find_nothing() {
         "tests/c/packet_misuse.c",
         "tests/c/ready.c",
         "tests/c/lane.c",
+        "tests/c/packet_lane.c",
+        "tests/c/packet_lane_misuse.c",
         "tests/c/stock.c",
     ] {
         let asan =
