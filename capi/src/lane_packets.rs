@@ -6,22 +6,31 @@
 use crate::opened::Known;
 use crate::registry::HEADS;
 use crate::word;
+use netmem::limits::BATCH_MAX;
 use netmem::packet::QueuedPacket;
 use netmem::ring::{Receiver, Sender, ring};
-use netmem::{Packet, Worker};
-use std::iter;
+use netmem::{HeadCache, Packets, Worker};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A packet on its way.
-pub struct Passing<P> {
-    pub packet: P,
+struct Passing {
+    packet: QueuedPacket,
+    mark: Mark,
+}
+
+/// What goes with a packet.
+#[derive(Clone, Copy, Default)]
+pub struct Mark {
     /// The word of its heads.
     pub heads: u64,
     /// The word of the pool that it was given out of, as far as that was traced.
     pub pool: u64,
 }
+
+/// The marks of a burst.
+pub type Marks = [Mark; BATCH_MAX];
 
 /// A number that one thread changes at a time. On a line of its own.
 #[derive(Default)]
@@ -45,23 +54,27 @@ pub struct Tally {
 
 /// The end that sends.
 pub struct PacketSender {
-    ring: Sender<Passing<QueuedPacket>>,
+    ring: Sender<Passing>,
     /// Packets at most, where the ring has room for more.
     limit: usize,
     passed: Known<Arc<Passed>>,
+    /// Of the packets that are to be sent.
+    pub marks: Marks,
 }
 
 /// The end that receives.
 pub struct PacketReceiver {
-    ring: Receiver<Passing<QueuedPacket>>,
+    ring: Receiver<Passing>,
     passed: Known<Arc<Passed>>,
+    /// Of the packets that came last.
+    pub marks: Marks,
 }
 
 /// Both ends, for so many packets.
 pub fn open(packets: u32) -> (PacketSender, PacketReceiver) {
-    let (sender, receiver) = ring(packets);
-    let sender = PacketSender { ring: sender, limit: packets as usize, passed: Known::new() };
-    (sender, PacketReceiver { ring: receiver, passed: Known::new() })
+    let ((sender, receiver), marks) = (ring(packets), [Mark::default(); BATCH_MAX]);
+    let sender = PacketSender { ring: sender, limit: packets as usize, passed: Known::new(), marks };
+    (sender, PacketReceiver { ring: receiver, passed: Known::new(), marks })
 }
 
 impl Count {
@@ -95,6 +108,16 @@ impl Tally {
     /// Whether packets of these heads are in the lane.
     pub fn has_of(&self, heads: u64) -> bool {
         self.by_heads().iter().any(|(word, passed)| *word == heads && passed.waiting() > 0)
+    }
+
+    /// Adds packets, which an end that knows them has, to one of the numbers.
+    #[inline(always)]
+    fn add(&self, known: &mut Known<Arc<Passed>>, marks: &[Mark], to: fn(&Passed) -> &Count) {
+        for run in marks.chunk_by(|one, next| one.heads == next.heads) {
+            if let Some(passed) = run.first().and_then(|mark| self.of(known, mark.heads)) {
+                to(passed).add(run.len() as u64);
+            }
+        }
     }
 
     fn by_heads(&self) -> MutexGuard<'_, Vec<(u64, Arc<Passed>)>> {
@@ -140,42 +163,39 @@ impl PacketSender {
         self.ring.room(want.saturating_add(spare)).saturating_sub(spare)
     }
 
-    /// Sends up to `n` packets, for which there is room, until there is no next one; how many.
+    /// Sends packets, for all of which there is room; how many.
     #[inline(always)]
-    pub fn send(
-        &mut self,
-        tally: &Tally,
-        w: &Worker,
-        n: usize,
-        mut next: impl FnMut() -> Option<Passing<Packet>>,
-    ) -> usize {
-        let PacketSender { ring, passed, .. } = self;
-        let mut queued = iter::from_fn(|| {
-            let Passing { packet, heads, pool } = next()?;
-            // Before it can come.
-            tally.all.sent.add(1);
-            if let Some(passed) = tally.of(passed, heads) {
-                passed.sent.add(1);
-            }
-            Some(Passing { packet: QueuedPacket::new(packet, w), heads, pool })
-        });
-        ring.send_burst(n, &mut queued)
+    pub fn send(&mut self, tally: &Tally, w: &Worker, packets: &mut Packets) -> usize {
+        let marks = &self.marks[..packets.len()];
+        // Before they can come.
+        tally.add(&mut self.passed, marks, |passed| &passed.sent);
+        tally.all.sent.add(marks.len() as u64);
+        let mut marks = marks.iter();
+        packets.send_queued(w, &mut self.ring, |packet| Passing {
+            packet,
+            mark: marks.next().copied().unwrap_or_default(),
+        })
     }
 }
 
 impl PacketReceiver {
-    /// Calls `take` with up to `n` packets, oldest first; how many.
+    /// Appends up to `n` packets, oldest first, to none; how many. [`PacketReceiver::finish`] says later that they are somewhere else.
     #[inline(always)]
-    pub fn receive(
-        &mut self,
-        tally: &Tally,
-        w: &mut Worker,
-        n: usize,
-        take: impl FnMut(&mut Worker, Passing<Packet>),
-    ) -> usize {
-        let came = self.take(tally, w, n, take);
-        tally.all.came.add(came as u64);
-        came
+    pub fn receive(&mut self, w: &Worker, n: usize, packets: &mut Packets) -> usize {
+        let mut places = self.marks.iter_mut();
+        packets.receive_queued(w, &mut self.ring, n, |Passing { packet, mark }| {
+            if let Some(place) = places.next() {
+                *place = mark;
+            }
+            packet
+        })
+    }
+
+    /// The `n` packets that came last have words.
+    #[inline(always)]
+    pub fn finish(&mut self, tally: &Tally, n: usize) {
+        tally.add(&mut self.passed, &self.marks[..n], |passed| &passed.came);
+        tally.all.came.add(n as u64);
     }
 
     /// Whether one waits.
@@ -183,34 +203,30 @@ impl PacketReceiver {
         self.ring.ready(1) > 0
     }
 
-    /// Calls `home` with all that wait, which do not count as received; how many.
+    /// Closes the end: what waits goes home, by those heads that the worker knows. How many packets those were, which do not count as received.
     #[cold]
     pub fn close(
         mut self,
         tally: &Tally,
         w: &mut Worker,
-        home: impl FnMut(&mut Worker, Passing<Packet>),
+        known: &mut Known<HeadCache>,
+        packets: &mut Packets,
     ) -> u64 {
-        self.take(tally, w, usize::MAX, home) as u64
-    }
-
-    #[inline(always)]
-    fn take(
-        &mut self,
-        tally: &Tally,
-        w: &mut Worker,
-        n: usize,
-        mut take: impl FnMut(&mut Worker, Passing<Packet>),
-    ) -> usize {
-        let PacketReceiver { ring, passed } = self;
-        ring.recv_burst(n, |Passing { mut packet, heads, pool }| {
-            let Some(packet) = packet.take(w) else { return };
-            // It was written on another core.
-            packet.prefetch();
-            take(w, Passing { packet, heads, pool });
-            if let Some(passed) = tally.of(passed, heads) {
-                passed.came.add(1);
+        let mut home = 0;
+        loop {
+            let n = self.receive(w, BATCH_MAX, packets);
+            if n == 0 {
+                return home;
             }
-        })
+            for (packet, mark) in packets.drain().zip(&self.marks) {
+                match HEADS.of_part(known, mark.heads) {
+                    Some(heads) => heads.free(w, packet),
+                    // They were closed meanwhile: by the slow way.
+                    None => drop(packet),
+                }
+            }
+            tally.add(&mut self.passed, &self.marks[..n], |passed| &passed.came);
+            home += n as u64;
+        }
     }
 }

@@ -3,12 +3,11 @@
 //! A lane is the library's hand-off ring of one sender and one receiver: a mesh of a single worker, whose two ends are given to two. Frames in it count as
 //! `queued` in their pools' ledgers. Packets go by a ring beside it (`lane_packets.rs`). Each end belongs to the worker that has it, and is closed alone.
 
-use crate::lane_packets::{self, PacketReceiver, PacketSender, Passing, Tally};
+use crate::lane_packets::{self, PacketReceiver, PacketSender, Tally};
 use crate::opened::{Known, Opened};
-use crate::registry::HEADS;
 use netmem::steer::{Inbox, Mesh, MeshConfig, MeshError, Outbox, Source};
 use netmem::sync::Doorbell;
-use netmem::{Batch, HeadCache, Packet, Worker};
+use netmem::{Batch, HeadCache, Packets, Worker};
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -52,14 +51,14 @@ pub enum LaneError {
 /// The sending end, with the worker that has it.
 pub struct Sending {
     outbox: Outbox,
-    packets: PacketSender,
+    pub packets: PacketSender,
     pub lane: Arc<Lane>,
 }
 
 /// The receiving end, with the worker that has it.
 pub struct Receiving {
     inbox: Inbox,
-    packets: PacketReceiver,
+    pub packets: PacketReceiver,
     /// Frames that came when fewer were asked for.
     pub received: Batch,
     pub lane: Arc<Lane>,
@@ -158,17 +157,16 @@ impl Sending {
         self.outbox.has_reader(ONLY).then(|| self.packets.room(want))
     }
 
-    /// Sends up to `n` packets, for which there is room, until there is no next one, and wakes who receives them; how many.
+    /// Sends packets, for all of which there is room; how many. What goes with them stands in `packets.marks`.
     #[inline(always)]
-    pub fn send_packets(
-        &mut self,
-        w: &Worker,
-        n: usize,
-        next: impl FnMut() -> Option<Passing<Packet>>,
-    ) -> usize {
-        let sent = self.packets.send(&self.lane.tally, w, n, next);
+    pub fn send_packets(&mut self, w: &Worker, packets: &mut Packets) -> usize {
+        self.packets.send(&self.lane.tally, w, packets)
+    }
+
+    /// Wakes who receives packets that were sent.
+    #[inline(always)]
+    pub fn wake(&self) {
         self.lane.bell.ring();
-        sent
     }
 
     /// Closes the end; whether nothing is left of the lane.
@@ -198,15 +196,10 @@ impl Receiving {
         }
     }
 
-    /// Calls `take` with up to `n` packets, oldest first; how many.
+    /// Says that the `n` packets that were received last have words.
     #[inline(always)]
-    pub fn receive_packets(
-        &mut self,
-        w: &mut Worker,
-        n: usize,
-        take: impl FnMut(&mut Worker, Passing<Packet>),
-    ) -> usize {
-        self.packets.receive(&self.lane.tally, w, n, take)
+    pub fn finish_packets(&mut self, n: usize) {
+        self.packets.finish(&self.lane.tally, n);
     }
 
     /// Whether something waits.
@@ -214,9 +207,9 @@ impl Receiving {
         !self.received.is_empty() || self.inbox.waiting() || self.packets.waiting()
     }
 
-    /// Closes the end: what waits goes home, heads of packets by those that the worker knows. How many frames and packets those were, and whether nothing is
-    /// left of the lane.
-    pub fn close(self, w: &mut Worker, known: &mut Known<HeadCache>) -> (u64, bool) {
+    /// Closes the end: what waits goes home, packets by those heads that the worker knows. How many frames and packets those were, and whether nothing is left
+    /// of the lane.
+    pub fn close(self, w: &mut Worker, known: &mut Known<HeadCache>, empty: &mut Packets) -> (u64, bool) {
         let Receiving { mut inbox, packets, mut received, lane } = self;
         let mut home = 0;
         loop {
@@ -228,13 +221,7 @@ impl Receiving {
         }
         // No packet is sent from now on but by a call that is under way.
         drop(inbox);
-        home += packets.close(&lane.tally, w, |w, Passing { packet, heads, .. }| {
-            match HEADS.of_part(known, heads) {
-                Some(heads) => heads.free(w, packet),
-                // They were closed meanwhile: by the slow way.
-                None => drop(packet),
-            }
-        });
+        home += packets.close(&lane.tally, w, known, empty);
         home += lane.mesh.stats().iter().map(|stats| stats.lost).sum::<u64>();
         (home, lane.leave(End::Receiver))
     }

@@ -140,7 +140,7 @@ impl Packet {
     }
 
     /// The packet's parts, first to last.
-    pub(super) fn parts(&self) -> impl Iterator<Item = &Packet> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Packet> + Clone {
         successors(Some(self), |part| part.head.next.as_ref())
     }
 

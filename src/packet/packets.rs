@@ -1,9 +1,11 @@
 //! Packets in order, the unit in which bulk calls move them.
 
 use super::packet::Packet;
+use super::queued::{Entering, Leaving, QueuedPacket};
 use crate::limits::BATCH_MAX;
 use crate::pool::{Frame, RUN};
 use crate::ring::{Receiver, Sender};
+use crate::sync::Worker;
 use std::ops::{Deref, DerefMut};
 use std::vec;
 
@@ -60,6 +62,62 @@ impl Packets {
         let n = from.recv_all(n.min(self.room()), &mut self.packets);
         self.packets[before..].iter().for_each(Packet::prefetch);
         n
+    }
+
+    /// As [`Packets::send`] of packets that are in no hands on the way, as the ledgers have it ([`QueuedPacket`]): in what `with` makes of each.
+    ///
+    /// # Example
+    /// ```
+    /// # use netmem::{HeadCache, Memory, MemoryConfig, Packets, Pool, PoolConfig};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let (mut w, mut other) = (memory.worker()?, memory.worker()?);
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// # let heads = HeadCache::new(&memory)?;
+    /// let (mut sender, mut receiver) = netmem::ring::ring(64);
+    /// let (mut here, mut there) = (Packets::new(), Packets::new());
+    /// here.push(heads.alloc(&mut w, &pool).ok_or("no packet")?).map_err(|_| "no room")?;
+    /// here.send_queued(&w, &mut sender, |packet| packet);
+    /// assert_eq!((pool.ledger().queued, pool.ledger().owned), (1, 0));
+    ///
+    /// there.receive_queued(&other, &mut receiver, 32, |packet| packet);
+    /// assert_eq!((pool.ledger().queued, pool.ledger().owned), (0, 1));
+    /// heads.free_bulk(&mut other, &mut there);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Cost
+    /// An entry of the table of pools for each packet, and two additions for those of one pool.
+    #[inline]
+    pub fn send_queued<T>(
+        &mut self,
+        w: &Worker,
+        to: &mut Sender<T>,
+        with: impl FnMut(QueuedPacket) -> T,
+    ) -> usize {
+        let n = to.room(self.packets.len());
+        to.send_burst(n, &mut Entering::first(n, &mut self.packets, w).map(with))
+    }
+
+    /// As [`Packets::receive`] of packets that went by [`Packets::send_queued`]; `packet` has each out of what it came in.
+    ///
+    /// # Cost
+    /// As there.
+    #[inline]
+    pub fn receive_queued<T>(
+        &mut self,
+        w: &Worker,
+        from: &mut Receiver<T>,
+        n: usize,
+        mut packet: impl FnMut(T) -> QueuedPacket,
+    ) -> usize {
+        let n = n.min(self.room());
+        let leaving = Leaving::behind(&mut self.packets, w);
+        from.recv_burst(n, |item| {
+            if let Some(packet) = packet(item).take() {
+                packet.prefetch();
+                leaving.packets.push(packet);
+            }
+        })
     }
 
     /// Ends the data of each packet `n` bytes later, oldest first, and calls `f` to write them, until a packet has no room for

@@ -14,6 +14,7 @@ use crate::sync::shim::AtomicU32;
 use crate::sys::region::Region;
 use crate::sys::table::{self, ChunkTable, TableError};
 use std::collections::BTreeMap;
+use std::iter;
 use std::num::NonZeroU32;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -169,6 +170,32 @@ fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
         // SAFETY: the run's frames are out for as long as they are borrowed, and keep their pool.
         f(unsafe { &*pool }, &rest[..n]);
         rest = &rest[n..];
+    }
+}
+
+/// As [`each_pool`], of frames that lie apart: calls `f` with how many each run has, and with those.
+///
+/// # Cost
+/// An entry of the table of pools for each frame.
+#[inline(always)]
+pub(super) fn each_pool_apart<'a, I: Iterator<Item = &'a Frame> + Clone>(
+    mut frames: I,
+    mut f: impl FnMut(&Shared, usize, iter::Take<I>),
+) {
+    let mut run = frames.clone();
+    let mut next = frames.next();
+    while let Some(first) = next {
+        // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
+        let pool = unsafe { &*pool_of(first) };
+        let (mut n, mut behind) = (1, frames.clone());
+        next = frames.next();
+        while next.is_some_and(|frame| pool.homes.of(frame.id()) == pool.number) {
+            n += 1;
+            behind = frames.clone();
+            next = frames.next();
+        }
+        f(pool, n, run.take(n));
+        run = behind;
     }
 }
 

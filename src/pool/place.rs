@@ -8,11 +8,12 @@
 //! ```
 //! The first is the ledger's `posted` and `queued`, the second a part of its `owned`. A run of frames of one pool is one
 //! addition in each. Frames that leave a place without a batch, as a queue is dropped, are counted by
-//! [`Place::leave`] and [`Place::take_back`]; those that come and go inside of packets by [`Place::enter`] and [`Place::fetch`].
+//! [`Place::leave`] and [`Place::take_back`]; those that come and go inside of packets by [`Place::enter_apart`] and
+//! [`Place::leave_apart`].
 
 use super::batch::Batch;
 use super::frame::Frame;
-use super::frame_table::each_pool;
+use super::frame_table::{each_pool, each_pool_apart};
 use super::shared::{PoolLane, Shared};
 #[cfg(all(test, not(loom)))]
 use super::tests::planted;
@@ -68,8 +69,8 @@ impl Place {
         each_pool(frames, ptr::null(), |pool, run| self.hand(pool, w, run.len(), false));
     }
 
-    /// `frames` come here: both counts, for frames that are in no batch.
-    #[inline]
+    /// `frames` come here: both counts.
+    #[cfg(test)]
     pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
         each_pool(frames, ptr::null(), |pool, run| {
             self.say(pool, w, run, true);
@@ -83,6 +84,29 @@ impl Place {
     pub(crate) fn fetch(self, w: Option<&Worker>, frames: &[Frame]) {
         self.leave(w, frames);
         self.take_back(w, frames);
+    }
+
+    /// Frames that lie apart come here: both counts.
+    #[inline(always)]
+    pub(crate) fn enter_apart<'a>(self, w: &Worker, frames: impl Iterator<Item = &'a Frame> + Clone) {
+        self.pass_apart(w, frames, true);
+    }
+
+    /// Frames that lie apart are the program's again: both counts.
+    #[inline(always)]
+    pub(crate) fn leave_apart<'a>(self, w: &Worker, frames: impl Iterator<Item = &'a Frame> + Clone) {
+        self.pass_apart(w, frames, false);
+    }
+
+    #[inline(always)]
+    fn pass_apart<'a>(self, w: &Worker, frames: impl Iterator<Item = &'a Frame> + Clone, comes: bool) {
+        each_pool_apart(frames, |pool, n, run| {
+            self.add(pool, Some(w), n, comes, |lane| &lane.said);
+            self.hand(pool, Some(w), n, comes);
+            if pool.is_traced() {
+                pool.note_place(run.map(Frame::id), comes.then_some(self));
+            }
+        });
     }
 
     /// What has the place says that a run of frames of `pool` comes or leaves (the counters wrap).

@@ -243,7 +243,7 @@ pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_
 pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_close";
     cold(worker, CALL, |mut inside| {
-        let State { lanes, heads, worker, .. } = &mut *inside;
+        let State { lanes, heads, packets, worker, .. } = &mut *inside;
         let sending = take_end(&mut lanes.sending, lane);
         let receiving = take_end(&mut lanes.receiving, lane);
         if sending.is_none() && receiving.is_none() {
@@ -255,7 +255,7 @@ pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) ->
             is_last |= sending.close();
         }
         if let Some(receiving) = receiving {
-            let (went, last) = receiving.close(worker, heads);
+            let (went, last) = receiving.close(worker, heads, packets);
             (home, is_last) = (went, is_last | last);
         }
         if is_last {

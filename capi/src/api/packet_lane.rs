@@ -5,12 +5,15 @@ use super::lane::{end, no_receiver, no_sender};
 use super::packet::traced_pool;
 use super::types::{netmem_lane, netmem_packet, netmem_worker};
 use super::worker::out;
-use crate::lane_packets::Passing;
+use crate::lane_packets::{Mark, Marks};
 use crate::lanes::End;
-use crate::misuse::{PACKET, refused};
+use crate::misuse::{Kind, PACKET, refused};
+use crate::objects::Uses;
 use crate::sites::{self, Site};
+use crate::table::Tag;
 use crate::workers::{State, go_in};
 use crate::{packets, table};
+use netmem::Packets;
 use netmem::limits::BATCH_MAX;
 use std::ffi::{c_char, c_int};
 use std::iter;
@@ -33,35 +36,51 @@ pub unsafe extern "C" fn netmem_lane_send_packets_at(
     // SAFETY: the promise of C; the packets are only read.
     let (site, words) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
-    let State { lanes, worker, tag, uses, held, .. } = &mut *inside;
+    let State { lanes, packets, worker, tag, uses, held, .. } = &mut *inside;
     let (sending, words) = match (end(&mut lanes.sending, End::Sender, (lane, CALL, site)), words) {
         (Ok(sending), Ok(words)) => (sending, words),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
     let Some(room) = sending.room_for_packets(words.len()) else { return no_receiver(CALL) };
-    let (mut rest, mut bad) = (words.iter(), None);
-    let sent = sending.send_packets(worker, room, || {
-        let word = rest.next()?.word;
-        // Of its entry, which another packet may have after this.
-        let pool = if sites::is_on() { traced_pool(word) } else { 0 };
-        match packets::take(uses, tag, word, table::End::Moved) {
-            Ok((packet, heads)) => {
-                if sites::is_on() {
-                    sites::note_ended(iter::once(word), site);
-                }
-                Some(Passing { packet, heads, pool })
-            }
-            Err(kind) => {
-                bad = Some((kind, word));
-                None
-            }
+    let (mut sent, mut refusal) = (0, None);
+    for burst in words[..room].chunks(BATCH_MAX) {
+        let bad = take((uses, tag), burst, packets, &mut sending.packets.marks);
+        let taken = sending.send_packets(worker, packets);
+        sent += taken;
+        if sites::is_on() {
+            sites::note_ended(burst[..taken].iter().map(|packet| packet.word), site);
         }
-    });
-    *held -= sent as u64;
-    match bad.map(|(kind, word)| refused(kind, CALL, PACKET, word, site)) {
-        Some(errno) if sent == 0 => errno,
-        _ => sent as c_int,
+        if let Err((word, kind)) = bad {
+            refusal = Some(refused(kind, CALL, PACKET, word, site));
+            break;
+        }
     }
+    sending.wake();
+    *held -= sent as u64;
+    refusal.filter(|_| sent == 0).unwrap_or(sent as c_int)
+}
+
+/// Takes packets out of their entries, in order, and notes what goes with each.
+///
+/// # Errors
+/// The first word that is not good, and why; those before it were taken.
+#[inline(always)]
+fn take(
+    (uses, tag): (&mut Uses, &mut Tag),
+    burst: &[netmem_packet],
+    packets: &mut Packets,
+    marks: &mut Marks,
+) -> Result<(), (u64, Kind)> {
+    for (&netmem_packet { word }, mark) in burst.iter().zip(marks) {
+        // Before another packet may have its entry.
+        let pool = if sites::is_on() { traced_pool(word) } else { 0 };
+        let (packet, heads) =
+            packets::take(uses, tag, word, table::End::Moved).map_err(|kind| (word, kind))?;
+        // There is room for a burst.
+        drop(packets.push(packet));
+        *mark = Mark { heads, pool };
+    }
+    Ok(())
 }
 
 /// Receives up to `n` packets, oldest first; returns how many, which are fewer than wait only when there is no memory to note them. -EPIPE where there are none
@@ -81,7 +100,7 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
     // SAFETY: the promise of C.
     let (site, places) = unsafe { (Site::new(site), words(packets, n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
-    let State { lanes, worker, tag, uses, held, .. } = &mut *inside;
+    let State { lanes, packets, worker, tag, uses, held, .. } = &mut *inside;
     let (receiving, places) = match (end(&mut lanes.receiving, End::Receiver, (lane, CALL, site)), places) {
         (Ok(receiving), Ok(places)) => (receiving, places),
         (Err(errno), _) | (_, Err(errno)) => return errno,
@@ -94,16 +113,19 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
         if is_short {
             break;
         }
-        let (want, mut free) = (burst.len(), burst.iter_mut());
-        let came = receiving.receive_packets(worker, want, |_, Passing { packet, heads, pool }| {
-            let word = packets::give(uses, tag, packet, heads);
-            free.by_ref().take(1).for_each(|place| place.word = word);
-            if sites::is_on() {
-                sites::note_given(iter::once(word), pool, site);
+        let came = receiving.packets.receive(worker, burst.len(), packets);
+        let marks = &receiving.packets.marks[..came];
+        for ((packet, mark), place) in packets.drain().zip(marks).zip(&mut *burst) {
+            place.word = packets::give(uses, tag, packet, mark.heads);
+        }
+        if sites::is_on() {
+            for (mark, place) in marks.iter().zip(&*burst) {
+                sites::note_given(iter::once(place.word), mark.pool, site);
             }
-        });
+        }
+        receiving.finish_packets(came);
         got += came;
-        if came < want {
+        if came < burst.len() {
             break;
         }
     }
