@@ -6,6 +6,7 @@ mod frames;
 mod from_c;
 mod mempool_ops;
 mod packets;
+mod packets_from_c;
 mod pages;
 mod sides;
 pub(super) mod target;
@@ -93,6 +94,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         targets.extend(packets::group(&scene, bench, burst)?);
     }
     from_c::groups(&scene, bench)?;
+    packets_from_c::groups(&scene, bench)?;
     targets.extend(mempool_ops::groups(&scene, bench)?);
     targets.extend(blocks(&scene, bench)?);
     match bench.cores.get(1).copied() {

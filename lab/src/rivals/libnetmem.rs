@@ -3,8 +3,10 @@
 //! Sound because the functions are called with the types that netmem.h gives them, by the one thread whose worker it is, and what they write to lives over the
 //! call.
 
+pub mod packets;
+
 use std::env;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
 use crate::system::library::Library;
@@ -14,6 +16,17 @@ pub(super) const LIBRARY: &str = "NETMEM_LAB_LIBNETMEM";
 
 /// Frames of one call at most.
 pub const BURST_MAX: usize = 32;
+
+/// How a memory is made, as netmem.h has it.
+#[derive(Default)]
+#[repr(C)]
+struct MemoryConfig {
+    bytes: u64,
+    workers: u32,
+    small_pages: u32,
+    in_file: u32,
+    reserved: [u32; 5],
+}
 
 /// How a pool is made, as netmem.h has it.
 #[repr(C)]
@@ -31,7 +44,7 @@ struct PoolConfig {
 #[repr(C)]
 struct Word(u64);
 
-type MemoryOpen = unsafe extern "C" fn(*const c_void, *mut Word) -> c_int;
+type MemoryOpen = unsafe extern "C" fn(*const MemoryConfig, *mut Word) -> c_int;
 type WorkerOpen = unsafe extern "C" fn(Word, *mut Word) -> c_int;
 type OfWorker = unsafe extern "C" fn(Word) -> c_int;
 type PoolOpen = unsafe extern "C" fn(Word, *const PoolConfig, *mut Word) -> c_int;
@@ -117,13 +130,15 @@ impl LibnetmemPool {
                 version,
             }
         };
+        // As DPDK and the library's own memory have it here.
+        let small = MemoryConfig { small_pages: 1, ..MemoryConfig::default() };
         let config =
             PoolConfig { name: ptr::null(), frames, frame_size, cache, cleared: 0, reserved: [0; 8] };
         let done =
             |step: &str, errno: c_int| if errno == 0 { Ok(()) } else { Err(format!("{step}: {errno}")) };
         // SAFETY: handles that were opened before, and a configuration and places that live over the calls.
         unsafe {
-            done("netmem_memory_open", memory_open(ptr::null(), &raw mut opened.memory))?;
+            done("netmem_memory_open", memory_open(&raw const small, &raw mut opened.memory))?;
             done("netmem_worker_open", worker_open(opened.memory, &raw mut opened.worker))?;
             done("netmem_pool_open", pool_open(opened.worker, &raw const config, &raw mut opened.pool))?;
         }

@@ -15,7 +15,7 @@ use crate::method::round::Series;
 use crate::rivals::dpdk;
 
 /// Where packets come from and go to.
-trait Way {
+pub(super) trait Way {
     fn get(&self, w: &mut Worker) -> Option<Packet>;
     fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize;
     fn free(&self, w: &mut Worker, packet: Packet);
@@ -72,21 +72,21 @@ impl Way for (Pool, HeadCache) {
 }
 
 /// Bursts: all of a burst are out, and written, before the first goes back.
-struct Trip<W> {
-    way: W,
+pub(super) struct Trip<W> {
+    pub(super) way: W,
     burst: usize,
     /// Room for a burst.
     hands: Vec<Packets>,
-    refused: u64,
+    pub(super) refused: u64,
 }
 
 impl<W: Way> Trip<W> {
-    fn new(way: W, burst: usize) -> Self {
+    pub(super) fn new(way: W, burst: usize) -> Self {
         let hands = (0..burst.div_ceil(BATCH_MAX)).map(|_| Packets::new()).collect();
         Self { way, burst, hands, refused: 0 }
     }
 
-    fn run(&mut self, w: &mut Worker, ops: u32) {
+    pub(super) fn run(&mut self, w: &mut Worker, ops: u32) {
         self.refused += match self.burst {
             1 => one(&self.way, w, ops),
             burst @ 2..=BATCH_MAX => hands(&self.way, w, burst, ops),
@@ -114,7 +114,7 @@ impl<W: Way> Trip<W> {
     }
 
     /// One more burst, each packet with a number of its own; returns how many do not hold theirs when all are written.
-    fn spoilt(&mut self, w: &mut Worker) -> u64 {
+    pub(super) fn spoilt(&mut self, w: &mut Worker) -> u64 {
         let mut packets: Vec<Packet> = (0..self.burst).map_while(|_| self.way.get(w)).collect();
         for (packet, number) in packets.iter_mut().zip(0_u64..) {
             write_line(packet);
@@ -217,7 +217,10 @@ pub(super) fn group(
 ///
 /// The modes: a single goes out of and into one place of the cache's array again and again. Where that place lies a
 /// multiple of 4 KiB from the cache's own counter, each load of the one seems to wait for the store to the other.
-fn rivals(scene: &Scene<'_>, burst: usize) -> Result<Vec<(&'static str, dpdk::Packets)>, SetUpError> {
+pub(super) fn rivals(
+    scene: &Scene<'_>,
+    burst: usize,
+) -> Result<Vec<(&'static str, dpdk::Packets)>, SetUpError> {
     let Some(dpdk) = scene.dpdk else { return Ok(Vec::new()) };
     let mempool = || dpdk.packets(FRAMES, FRAME, CACHE).map_err(SetUpError::at("mempool of mbufs"));
     let mut rivals = vec![("dpdk", mempool()?)];

@@ -1,0 +1,189 @@
+//! Packets as a program in C has them: a head and a frame out, a line written, and back.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+
+use super::{BURST_MAX, LibnetmemPool, OfWorker, Word, function, library};
+
+type HeadsOpen = unsafe extern "C" fn(Word, *const c_void, *mut Word) -> c_int;
+type ReadyOpen = unsafe extern "C" fn(Word, Word, Word, u32, *mut Word) -> c_int;
+type Alloc = unsafe extern "C" fn(Word, Word, Word, *mut Word, u32, *const c_char) -> c_int;
+type Free = unsafe extern "C" fn(Word, *const Word, u32, *const c_char) -> c_int;
+type ReadyAlloc = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> c_int;
+type ReadyFree = unsafe extern "C" fn(Word, Word, *const Word, u32, *const c_char) -> c_int;
+type Put = unsafe extern "C" fn(Word, Word, u32, *const c_char) -> *mut c_void;
+type Data = unsafe extern "C" fn(Word, Word, *const c_char) -> *const c_void;
+type Len = unsafe extern "C" fn(Word, Word, *const c_char) -> c_int;
+
+/// Where packets come from and go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A frame and a head, which meet at each use.
+    Fresh,
+    /// A ready pool, where both stay together.
+    Ready,
+}
+
+/// Bytes that are written of each packet: one line.
+const LINE: usize = 64;
+
+/// Packets of a pool of libnetmem, with heads and a ready pool; closed when dropped.
+pub struct LibnetmemPackets {
+    opened: LibnetmemPool,
+    heads: Word,
+    ready: Word,
+    alloc: Alloc,
+    free: Free,
+    ready_alloc: ReadyAlloc,
+    ready_free: ReadyFree,
+    put: Put,
+    data: Data,
+    len: Len,
+    heads_close: OfWorker,
+    ready_close: OfWorker,
+}
+
+impl LibnetmemPackets {
+    /// Packets of a pool of so many frames of `frame_size` bytes, `cache` of them, and as many that are ready, at its worker.
+    ///
+    /// # Errors
+    /// How to get the library, or which call failed.
+    pub fn open(frames: u32, frame_size: u32, cache: u32) -> Result<LibnetmemPackets, String> {
+        let (opened, library) = (LibnetmemPool::open(frames, frame_size, cache)?, library()?);
+        // SAFETY: the types that netmem.h gives these functions.
+        let (heads_open, ready_open, mut packets) = unsafe {
+            (
+                function::<HeadsOpen>(library, c"netmem_heads_open")?,
+                function::<ReadyOpen>(library, c"netmem_ready_open")?,
+                LibnetmemPackets {
+                    opened,
+                    heads: Word::default(),
+                    ready: Word::default(),
+                    alloc: function(library, c"netmem_packet_alloc_at")?,
+                    free: function(library, c"netmem_packet_free_at")?,
+                    ready_alloc: function(library, c"netmem_ready_alloc_at")?,
+                    ready_free: function(library, c"netmem_ready_free_at")?,
+                    put: function(library, c"netmem_packet_put_at")?,
+                    data: function(library, c"netmem_packet_data_at")?,
+                    len: function(library, c"netmem_packet_len_at")?,
+                    heads_close: function(library, c"netmem_heads_close")?,
+                    ready_close: function(library, c"netmem_ready_close")?,
+                },
+            )
+        };
+        let (worker, pool) = (packets.opened.worker, packets.opened.pool);
+        // SAFETY: handles that were opened before, and places that live over the calls.
+        let made = unsafe {
+            let heads = heads_open(worker, ptr::null(), &raw mut packets.heads);
+            (heads, ready_open(worker, packets.heads, pool, cache, &raw mut packets.ready))
+        };
+        if made == (0, 0) {
+            Ok(packets)
+        } else {
+            Err(format!("netmem_heads_open, netmem_ready_open: {made:?}"))
+        }
+    }
+
+    /// Packets out, a line of each written with `stamp`, and back, `burst` at a time, `ops` of them; returns how many were refused.
+    pub fn run(&mut self, from: Source, burst: usize, stamp: u8, ops: u32) -> u64 {
+        match from {
+            Source::Fresh => self.bursts::<false>(burst, stamp, ops),
+            Source::Ready => self.bursts::<true>(burst, stamp, ops),
+        }
+    }
+
+    #[inline(never)]
+    fn bursts<const READY: bool>(&mut self, burst: usize, stamp: u8, ops: u32) -> u64 {
+        let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
+        let n = burst.min(BURST_MAX);
+        for _ in 0..ops / n as u32 {
+            let got = self.get::<READY>(&mut words[..n]);
+            refused += (n - got) as u64;
+            for &word in &words[..got] {
+                refused += u64::from(!self.write(word, [stamp; LINE]));
+            }
+            refused += u64::from(!self.give::<READY>(&words[..got]));
+        }
+        refused
+    }
+
+    /// One more burst, each packet with a number of its own; returns how many do not hold theirs when all are written.
+    pub fn spoilt(&mut self, burst: usize) -> u64 {
+        let (mut words, mut whole) = ([Word::default(); BURST_MAX], 0);
+        let n = burst.min(BURST_MAX);
+        let got = self.get::<false>(&mut words[..n]);
+        for (&word, number) in words[..got].iter().zip(1..) {
+            self.write(word, [number; LINE]);
+        }
+        for (&word, number) in words[..got].iter().zip(1..) {
+            // SAFETY: a word that the library gave; the data of the packet is read while it is out, as far as it goes.
+            unsafe {
+                let (data, len) = (
+                    (self.data)(self.opened.worker, word, ptr::null()),
+                    (self.len)(self.opened.worker, word, ptr::null()),
+                );
+                whole +=
+                    u64::from(len == LINE as c_int && data.cast::<[u8; LINE]>().read() == [number; LINE]);
+            }
+        }
+        self.give::<false>(&words[..got]);
+        n as u64 - whole
+    }
+
+    #[inline(always)]
+    fn get<const READY: bool>(&mut self, words: &mut [Word]) -> usize {
+        let Self { opened: LibnetmemPool { worker, pool, .. }, heads, ready, .. } = *self;
+        let (places, n) = (words.as_mut_ptr(), words.len() as u32);
+        // SAFETY: handles that are open, and room for the burst.
+        let got = unsafe {
+            if READY {
+                (self.ready_alloc)(worker, ready, places, n, ptr::null())
+            } else {
+                (self.alloc)(worker, heads, pool, places, n, ptr::null())
+            }
+        };
+        got.max(0) as usize
+    }
+
+    /// Makes a line the packet's data; whether there was one.
+    #[inline(always)]
+    fn write(&mut self, word: Word, line: [u8; LINE]) -> bool {
+        // SAFETY: null, or so many bytes of the packet, which is out.
+        unsafe {
+            let to = (self.put)(self.opened.worker, word, LINE as u32, ptr::null()).cast::<[u8; LINE]>();
+            if !to.is_null() {
+                to.write(line);
+            }
+            !to.is_null()
+        }
+    }
+
+    #[inline(always)]
+    fn give<const READY: bool>(&mut self, words: &[Word]) -> bool {
+        let (worker, n) = (self.opened.worker, words.len() as u32);
+        // SAFETY: words that the library gave.
+        let said = unsafe {
+            if READY {
+                (self.ready_free)(worker, self.ready, words.as_ptr(), n, ptr::null())
+            } else {
+                (self.free)(worker, words.as_ptr(), n, ptr::null())
+            }
+        };
+        said == 0
+    }
+
+    /// Packets that the worker has not given back.
+    pub fn out(&self) -> u64 {
+        self.opened.out()
+    }
+}
+
+impl Drop for LibnetmemPackets {
+    fn drop(&mut self) {
+        // SAFETY: handles that were opened, or are 0, which is refused. The pool goes after them.
+        unsafe {
+            (self.ready_close)(self.ready);
+            (self.heads_close)(self.heads);
+        }
+    }
+}
