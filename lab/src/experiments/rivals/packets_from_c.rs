@@ -70,7 +70,8 @@ fn group(
     ready.way.drain(&mut w);
     check_netmem(bench, &what, ready.refused, spoilt[0], &pool);
     check_netmem(bench, &format!("attached {what}"), attach.refused, spoilt[1], &plain);
-    let (spoilt, out) = (library.borrow_mut().spoilt(burst), library.borrow().out());
+    let spoilt = library.borrow_mut().spoilt(burst);
+    let out = library.borrow().out();
     bench.check(
         &format!("netmem/c, {what}: nothing refused, contents intact, every packet accounted for"),
         refused.get() + spoilt + out == 0,
