@@ -115,6 +115,10 @@ impl Scene {
         let (all, (mut sends, mut receives)) = (more.len(), ring(8));
         assert_eq!((more.send(&mut sends), more.len()), (all.min(8), all.saturating_sub(8)));
         assert_eq!(packets.receive(&mut receives, 5), all.min(5));
+        // What is left in the rings goes home with them.
+        let (mut enters, mut leaves) = ring(4);
+        let sent = more.send_queued(w, &mut enters, |packet| packet);
+        assert_eq!(packets.receive_queued(other, &mut leaves, 2, |packet| packet), sent.min(2));
         more.drain().take(2).for_each(|packet| packets.push(packet).unwrap());
         assert_eq!(packets.room() + packets.len(), 64);
         let there = packets.len();
