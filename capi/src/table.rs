@@ -42,23 +42,29 @@ pub const LOOSE: u64 = HOLDER;
 pub const WORKERS: usize = 120;
 const _: () = assert!((WORKERS as u64) << 32 < LOOSE);
 
-/// How a use of a frame ended: what stands in the lower half of a slot without a holder.
+/// How a use of a frame ended: what stands in the lower half of a slot without a holder, above the bits that tell the slots of a segment apart. Those
+/// mean nothing there, so that an end need not clear what a word has in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum End {
     /// It was given back.
-    Freed = 1,
+    Freed = 1 << END_SHIFT,
     /// It was transmitted.
-    Sent = 2,
+    Sent = 2 << END_SHIFT,
     /// It was posted for reception.
-    Filled = 3,
+    Filled = 3 << END_SHIFT,
     /// It was made a raw word.
-    Raw = 4,
+    Raw = 4 << END_SHIFT,
     /// It was taken from a worker that had not given it back.
-    Reclaimed = 5,
+    Reclaimed = 5 << END_SHIFT,
     /// It has become a part of something else, or went into a lane.
-    Moved = 6,
+    Moved = 6 << END_SHIFT,
 }
+
+/// Where the end stands, in the three bits up to the kinds of words (`objects`).
+const END_SHIFT: u32 = 24;
+const END: u64 = 7 << END_SHIFT;
+const _: () = assert!(!Near::IN_ALL < 1 << END_SHIFT);
 
 /// Why a word is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,10 +206,8 @@ impl Ending<'_> {
     }
 }
 
-/// As [`Ending::take_near`]; how many. A function of its own, and without a call within: so that all of it stays in registers.
-///
-/// `all` is what words of this holder, in this segment, have in common.
-#[inline(never)]
+/// As [`Ending::take_near`]; how many. `all` is what words of this holder, in this segment, have in common.
+#[inline(always)]
 fn take_near(near: Near, all: u64, change: u64, words: &[u64], to: &mut [MaybeUninit<Frame>]) -> usize {
     let n = words.len().min(to.len());
     let (words, to) = (&words[..n], &mut to[..n]);
@@ -251,7 +255,8 @@ fn end_near<'a>(near: Near, all: u64, change: u64, word: u64) -> Option<(&'a Ato
     if (now ^ word) >> 32 != 0 {
         return None;
     }
-    slot.store((own & GENERATION).wrapping_add(change), Relaxed);
+    // The next generation, no holder, the end.
+    slot.store(own.wrapping_add(change), Relaxed);
     // SAFETY: as in `take_bare`.
     Some((slot, now, unsafe { Frame::from_raw(NonZeroU64::new_unchecked(word & !USE)) }))
 }
@@ -260,7 +265,7 @@ fn end_near<'a>(near: Near, all: u64, change: u64, word: u64) -> Option<(&'a Ato
 ///
 /// # Safety
 /// As of [`Tag::give_all`]; and they are all of the segment.
-#[inline(never)]
+#[inline(always)]
 unsafe fn give_near(near: Near, holder: u64, frames: &mut [u64]) {
     let give = |frame: &mut u64| {
         // SAFETY: the caller's promise.
@@ -316,19 +321,36 @@ impl Tag {
         Some(put(unsafe { self.own.slot_within(raw as u32) }, self.holder, raw))
     }
 
+    /// As [`Tag::give_own`] of several, which `write` writes into the places: words stand there then. False, and there are none, where the memory's frames
+    /// lie in several segments, or `write` says that there are none.
+    ///
+    /// # Safety
+    /// Where it says that there are, all places hold frames of the worker's memory.
+    #[inline(always)]
+    pub unsafe fn give_all_own(
+        &mut self,
+        places: &mut [MaybeUninit<Frame>],
+        write: impl FnOnce(&mut [MaybeUninit<Frame>]) -> bool,
+    ) -> bool {
+        let is_given = self.own.first().is_some() && write(places);
+        if is_given {
+            // SAFETY: a Frame is its word, and these are frames by the caller's promise, whose claims end here; all frames of the memory lie in that segment.
+            unsafe {
+                let frames = slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len());
+                give_near(self.own, self.holder, frames);
+            }
+        }
+        is_given
+    }
+
     /// As [`Tag::give`] of several, of the worker's memory: what each says ([`Frame::into_raw`]) becomes its word.
     ///
     /// # Safety
     /// They are claims, and end with this call.
     #[inline(always)]
     pub unsafe fn give_all(&mut self, frames: &mut [u64]) {
-        if self.own.first().is_none() {
-            let Tag { holder, near, .. } = self;
-            frames.iter_mut().for_each(|frame| *frame = given(*holder, near, *frame));
-            return;
-        }
-        // SAFETY: the caller's promise; all frames of the memory lie in that segment.
-        unsafe { give_near(self.own, self.holder, frames) }
+        let Tag { holder, near, .. } = self;
+        frames.iter_mut().for_each(|frame| *frame = given(*holder, near, *frame));
     }
 
     /// To end uses of this worker, so.
@@ -450,6 +472,6 @@ impl End {
     /// The end that the lower bits of a slot without a holder say.
     fn of(slot: u64) -> Option<End> {
         let ends = [End::Freed, End::Sent, End::Filled, End::Raw, End::Reclaimed, End::Moved];
-        ends.into_iter().find(|end| *end as u64 == slot & 0xff)
+        ends.into_iter().find(|end| *end as u64 == slot & END)
     }
 }

@@ -49,10 +49,12 @@ struct Entry {
 /// A page that holds nothing else.
 #[repr(C, align(4096))]
 struct Page {
-    entries: [Entry; WORKERS],
+    entries: [Entry; PLACES],
 }
 
-const _: () = assert!(size_of::<Page>() == PAGE);
+/// Places in the page, of which the first [`WORKERS`] are given.
+const PLACES: usize = PAGE / size_of::<Entry>();
+const _: () = assert!(size_of::<Page>() == PAGE && WORKERS <= PLACES);
 // SAFETY: one page, as is checked. Zeros are valid for every field, and say that there is no worker.
 unsafe impl Wiped for Page {}
 
@@ -63,7 +65,7 @@ static PAGE_OF_ALL: Page = Page {
             thread: AtomicUsize::new(NOBODY),
             state: AtomicPtr::new(ptr::null_mut()),
         }
-    }; WORKERS],
+    }; PLACES],
 };
 /// Held while a worker is opened or closed.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -153,14 +155,20 @@ pub enum Out {
     Child,
 }
 
+/// The entry that a worker of this word would have.
+#[inline(always)]
+fn entry(word: u64) -> &'static Entry {
+    // A place that is none is brought into the page, where no word has it.
+    &PAGE_OF_ALL.entries[word::place(word) % PLACES]
+}
+
 /// Goes in, if the word is that of a worker of this thread.
 ///
 /// # Cost
 /// Two loads, two stores and two comparisons, all of one line.
 #[inline(always)]
 pub fn go_in(word: u64) -> Option<Inside> {
-    let entry = PAGE_OF_ALL.entries.get(word::place(word))?;
-    let here = thread::here();
+    let (entry, here) = (entry(word), thread::here());
     if entry.word.load(Relaxed) != word || entry.thread.load(Relaxed) != here {
         return None;
     }
@@ -171,14 +179,19 @@ pub fn go_in(word: u64) -> Option<Inside> {
     Some(Inside { entry, here, state: entry.state.load(Relaxed) })
 }
 
+/// The entry of the worker of this word, if there is one.
+#[cold]
+fn found(word: u64) -> Option<&'static Entry> {
+    Some(entry(word)).filter(|entry| word != 0 && entry.word.load(Relaxed) == word)
+}
+
 /// Why [`go_in`] said no.
 #[cold]
 pub fn why_out(word: u64) -> Out {
     if process::is_child() {
         return Out::Child;
     }
-    let entry = PAGE_OF_ALL.entries.get(word::place(word)).filter(|_| word != 0);
-    match entry.filter(|entry| entry.word.load(Relaxed) == word) {
+    match found(word) {
         None => Out::Closed,
         Some(entry) if entry.thread.load(Relaxed) == INSIDE => Out::Busy,
         Some(_) => Out::OtherThread,
@@ -201,7 +214,7 @@ pub fn begin() -> Result<(), Failure> {
 #[cold]
 pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let free = PAGE_OF_ALL.entries.iter().position(|entry| entry.word.load(Relaxed) == 0);
+    let free = PAGE_OF_ALL.entries[..WORKERS].iter().position(|entry| entry.word.load(Relaxed) == 0);
     let place = free.ok_or_else(|| {
         Failure::new(ENFILE, format!("the process has {WORKERS} workers already: close one"))
     })?;
@@ -282,8 +295,7 @@ pub fn leave_thread(mut inside: Inside) {
 pub fn enter_thread(word: u64) -> Result<(), Failure> {
     // Nobody opens or closes one meanwhile.
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let entry = PAGE_OF_ALL.entries.get(word::place(word)).filter(|_| word != 0);
-    let Some(entry) = entry.filter(|entry| entry.word.load(Relaxed) == word) else {
+    let Some(entry) = found(word) else {
         return Err(Failure::new(ESTALE, "the worker was closed, or never opened"));
     };
     let here = thread::here();

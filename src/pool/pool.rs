@@ -179,7 +179,18 @@ impl Pool {
     #[track_caller]
     #[must_use = "so many places hold frames"]
     pub fn alloc_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> usize {
-        if self.shared.take_hot_into(w, places) { places.len() } else { self.array_missed(w, places) }
+        if self.alloc_cached_into(w, places) { places.len() } else { self.array_missed(w, places) }
+    }
+
+    /// As [`Pool::alloc_into`] where that costs least: false, and no place was written, where the worker is not the owner, or its cache has fewer
+    /// frames than there are places, or somebody looks into it.
+    ///
+    /// # Cost
+    /// That of [`Pool::alloc_into`], without a call in its code, as [`Pool::alloc_cached`].
+    #[inline(always)]
+    #[must_use = "whether the places hold frames"]
+    pub fn alloc_cached_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
+        self.shared.take_all_at_once(w, places)
     }
 
     #[cold]

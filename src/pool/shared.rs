@@ -114,7 +114,19 @@ impl Shared {
     /// Writes a frame of the owner's cache into each of `places`; false when the caller does not own it, or it has fewer.
     #[inline(always)]
     pub(super) fn take_hot_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
-        let Some(mut local) = self.local.enter(w) else { return false };
+        self.local.enter(w).is_some_and(|mut local| self.write_out(&mut local, places))
+    }
+
+    /// As [`Shared::take_hot_into`], by the way in that has no call.
+    #[inline(always)]
+    pub(super) fn take_all_at_once(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
+        let Some(mut local) = self.local.enter_at_once(w) else { return false };
+        self.write_out(&mut local, places)
+    }
+
+    /// Writes a frame of the cache into each of `places`; false when it has fewer.
+    #[inline(always)]
+    fn write_out(&self, local: &mut Local, places: &mut [MaybeUninit<Frame>]) -> bool {
         let Some(ids) = local.take_exactly(places.len()) else { return false };
         // SAFETY: as in `claim`, for each id.
         unsafe { Frame::write_empty(places, ids, self.start) };
@@ -165,6 +177,14 @@ impl Shared {
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, frames: &[Frame]) -> bool {
         self.local.enter(w).is_some_and(|mut local| local.give_all(frames))
+    }
+
+    /// As [`Shared::keep_hot`], by the way in that has no call.
+    #[inline(always)]
+    pub(super) fn keep_all_at_once(&self, w: &mut Worker, frames: &[Frame]) -> bool {
+        // No closure: there may be no call, and the compiler makes one of a closure that stands in several places.
+        let Some(mut local) = self.local.enter_at_once(w) else { return false };
+        local.give_all(frames)
     }
 
     /// As [`Shared::keep_hot`] for one.

@@ -8,13 +8,13 @@ use crate::failure::Failure;
 use crate::misuse::{FRAME, Kind, refused};
 use crate::sites::{self, Site};
 use crate::table::{End, Tag};
-use crate::workers::{State, go_in};
+use crate::workers::{Inside, State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::{Batch, Frame, Pool, Worker};
 use std::ffi::{c_char, c_int};
 use std::iter;
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::slice;
 
 /// The `n` words at `words`.
@@ -50,32 +50,62 @@ pub unsafe extern "C" fn netmem_alloc_at(
 ) -> c_int {
     // SAFETY: the promise of C.
     let site = unsafe { Site::new(site) };
-    if n == 1
-        && !frames.is_null()
-        && !sites::is_on()
-        && let Some(word) = alloc_at_once(worker, pool)
-    {
-        // SAFETY: the promise of C.
-        unsafe { frames.write(netmem_frame { word }) };
-        return 1;
+    if n != 1 {
+        return give_many(worker, pool, frames, n, site);
     }
-    give_many(worker, pool, frames, n, site)
+    match alloc_at_once(worker, pool, frames) {
+        Some(()) => 1,
+        None => give_with_care(worker, pool, frames, n, site),
+    }
 }
 
-/// One frame, where that costs least; None, and nothing has happened, where something is unusual. There is no call within: so nothing has to be
-/// saved on the way in.
+/// One frame, where that costs least; None, and nothing has happened, where something is unusual. There is no call within, and what is called then
+/// is `extern "C"`, out of which nothing unwinds: so that is a jump, and nothing has to be saved for it on the way in.
 #[inline(always)]
-fn alloc_at_once(worker: netmem_worker, pool: netmem_pool) -> Option<u64> {
+fn alloc_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_frame) -> Option<()> {
+    let to = NonNull::new(to).filter(|_| !sites::is_on())?;
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, tag, held, .. } = &mut *inside;
     let found = look_up(pools, pool.word)?;
     let word = tag.give_own(|| found.alloc_cached(worker))?;
     *held += 1;
-    Some(word)
+    // SAFETY: the promise of C.
+    unsafe { to.write(netmem_frame { word }) };
+    Some(())
 }
 
 #[inline(never)]
-fn give_many(
+extern "C" fn give_many(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *mut netmem_frame,
+    n: u32,
+    site: Site,
+) -> c_int {
+    match alloc_all_at_once(worker, pool, frames, n) {
+        Some(()) => n as c_int,
+        None => give_with_care(worker, pool, frames, n, site),
+    }
+}
+
+/// As [`alloc_at_once`] of `n` frames.
+#[inline(always)]
+fn alloc_all_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_frame, n: u32) -> Option<()> {
+    let to = NonNull::new(to).filter(|_| !sites::is_on())?;
+    let mut inside = go_in(worker.word)?;
+    let State { pools, worker, tag, held, .. } = &mut *inside;
+    let found = look_up(pools, pool.word)?;
+    // SAFETY: the promise of C; a frame of C's is its word, and nothing else, as a Frame is. The pool is of the worker's memory, and writes all or none.
+    let is_given = unsafe {
+        let places = slice::from_raw_parts_mut(to.as_ptr().cast(), n as usize);
+        tag.give_all_own(places, |places| found.alloc_cached_into(worker, places))
+    };
+    *held += u64::from(if is_given { n } else { 0 });
+    is_given.then_some(())
+}
+
+#[inline(never)]
+extern "C" fn give_with_care(
     worker: netmem_worker,
     pool: netmem_pool,
     frames: *mut netmem_frame,
@@ -102,7 +132,6 @@ fn give_many(
     }
 }
 
-#[inline(always)]
 fn alloc(pool: &Pool, worker: &mut Worker, tag: &mut Tag, frames: &mut [netmem_frame]) -> usize {
     let words: *mut u64 = frames.as_mut_ptr().cast();
     // SAFETY: a frame of C's is its word, and nothing else, as a Frame is; what is written there are claims until they are given out.
@@ -126,19 +155,17 @@ pub unsafe extern "C" fn netmem_free_at(
 ) -> c_int {
     // SAFETY: the promise of C; they are only read.
     let site = unsafe { Site::new(site) };
-    if sites::is_on() || frames.is_null() {
-        return free_traced(worker, frames, n, site);
-    }
-    // SAFETY: as above.
-    if n == 1 && free_at_once(worker, unsafe { frames.read() }.word) {
-        return 0;
-    }
-    free_many(worker, frames, n, site)
+    if n == 1 && free_at_once(worker, frames) { 0 } else { free_many(worker, frames, n, site) }
 }
 
 /// Frees one frame, where that costs least; false, and nothing has happened, where something is unusual.
 #[inline(always)]
-fn free_at_once(worker: netmem_worker, word: u64) -> bool {
+fn free_at_once(worker: netmem_worker, frame: *const netmem_frame) -> bool {
+    if sites::is_on() || frame.is_null() {
+        return false;
+    }
+    // SAFETY: the promise of C; it is only read.
+    let word = unsafe { frame.read() }.word;
     let Some(mut inside) = go_in(worker.word) else { return false };
     let State { worker, tag, held, .. } = &mut *inside;
     let is_done = tag.end_own(word, End::Freed, |frame| frame.free_cached(worker));
@@ -146,35 +173,65 @@ fn free_at_once(worker: netmem_worker, word: u64) -> bool {
     is_done
 }
 
-#[cold]
+/// Frees frames of whatever pool.
 #[inline(never)]
-fn free_traced(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
-    // SAFETY: the promise of C; they are only read.
-    free((worker, FREE, site), unsafe { words(frames.cast_mut(), n) }, None)
-}
-
-/// Frees frames of whatever pool, while nothing is traced.
-#[inline(never)]
-fn free_many(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
-    // SAFETY: the promise of C; they are only read.
-    let frames = unsafe { slice::from_raw_parts(frames, n as usize) };
+extern "C" fn free_many(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
+    if sites::is_on() || frames.is_null() || n as usize > BATCH_MAX {
+        return free_unusual(worker, frames, n, site);
+    }
     let Some(mut inside) = go_in(worker.word) else { return out(worker, FREE, site) };
     let State { worker, tag, held, .. } = &mut *inside;
-    let mut first = 0;
-    for burst in frames.chunks(BATCH_MAX) {
-        let mut places = [const { MaybeUninit::uninit() }; BATCH_MAX];
-        // SAFETY: a frame of C's is its word, and nothing else.
-        let words = unsafe { slice::from_raw_parts(burst.as_ptr().cast(), burst.len()) };
-        let taken = tag.ending(End::Freed).take_near(words, &mut places);
-        *held -= taken.len() as u64;
-        // SAFETY: the frames were written there, and nobody takes them from there.
-        unsafe { Frame::free_all(taken, worker) };
-        if taken.len() < burst.len() {
-            let errno = free_with_care((worker, tag, held), &burst[taken.len()..], None, (FREE, site));
-            first = if first == 0 { errno } else { first };
-        }
+    // SAFETY: the promise of C; they are only read. A frame of C's is its word, and nothing else.
+    let words = unsafe { slice::from_raw_parts(frames.cast(), n as usize) };
+    let mut places = [const { MaybeUninit::uninit() }; BATCH_MAX];
+    let taken = tag.ending(End::Freed).take_near(words, &mut places);
+    *held -= taken.len() as u64;
+    // SAFETY: the frames were written there, and nobody takes them from there if they are gone.
+    if taken.len() == words.len() && unsafe { Frame::free_all_cached(taken, worker) } {
+        return 0;
     }
-    first
+    // SAFETY: the frames are there; as above.
+    unsafe { free_rest(inside, taken, slice::from_raw_parts(frames, n as usize), site) }
+}
+
+/// Frees those of a burst whose uses have ended, and then the others.
+///
+/// # Safety
+/// The claims of those that were taken end with this call.
+#[inline(never)]
+unsafe fn free_rest(
+    mut inside: Inside,
+    taken: &[Option<Frame>],
+    burst: &[netmem_frame],
+    site: Site,
+) -> c_int {
+    let State { worker, tag, held, .. } = &mut *inside;
+    // SAFETY: the caller's promise.
+    unsafe { Frame::free_all(taken, worker) };
+    match &burst[taken.len()..] {
+        [] => 0,
+        rest => free_with_care((worker, tag, held), rest, None, (FREE, site)),
+    }
+}
+
+/// Frees frames while tracing is on, or more than a batch, or none.
+#[cold]
+extern "C" fn free_unusual(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
+    // SAFETY: the promise of C; they are only read.
+    match unsafe { words(frames.cast_mut(), n) } {
+        Ok(frames) if frames.len() > BATCH_MAX && !sites::is_on() => free_long(worker, frames, site),
+        frames => free((worker, FREE, site), frames, None),
+    }
+}
+
+/// Frees more frames than a batch, by bursts.
+fn free_long(worker: netmem_worker, frames: &[netmem_frame], site: Site) -> c_int {
+    // Once for all: a worker that it is not to be is one misuse.
+    if go_in(worker.word).is_none() {
+        return out(worker, FREE, site);
+    }
+    let free = |burst: &[netmem_frame]| free_many(worker, burst.as_ptr(), burst.len() as u32, site);
+    frames.chunks(BATCH_MAX).map(free).fold(0, |first, errno| if first == 0 { errno } else { first })
 }
 
 /// As netmem_free, of frames that must be this pool's: others are refused (-EXDEV), and stay with the caller.

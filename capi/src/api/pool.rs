@@ -83,17 +83,18 @@ pub fn find<'a>(
     site: Site,
 ) -> Result<&'a Pool, c_int> {
     // SAFETY: a borrow that ends here, or is what is returned: then nothing is changed below.
-    match look_up(unsafe { &*ptr::from_ref(known) }, word) {
+    match look_up(unsafe { &*ptr::from_ref(known) }, word).filter(|_| registry::is_pool(word)) {
         Some(pool) => Ok(pool),
         None => get_to_know(known, memory, word, call, site),
     }
 }
 
-/// The pool of this word, if it is among those that a worker knows, and open.
+/// The pool of this word, if it is among those that a worker knows. It may have been closed since: its owner's cache has nothing to give then, and is
+/// shut (`Pool::alloc_cached`).
 #[inline(always)]
 pub fn look_up(known: &[Option<(u64, Pool)>], word: u64) -> Option<&Pool> {
     let (found, pool) = known.get(word::place(word))?.as_ref()?;
-    (*found == word && registry::is_pool(word)).then_some(pool)
+    (*found == word).then_some(pool)
 }
 
 #[cold]

@@ -16,7 +16,7 @@ use netmem::Frame;
 use std::ffi::{c_int, c_void};
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU64;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::slice;
 
 /// As netmem_alloc, of frames whose words nothing checks.
@@ -30,28 +30,59 @@ pub unsafe extern "C" fn netmem_raw_alloc(
     frames: *mut netmem_raw,
     n: u32,
 ) -> c_int {
-    if n == 1
-        && !frames.is_null()
-        && let Some(word) = alloc_at_once(worker, pool)
-    {
-        // SAFETY: the promise of C.
-        unsafe { frames.write(netmem_raw { word }) };
-        return 1;
+    if n != 1 {
+        return give_many(worker, pool, frames, n);
     }
-    give_many(worker, pool, frames, n)
+    match alloc_at_once(worker, pool, frames) {
+        Some(()) => 1,
+        None => give_with_care(worker, pool, frames, n),
+    }
 }
 
-/// One frame, where that costs least; None, and nothing has happened, where something is unusual.
+/// One frame, where that costs least; None, and nothing has happened, where something is unusual. There is no call within, and what is called then
+/// is `extern "C"`, out of which nothing unwinds: so that is a jump, and nothing is saved on the way in.
 #[inline(always)]
-fn alloc_at_once(worker: netmem_worker, pool: netmem_pool) -> Option<u64> {
+fn alloc_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_raw) -> Option<()> {
+    let to = NonNull::new(to)?;
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, .. } = &mut *inside;
     let frame = look_up(pools, pool.word)?.alloc_cached(worker)?;
-    Some(frame.into_raw().get())
+    // SAFETY: the promise of C.
+    unsafe { to.write(netmem_raw { word: frame.into_raw().get() }) };
+    Some(())
 }
 
 #[inline(never)]
-fn give_many(worker: netmem_worker, pool: netmem_pool, frames: *mut netmem_raw, n: u32) -> c_int {
+extern "C" fn give_many(worker: netmem_worker, pool: netmem_pool, frames: *mut netmem_raw, n: u32) -> c_int {
+    match alloc_all_at_once(worker, pool, frames, n) {
+        Some(()) => n as c_int,
+        None => give_with_care(worker, pool, frames, n),
+    }
+}
+
+/// As [`alloc_at_once`] of `n` frames.
+#[inline(always)]
+fn alloc_all_at_once(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *mut netmem_raw,
+    n: u32,
+) -> Option<()> {
+    let places = NonNull::new(frames)?;
+    let mut inside = go_in(worker.word)?;
+    let State { pools, worker, .. } = &mut *inside;
+    // SAFETY: the promise of C; a raw frame of C's is a Frame's word, and nothing else, and what is written there is the caller's.
+    let places = unsafe { slice::from_raw_parts_mut(places.as_ptr().cast(), n as usize) };
+    look_up(pools, pool.word)?.alloc_cached_into(worker, places).then_some(())
+}
+
+#[inline(never)]
+extern "C" fn give_with_care(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *mut netmem_raw,
+    n: u32,
+) -> c_int {
     const CALL: &str = "netmem_raw_alloc";
     // SAFETY: the promise of C.
     let frames = unsafe { words(frames, n) };
@@ -72,18 +103,18 @@ fn give_many(worker: netmem_worker, pool: netmem_pool, frames: *mut netmem_raw, 
 /// As of the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_free(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
-    // SAFETY: the promise of C; they are only read.
-    if n == 1 && !frames.is_null() && free_at_once(worker, unsafe { frames.read() }.word) {
-        return 0;
-    }
-    free_many(worker, frames, n)
+    if n == 1 && free_at_once(worker, frames) { 0 } else { free_many(worker, frames, n) }
 }
 
 /// Frees one frame, where that costs least; false, and nothing has happened, where something is unusual.
 #[inline(always)]
-fn free_at_once(worker: netmem_worker, word: u64) -> bool {
+fn free_at_once(worker: netmem_worker, frame: *const netmem_raw) -> bool {
+    if frame.is_null() {
+        return false;
+    }
     let Some(mut inside) = go_in(worker.word) else { return false };
-    let Some(word) = NonZeroU64::new(word) else { return false };
+    // SAFETY: the promise of C; it is only read.
+    let Some(word) = NonZeroU64::new(unsafe { frame.read() }.word) else { return false };
     // SAFETY: the caller's promise.
     let gone = unsafe { Frame::from_raw(word) }.free_cached(&mut inside.worker);
     // It is the caller's word again.
@@ -91,7 +122,23 @@ fn free_at_once(worker: netmem_worker, word: u64) -> bool {
 }
 
 #[inline(never)]
-fn free_many(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
+extern "C" fn free_many(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
+    if free_all_at_once(worker, frames, n) { 0 } else { free_with_care(worker, frames, n) }
+}
+
+/// As [`free_at_once`] of `n` frames.
+#[inline(always)]
+fn free_all_at_once(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> bool {
+    if frames.is_null() {
+        return false;
+    }
+    let Some(mut inside) = go_in(worker.word) else { return false };
+    // SAFETY: the promise of C. A raw frame of C's is a Frame's word, or 0 as None is; that they are claims which end here is the caller's promise.
+    unsafe { Frame::free_all_cached(slice::from_raw_parts(frames.cast(), n as usize), &mut inside.worker) }
+}
+
+#[inline(never)]
+extern "C" fn free_with_care(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, "netmem_raw_free", Site::UNKNOWN) };
     // SAFETY: the promise of C; they are only read.
     let frames = match unsafe { words(frames.cast_mut(), n) } {

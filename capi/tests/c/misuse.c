@@ -18,6 +18,15 @@ static int freed_twice_in_one_burst(void)
     return netmem_free(worker, twice, 3);
 }
 
+static int freed_twice_in_a_long_burst(void)
+{
+    netmem_frame frames[9];
+    CHECK(netmem_alloc(worker, pool, frames, 8) == 8);
+    frames[8] = frames[7];
+    frames[7] = frames[5];
+    return netmem_free(worker, frames, 9);
+}
+
 static int freed_twice_by_its_pool(void)
 {
     netmem_frame frame = one();
@@ -174,6 +183,36 @@ static int allocated_from_a_closed_pool(void)
     return netmem_alloc(worker, other, &frame, 1);
 }
 
+/* A pool of which the worker knows and has frames near, so that only its end can be why. */
+static netmem_pool closed_after_use(void)
+{
+    netmem_pool other;
+    netmem_frame frames[8];
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0);
+    CHECK(netmem_alloc(worker, other, frames, 8) == 8 && netmem_free(worker, frames, 8) == 0);
+    CHECK(netmem_alloc(worker, other, frames, 1) == 1 && netmem_free(worker, frames, 1) == 0);
+    CHECK(netmem_pool_close(other, 1000) == 0);
+    return other;
+}
+
+static int allocated_from_a_pool_that_was_closed_after_use(void)
+{
+    netmem_frame frame;
+    return netmem_alloc(worker, closed_after_use(), &frame, 1);
+}
+
+static int a_burst_from_a_pool_that_was_closed_after_use(void)
+{
+    netmem_frame frames[8];
+    return netmem_alloc(worker, closed_after_use(), frames, 8);
+}
+
+static int a_raw_burst_from_a_pool_that_was_closed_after_use(void)
+{
+    netmem_raw frames[8];
+    return netmem_raw_alloc(worker, closed_after_use(), frames, 8);
+}
+
 static int allocated_from_a_pool_of_another_memory(void)
 {
     netmem_memory memory2;
@@ -235,6 +274,22 @@ static int by_a_closed_worker(void)
     return netmem_alloc(second, pool, &frame, 1);
 }
 
+static int a_long_burst_by_a_closed_worker(void)
+{
+    netmem_worker second;
+    netmem_frame frames[200] = {{0}};
+    CHECK(netmem_worker_open(memory, &second) == 0 && netmem_worker_close(second) == 0);
+    return netmem_free(second, frames, 200);
+}
+
+/* The place that the word names is one that no worker has. */
+static int by_a_worker_beyond_all(void)
+{
+    netmem_frame frame;
+    netmem_worker beyond = {worker.word + 128};
+    return netmem_alloc(beyond, pool, &frame, 1);
+}
+
 static void *alloc_elsewhere(void *said)
 {
     netmem_frame frame;
@@ -293,6 +348,7 @@ static const struct {
 #define CASE(plant, says, kind) {#plant, plant, says, kind}
     CASE(freed_twice, -ESTALE, "freed_twice"),
     CASE(freed_twice_in_one_burst, -ESTALE, "freed_twice"),
+    CASE(freed_twice_in_a_long_burst, -ESTALE, "freed_twice"),
     CASE(freed_twice_by_its_pool, -ESTALE, "freed_twice"),
     CASE(read_after_free, -ESTALE, "used_after_free"),
     CASE(looked_at_after_free, -ESTALE, "used_after_free"),
@@ -311,12 +367,17 @@ static const struct {
     CASE(of_the_use_to_come, -EBADF, "made_up"),
     CASE(freed_to_another_pool, -EXDEV, "wrong_pool"),
     CASE(allocated_from_a_closed_pool, -ESTALE, "closed"),
+    CASE(allocated_from_a_pool_that_was_closed_after_use, -ESTALE, "closed"),
+    CASE(a_burst_from_a_pool_that_was_closed_after_use, -ESTALE, "closed"),
+    CASE(a_raw_burst_from_a_pool_that_was_closed_after_use, -ESTALE, "closed"),
     CASE(allocated_from_a_pool_of_another_memory, -EXDEV, "wrong_memory"),
     CASE(used_by_another_worker, -EPERM, "wrong_worker"),
     CASE(used_while_detached, -EPERM, "detached"),
     CASE(used_by_its_old_word_after_it_was_detached, -EPERM, "detached"),
     CASE(attached_twice, -ESTALE, "stale"),
     CASE(by_a_closed_worker, -ESTALE, "closed"),
+    CASE(a_long_burst_by_a_closed_worker, -ESTALE, "closed"),
+    CASE(by_a_worker_beyond_all, -ESTALE, "closed"),
     CASE(by_another_thread, -EPERM, "wrong_thread"),
     CASE(kept_over_a_reclaim, -ESTALE, "used_after_free"),
     CASE(kept_over_a_close, -ESTALE, "used_after_free"),

@@ -31,19 +31,32 @@ impl Frame {
     /// The claims on the frames end with this call: whoever has them forgets them.
     #[inline(always)]
     pub unsafe fn free_all(frames: &[Option<Frame>], w: &mut Worker) {
-        if let Some(Some(first)) = frames.first() {
-            // SAFETY: the frame is out, and keeps its pool, until it is kept below.
-            let pool = unsafe { &*pool_of(first) };
-            if pool.has_all(frames) {
-                // SAFETY: an Option<Frame> has a Frame's layout, and none of these is None.
-                let all = unsafe { slice::from_raw_parts(frames.as_ptr().cast::<Frame>(), frames.len()) };
-                if pool.keep_hot(w, all) {
-                    return;
-                }
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !Frame::free_all_cached(frames, w) {
+                free_by_batches(frames, w);
             }
         }
-        // SAFETY: the caller's promise.
-        unsafe { free_by_batches(frames, w) };
+    }
+
+    /// As [`Frame::free_all`] where that costs least, as [`Pool::alloc_cached_into`](crate::pool::Pool::alloc_cached_into) is: false, and no claim
+    /// has ended, where the frames are not of one pool, or one of them is None, or the worker is not the owner of their pool, or the cache has no room
+    /// for all, or somebody looks into it.
+    ///
+    /// # Safety
+    /// As of [`Frame::free_all`], where the result is true.
+    #[inline(always)]
+    #[must_use = "whether the frames are gone"]
+    pub unsafe fn free_all_cached(frames: &[Option<Frame>], w: &mut Worker) -> bool {
+        let Some(Some(first)) = frames.first() else { return false };
+        // SAFETY: the frame is out, and keeps its pool, until it is kept.
+        let pool = unsafe { &*pool_of(first) };
+        if !pool.has_all(frames) {
+            return false;
+        }
+        // SAFETY: an Option<Frame> has a Frame's layout, and none of these is None.
+        let all = unsafe { slice::from_raw_parts(frames.as_ptr().cast::<Frame>(), frames.len()) };
+        pool.keep_all_at_once(w, all)
     }
 
     /// As [`Frame::free`] where that costs least, as [`Pool::alloc_cached`](crate::pool::Pool::alloc_cached) is.

@@ -59,6 +59,51 @@ fn an_array_of_two_pools_with_gaps_goes_home_to_each() {
     check(&second, 0);
 }
 
+/// Whether the frames of an array went home by what costs least; they go in any case.
+#[allow(unsafe_code)]
+fn free_cached(mut frames: Vec<Option<Frame>>, w: &mut Worker) -> bool {
+    // SAFETY: the claims are forgotten where they have ended.
+    unsafe {
+        let is_done = Frame::free_all_cached(&frames, w);
+        if is_done {
+            frames.set_len(0);
+        }
+        free(frames, w);
+        is_done
+    }
+}
+
+#[test]
+fn of_an_array_all_or_nothing_is_done_where_that_costs_least() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let (first, second) = (pool(&memory, &mut w, 64), pool(&memory, &mut w, 64));
+    let mut places = [const { MaybeUninit::uninit() }; 8];
+    assert!(!first.alloc_cached_into(&mut w, &mut places), "the cache was never filled");
+    let [frames, strangers] = [&first, &second].map(|pool| alloc(pool, &mut w, 8));
+    // Without a membarrier the owner has to fence, and nothing is done at once.
+    let at_once = free_cached(frames, &mut w);
+    check(&first, 0);
+    assert!(!first.alloc_cached_into(&mut other, &mut places), "not the owner");
+    check(&first, 0);
+    let mut more = [const { MaybeUninit::uninit() }; 64];
+    assert!(!first.alloc_cached_into(&mut w, &mut more), "more than the cache ever has");
+    assert_eq!(first.alloc_cached_into(&mut w, &mut places), at_once);
+    check(&first, if at_once { 8 } else { 0 });
+    let mut frames = alloc(&first, &mut w, if at_once { 0 } else { 8 });
+    // SAFETY: all were written, if any.
+    #[allow(unsafe_code)]
+    frames.extend(places.into_iter().filter(|_| at_once).map(|place| Some(unsafe { place.assume_init() })));
+    let (half, gap) = (frames.split_off(4), vec![frames.pop().flatten(), None]);
+    let mixed = frames.into_iter().chain(strangers).collect();
+    assert!(!free_cached(mixed, &mut w), "of two pools");
+    assert!(!free_cached(gap, &mut w), "one is none");
+    assert!(!free_cached(half, &mut other), "not the owner");
+    assert!(!free_cached(Vec::new(), &mut w), "there are none");
+    check(&first, 0);
+    check(&second, 0);
+}
+
 #[test]
 fn what_costs_least_is_refused_without_a_change_where_it_is_not_to_be_had() {
     let memory = memory(2);
