@@ -27,6 +27,20 @@ fn free_all(written: &[MaybeUninit<Frame>], w: &mut Worker) {
     unsafe { Frame::free_all(slice::from_raw_parts(written.as_ptr().cast(), written.len()), w) }
 }
 
+/// Of the owner what costs least, if that is to be had; not of another worker.
+#[allow(unsafe_code)]
+fn free_cached(written: &[MaybeUninit<Frame>], owner: &mut Worker, other: &mut Worker) {
+    // SAFETY: as in `free_all`, once they are gone.
+    let frames = unsafe { slice::from_raw_parts(written.as_ptr().cast(), written.len()) };
+    // SAFETY: as above.
+    unsafe {
+        assert!(!Frame::free_all_cached(frames, other), "another worker's");
+        if !Frame::free_all_cached(frames, owner) {
+            Frame::free_all(frames, owner);
+        }
+    }
+}
+
 impl Scene {
     pub(super) fn one_frame(&mut self) {
         let frame = self.pool.alloc(&mut self.w);
@@ -69,7 +83,11 @@ impl Scene {
         let got = self.pool.alloc_into(&mut self.w, &mut places);
         self.refused += places.len() - got;
         free_all(&places[..got], &mut self.w);
-        // None is no failure: it is not said that there is one.
+        // No failure: it is not said that there are any.
+        if self.pool.alloc_cached_into(&mut self.w, &mut places) {
+            free_cached(&places, &mut self.w, &mut self.other);
+        }
+        // None is no failure either.
         if let Some(frame) = self.pool.alloc_cached(&mut self.w) {
             let refused = frame.free_cached(&mut self.other).expect_err("another worker's");
             refused.free_cached(&mut self.w).unwrap_or_else(|frame| frame.free(&mut self.w));
