@@ -11,7 +11,7 @@ use netmem::packet::QueuedPacket;
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::{HeadCache, Packets, Worker};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A packet on its way.
@@ -80,12 +80,14 @@ pub fn open(packets: u32) -> (PacketSender, PacketReceiver) {
 impl Count {
     #[inline(always)]
     fn add(&self, n: u64) {
-        self.0.store(self.get().wrapping_add(n), Relaxed);
+        // Release: pairs with the Acquire in `get`. Who sees that packets came sees that they were sent, which their receiver has seen.
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
     }
 
     #[inline(always)]
     fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+        // Acquire: pairs with the Release in `add`.
+        self.0.load(Acquire)
     }
 }
 

@@ -440,6 +440,7 @@ fn stream_survives(name: &str, options: &str) {
 #[test]
 fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_lent() {
     stream_survives("killed-lent", ",lend=yes");
+    stream_survives("killed-apart", ",lend=yes,peer=any");
 }
 
 #[test]

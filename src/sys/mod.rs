@@ -16,7 +16,6 @@ pub mod cpu;
 mod dump;
 pub mod errno;
 pub mod event;
-#[cfg(any(feature = "xdp", feature = "memif"))]
 pub mod fork;
 pub mod heap;
 pub mod membarrier;

@@ -1,5 +1,6 @@
 //! HOT: sends packets when they are due.
 
+use super::Ended;
 use super::report::Sent;
 use super::station::{Closed, Station};
 use crate::args::GenArgs;
@@ -26,7 +27,7 @@ const AWAKE: Duration = Duration::from_micros(100);
 ///
 /// # Errors
 /// [`Failure::Input`] when the set-up fails, or the port does not come up.
-pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Failure> {
+pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     let sizes = args.size.as_ref().map_or(&[][..], |sizes| &sizes.0);
     args.station.frame_size.check_packets(sizes).map_err(Failure::Input)?;
     let station = Station::open(std::slice::from_ref(&args.port), &args.station, false)?;
@@ -51,7 +52,7 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Fai
     });
     let Generator { station, waiting, sent, bytes, .. } = generator;
     drop(waiting);
-    let Closed { ports, pool, mut broken } = station.close();
+    let Closed { json, ports, pool, mut broken } = station.close();
     broken.extend(complaint.into_iter().chain(unread));
     let report = Sent {
         seconds,
@@ -63,7 +64,7 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<(Sent, Vec<String>), Fai
         ports,
         pool,
     };
-    Ok((report, broken))
+    Ok(Ended { report, broken, json })
 }
 
 /// How long a port that is down is waited for: not at all where it is a file, which never comes up again.

@@ -14,7 +14,8 @@ mod station;
 use crate::args::{GenArgs, SinkArgs};
 use crate::failure::Failure;
 use crate::{output, stop};
-use std::fs;
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::slice;
 
@@ -25,8 +26,8 @@ use std::slice;
 pub fn generate(args: &GenArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     output::leave_to_capture(slice::from_ref(&args.port));
-    let (report, broken) = generate::run(args, &stop)?;
-    print(args.station.json.as_deref(), || report.json(), || report.text())?;
+    let Ended { report, broken, json } = generate::run(args, &stop)?;
+    print(args.station.json.as_deref(), json, || report.json(), || report.text())?;
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
 }
 
@@ -37,20 +38,36 @@ pub fn generate(args: &GenArgs) -> Result<(), Failure> {
 pub fn sink(args: &SinkArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     output::leave_to_capture(&args.port);
-    let (report, broken) = receive::run(args, &stop)?;
-    print(args.station.json.as_deref(), || report.json(), || report.text())?;
+    let Ended { report, broken, json } = receive::run(args, &stop)?;
+    print(args.station.json.as_deref(), json, || report.json(), || report.text())?;
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
 }
 
+/// What is left of a run.
+struct Ended<T> {
+    report: T,
+    /// A line for everything that went wrong.
+    broken: Vec<String>,
+    /// What the report is written to besides.
+    json: Option<File>,
+}
+
 /// To standard output the text, or in its place the object; to a file the object besides the text.
-fn print(to: Option<&Path>, object: impl Fn() -> String, text: impl Fn() -> String) -> Result<(), Failure> {
-    match to {
-        Some(to) if to == Path::new("-") => output::print(&object()),
-        Some(to) => {
+fn print(
+    to: Option<&Path>,
+    file: Option<File>,
+    object: impl Fn() -> String,
+    text: impl Fn() -> String,
+) -> Result<(), Failure> {
+    match (to, file) {
+        (Some(to), Some(mut file)) => {
+            // A pipe has no length.
+            let _ = file.set_len(0);
             let failed = |error| Failure::run(format!("cannot write {}: {error}", to.display()));
-            let written = fs::write(to, object()).map_err(failed);
+            let written = file.write_all(object().as_bytes()).map_err(failed);
             output::print(&text()).and(written)
         }
-        None => output::print(&text()),
+        (Some(_), None) => output::print(&object()),
+        (None, _) => output::print(&text()),
     }
 }

@@ -1,5 +1,6 @@
 //! HOT: receives packets and judges them.
 
+use super::Ended;
 use super::report::{Latency, Received};
 use super::station::{Closed, Station};
 use crate::args::{LimitArgs, SinkArgs};
@@ -29,12 +30,12 @@ const LISTED: usize = 3600;
 ///
 /// # Errors
 /// [`Failure::Input`] when the set-up fails.
-pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<(Received, Vec<String>), Failure> {
+pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<Ended<Received>, Failure> {
     let mut station = Station::open(&args.port, &args.station, true)?;
     let SinkArgs { stream, src_mac, dst_mac, ttl, .. } = *args;
     let mut sink = Sink::new(Expected { stream, src_mac, dst_mac, ttl });
     sink.receive(&mut station, args, stop);
-    let Closed { ports, pool, mut broken } = station.close();
+    let Closed { json, ports, pool, mut broken } = station.close();
     let tally = sink.arrivals.tally();
     let report = Received {
         seconds: sink.last.saturating_sub(sink.first.unwrap_or(sink.last)) as f64 / 1e9,
@@ -50,7 +51,7 @@ pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<(Received, Vec<String>)
     };
     broken.extend(beyond(&args.limits, &report));
     broken.extend(nothing_came(&args.limits, &report));
-    Ok((report, broken))
+    Ok(Ended { report, broken, json })
 }
 
 /// What is more than the limits allow.

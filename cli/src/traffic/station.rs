@@ -18,6 +18,8 @@ use netmem::system::broker::BrokerProcess;
 use netmem::system::cpu;
 use netmem::wire::MacAddr;
 use netmem_ports::{DeviceSpec, PortPlace, PortSpec};
+use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long frames may take home once the ports are closed.
@@ -32,10 +34,14 @@ pub struct Station {
     details: Vec<String>,
     /// What keeps the privileges; None without a sandbox.
     broker: Option<BrokerProcess>,
+    /// What the report is written to; None for standard output.
+    json: Option<File>,
 }
 
 /// What is left of a station.
 pub struct Closed {
+    /// What the report is written to besides.
+    pub json: Option<File>,
     pub ports: Vec<PortReport>,
     pub pool: Ledger,
     /// One line for everything that does not add up.
@@ -67,11 +73,11 @@ impl Station {
         files::check(specs)?;
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
+        let plan = SandboxPlan::of_ports(specs, &args.sandbox);
+        let broker = sandbox::start(&plan, || Ok(()))?;
         if let Some(core) = args.core {
             cpu::pin(core).map_err(|error| Failure::input(no_core(core, &error)))?;
         }
-        let plan = SandboxPlan::of_ports(specs, &args.sandbox);
-        let broker = sandbox::start(&plan, || Ok(()))?;
         let enough = frames_for(specs, args.ring, receives)?.min(frame_size.frames_max());
         let frames = args.frames.unwrap_or(enough);
         let config =
@@ -88,6 +94,7 @@ impl Station {
             macs: Vec::new(),
             details: Vec::new(),
             broker,
+            json: None,
         };
         let setup = PortSetup {
             workers: 1,
@@ -109,6 +116,8 @@ impl Station {
             station.macs.push(interface.mac);
             station.details.push(detail);
         }
+        // Whoever gives up capabilities, or becomes another user, may not write there any more.
+        station.json = args.json.as_deref().filter(|to| *to != Path::new("-")).map(writable).transpose()?;
         sandbox::enter(&plan, memory.bytes())?;
         Ok(station)
     }
@@ -133,7 +142,8 @@ impl Station {
 
     /// Closes the ports and waits for all frames to come home.
     pub fn close(self) -> Closed {
-        let Station { ports, owner, details, broker, .. } = self;
+        let Station { ports, owner, details, broker, json, .. } = self;
+        let own: Vec<Pool> = ports.iter().filter_map(|port| port.own_pool().cloned()).collect();
         sandbox::look().iter().for_each(|line| log::say(Level::Warning, line));
         let reports = ports.iter().zip(details);
         let mut reports: Vec<_> = reports.map(|(port, detail)| PortReport::new(0, &**port, detail)).collect();
@@ -150,9 +160,16 @@ impl Station {
         let complaints = reports.iter().filter_map(|port| Some((&port.name, port.complaint.as_ref()?)));
         broken.extend(complaints.map(|(name, complaint)| format!("port {name}: {complaint}")));
         broken.extend(reports.iter().flat_map(|port| lost(&port.name, &port.counters)));
-        broken.extend(owner.pool.wait(HOME).err().map(|still_out| format!("check failed: {still_out}")));
-        Closed { ports: reports, pool, broken }
+        let still_out = [&owner.pool].into_iter().chain(&own).filter_map(|pool| pool.wait(HOME).err());
+        broken.extend(still_out.map(|still_out| format!("check failed: {still_out}")));
+        Closed { json, ports: reports, pool, broken }
     }
+}
+
+/// A file that is written to at the end; what it holds stays there until then.
+fn writable(to: &Path) -> Result<File, Failure> {
+    let file = File::options().write(true).create(true).truncate(false).open(to);
+    file.map_err(|error| Failure::input(format!("--json: cannot write {}: {error}", to.display())))
 }
 
 /// What a port took and did not send, though it may never have been down before it was closed: a line for each way.

@@ -8,7 +8,7 @@ use ::netmem::system::netdev::Netdev;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -54,16 +54,23 @@ fn assert_given_up(status: &BTreeMap<String, String>) {
 #[test]
 fn a_generator_and_a_sink_have_no_capability_either() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &[]) else { return };
+    // Of another user: root without a capability makes no file in it.
+    let folder = scratch("sandbox-reports");
+    fs::create_dir(&folder).and_then(|()| chown(&folder, Some(NOBODY), None)).expect("a folder");
     for words in [["sink", "--port=xdp:one", "--seconds=600"], ["gen", "--port=packet:two", "--rate=1000"]] {
+        let report = folder.join(words[0]);
         let mut command = netmem(&bed);
-        let mut run = command.args(words).stdout(Stdio::null()).spawn().expect("netmem runs");
+        command.args(words).arg(format!("--json={}", report.display()));
+        let mut run = command.stdout(Stdio::null()).spawn().expect("netmem runs");
         wait_until("it is in its sandbox", || threads(run.id()).iter().all(|of| of["Seccomp"] == "2"));
         threads(run.id()).iter().for_each(assert_given_up);
         let broker = broker_of(run.id());
         kill_process(Pid::from_child(&run), Signal::INT).expect("kill(2)");
         assert!(run.wait().expect("it ends").success(), "{words:?}");
         assert!(!Path::new(&format!("/proc/{broker}")).exists(), "its broker has ended");
+        assert!(fs::read(&report).expect("its report").starts_with(b"{"), "{words:?}");
     }
+    fs::remove_dir_all(&folder).expect("the folder");
     bed.assert_nothing_left();
 }
 

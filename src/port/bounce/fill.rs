@@ -22,6 +22,7 @@ impl Fill for BouncePort {
     /// Of the own pool, whichever is given.
     #[inline]
     fn refill_to(&mut self, _w: &mut Worker, _pool: &Pool, most: usize) -> usize {
+        // What is sent needs frames too.
         let most = most.min(self.pool.frames() / 2);
         self.within.refill_to(&mut self.worker, &self.pool, most)
     }

@@ -19,6 +19,7 @@ use super::queues::delegate;
 use super::{Port, PortCounters, PortState, Rx, Wake, WrapCounters};
 use crate::pool::{Batch, Pool};
 use crate::sync::Worker;
+use crate::sys::fork::Birthplace;
 use originals::Originals;
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -71,16 +72,20 @@ pub struct BouncePort {
     is_full: bool,
     /// The pool had no frame for all that was offered.
     is_dry: bool,
+    /// A child's copy of the port copies nothing: the memory may be one that a peer maps.
+    birthplace: Birthplace,
     counters: Arc<PortCounters>,
 }
 
 impl BouncePort {
     /// Wraps `within`, whose device sees the frames of `pool` from now on, and no others. `worker` is of the memory that the pool is of,
-    /// and owns the pool. Half of the pool is received into at most; the rest is for what is sent.
+    /// and owns the pool. At most half of the pool is posted for reception; the rest is for what is sent. A frame that is longer than the
+    /// pool's is never sent; one that `within` cannot carry for another reason is offered to it again and again.
     #[cold]
     pub fn new(within: Box<dyn Port>, worker: Worker, pool: Pool) -> BouncePort {
-        let (originals, counters) = (Originals::new(&pool), within.counters());
-        BouncePort { within, worker, pool, originals, is_full: false, is_dry: false, counters }
+        let (originals, counters, birthplace) =
+            (Originals::new(&pool), within.counters(), Birthplace::here());
+        BouncePort { within, worker, pool, originals, is_full: false, is_dry: false, birthplace, counters }
     }
 }
 

@@ -4,6 +4,7 @@ use super::BouncePort;
 use crate::pool::{Batch, Pool};
 use crate::port::conformance::{self, Fixture, Peer};
 use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::port::tests::moody::{Mood, Moody};
 use crate::port::{Complete, Fill, Port, Rx, Tx};
 use crate::wire::offload::{Offload, PartialChecksum};
 
@@ -192,4 +193,33 @@ fn a_port_that_is_dropped_with_frames_in_flight_sends_all_of_them_home() {
     let Bounced { port, device, own, here } = bounced;
     drop((port, device));
     assert!(own.ledger().all_home() && here.pool.ledger().all_home());
+}
+
+/// Seen in a review: a memif peer that went with frames in flight, and the next one that came before they were asked for, left the port silent.
+#[test]
+fn copies_that_a_device_has_lost_leave_their_originals_and_the_port_sends_on() {
+    let Fixture { w, pool: own, memory: _ } = Fixture::new(OWN);
+    let (wire, mut device) = wire("0", &MemConfig { ring: 8, coalesce: 1 }).unwrap();
+    let within = Moody::new(wire, Mood::Backwards);
+    let mood = within.mood();
+    let mut here = Fixture::new(256);
+    let mut port = BouncePort::new(Box::new(within), w, own.clone());
+    let mut frames = Batch::new();
+    here.pool.alloc_burst(&mut here.w, &mut frames, 20);
+    frames.put_each(60, |i, bytes| bytes.fill(i as u8));
+    assert_eq!((port.tx(&mut here.w, &mut frames), frames.len()), (8, 12));
+    *mood.lock().unwrap() = Mood::Gone;
+    assert_eq!(port.tx(&mut here.w, &mut frames), 0);
+    assert_eq!((here.pool.ledger().posted, port.tx_posted()), (0, 0), "the originals have gone home");
+    // There is another device, which has the eight places again.
+    *mood.lock().unwrap() = Mood::Backwards;
+    device.collect(8, |_sent| ());
+    let mut done = Batch::new();
+    assert_eq!(port.complete(&mut here.w, &mut done), 0, "nobody waits for those");
+    assert_eq!(port.tx(&mut here.w, &mut frames), 8);
+    device.collect(8, |_sent| ());
+    assert_eq!(port.complete(&mut here.w, &mut done), 8);
+    done.free(&mut here.w);
+    frames.free(&mut here.w);
+    assert!(here.pool.ledger().all_home() && own.ledger().all_home());
 }

@@ -3,7 +3,7 @@
 use super::BouncePort;
 use crate::pool::{Batch, Frame};
 use crate::port::queues::delegate;
-use crate::port::{Complete, Tx, set_aside};
+use crate::port::{Complete, PortState, Tx, set_aside};
 use crate::sync::Worker;
 use std::mem;
 
@@ -19,7 +19,7 @@ impl Tx for BouncePort {
 
     /// Also where the pool is dry, to which frames come home.
     fn can_retry_tx(&self) -> bool {
-        self.is_dry || self.within.can_retry_tx()
+        self.within.can_retry_tx() || self.is_dry && self.within.state() == PortState::Up
     }
 
     /// Those that are longer than a frame of the own pool, and those of which something is left to be done: a copy says nothing of it.
@@ -42,7 +42,13 @@ impl BouncePort {
     /// Sends copies of the frames from the front, as many as there are frames for and the port within has room.
     #[inline]
     fn tx_copies(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        if self.is_full || frames.is_empty() {
+        if frames.is_empty() || self.birthplace.is_elsewhere() {
+            return 0;
+        }
+        if self.within.tx_posted() < self.originals.kept() {
+            self.forget_lost();
+        }
+        if self.is_full {
             return 0;
         }
         let mut copies = Batch::new();
@@ -60,6 +66,17 @@ impl BouncePort {
             self.give_back(w, copies, frames);
         }
         sent
+    }
+
+    /// The port within has lost copies that it will not give back, as one does whose peer has gone and another come. Where it has none any more, the
+    /// originals go home; else each does when its copy's place is used again.
+    #[cold]
+    #[inline(never)]
+    fn forget_lost(&mut self) {
+        self.is_full = false;
+        if self.within.tx_posted() == 0 {
+            self.originals.clear();
+        }
     }
 
     /// Puts the frames whose copies were not sent before those that were not copied. No more is copied until there is room.
@@ -104,6 +121,9 @@ fn copy_data(copy: &mut Frame, frame: &Frame) {
 impl Complete for BouncePort {
     #[inline]
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        if self.within.tx_posted() < self.originals.kept() {
+            self.forget_lost();
+        }
         let before = frames.len();
         if self.within.complete(&mut self.worker, frames) == 0 {
             return 0;
