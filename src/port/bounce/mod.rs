@@ -45,7 +45,7 @@ use std::sync::Arc;
 /// let own = Memory::new(&config)?; // what the device may see
 /// let mut worker = own.worker()?;
 /// let own_pool = Pool::new(&own, &mut worker, &PoolConfig { frames: 256, ..Default::default() })?;
-/// let (within, mut device) = wire("0", &MemConfig::default())?;
+/// let (within, mut device) = wire("0", &MemConfig { coalesce: 1, ..Default::default() })?;
 /// let mut port = BouncePort::new(Box::new(within), worker, own_pool.clone());
 ///
 /// port.refill(&mut w, &pool);
