@@ -129,7 +129,7 @@ impl Pool {
         Some(self.shared.claim(id))
     }
 
-    /// As [`Pool::alloc`] where that costs least: None where the worker is not the owner, or its cache is empty, or somebody looks into it.
+    /// As [`Pool::alloc`] where that costs least: None where the worker is not the owner, or its cache is empty, or another thread is taking frames out of it.
     ///
     /// # Cost
     /// That of [`Pool::alloc`], without a call in its code: whoever makes one of their own of what this does not give has
@@ -183,7 +183,7 @@ impl Pool {
     }
 
     /// As [`Pool::alloc_into`] where that costs least: false, and no place was written, where the worker is not the owner, or its cache has fewer
-    /// frames than there are places, or somebody looks into it.
+    /// frames than there are places, or another thread is taking frames out of it.
     ///
     /// # Cost
     /// That of [`Pool::alloc_into`], without a call in its code, as [`Pool::alloc_cached`].

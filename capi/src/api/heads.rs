@@ -60,7 +60,7 @@ pub extern "C" fn netmem_heads_close(heads: netmem_heads) -> c_int {
 }
 
 /// # Errors
-/// Somebody has packets of these heads.
+/// The worker or a lane has packets of these heads, or a ready pool has the heads.
 fn is_unused(word: u64) -> Result<(), Failure> {
     let lanes = || LANES.count(|lane: &Arc<Lane>| lane.tally.has_of(word));
     // The lanes twice: a packet may have come out of one, and another one have gone in, while those that are out were counted.

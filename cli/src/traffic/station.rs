@@ -116,7 +116,7 @@ impl Station {
             station.macs.push(interface.mac);
             station.details.push(detail);
         }
-        // Whoever gives up capabilities, or becomes another user, may not write there any more.
+        // Opened now: without its capabilities, or as another user, the process may have no right to write there.
         station.json = args.json.as_deref().filter(|to| *to != Path::new("-")).map(writable).transpose()?;
         sandbox::enter(&plan, memory.bytes())?;
         Ok(station)

@@ -86,21 +86,20 @@ impl PortOpener {
             MemifConfig { id, ring: self.config.ring, frame_size: pool.frame_size(), ..config.clone() };
         let role = if config.role == Role::Client { "client" } else { "server" };
         let end = End { mac: made_up(place), mtu: None };
-        let greet = self.config.greet;
-        if lends_its_own(&config) {
-            let own = self.own_pool(path, place, pool)?;
-            let mut port = MemifPort::open(path, &own.memory, &config)?;
-            greet(&mut port);
-            if port.is_zero_copy() {
+        let own = lends_its_own(&config).then(|| self.own_pool(path, place, pool)).transpose()?;
+        let memory = own.as_ref().map_or(&self.memory, |own| &own.memory);
+        let mut port = MemifPort::open(path, memory, &config)?;
+        (self.config.greet)(&mut port);
+        match own.filter(|_| port.is_zero_copy()) {
+            Some(own) => {
                 let port = BouncePort::new(Box::new(port), own.worker, own.pool);
-                return Ok(Opened::new(port, end, format!("{role}, lends frames of a pool of its own")));
+                Ok(Opened::new(port, end, format!("{role}, lends frames of a pool of its own")))
             }
-            return Ok(Opened::new(port, end, format!("{role}, copies")));
+            None => {
+                let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
+                Ok(Opened::new(port, end, format!("{role}, {copies}")))
+            }
         }
-        let mut port = MemifPort::open(path, &self.memory, &config)?;
-        greet(&mut port);
-        let copies = if port.is_zero_copy() { "lends its frames" } else { "copies" };
-        Ok(Opened::new(port, end, format!("{role}, {copies}")))
     }
 
     /// A packet socket's port on an interface, which `leaves` control traffic to the kernel or does not.

@@ -41,7 +41,7 @@ impl Frame {
 
     /// As [`Frame::free_all`] where that costs least, as [`Pool::alloc_cached_into`](crate::pool::Pool::alloc_cached_into) is: false, and no claim
     /// has ended, where the frames are not of one pool, or one of them is None, or the worker is not the owner of their pool, or the cache has no room
-    /// for all, or somebody looks into it.
+    /// for all, or another thread is taking frames out of it.
     ///
     /// # Safety
     /// As of [`Frame::free_all`], where the result is true.
@@ -62,7 +62,7 @@ impl Frame {
     /// As [`Frame::free`] where that costs least, as [`Pool::alloc_cached`](crate::pool::Pool::alloc_cached) is.
     ///
     /// # Errors
-    /// The frame, where the worker is not the owner of its pool, or the cache has no room, or somebody looks into it.
+    /// The frame, where the worker is not the owner of its pool, or the cache has no room, or another thread is taking frames out of it.
     #[inline(always)]
     pub fn free_cached(self, w: &mut Worker) -> Result<(), Frame> {
         let id = self.id();

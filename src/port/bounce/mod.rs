@@ -78,8 +78,8 @@ pub struct BouncePort {
 }
 
 impl BouncePort {
-    /// Wraps `within`, whose device sees the frames of `pool` from now on, and no others. `worker` is of the memory that the pool is of,
-    /// and owns the pool. At most half of the pool is posted for reception; the rest is for what is sent. A frame that is longer than the
+    /// Wraps `within`. From now on its device sees the frames of `pool` and no others. `worker` owns the pool and belongs to the same
+    /// memory. At most half of the pool is posted for reception; the rest is for what is sent. A frame that is longer than the
     /// pool's is never sent; one that `within` cannot carry for another reason is offered to it again and again.
     #[cold]
     pub fn new(within: Box<dyn Port>, worker: Worker, pool: Pool) -> BouncePort {
