@@ -32,6 +32,23 @@ pub fn transfer(
     serde_json::from_str(&said).expect("a report")
 }
 
+/// Whether a stream of `count` bytes by TCP arrives; `--reverse` among the options has the server send it.
+///
+/// The server counts until the client says that it is done, with what the sockets hold still on the way: by default that
+/// may be all of it, so that their buffers are bounded here.
+pub fn arrives(
+    client: &Namespace,
+    server: &Namespace,
+    at: (&str, u16),
+    count: u64,
+    options: &[&str],
+) -> bool {
+    let report = transfer(client, server, at, &[&["-n", &count.to_string(), "-w", "128K"], options].concat());
+    let (sent, received) = (bytes(&report, "sum_sent"), bytes(&report, "sum_received"));
+    println!("iperf3 {at:?} {options:?}: sent {sent}, received {received}");
+    sent >= count && received > count / 2
+}
+
 /// What a report says of an end: `sum_sent` and `sum_received` of TCP, `sum` of UDP.
 pub fn bytes(report: &Value, end: &str) -> u64 {
     report["end"][end]["bytes"].as_u64().unwrap_or_else(|| panic!("no bytes of {end} in {report}"))

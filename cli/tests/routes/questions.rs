@@ -1,6 +1,6 @@
 //! What ordinary tools find when they look through a router, in words without times, so that two routers can be compared.
 
-use crate::iperf3::{PORT, bytes, transfer};
+use crate::iperf3::{PORT, arrives, transfer};
 use crate::router::set;
 use crate::testbed::{Namespace, PATIENCE, Testbed, scratch, wait_until};
 use std::path::PathBuf;
@@ -250,12 +250,9 @@ fn paths(h1: &Namespace) -> Vec<Answer> {
 /// Transfers by TCP and UDP, there and back.
 fn transfers(h1: &Namespace, far: &Namespace) -> Vec<Answer> {
     let mut answers = Vec::new();
-    let size = TRANSFER.to_string();
     for to in ["10.77.3.1", "fd77:3::1"] {
         for back in [&[][..], &["--reverse"]] {
-            let tcp = transfer(h1, far, (to, PORT), &[&["-n", &size], back].concat());
-            // The server counts until the client says that it is done, with its last window still on the way.
-            let whole = bytes(&tcp, "sum_sent") >= TRANSFER && bytes(&tcp, "sum_received") > TRANSFER / 2;
+            let whole = arrives(h1, far, (to, PORT), TRANSFER, back);
             let udp = transfer(
                 h1,
                 far,
