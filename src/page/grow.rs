@@ -90,10 +90,10 @@ pub(super) fn alloc_bulk(shared: &Shared, w: &mut Worker, pages: &mut [Option<Pa
 }
 
 /// Takes back what is no single page for the worker's list: a larger block, a page of another node or memory, one of
-/// the reserve, one that the list has no room for.
+/// the reserve, one that the list has no room for. The claim on it was just given up.
 #[inline(never)]
-pub(super) fn free(shared: &Shared, w: &mut Worker, page: Page) {
-    let number = page.claim_number();
+pub(super) fn free(shared: &Shared, w: &mut Worker, number: u32) {
+    let Some(page) = claim(number) else { return };
     let Some(desc) = shared.index(number).map(|index| shared.table.desc(index)) else { return drop(page) };
     let order = desc.order();
     let mut tries = if desc.is_reserve() { 0 } else { 2 };

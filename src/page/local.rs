@@ -6,6 +6,7 @@ use super::config::{ListSize, Lists, ORDERS};
 use super::stats::PageLane;
 use super::table::MARK;
 use crate::sync::Lifo;
+use crate::sys::cpu::by_one_register;
 
 /// A worker that only frees moves up to 2^5 batches at once, as Linux (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const SCALE_MAX: u32 = 5;
@@ -47,7 +48,7 @@ impl Local {
     /// The newest block of an order.
     #[inline(always)]
     pub(super) fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
-        let list = self.lists.get_mut(usize::from(order))?;
+        let list = by_one_register(self.lists.get_mut(usize::from(order))?);
         let number = list.stack.pop()?;
         lane.cached[usize::from(order)].set(list.stack.len() as u64);
         Some(number)

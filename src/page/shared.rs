@@ -73,11 +73,11 @@ pub(super) unsafe fn memory_beyond(number: NonZeroU32) -> Arc<Shared> {
     }
 }
 
-/// Claims a block that was just taken off a list.
+/// Claims a block that was just taken off a list, or the claim on which was just given up.
 #[inline(always)]
 pub(super) fn claim(number: u32) -> Option<Page> {
     // SAFETY: the lists hold numbers of blocks that are out with no claim on them, each on one list only, and this
-    // one was just taken off.
+    // one was just taken off, or has not come to a list yet.
     NonZeroU32::new(number).map(|number| unsafe { Page::claim(number) })
 }
 

@@ -27,16 +27,22 @@ impl Shared {
     /// A page into the worker's list; everything that is not a single page of the worker's node goes the longer way.
     #[inline(always)]
     pub(super) fn free(&self, w: &mut Worker, page: Page) {
-        if let Some(mut held) = self.locals.enter(w) {
-            let (lane, local) = held.split();
-            if local.is_single_of_home(page.claim_number()) && local.push(0, page.claim_number(), lane) {
-                page.into_number();
-                if self.counts() {
-                    lane.freed.add(1);
-                }
-                return;
-            }
+        // Before all else: a claim that may still be dropped has its place on the stack, and waits for the store there.
+        let number = page.into_number().get();
+        if !self.keep(w, number) {
+            grow::free(self, w, number);
         }
-        grow::free(self, w, page)
+    }
+
+    /// Puts a page on the worker's list; false for all but a single page of the worker's node, and where there is no room.
+    #[inline(always)]
+    fn keep(&self, w: &mut Worker, number: u32) -> bool {
+        let Some(mut held) = self.locals.enter(w) else { return false };
+        let (lane, local) = held.split();
+        let kept = local.is_single_of_home(number) && local.push(0, number, lane);
+        if kept && self.counts() {
+            lane.freed.add(1);
+        }
+        kept
     }
 }

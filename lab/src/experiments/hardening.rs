@@ -151,7 +151,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
     for (name, hand) in &mut hands {
         let named = label(name, &[("bytes", PAGE_SIZE.into())]);
-        variants.push(Box::new(OpLoop::new(named, &clock, Box::new(|ops| hand.one::<false>(0, ops)))));
+        variants.push(Box::new(OpLoop::new(named, &clock, Box::new(|ops| hand.one::<false>(ops)))));
     }
     measure(bench, &mut variants);
     drop(variants);

@@ -54,7 +54,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         let own = [("order", 0.into()), ("stats", stats.into()), ("touch", touch.into())];
         let body = move |ops| {
             memory.set_statistics(statistics);
-            if touch { hand.one::<true>(0, ops) } else { hand.one::<false>(0, ops) }
+            if touch { hand.one::<true>(ops) } else { hand.one::<false>(ops) }
         };
         Ok(boxed(name, &own, Box::new(body)))
     };

@@ -74,7 +74,7 @@ fn measure(
     let bytes = PAGE_SIZE << order;
     let own = [("order", order.into()), ("bytes", bytes.into()), ("per", "block".into())];
     let mut hand = Hand::new(memory, 0, refused)?;
-    let body = move |ops| hand.one::<false>(order, ops);
+    let body = move |ops| hand.one_of::<false>(order, ops);
     let mut variants: Vec<Box<dyn Variant + '_>> =
         vec![Box::new(OpLoop::new(label("netmem", &own), clock, Box::new(body)))];
     for rival in rivals::all() {

@@ -39,9 +39,20 @@ impl<'a> Hand<'a> {
         Ok(Self { memory, worker, places: (0..count).map(|_| None).collect(), refused })
     }
 
-    /// One block of 2^`order` pages out and back, `ops` times; if `TOUCH`, its first line is written.
+    /// One page out and back, `ops` times; if `TOUCH`, its first line is written.
     #[inline(never)]
-    pub(super) fn one<const TOUCH: bool>(&mut self, order: u8, ops: u32) {
+    pub(super) fn one<const TOUCH: bool>(&mut self, ops: u32) {
+        self.round_trips::<TOUCH>(0, ops);
+    }
+
+    /// The same with a block of 2^`order` pages, of an order that the compiler does not know.
+    #[inline(never)]
+    pub(super) fn one_of<const TOUCH: bool>(&mut self, order: u8, ops: u32) {
+        self.round_trips::<TOUCH>(black_box(order), ops);
+    }
+
+    #[inline(always)]
+    fn round_trips<const TOUCH: bool>(&mut self, order: u8, ops: u32) {
         let mut refused = 0;
         for _ in 0..ops {
             match self.memory.alloc(&mut self.worker, order) {
@@ -197,7 +208,7 @@ mod tests {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let refused = Cell::new(0);
         let mut hand = Hand::new(&memory, 300, &refused).unwrap();
-        hand.one::<true>(3, 10);
+        hand.one_of::<true>(3, 10);
         hand.one_by_one::<false>(700);
         hand.in_bulk::<true>(900);
         assert_eq!((memory.stats().allocated, refused.get()), (10 + 700 + 900, 0));

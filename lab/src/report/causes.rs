@@ -6,7 +6,7 @@ use super::pick::{self, Fixed};
 use crate::json::{Params, Ratio, Report};
 
 /// A page alone: also the cause of a missed target.
-pub(super) const PAGE: &str = "58 instructions: the page's descriptor is written, its order looked up, and the list may be robbed by others; a general allocator pops a list of its thread.";
+pub(super) const PAGE: &str = "58 instructions: a way in and out past those who may rob the list, a gauge and a counter for each call, and the question whose the page is; a general allocator pops a list of its thread.";
 /// Frames in bulk, written.
 pub(super) const WRITTEN: &str = "A frame carries the length of its data, so each write has a fifth store beside the four of the line, and 23 instructions; a mempool's element has no length. In some layouts of the binary both vary by a factor of two: stores to frames and loads of the batch that lie a multiple of 4 KiB apart.";
 /// Routing between veths beside the kernel.

@@ -59,7 +59,7 @@ pub(super) fn measure(
         |label, body| Box::new(OpLoop::of(MANY as u32, label, clock, body)) as Box<dyn Variant + '_>;
     let mut side_by_side = SideBySide { label: named("netmem/beside", MANY), clock, hand, other, peer_core };
     let mut variants: [Box<dyn Variant + '_>; 4] = [
-        loop_of(named("netmem/one-worker", 0), Box::new(|ops| none_out.one::<false>(0, ops))),
+        loop_of(named("netmem/one-worker", 0), Box::new(|ops| none_out.one::<false>(ops))),
         loop_of(named("netmem/one-worker", slots / 2), Box::new(|ops| under_way.turn(ops))),
         loop_of(named("netmem/alone", MANY), Box::new(|ops| alone.one_by_one::<false>(ops))),
         Box::new(&mut side_by_side),

@@ -27,8 +27,8 @@ pub(super) fn group(
     let mut hands = [Hand::new(scene.memory, burst, &refused)?, Hand::new(scene.memory, burst, &refused)?];
     let [bulk, singly] = &mut hands;
     let mut variants = vec![scene.op_loop(named("netmem"), burst, |ops| match (burst, touch) {
-        (1, true) => bulk.one::<true>(0, ops),
-        (1, false) => bulk.one::<false>(0, ops),
+        (1, true) => bulk.one::<true>(ops),
+        (1, false) => bulk.one::<false>(ops),
         (_, true) => bulk.in_bulk::<true>(ops),
         (_, false) => bulk.in_bulk::<false>(ops),
     })];
