@@ -83,8 +83,9 @@ fn take(
     Ok(())
 }
 
-/// Receives up to `n` packets, oldest first; returns how many, which are fewer than wait only when there is no memory to note them. -EPIPE where there are none
-/// and the sender has closed its end. They are of the heads that they were of, to which netmem_packet_free gives those back.
+/// Receives up to `n` packets, oldest first, and returns how many. These are fewer than wait in the lane only when there is no memory to note them. -EPIPE where
+/// none waits and the sender has closed its end. Each packet still has the head that it was sent with; netmem_packet_free gives that back to the heads that it
+/// was taken from, and the frames to their pools.
 ///
 /// # Safety
 /// As of the module.
