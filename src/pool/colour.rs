@@ -1,13 +1,13 @@
 //! HOT: where the data of a pool's frames begins: colours of the cache's sets.
 
 use crate::limits::{CACHE_LINE, CHUNK_SIZE};
+use crate::sys::words::Words;
 
 /// Where a pool's frames begin their data: headroom, and one of up to eight colours by the frame's number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start {
-    headroom: u32,
-    /// The bits of the colour, in bytes.
-    mask: u32,
+    /// What makes words of empty frames: the bits of the colour, in bytes, and the headroom.
+    pub(super) words: Words<{ Start::SHIFT }>,
 }
 
 impl Start {
@@ -34,13 +34,13 @@ impl Start {
         let step = Self::step(size);
         let steps = size.saturating_sub(headroom + data) / step;
         let colours = 1 << (steps + 1).min(Self::COLOURS).ilog2();
-        Start { headroom: headroom as u32, mask: ((colours - 1) * step) as u32 }
+        Start { words: Words::new(((colours - 1) * step) as u32, headroom as u32) }
     }
 
     /// Bytes from the chunk's start to the data of the empty frame `id`.
     #[inline(always)]
     pub(crate) fn of(self, id: u32) -> u32 {
-        self.headroom + ((id << Self::SHIFT) & self.mask)
+        self.words.upper(id)
     }
 }
 

@@ -91,19 +91,18 @@ impl Frame {
     /// # Safety
     /// As [`Frame::empty`], for each of `ids` and where `start` lets it begin.
     #[inline(always)]
-    pub(super) unsafe fn write_empty(places: &mut [MaybeUninit<Frame>], ids: &[u32], start: Start) {
-        let ((runs, ones), (run_ids, one_ids)) = (places.as_chunks_mut::<RUN>(), ids.as_chunks::<RUN>());
-        for (places, ids) in runs.iter_mut().zip(run_ids) {
-            for (four, ids) in places.as_chunks_mut::<4>().0.iter_mut().zip(ids.as_chunks::<4>().0) {
-                let words = cpu::words(*ids, ids.map(|id| start.of(id)));
-                // SAFETY: a Frame is such a word, and not 0; the rest is the caller's promise.
-                *four = unsafe { std::mem::transmute::<[u64; 4], [MaybeUninit<Frame>; 4]>(words) };
-            }
-        }
-        for (one, &id) in ones.iter_mut().zip(one_ids) {
-            // SAFETY: the caller's promise.
-            one.write(unsafe { Frame::empty(id, start.of(id)) });
-        }
+    pub(super) unsafe fn write_empty(places: &mut [MaybeUninit<Frame>], ids: &[u32], start: &Start) {
+        // SAFETY: a Frame is such a word, and not 0; the rest is the caller's promise.
+        let words = unsafe { slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()) };
+        start.words.write(words, ids);
+    }
+
+    /// Writes the id of each of `frames` into as many places.
+    #[inline(always)]
+    pub(super) fn write_ids(places: &mut [u32], frames: &[Frame], start: &Start) {
+        // SAFETY: a Frame is its word, with the id in the lower half.
+        let words = unsafe { slice::from_raw_parts(frames.as_ptr().cast(), frames.len()) };
+        start.words.write_lower(places, words);
     }
 
     /// Gives the claim up to whoever takes the descriptor: a ring, a list.

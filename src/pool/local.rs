@@ -2,10 +2,10 @@
 //!
 //! An array of frame numbers; where a frame's data begins is computed when it is given out.
 
-use super::frame::{Frame, RUN};
+use super::colour::Start;
+use super::frame::Frame;
 use crate::stats::Count;
 use crate::sync::Lifo;
-use crate::sys::cpu;
 
 /// The owner's cache: within one line, with what its hot path counts.
 #[derive(Debug)]
@@ -59,18 +59,11 @@ impl Local {
         true
     }
 
-    /// Keeps frames; false when there is no room for all.
+    /// Keeps frames of a pool whose frames begin so; false when there is no room for all.
     #[inline(always)]
-    pub(crate) fn give_all(&mut self, frames: &[Frame]) -> bool {
+    pub(crate) fn give_all(&mut self, frames: &[Frame], start: &Start) -> bool {
         let Some(places) = self.stack.places(frames.len()) else { return false };
-        let ((runs, ones), (run_frames, one_frames)) =
-            (places.as_chunks_mut::<RUN>(), frames.as_chunks::<RUN>());
-        for (places, frames) in runs.iter_mut().zip(run_frames) {
-            for (four, frames) in places.as_chunks_mut::<4>().0.iter_mut().zip(frames.as_chunks::<4>().0) {
-                *four = cpu::low_halves([0, 1, 2, 3].map(|i: usize| frames[i].word()));
-            }
-        }
-        ones.iter_mut().zip(one_frames).for_each(|(place, frame)| *place = frame.id().get());
+        Frame::write_ids(places, frames, start);
         self.gave += frames.len() as u64;
         true
     }

@@ -129,7 +129,7 @@ impl Shared {
     fn write_out(&self, local: &mut Local, places: &mut [MaybeUninit<Frame>]) -> bool {
         let Some(ids) = local.take_exactly(places.len()) else { return false };
         // SAFETY: as in `claim`, for each id.
-        unsafe { Frame::write_empty(places, ids, self.start) };
+        unsafe { Frame::write_empty(places, ids, &self.start) };
         true
     }
 
@@ -143,7 +143,7 @@ impl Shared {
     /// As [`Shared::claim`] for several, into as many places.
     pub(super) fn give_into(&self, ids: &[u32], places: &mut [MaybeUninit<Frame>]) {
         // SAFETY: as in `claim`, for each id.
-        unsafe { Frame::write_empty(places, ids, self.start) };
+        unsafe { Frame::write_empty(places, ids, &self.start) };
     }
 
     /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the remote free queue.
@@ -176,7 +176,7 @@ impl Shared {
     /// Ends the claims of frames of this pool, if the caller owns it and its cache has room for all.
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, frames: &[Frame]) -> bool {
-        self.local.enter(w).is_some_and(|mut local| local.give_all(frames))
+        self.local.enter(w).is_some_and(|mut local| local.give_all(frames, &self.start))
     }
 
     /// As [`Shared::keep_hot`], by the way in that has no call.
@@ -184,7 +184,7 @@ impl Shared {
     pub(super) fn keep_all_at_once(&self, w: &mut Worker, frames: &[Frame]) -> bool {
         // No closure: there may be no call, and the compiler makes one of a closure that stands in several places.
         let Some(mut local) = self.local.enter_at_once(w) else { return false };
-        local.give_all(frames)
+        local.give_all(frames, &self.start)
     }
 
     /// As [`Shared::keep_hot`] for one.

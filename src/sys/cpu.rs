@@ -113,47 +113,6 @@ pub fn expected<T>(meant: *const T, recent: &mut usize) -> *const T {
     meant
 }
 
-/// The lower halves of four numbers, side by side.
-///
-/// # Cost
-/// Two loads and a shuffle, where a compiler sees eight loads and stores.
-#[inline(always)]
-pub fn low_halves(words: [u64; 4]) -> [u32; 4] {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{__m128, _mm_shuffle_ps};
-        // SAFETY: bits of the same size, and every pattern is a value of either type; SSE is part of every x86-64.
-        unsafe {
-            let [low, high] = std::mem::transmute::<[u64; 4], [__m128; 2]>(words);
-            std::mem::transmute::<__m128, [u32; 4]>(_mm_shuffle_ps::<0b10_00_10_00>(low, high))
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    words.map(|word| word as u32)
-}
-
-/// Four words, each of a lower half and the upper one beside it.
-///
-/// # Cost
-/// Two shuffles, where a compiler makes the upper halves in two pieces.
-#[inline(always)]
-pub fn words(low: [u32; 4], high: [u32; 4]) -> [u64; 4] {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{__m128i, _mm_unpackhi_epi32, _mm_unpacklo_epi32};
-        // SAFETY: bits of the same size, and every pattern is a value of either type; SSE2 is part of every x86-64. The
-        // assembly is no instruction, only a value that the compiler does not look behind.
-        unsafe {
-            let [low, mut high] = std::mem::transmute::<[[u32; 4]; 2], [__m128i; 2]>([low, high]);
-            core::arch::asm!("/* {0} */", inout(xmm_reg) high, options(pure, nomem, nostack, preserves_flags));
-            let words = [_mm_unpacklo_epi32(low, high), _mm_unpackhi_epi32(low, high)];
-            std::mem::transmute::<[__m128i; 2], [u64; 4]>(words)
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    [0, 1, 2, 3].map(|i: usize| u64::from(low[i]) | u64::from(high[i]) << 32)
-}
-
 /// The same words, each in a register of its own.
 #[inline(always)]
 pub fn in_registers<const N: usize>(words: [u64; N]) -> [u64; N] {
@@ -218,14 +177,6 @@ mod tests {
         })
         .join()
         .unwrap();
-    }
-
-    #[test]
-    fn halves_become_words_and_words_halves() {
-        let (low, high) = ([1, u32::MAX, 3, 0], [5, 6, u32::MAX, 8]);
-        let words = super::words(low, high);
-        assert_eq!(words, [5 << 32 | 1, 6 << 32 | 0xffff_ffff, 0xffff_ffff << 32 | 3, 8 << 32]);
-        assert_eq!(low_halves(words), low);
     }
 
     #[test]

@@ -45,5 +45,6 @@ pub mod tap;
 pub mod user;
 #[cfg(any(feature = "af-packet", feature = "tap"))]
 pub mod virtio;
+pub mod words;
 #[cfg(feature = "xdp")]
 pub mod xdp;

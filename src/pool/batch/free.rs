@@ -2,10 +2,12 @@
 
 use super::Batch;
 use crate::limits::BATCH_MAX;
+use crate::pool::Pool;
 use crate::pool::frame::Frame;
 use crate::pool::frame_table::{pool, pool_of};
 use crate::sync::{Steps, Worker};
 use crate::sys::cpu;
+use std::mem;
 use std::ptr;
 use std::slice;
 
@@ -72,7 +74,42 @@ impl Frame {
             return Err(self);
         }
         // The claim ended, once.
-        std::mem::forget(self);
+        mem::forget(self);
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// As [`Frame::free_all_cached`], of frames that are known to be this pool's, so that none is looked at: false, and no claim has ended, where the
+    /// worker is not the owner, or its cache has no room for all, or another thread is taking frames out of it.
+    ///
+    /// # Cost
+    /// A copy of the frames' numbers. [`Frame::free_all_cached`] also reads each frame's entry in the table of pools.
+    ///
+    /// # Safety
+    /// All places hold frames, and all of these are of this pool. Where the result is true their claims have ended: whoever has them forgets them.
+    #[inline(always)]
+    #[must_use = "whether the frames are gone"]
+    pub unsafe fn free_all_cached(&self, w: &mut Worker, frames: &[Option<Frame>]) -> bool {
+        // SAFETY: an Option<Frame> has a Frame's layout, and by the caller's promise none of these is None.
+        let all = unsafe { slice::from_raw_parts(frames.as_ptr().cast::<Frame>(), frames.len()) };
+        self.shared.keep_all_at_once(w, all)
+    }
+
+    /// As [`Frame::free_cached`], of a frame that is known to be this pool's.
+    ///
+    /// # Errors
+    /// The frame, where the worker is not the owner, or its cache has no room, or another thread is taking frames out of it.
+    ///
+    /// # Safety
+    /// The frame is of this pool.
+    #[inline(always)]
+    pub unsafe fn free_cached(&self, w: &mut Worker, frame: Frame) -> Result<(), Frame> {
+        if !self.shared.keep_at_once(w, frame.id()) {
+            return Err(frame);
+        }
+        // The claim ended, once.
+        mem::forget(frame);
         Ok(())
     }
 }

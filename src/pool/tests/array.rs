@@ -104,6 +104,63 @@ fn of_an_array_all_or_nothing_is_done_where_that_costs_least() {
     check(&second, 0);
 }
 
+/// Whether the frames of an array, which are of this pool, went home to it by what costs least; they go in any case.
+#[allow(unsafe_code)]
+fn free_cached_to(pool: &Pool, mut frames: Vec<Option<Frame>>, w: &mut Worker) -> bool {
+    // SAFETY: they are of the pool; the claims are forgotten where they have ended.
+    unsafe {
+        let is_done = pool.free_all_cached(w, &frames);
+        if is_done {
+            frames.set_len(0);
+        }
+        free(frames, w);
+        is_done
+    }
+}
+
+#[test]
+fn an_array_that_is_freed_to_its_pool_goes_whole_or_stays() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let pool = pool(&memory, &mut w, 64);
+    let frames = alloc(&pool, &mut w, 5);
+    // Without a membarrier the owner has to fence, and nothing is done at once.
+    let at_once = free_cached_to(&pool, frames, &mut w);
+    for n in 0..=16 {
+        let frames = alloc(&pool, &mut w, n);
+        let ids: std::collections::BTreeSet<_> = frames.iter().flatten().map(Frame::id).collect();
+        assert_eq!(ids.len(), n, "{n}: one is there twice");
+        check(&pool, n as u64);
+        assert!(!free_cached_to(&pool, frames, &mut other), "{n}: not the owner");
+        let frames = alloc(&pool, &mut w, n);
+        assert_eq!(free_cached_to(&pool, frames, &mut w), at_once, "{n}");
+        check(&pool, 0);
+    }
+    let frames = alloc(&pool, &mut w, 64);
+    assert!(!free_cached_to(&pool, frames, &mut w), "more than the cache has room for");
+    check(&pool, 0);
+}
+
+#[test]
+#[allow(unsafe_code)]
+fn a_frame_that_is_freed_to_its_pool_goes_or_comes_back() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let pool = pool(&memory, &mut w, 64);
+    let frame = pool.alloc(&mut w).unwrap();
+    let id = frame.id();
+    // SAFETY: it is of the pool.
+    let frame = unsafe { pool.free_cached(&mut other, frame) }.expect_err("not the owner");
+    check(&pool, 1);
+    // SAFETY: as above.
+    match unsafe { pool.free_cached(&mut w, frame) } {
+        // Without a membarrier the owner has to fence.
+        Err(frame) => frame.free(&mut w),
+        Ok(()) => assert_eq!(pool.alloc_cached(&mut w).map(|frame| frame.id()), Some(id)),
+    }
+    check(&pool, 0);
+}
+
 #[test]
 fn what_costs_least_is_refused_without_a_change_where_it_is_not_to_be_had() {
     let memory = memory(2);

@@ -1,7 +1,7 @@
 //! Chapters about frames: alone, in batches, with several holders, in pieces; and until there are none.
 
 use super::{CAPACITY, FRAMES, Scene};
-use crate::pool::{Batch, Frame};
+use crate::pool::{Batch, Frame, Pool};
 use crate::sync::Worker;
 use crate::wire::offload::{Offload, PartialChecksum};
 use std::mem::MaybeUninit;
@@ -39,6 +39,25 @@ fn free_cached(written: &[MaybeUninit<Frame>], owner: &mut Worker, other: &mut W
             Frame::free_all(frames, owner);
         }
     }
+}
+
+/// To the pool that they are of, by what costs least if that is to be had.
+#[allow(unsafe_code)]
+fn free_cached_to(pool: &Pool, written: &[MaybeUninit<Frame>], owner: &mut Worker) {
+    // SAFETY: as in `free_cached`; they are of the pool.
+    unsafe {
+        let frames = slice::from_raw_parts(written.as_ptr().cast(), written.len());
+        if !pool.free_all_cached(owner, frames) {
+            Frame::free_all(frames, owner);
+        }
+    }
+}
+
+/// As [`free_cached_to`], of one.
+#[allow(unsafe_code)]
+fn free_to(pool: &Pool, frame: Frame, owner: &mut Worker) {
+    // SAFETY: it is of the pool.
+    unsafe { pool.free_cached(owner, frame) }.unwrap_or_else(|frame| frame.free(owner));
 }
 
 impl Scene {
@@ -87,10 +106,13 @@ impl Scene {
         if self.pool.alloc_cached_into(&mut self.w, &mut places) {
             free_cached(&places, &mut self.w, &mut self.other);
         }
+        if self.pool.alloc_cached_into(&mut self.w, &mut places) {
+            free_cached_to(&self.pool, &places, &mut self.w);
+        }
         // None is no failure either.
         if let Some(frame) = self.pool.alloc_cached(&mut self.w) {
             let refused = frame.free_cached(&mut self.other).expect_err("another worker's");
-            refused.free_cached(&mut self.w).unwrap_or_else(|frame| frame.free(&mut self.w));
+            free_to(&self.pool, refused, &mut self.w);
         }
     }
 

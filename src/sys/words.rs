@@ -1,0 +1,322 @@
+//! Numbers of 32 bits and words that have them in their lower halves, in bulk: eight at a time on processors that have AVX2, else four.
+//!
+//! AVX2 by assembly: a function with intrinsics for it cannot be part of one that is for every x86-64, so each use of it would be a call, around which the
+//! caller saves its registers.
+//!
+//! Unsafe code: vectors are read and written within slices. Runs go from the last item to the first: the last run ends with the last item, and the first may
+//! overlap the second, so that nothing is left over. A function makes sure that its slices are as long as a run.
+
+use std::mem::MaybeUninit;
+
+/// Items of a run.
+const RUN: usize = 8;
+
+/// What makes words of numbers: the upper half is `(lower << SHIFT & mask) + add`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Words<const SHIFT: u32> {
+    mask: u32,
+    add: u32,
+    /// Whether the processor has AVX2.
+    is_wide: bool,
+}
+
+impl<const SHIFT: u32> Words<SHIFT> {
+    /// For this processor.
+    #[cold]
+    pub fn new(mask: u32, add: u32) -> Self {
+        Words { mask, add, is_wide: is_wide() }
+    }
+
+    /// The upper half beside `lower`.
+    #[inline(always)]
+    pub fn upper(self, lower: u32) -> u32 {
+        self.add + ((lower << SHIFT) & self.mask)
+    }
+
+    /// Writes the word of each of `lower` into as many places.
+    ///
+    /// # Cost
+    /// Ten instructions for eight words with AVX2, else 24.
+    #[inline(always)]
+    pub fn write(&self, places: &mut [MaybeUninit<u64>], lower: &[u32]) {
+        let n = places.len().min(lower.len());
+        let (to, from) = (places.as_mut_ptr().cast(), lower.as_ptr());
+        // SAFETY: both are `n` long, and each run and each number lies within.
+        unsafe {
+            if n < RUN {
+                self.write_few(to, from, n);
+            } else if self.is_wide {
+                self.write_wide(to, from, n);
+            } else {
+                // A copy: for all the compiler knows what is written is this.
+                let words = *self;
+                backwards::<RUN>(n, |at| {
+                    words.write_four(to.add(at), from.add(at));
+                    words.write_four(to.add(at + 4), from.add(at + 4));
+                });
+            }
+        }
+    }
+
+    /// # Safety
+    /// There are `n` words at `to`, and as many numbers at `from`; fewer than a run.
+    #[inline(always)]
+    unsafe fn write_few(&self, to: *mut u64, from: *const u32, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if n >= 4 {
+                backwards::<4>(n, |at| self.write_four(to.add(at), from.add(at)));
+            } else if n > 0 {
+                few(n).iter().for_each(|&at| to.add(at).write(self.word(*from.add(at))));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn word(self, lower: u32) -> u64 {
+        u64::from(lower) | u64::from(self.upper(lower)) << 32
+    }
+
+    /// # Safety
+    /// There are four words at `to`, and four numbers at `from`.
+    #[inline(always)]
+    unsafe fn write_four(self, to: *mut u64, from: *const u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let lower = from.cast::<[u32; 4]>().read();
+            to.cast::<[u64; 4]>().write(words(lower, lower.map(|lower| self.upper(lower))));
+        }
+    }
+
+    /// # Safety
+    /// The processor has AVX2; there are `n` words at `to`, and as many numbers at `from`: a run at least.
+    #[inline(always)]
+    unsafe fn write_wide(&self, to: *mut u64, from: *const u32, n: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: the caller's promise. What it changes is said; the upper halves of the registers, in which the compiler keeps nothing, are clear at the end.
+        unsafe {
+            core::arch::asm!(
+                "vpbroadcastd ymm0, dword ptr [{words}]",
+                "vpbroadcastd ymm1, dword ptr [{words} + 4]",
+                "sub {at}, 8",
+                "je 3f",
+                "2:",
+                // The first and third pair of numbers in one lane, the second and fourth in the other: so what is unpacked is in order.
+                "vpermq ymm2, [{from} + 4*{at}], 0xd8",
+                "vpslld ymm3, ymm2, {shift}",
+                "vpand ymm3, ymm3, ymm0",
+                "vpaddd ymm3, ymm3, ymm1",
+                "vpunpckldq ymm4, ymm2, ymm3",
+                "vpunpckhdq ymm5, ymm2, ymm3",
+                "vmovdqu [{to} + 8*{at}], ymm4",
+                "vmovdqu [{to} + 8*{at} + 32], ymm5",
+                "sub {at}, 8",
+                "ja 2b",
+                // The first run, once more, at the start.
+                "3:",
+                "vpermq ymm2, [{from}], 0xd8",
+                "vpslld ymm3, ymm2, {shift}",
+                "vpand ymm3, ymm3, ymm0",
+                "vpaddd ymm3, ymm3, ymm1",
+                "vpunpckldq ymm4, ymm2, ymm3",
+                "vpunpckhdq ymm5, ymm2, ymm3",
+                "vmovdqu [{to}], ymm4",
+                "vmovdqu [{to} + 32], ymm5",
+                "vzeroupper",
+                at = inout(reg) n => _,
+                from = in(reg) from,
+                to = in(reg) to,
+                words = in(reg) std::ptr::from_ref(self),
+                shift = const SHIFT,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+                options(nostack)
+            )
+        };
+        // Never: `is_wide` is false there.
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (to, from, n);
+    }
+
+    /// Writes the lower half of each of `words` into as many places.
+    ///
+    /// # Cost
+    /// Six instructions for eight words with AVX2, else twelve.
+    #[inline(always)]
+    pub fn write_lower(&self, places: &mut [u32], words: &[u64]) {
+        let n = places.len().min(words.len());
+        let (to, from) = (places.as_mut_ptr(), words.as_ptr());
+        // SAFETY: both are `n` long, and each run and each word lies within.
+        unsafe {
+            if n < RUN {
+                write_few_lower(to, from, n);
+            } else if self.is_wide {
+                write_lower_wide(to, from, n);
+            } else {
+                backwards::<RUN>(n, |at| {
+                    write_lower_four(to.add(at), from.add(at));
+                    write_lower_four(to.add(at + 4), from.add(at + 4));
+                });
+            }
+        }
+    }
+}
+
+/// # Safety
+/// There are `n` numbers at `to`, and as many words at `from`; fewer than a run.
+#[inline(always)]
+unsafe fn write_few_lower(to: *mut u32, from: *const u64, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if n >= 4 {
+            backwards::<4>(n, |at| write_lower_four(to.add(at), from.add(at)));
+        } else if n > 0 {
+            few(n).iter().for_each(|&at| to.add(at).write(*from.add(at) as u32));
+        }
+    }
+}
+
+/// # Safety
+/// There are four numbers at `to`, and four words at `from`.
+#[inline(always)]
+unsafe fn write_lower_four(to: *mut u32, from: *const u64) {
+    // SAFETY: the caller's promise.
+    unsafe { to.cast::<[u32; 4]>().write(lower_halves(from.cast::<[u64; 4]>().read())) };
+}
+
+/// # Safety
+/// The processor has AVX2; there are `n` numbers at `to`, and as many words at `from`: a run at least.
+#[inline(always)]
+unsafe fn write_lower_wide(to: *mut u32, from: *const u64, n: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as in `write_wide`.
+    unsafe {
+        core::arch::asm!(
+            "sub {at}, 8",
+            "je 3f",
+            "2:",
+            // Lane by lane, and then the pairs in order.
+            "vmovups ymm0, [{from} + 8*{at}]",
+            "vshufps ymm0, ymm0, [{from} + 8*{at} + 32], 0x88",
+            "vpermq ymm0, ymm0, 0xd8",
+            "vmovups [{to} + 4*{at}], ymm0",
+            "sub {at}, 8",
+            "ja 2b",
+            "3:",
+            "vmovups ymm0, [{from}]",
+            "vshufps ymm0, ymm0, [{from} + 32], 0x88",
+            "vpermq ymm0, ymm0, 0xd8",
+            "vmovups [{to}], ymm0",
+            "vzeroupper",
+            at = inout(reg) n => _,
+            from = in(reg) from,
+            to = in(reg) to,
+            out("xmm0") _,
+            options(nostack)
+        )
+    };
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (to, from, n);
+}
+
+/// Whether the processor has AVX2.
+fn is_wide() -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return std::arch::is_x86_feature_detected!("avx2");
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+}
+
+/// Calls `run` with where each run of `STEP` begins, from the last of `n` items, which are as many at least, to the first.
+#[inline(always)]
+fn backwards<const STEP: usize>(n: usize, mut run: impl FnMut(usize)) {
+    let mut at = n - STEP;
+    loop {
+        run(at);
+        if at == 0 {
+            return;
+        }
+        at = at.saturating_sub(STEP);
+    }
+}
+
+/// All numbers below `n`, which is 1 to 3; some are there twice.
+#[inline(always)]
+fn few(n: usize) -> [usize; 3] {
+    [0, n / 2, n - 1]
+}
+
+/// The lower halves of four words, side by side.
+///
+/// # Cost
+/// Two loads and a shuffle, where a compiler sees eight loads and stores.
+#[inline(always)]
+fn lower_halves(words: [u64; 4]) -> [u32; 4] {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{__m128, _mm_shuffle_ps};
+        // SAFETY: bits of the same size, and every pattern is a value of either type; SSE is part of every x86-64.
+        unsafe {
+            let [low, high] = std::mem::transmute::<[u64; 4], [__m128; 2]>(words);
+            std::mem::transmute::<__m128, [u32; 4]>(_mm_shuffle_ps::<0b10_00_10_00>(low, high))
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    words.map(|word| word as u32)
+}
+
+/// Four words, each of a lower half and the upper one beside it.
+///
+/// # Cost
+/// Two shuffles, where a compiler makes the upper halves in two pieces.
+#[inline(always)]
+fn words(low: [u32; 4], high: [u32; 4]) -> [u64; 4] {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{__m128i, _mm_unpackhi_epi32, _mm_unpacklo_epi32};
+        // SAFETY: bits of the same size, and every pattern is a value of either type; SSE2 is part of every x86-64. The
+        // assembly is no instruction, only a value that the compiler does not look behind.
+        unsafe {
+            let [low, mut high] = std::mem::transmute::<[[u32; 4]; 2], [__m128i; 2]>([low, high]);
+            core::arch::asm!("/* {0} */", inout(xmm_reg) high, options(pure, nomem, nostack, preserves_flags));
+            let words = [_mm_unpacklo_epi32(low, high), _mm_unpackhi_epi32(low, high)];
+            std::mem::transmute::<[__m128i; 2], [u64; 4]>(words)
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    [0, 1, 2, 3].map(|i: usize| u64::from(low[i]) | u64::from(high[i]) << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_become_words_and_words_halves() {
+        let (low, high) = ([1, u32::MAX, 3, 0], [5, 6, u32::MAX, 8]);
+        let words = super::words(low, high);
+        assert_eq!(words, [5 << 32 | 1, 6 << 32 | 0xffff_ffff, 0xffff_ffff << 32 | 3, 8 << 32]);
+        assert_eq!(lower_halves(words), low);
+    }
+
+    #[test]
+    fn of_every_number_each_is_written_and_nothing_behind_the_last_eight_at_a_time_or_four() {
+        const MOST: usize = 80;
+        let low: [u32; MOST] = std::array::from_fn(|at| (at as u32 + 1).wrapping_mul(0x9e37_79b9));
+        let here = Words::<5>::new(0x1c0, 64);
+        for words in [here, Words { is_wide: false, ..here }] {
+            for n in 0..=MOST {
+                let (mut whole, mut lower) = ([MaybeUninit::new(7); MOST], [7; MOST]);
+                words.write(&mut whole[..n], &low);
+                // SAFETY: all were written at the start.
+                let whole = whole.map(|word| unsafe { word.assume_init() });
+                words.write_lower(&mut lower, &whole[..n]);
+                for (at, &low) in low.iter().enumerate() {
+                    let word = u64::from(low) | u64::from(64 + (low << 5 & 0x1c0)) << 32;
+                    let meant = if at < n { (word, low) } else { (7, 7) };
+                    assert_eq!((whole[at], lower[at]), meant, "{at} of {n}");
+                }
+            }
+        }
+    }
+}
