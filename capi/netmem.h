@@ -957,6 +957,17 @@ int netmem_raw_free(netmem_worker worker,
                     const netmem_raw *frames,
                     uint32_t n);
 
+/* As netmem_raw_free, of frames that are all this pool's: it costs less, since only the first frame is looked at. The caller promises that each word
+ * is a frame of this pool; none is 0.
+ * All frames are looked at while netmem_trace(1) is on, where the first is another pool's, and where the pool's cache does not take them all. Then frames
+ * of other pools (-EXDEV) and words of 0 (-EBADF) are refused and stay with the caller, and the others are freed. A frame of another pool
+ * that is not looked at is given out again as one of this pool's: the ledgers of both pools are wrong from then on, and this pool may give pages back while a
+ * frame in them is in use. */
+int netmem_raw_pool_free(netmem_worker worker,
+                         netmem_pool pool,
+                         const netmem_raw *frames,
+                         uint32_t n);
+
 /* The data of a raw frame; NULL for a word of 0. */
 void *netmem_raw_data(netmem_raw frame);
 

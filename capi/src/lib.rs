@@ -23,6 +23,8 @@ mod opened;
 #[allow(unsafe_code)]
 mod packets;
 #[allow(unsafe_code)]
+mod pools;
+#[allow(unsafe_code)]
 mod process;
 mod registry;
 #[allow(unsafe_code)]

@@ -171,6 +171,8 @@ fn history(what: &str, word: u64) -> String {
 
 /// A word of a frame.
 pub const FRAME: &str = "frame";
+/// A word of a raw frame.
+pub const RAW: &str = "raw frame";
 /// A word of an object.
 pub const OBJECT: &str = "object";
 /// A word of a page.

@@ -18,13 +18,14 @@ use crate::failure::{CHILD, Failure};
 use crate::lanes::Ends;
 use crate::objects::Uses;
 use crate::opened::Known;
+use crate::pools::Pools;
 use crate::process::{self, PAGE, Wiped};
 use crate::registry::{ReadyPool, Source};
 use crate::table::{Tag, WORKERS};
 use crate::{thread, word};
 use netmem::limits::BATCH_MAX;
 use netmem::packet::InFlightHeads;
-use netmem::{Batch, HeadCache, Memory, Packets, Pool, Port, Worker};
+use netmem::{Batch, HeadCache, Memory, Packets, Port, Worker};
 use std::ffi::CString;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -72,8 +73,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What a worker's calls work with.
 pub struct State {
-    /// Its pools as it found them by their words, by place.
-    pub pools: Vec<Option<(u64, Pool)>>,
+    /// The pools that it knows.
+    pub pools: Pools,
     /// The caches and size classes that it knows, by place.
     pub caches: Known<Source>,
     /// The heads that it knows.
@@ -224,7 +225,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     // SAFETY: the place is free, and taken below before anybody else looks for one.
     let tag = unsafe { Tag::new(place, chunks) };
     let state = State {
-        pools: Vec::new(),
+        pools: Pools::new(),
         caches: Vec::new(),
         heads: Vec::new(),
         ready: Vec::new(),

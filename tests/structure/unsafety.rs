@@ -51,6 +51,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "capi::src::code",
     "capi::src::objects",
     "capi::src::packets",
+    "capi::src::pools",
     "capi::src::process",
     "capi::src::sites",
     "capi::src::slots",

@@ -1,6 +1,6 @@
 //! HOT: frames in bursts.
 
-use super::pool::{find, look_up};
+use super::pool::find;
 use super::types::{netmem_frame, netmem_pool, netmem_span, netmem_worker};
 use super::worker::out;
 use crate::errno::EFAULT;
@@ -66,7 +66,7 @@ fn alloc_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_frame
     let to = NonNull::new(to).filter(|_| !sites::is_on())?;
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, tag, held, .. } = &mut *inside;
-    let found = look_up(pools, pool.word)?;
+    let found = pools.look_up(pool.word)?;
     let word = tag.give_own(|| found.alloc_cached(worker))?;
     *held += 1;
     // SAFETY: the promise of C.
@@ -94,7 +94,7 @@ fn alloc_all_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_f
     let to = NonNull::new(to).filter(|_| !sites::is_on())?;
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, tag, held, .. } = &mut *inside;
-    let found = look_up(pools, pool.word)?;
+    let found = pools.look_up(pool.word)?;
     // SAFETY: the promise of C; a frame of C's is its word, and nothing else, as a Frame is. The pool is of the worker's memory, and writes all or none.
     let is_given = unsafe {
         let places = slice::from_raw_parts_mut(to.as_ptr().cast(), n as usize);

@@ -5,9 +5,9 @@ use super::worker::cold;
 use crate::errno::{EINVAL, ETIMEDOUT};
 use crate::failure::{Failure, answer};
 use crate::misuse::{self, Kind};
+use crate::pools::Pools;
 use crate::registry;
 use crate::sites::Site;
-use crate::word;
 use netmem::{Pool, PoolConfig};
 use std::ffi::c_int;
 use std::ptr;
@@ -76,31 +76,23 @@ pub extern "C" fn netmem_pool_close(pool: netmem_pool, milliseconds: u32) -> c_i
 /// The number that the call returns: the pool was closed, or is of another memory.
 #[inline(always)]
 pub fn find<'a>(
-    known: &'a mut Vec<Option<(u64, Pool)>>,
+    known: &'a mut Pools,
     memory: u64,
     word: u64,
     call: &str,
     site: Site,
 ) -> Result<&'a Pool, c_int> {
     // SAFETY: a borrow that ends here, or is what is returned: then nothing is changed below.
-    match look_up(unsafe { &*ptr::from_ref(known) }, word).filter(|_| registry::is_pool(word)) {
+    match unsafe { &*ptr::from_ref(known) }.look_up(word).filter(|_| registry::is_pool(word)) {
         Some(pool) => Ok(pool),
         None => get_to_know(known, memory, word, call, site),
     }
 }
 
-/// The pool of this word, if it is among those that a worker knows. It may have been closed since: its owner's cache has nothing to give then, and is
-/// shut (`Pool::alloc_cached`).
-#[inline(always)]
-pub fn look_up(known: &[Option<(u64, Pool)>], word: u64) -> Option<&Pool> {
-    let (found, pool) = known.get(word::place(word))?.as_ref()?;
-    (*found == word).then_some(pool)
-}
-
 #[cold]
 #[inline(never)]
 fn get_to_know<'a>(
-    known: &'a mut Vec<Option<(u64, Pool)>>,
+    known: &'a mut Pools,
     memory: u64,
     word: u64,
     call: &str,
@@ -111,9 +103,5 @@ fn get_to_know<'a>(
     if open.memory != memory {
         return Err(misuse::refused(Kind::WrongMemory, call, "pool", word, site));
     }
-    // Those that were closed are let go of.
-    known.iter_mut().for_each(|known| drop(known.take_if(|(word, _)| !registry::is_pool(*word))));
-    let place = word::place(word);
-    known.resize_with(known.len().max(place + 1), || None);
-    Ok(&known[place].insert((word, open.pool)).1)
+    Ok(known.put(word, open.pool, registry::is_pool))
 }

@@ -5,14 +5,16 @@
 //! is given back once.
 
 use super::burst::words;
-use super::pool::{find, look_up};
+use super::pool::find;
 use super::types::{netmem_pool, netmem_raw, netmem_worker};
 use super::worker::out;
 use crate::errno::ENOBUFS;
 use crate::failure::Failure;
-use crate::sites::Site;
+use crate::misuse::{Kind, RAW, refused};
+use crate::sites::{self, Site};
 use crate::workers::{State, go_in};
-use netmem::Frame;
+use netmem::limits::BATCH_MAX;
+use netmem::{Batch, Frame, Pool};
 use std::ffi::{c_int, c_void};
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU64;
@@ -46,7 +48,7 @@ fn alloc_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_raw) 
     let to = NonNull::new(to)?;
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, .. } = &mut *inside;
-    let frame = look_up(pools, pool.word)?.alloc_cached(worker)?;
+    let frame = pools.look_up(pool.word)?.alloc_cached(worker)?;
     // SAFETY: the promise of C.
     unsafe { to.write(netmem_raw { word: frame.into_raw().get() }) };
     Some(())
@@ -73,7 +75,7 @@ fn alloc_all_at_once(
     let State { pools, worker, .. } = &mut *inside;
     // SAFETY: the promise of C; a raw frame of C's is a Frame's word, and nothing else, and what is written there is the caller's.
     let places = unsafe { slice::from_raw_parts_mut(places.as_ptr().cast(), n as usize) };
-    look_up(pools, pool.word)?.alloc_cached_into(worker, places).then_some(())
+    pools.look_up(pool.word)?.alloc_cached_into(worker, places).then_some(())
 }
 
 #[inline(never)]
@@ -151,6 +153,131 @@ extern "C" fn free_with_care(worker: netmem_worker, frames: *const netmem_raw, n
         Frame::free_all(frames, &mut inside.worker);
     }
     0
+}
+
+/// As netmem_raw_free, of frames that are all this pool's: it costs less, since only the first frame is looked at. The caller promises that each word
+/// is a frame of this pool; none is 0.
+///
+/// All frames are looked at while netmem_trace(1) is on, where the first is another pool's, and where the pool's cache does not take them all. Then frames
+/// of other pools (-EXDEV) and words of 0 (-EBADF) are refused and stay with the caller, and the others are freed. A frame of another pool
+/// that is not looked at is given out again as one of this pool's: the ledgers of both pools are wrong from then on, and this pool may give pages back while a
+/// frame in them is in use.
+///
+/// # Safety
+/// As of the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn netmem_raw_pool_free(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *const netmem_raw,
+    n: u32,
+) -> c_int {
+    if n != 1 {
+        return keep_many(worker, pool, frames, n);
+    }
+    match keep_at_once(worker, pool, frames) {
+        Some(()) => 0,
+        None => keep_with_care(worker, pool, frames, n),
+    }
+}
+
+/// Frees one frame, where that costs least; None, and nothing has happened, where something is unusual.
+#[inline(always)]
+fn keep_at_once(worker: netmem_worker, pool: netmem_pool, frame: *const netmem_raw) -> Option<()> {
+    if sites::is_on() || frame.is_null() {
+        return None;
+    }
+    let mut inside = go_in(worker.word)?;
+    let State { pools, worker, .. } = &mut *inside;
+    let pool = pools.look_up(pool.word)?;
+    // SAFETY: the promise of C; it is only read.
+    let word = NonZeroU64::new(unsafe { frame.read() }.word)?;
+    // SAFETY: the caller's promise; where it is not freed it is the caller's word again.
+    let frame = ManuallyDrop::new(unsafe { Frame::from_raw(word) });
+    if !pool.owns(&frame) {
+        return None;
+    }
+    // SAFETY: it is of this pool.
+    unsafe { pool.free_cached(worker, ManuallyDrop::into_inner(frame)) }.map_err(mem::forget).ok()
+}
+
+#[inline(never)]
+extern "C" fn keep_many(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *const netmem_raw,
+    n: u32,
+) -> c_int {
+    match keep_all_at_once(worker, pool, frames, n) {
+        Some(()) => 0,
+        None => keep_with_care(worker, pool, frames, n),
+    }
+}
+
+/// As [`keep_at_once`] of `n` frames.
+#[inline(always)]
+fn keep_all_at_once(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *const netmem_raw,
+    n: u32,
+) -> Option<()> {
+    if sites::is_on() || frames.is_null() {
+        return None;
+    }
+    let mut inside = go_in(worker.word)?;
+    let State { pools, worker, .. } = &mut *inside;
+    let pool = pools.look_up(pool.word)?;
+    // SAFETY: the promise of C. A raw frame of C's is a Frame's word, or 0 as None is; that they are claims which end here is the caller's promise.
+    let frames: &[Option<Frame>] = unsafe { slice::from_raw_parts(frames.cast(), n as usize) };
+    let first = frames.first()?;
+    if !first.as_ref().is_some_and(|first| pool.owns(first)) {
+        return None;
+    }
+    // SAFETY: that all are frames of the pool of the first is the caller's promise.
+    unsafe { pool.free_all_cached(worker, frames) }.then_some(())
+}
+
+/// Frees those that are frames of the pool, each of which is looked at.
+#[inline(never)]
+extern "C" fn keep_with_care(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *const netmem_raw,
+    n: u32,
+) -> c_int {
+    const CALL: &str = "netmem_raw_pool_free";
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, Site::UNKNOWN) };
+    let State { pools, worker, memory_word, .. } = &mut *inside;
+    // SAFETY: the promise of C; they are only read.
+    let frames = unsafe { words(frames.cast_mut(), n) };
+    let (pool, frames) = match (find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN), frames) {
+        (Ok(pool), Ok(frames)) => (pool, frames),
+        (Err(errno), _) | (_, Err(errno)) => return errno,
+    };
+    let mut first = 0;
+    let mut refuse = |word: u64| {
+        let kind = if word == 0 { Kind::MadeUp } else { Kind::WrongPool };
+        let errno = refused(kind, CALL, RAW, word, Site::UNKNOWN);
+        first = if first == 0 { errno } else { first };
+    };
+    for burst in frames.chunks(BATCH_MAX) {
+        let mut batch = Batch::new();
+        batch.extend(burst.iter().filter_map(|&netmem_raw { word }| own(pool, word, &mut refuse)));
+        batch.free(worker);
+    }
+    first
+}
+
+/// The frame of this word, if it is the pool's.
+fn own(pool: &Pool, word: u64, refuse: &mut impl FnMut(u64)) -> Option<Frame> {
+    // SAFETY: the caller's promise; where it is another pool's it is the caller's word again.
+    let frame = NonZeroU64::new(word).map(|word| ManuallyDrop::new(unsafe { Frame::from_raw(word) }));
+    let own = frame.filter(|frame| pool.owns(frame));
+    if own.is_none() {
+        refuse(word);
+    }
+    own.map(ManuallyDrop::into_inner)
 }
 
 /// The data of a raw frame; NULL for a word of 0.

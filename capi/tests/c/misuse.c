@@ -175,6 +175,76 @@ static int freed_to_another_pool(void)
     return said;
 }
 
+/* What is said of `n` raw frames, of which the one at `at` is another pool's, freed to the pool. That one is its caller's, and the others are not. */
+static int raw_with_a_stranger(uint32_t n, uint32_t at)
+{
+    netmem_pool other;
+    netmem_raw frames[8], own, stranger;
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_raw_alloc(worker, other, &stranger, 1) == 1);
+    CHECK(netmem_raw_alloc(worker, pool, frames, n) == (int)n);
+    own = frames[at];
+    frames[at] = stranger;
+    int said = netmem_raw_pool_free(worker, pool, frames, n);
+    CHECK(netmem_raw_pool_free(worker, pool, &own, 1) == 0);
+    CHECK(netmem_raw_pool_free(worker, other, &stranger, 1) == 0 && netmem_pool_close(other, 1000) == 0);
+    return said;
+}
+
+static int raw_freed_to_another_pool(void)
+{
+    return raw_with_a_stranger(1, 0);
+}
+
+static int a_raw_burst_freed_to_another_pool(void)
+{
+    return raw_with_a_stranger(8, 0);
+}
+
+static int a_raw_burst_with_a_stranger_while_traced(void)
+{
+    CHECK(netmem_trace(1) == 0);
+    int said = raw_with_a_stranger(8, 5);
+    CHECK(netmem_trace(0) == 0);
+    return said;
+}
+
+static int a_raw_burst_with_none_while_traced(void)
+{
+    netmem_raw frames[3] = {{0}};
+    CHECK(netmem_raw_alloc(worker, pool, frames, 2) == 2 && netmem_trace(1) == 0);
+    int said = netmem_raw_pool_free(worker, pool, frames, 3);
+    CHECK(netmem_trace(0) == 0);
+    return said;
+}
+
+static int no_raw_frame_freed_to_a_pool(void)
+{
+    netmem_raw none = {0};
+    return netmem_raw_pool_free(worker, pool, &none, 1);
+}
+
+static int raw_freed_to_a_closed_pool(void)
+{
+    netmem_pool other;
+    netmem_raw frames[8];
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_raw_alloc(worker, other, frames, 8) == 8);
+    CHECK(netmem_raw_pool_free(worker, other, frames, 4) == 0 && netmem_pool_close(other, 0) == -ETIMEDOUT);
+    int said = netmem_raw_pool_free(worker, other, frames + 4, 4);
+    CHECK(netmem_raw_free(worker, frames + 4, 4) == 0 && netmem_pool_close(other, 1000) == 0);
+    return said;
+}
+
+static int raw_freed_to_a_pool_by_a_closed_worker(void)
+{
+    netmem_worker second;
+    netmem_raw frames[8];
+    CHECK(netmem_worker_open(memory, &second) == 0 && netmem_worker_close(second) == 0);
+    CHECK(netmem_raw_alloc(worker, pool, frames, 8) == 8);
+    int said = netmem_raw_pool_free(second, pool, frames, 8);
+    CHECK(netmem_raw_pool_free(worker, pool, frames, 8) == 0);
+    return said;
+}
+
 static int allocated_from_a_closed_pool(void)
 {
     netmem_pool other;
@@ -366,6 +436,13 @@ static const struct {
     CASE(none_at_all, -EBADF, "made_up"),
     CASE(of_the_use_to_come, -EBADF, "made_up"),
     CASE(freed_to_another_pool, -EXDEV, "wrong_pool"),
+    CASE(raw_freed_to_another_pool, -EXDEV, "wrong_pool"),
+    CASE(a_raw_burst_freed_to_another_pool, -EXDEV, "wrong_pool"),
+    CASE(a_raw_burst_with_a_stranger_while_traced, -EXDEV, "wrong_pool"),
+    CASE(a_raw_burst_with_none_while_traced, -EBADF, "made_up"),
+    CASE(no_raw_frame_freed_to_a_pool, -EBADF, "made_up"),
+    CASE(raw_freed_to_a_closed_pool, -ESTALE, "closed"),
+    CASE(raw_freed_to_a_pool_by_a_closed_worker, -ESTALE, "closed"),
     CASE(allocated_from_a_closed_pool, -ESTALE, "closed"),
     CASE(allocated_from_a_pool_that_was_closed_after_use, -ESTALE, "closed"),
     CASE(a_burst_from_a_pool_that_was_closed_after_use, -ESTALE, "closed"),

@@ -33,6 +33,13 @@ static void raw(uint32_t burst)
     netmem_raw_free(worker, frames, burst);
 }
 
+static void raw_to_their_pool(uint32_t burst)
+{
+    netmem_raw frames[64];
+    netmem_raw_alloc(worker, pool, frames, burst);
+    netmem_raw_pool_free(worker, pool, frames, burst);
+}
+
 static netmem_ready ready;
 
 static void fresh_packets(uint32_t burst)
@@ -60,7 +67,8 @@ static double window(void (*pair)(uint32_t), uint32_t burst)
 static const struct {
     const char *name;
     void (*pair)(uint32_t);
-} KINDS[] = {{"raw frames", raw}, {"frames", handles}, {"packets", fresh_packets}, {"ready packets", ready_packets}};
+} KINDS[] = {{"raw frames", raw}, {"raw, to pool", raw_to_their_pool}, {"frames", handles}, {"packets", fresh_packets},
+           {"ready packets", ready_packets}};
 
 #define NUMBER (sizeof KINDS / sizeof *KINDS)
 

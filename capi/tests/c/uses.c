@@ -39,6 +39,41 @@ static void raw_frames(void)
     CHECK(netmem_raw_free(worker, frames, 70) == 0);
 }
 
+/* How many of these frames are others than those before them, and empty. */
+static uint32_t distinct(const netmem_raw *frames, uint32_t n)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t j = 0;
+        while ((uint32_t)frames[j].word != (uint32_t)frames[i].word)
+            j++;
+        found += j == i && frames[i].word >> 48 == 0;
+    }
+    return found;
+}
+
+/* Bursts of every length go home to the pool that is named, by the worker that owns it and by another. */
+static void raw_frames_to_their_pool(void)
+{
+    netmem_raw frames[600];
+    netmem_worker second;
+    CHECK(netmem_worker_open(memory, &second) == 0);
+    for (uint32_t n = 1; n <= 70; n++) {
+        CHECK(netmem_raw_alloc(worker, pool, frames, n) == (int)n && distinct(frames, n) == n);
+        for (uint32_t i = 0; i < n; i++)
+            memset(netmem_raw_put(&frames[i], 1 + i), (int)n, 1 + i);
+        CHECK(netmem_raw_pool_free(n % 10 ? worker : second, pool, frames, n) == 0);
+    }
+    /* More than the pool's cache has room for. */
+    CHECK(netmem_raw_alloc(worker, pool, frames, 600) == 600 && distinct(frames, 600) == 600);
+    CHECK(netmem_raw_pool_free(worker, pool, frames, 600) == 0);
+    CHECK(netmem_raw_pool_free(worker, pool, NULL, 0) == 0 && netmem_raw_pool_free(worker, pool, NULL, 1) == -EFAULT);
+    CHECK(netmem_trace(1) == 0 && netmem_raw_alloc(worker, pool, frames, 9) == 9);
+    CHECK(netmem_raw_pool_free(worker, pool, frames, 8) == 0 && netmem_raw_pool_free(worker, pool, frames + 8, 1) == 0);
+    CHECK(netmem_trace(0) == 0 && netmem_worker_close(second) == 0);
+    check_home();
+}
+
 static void holders(void)
 {
     netmem_holder holders[4];
@@ -99,6 +134,7 @@ int main(void)
     single_frames();
     bursts();
     raw_frames();
+    raw_frames_to_their_pool();
     holders();
     counters();
     lent_memory();

@@ -53,6 +53,7 @@ type Alloc = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> 
 type Free = unsafe extern "C" fn(Word, *const Word, u32, *const c_char) -> c_int;
 type RawAlloc = unsafe extern "C" fn(Word, Word, *mut Word, u32) -> c_int;
 type RawFree = unsafe extern "C" fn(Word, *const Word, u32) -> c_int;
+type RawPoolFree = unsafe extern "C" fn(Word, Word, *const Word, u32) -> c_int;
 type Version = unsafe extern "C" fn() -> *const c_char;
 
 /// What a frame is, for who holds it.
@@ -62,6 +63,8 @@ pub enum Handles {
     Checked,
     /// Words that nothing checks.
     Raw,
+    /// The same, and the free names their pool.
+    RawOfPool,
 }
 
 /// The library, opened.
@@ -87,6 +90,7 @@ pub struct LibnetmemPool {
     free: Free,
     raw_alloc: RawAlloc,
     raw_free: RawFree,
+    raw_pool_free: RawPoolFree,
     held: OfWorker,
     pool_close: Close,
     worker_close: OfWorker,
@@ -123,6 +127,7 @@ impl LibnetmemPool {
                 free: function(library, c"netmem_free_at")?,
                 raw_alloc: function(library, c"netmem_raw_alloc")?,
                 raw_free: function(library, c"netmem_raw_free")?,
+                raw_pool_free: function(library, c"netmem_raw_pool_free")?,
                 held: function(library, c"netmem_worker_held")?,
                 pool_close: function(library, c"netmem_pool_close")?,
                 worker_close: function(library, c"netmem_worker_close")?,
@@ -150,6 +155,7 @@ impl LibnetmemPool {
         match handles {
             Handles::Checked => self.checked(burst, ops),
             Handles::Raw => self.raw(burst, ops),
+            Handles::RawOfPool => self.raw_of_pool(burst, ops),
         }
     }
 
@@ -179,6 +185,22 @@ impl LibnetmemPool {
                 let got = (self.raw_alloc)(self.worker, self.pool, words.as_mut_ptr(), n).max(0) as u32;
                 refused += u64::from(n - got);
                 refused += u64::from((self.raw_free)(self.worker, words.as_ptr(), got) != 0);
+            }
+        }
+        refused
+    }
+
+    #[inline(never)]
+    fn raw_of_pool(&mut self, burst: usize, ops: u32) -> u64 {
+        let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
+        let n = burst.min(BURST_MAX) as u32;
+        for _ in 0..ops / n {
+            // SAFETY: as in `raw`; all of them are of the pool.
+            unsafe {
+                let got = (self.raw_alloc)(self.worker, self.pool, words.as_mut_ptr(), n).max(0) as u32;
+                refused += u64::from(n - got);
+                let said = (self.raw_pool_free)(self.worker, self.pool, words.as_ptr(), got);
+                refused += u64::from(said != 0);
             }
         }
         refused

@@ -21,8 +21,8 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), Set
         }
     };
     bench.note(format!(
-        "netmem/c: libnetmem {}, opened by dlopen, its calls by words that are checked, and in netmem/c-raw by words that nothing checks; in the same rounds the \
-         library's own calls",
+        "netmem/c: libnetmem {}, opened by dlopen, its calls by words that are checked; in netmem/c-raw by words that nothing checks, and in netmem/c-raw-pool the \
+         free also names their pool, as DPDK's does; in the same rounds the library's own calls",
         library.borrow().version
     ));
     for burst in [1, BURST_MAX] {
@@ -44,7 +44,7 @@ fn group(
         Some(dpdk) => Some(dpdk.frames(FRAMES, FRAME, CACHE).map_err(SetUpError::at("mempool"))?),
         None => None,
     };
-    let (mut refused, mut refused_raw, mut refused_theirs) = (0, 0, 0);
+    let (mut refused, mut refused_raw, mut refused_of_pool, mut refused_theirs) = (0, 0, 0, 0);
     let mut variants = vec![
         scene.op_loop(label("netmem/c", burst), burst, |ops| {
             refused += library.borrow_mut().run(Handles::Checked, burst, ops);
@@ -52,16 +52,19 @@ fn group(
         scene.op_loop(label("netmem/c-raw", burst), burst, |ops| {
             refused_raw += library.borrow_mut().run(Handles::Raw, burst, ops);
         }),
+        scene.op_loop(label("netmem/c-raw-pool", burst), burst, |ops| {
+            refused_of_pool += library.borrow_mut().run(Handles::RawOfPool, burst, ops);
+        }),
         scene.op_loop(label("netmem", burst), burst, |ops| {
             ours.run(&mut scene.worker.borrow_mut(), false, ops);
         }),
     ];
-    let mut pairs = vec![(0, 1), (0, 2)];
+    let mut pairs = vec![(0, 1), (0, 3), (2, 3)];
     if let Some(frames) = &mut theirs {
         variants.push(
             scene.op_loop(label("dpdk", burst), burst, |ops| refused_theirs += frames.run(burst, false, ops)),
         );
-        pairs.extend([(0, 3), (1, 3), (2, 3)]);
+        pairs.extend([(0, 4), (1, 4), (2, 4), (3, 4)]);
     }
     let comparisons: Vec<_> =
         pairs.iter().map(|&(a, b)| Comparison { a, b, metric: Metric::NsPerOp }).collect();
@@ -73,8 +76,8 @@ fn group(
     let out = library.borrow().out();
     bench.check(
         &format!("netmem/c, {what}: every frame accounted for"),
-        refused + refused_raw + out == 0,
-        format!("{refused} and {refused_raw} refused, {out} still out"),
+        refused + refused_raw + refused_of_pool + out == 0,
+        format!("{refused}, {refused_raw} and {refused_of_pool} refused, {out} still out"),
     );
     if let Some(frames) = &theirs {
         check_dpdk(bench, &what, refused_theirs, frames.out());
