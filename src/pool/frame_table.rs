@@ -304,6 +304,12 @@ impl Homes {
         self.0.entry(id.get()).load(Relaxed)
     }
 
+    /// The same of any number; 0 for one that is no chunk's.
+    #[inline(always)]
+    pub(super) fn of_number(self, number: u32) -> u16 {
+        self.0.entry(number).load(Relaxed)
+    }
+
     /// The number of the pool that a frame is of; 0 for None, as no pool has chunk 0.
     #[inline(always)]
     pub(super) fn of_place(self, frame: &Option<Frame>) -> u16 {

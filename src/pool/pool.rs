@@ -275,6 +275,15 @@ impl Pool {
         self.shared.homes.of(frame.id()) == self.shared.number
     }
 
+    /// Whether all of these words ([`Frame::into_raw`]) are of frames of this pool, whoever has them, or of its free frames; other numbers are none of it.
+    ///
+    /// # Cost
+    /// Each frame's entry in the table of pools.
+    #[inline(always)]
+    pub fn owns_words(&self, words: &[u64]) -> bool {
+        self.shared.has_words(words)
+    }
+
     /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool
     /// and where there is no device mapping.
     pub fn device_address(&self, frame: &Frame) -> Option<u64> {

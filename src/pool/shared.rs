@@ -173,6 +173,14 @@ impl Shared {
         others == 0
     }
 
+    /// Whether the numbers in the lower halves of all of these are chunks of this pool.
+    #[inline(always)]
+    pub(super) fn has_words(&self, words: &[u64]) -> bool {
+        let Shared { homes, number, .. } = *self;
+        let others = words.iter().fold(0, |others, &word| others | homes.of_number(word as u32) ^ number);
+        others == 0
+    }
+
     /// Ends the claims of frames of this pool, if the caller owns it and its cache has room for all.
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, frames: &[Frame]) -> bool {

@@ -6,6 +6,7 @@ use super::worker::out;
 use crate::errno::EFAULT;
 use crate::failure::Failure;
 use crate::misuse::{FRAME, Kind, refused};
+use crate::registry;
 use crate::sites::{self, Site};
 use crate::table::{End, Tag};
 use crate::workers::{Inside, State, go_in};
@@ -35,6 +36,7 @@ pub unsafe fn words<'a, T>(words: *mut T, n: u32) -> Result<&'a mut [T], c_int> 
 
 const ALLOC: &str = "netmem_alloc";
 const FREE: &str = "netmem_free";
+const POOL_FREE: &str = "netmem_pool_free";
 
 /// Allocates up to `n` empty frames of a pool; returns how many, which are fewer only when the pool has no more.
 ///
@@ -191,7 +193,7 @@ extern "C" fn free_many(worker: netmem_worker, frames: *const netmem_frame, n: u
         return 0;
     }
     // SAFETY: the frames are there; as above.
-    unsafe { free_rest(inside, taken, slice::from_raw_parts(frames, n as usize), site) }
+    unsafe { free_rest(inside, taken, slice::from_raw_parts(frames, n as usize), None, (FREE, site)) }
 }
 
 /// Frees those of a burst whose uses have ended, and then the others.
@@ -203,14 +205,18 @@ unsafe fn free_rest(
     mut inside: Inside,
     taken: &[Option<Frame>],
     burst: &[netmem_frame],
-    site: Site,
+    pool: Option<netmem_pool>,
+    (call, site): (&str, Site),
 ) -> c_int {
-    let State { worker, tag, held, .. } = &mut *inside;
+    let State { pools, worker, tag, held, .. } = &mut *inside;
     // SAFETY: the caller's promise.
     unsafe { Frame::free_all(taken, worker) };
     match &burst[taken.len()..] {
         [] => 0,
-        rest => free_with_care((worker, tag, held), rest, None, (FREE, site)),
+        rest => {
+            let pool = pool.and_then(|pool| pools.look_up(pool.word));
+            free_with_care((worker, tag, held), rest, pool, (call, site))
+        }
     }
 }
 
@@ -246,9 +252,47 @@ pub unsafe extern "C" fn netmem_pool_free_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
+    // SAFETY: the promise of C.
+    let site = unsafe { Site::new(site) };
+    if let Some(said) = pool_free_at_once(worker, pool, frames, n, site) {
+        return said;
+    }
     // SAFETY: the promise of C; they are only read.
-    let (site, frames) = unsafe { (Site::new(site), words(frames.cast_mut(), n)) };
-    free((worker, "netmem_pool_free", site), frames, Some(pool))
+    free((worker, POOL_FREE, site), unsafe { words(frames.cast_mut(), n) }, Some(pool))
+}
+
+/// Frees a burst to its pool; None, and nothing has happened, where something is unusual, or a word is not of a frame of the pool.
+#[inline(always)]
+fn pool_free_at_once(
+    worker: netmem_worker,
+    pool: netmem_pool,
+    frames: *const netmem_frame,
+    n: u32,
+    site: Site,
+) -> Option<c_int> {
+    if sites::is_on() || frames.is_null() || n as usize > BATCH_MAX {
+        return None;
+    }
+    let mut inside = go_in(worker.word)?;
+    let State { pools, worker, tag, held, .. } = &mut *inside;
+    // A pool that was closed is refused with care.
+    let found = pools.look_up(pool.word).filter(|_| registry::is_pool(pool.word))?;
+    // SAFETY: the promise of C; they are only read. A frame of C's is its word, and nothing else.
+    let words = unsafe { slice::from_raw_parts(frames.cast(), n as usize) };
+    if !found.owns_words(words) {
+        return None;
+    }
+    let mut places = [const { MaybeUninit::uninit() }; BATCH_MAX];
+    let taken = tag.ending(End::Freed).take_near(words, &mut places);
+    *held -= taken.len() as u64;
+    // SAFETY: the frames were written there, all of them are of the pool, and nobody takes them from there if they are gone.
+    if taken.len() == words.len() && unsafe { found.free_all_cached(worker, taken) } {
+        return Some(0);
+    }
+    // SAFETY: the frames are there; as above.
+    let burst = unsafe { slice::from_raw_parts(frames, n as usize) };
+    // SAFETY: as above.
+    Some(unsafe { free_rest(inside, taken, burst, Some(pool), (POOL_FREE, site)) })
 }
 
 /// Frees frames one after the other, all of one pool if one is named.

@@ -175,6 +175,40 @@ static int freed_to_another_pool(void)
     return said;
 }
 
+static int a_burst_with_one_of_another_pool(void)
+{
+    netmem_pool other;
+    netmem_frame frames[9], own, stranger;
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_alloc(worker, other, &stranger, 1) == 1);
+    CHECK(netmem_alloc(worker, pool, frames, 9) == 9);
+    own = frames[5];
+    frames[5] = stranger;
+    int said = netmem_pool_free(worker, pool, frames, 9);
+    CHECK(netmem_worker_held(worker) == 2 && netmem_pool_free(worker, pool, &own, 1) == 0);
+    CHECK(netmem_pool_free(worker, other, &stranger, 1) == 0 && netmem_pool_close(other, 1000) == 0);
+    return said;
+}
+
+static int freed_twice_in_one_burst_by_its_pool(void)
+{
+    netmem_frame frames[9];
+    CHECK(netmem_alloc(worker, pool, frames, 8) == 8);
+    frames[8] = frames[7];
+    frames[7] = frames[5];
+    return netmem_pool_free(worker, pool, frames, 9);
+}
+
+static int freed_to_a_closed_pool(void)
+{
+    netmem_pool other;
+    netmem_frame frames[8];
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_alloc(worker, other, frames, 8) == 8);
+    CHECK(netmem_pool_free(worker, other, frames, 4) == 0 && netmem_pool_close(other, 0) == -ETIMEDOUT);
+    int said = netmem_pool_free(worker, other, frames + 4, 4);
+    CHECK(netmem_free(worker, frames + 4, 4) == 0 && netmem_pool_close(other, 1000) == 0);
+    return said;
+}
+
 /* What is said of `n` raw frames, of which the one at `at` is another pool's, freed to the pool. That one is its caller's, and the others are not. */
 static int raw_with_a_stranger(uint32_t n, uint32_t at)
 {
@@ -436,6 +470,9 @@ static const struct {
     CASE(none_at_all, -EBADF, "made_up"),
     CASE(of_the_use_to_come, -EBADF, "made_up"),
     CASE(freed_to_another_pool, -EXDEV, "wrong_pool"),
+    CASE(a_burst_with_one_of_another_pool, -EXDEV, "wrong_pool"),
+    CASE(freed_twice_in_one_burst_by_its_pool, -ESTALE, "freed_twice"),
+    CASE(freed_to_a_closed_pool, -ESTALE, "closed"),
     CASE(raw_freed_to_another_pool, -EXDEV, "wrong_pool"),
     CASE(a_raw_burst_freed_to_another_pool, -EXDEV, "wrong_pool"),
     CASE(a_raw_burst_with_a_stranger_while_traced, -EXDEV, "wrong_pool"),

@@ -52,7 +52,7 @@ impl Frame {
     pub unsafe fn free_all_cached(frames: &[Option<Frame>], w: &mut Worker) -> bool {
         let Some(Some(first)) = frames.first() else { return false };
         // SAFETY: the frame is out, and keeps its pool, until it is kept.
-        let pool = unsafe { &*pool_of(first) };
+        let pool = unsafe { &*cpu::expected(pool_of(first), &mut w.recent) };
         if !pool.has_all(frames) {
             return false;
         }

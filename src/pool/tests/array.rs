@@ -142,6 +142,28 @@ fn an_array_that_is_freed_to_its_pool_goes_whole_or_stays() {
 }
 
 #[test]
+fn words_are_a_pools_if_all_their_numbers_are() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let (first, second) = (pool(&memory, &mut w, 64), pool(&memory, &mut w, 64));
+    let [ours, theirs] = [&first, &second].map(|pool| alloc(pool, &mut w, 9));
+    let word = |frame: &Frame| 7 << 32 | u64::from(frame.id().get());
+    let [mut words, strange] = [&ours, &theirs].map(|all| all.iter().flatten().map(word).collect::<Vec<_>>());
+    assert!(first.owns_words(&words) && second.owns_words(&strange) && first.owns_words(&[]));
+    for stranger in [strange[0], 0, 7 << 32] {
+        for at in [0, 5, 8] {
+            let own = std::mem::replace(&mut words[at], stranger);
+            assert!(!first.owns_words(&words), "{stranger:#x} at {at}");
+            words[at] = own;
+        }
+    }
+    free(ours, &mut w);
+    free(theirs, &mut w);
+    check(&first, 0);
+    check(&second, 0);
+}
+
+#[test]
 #[allow(unsafe_code)]
 fn a_frame_that_is_freed_to_its_pool_goes_or_comes_back() {
     let memory = memory(2);

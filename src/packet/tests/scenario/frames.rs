@@ -85,7 +85,7 @@ impl Scene {
         self.pool.sync_for_device(&self.w, &frame);
         self.pool.sync_for_cpu(&self.w, &frame);
         assert_eq!(self.pool.synced_bytes(), before, "a UMEM's device sees the processor's caches");
-        assert!(self.pool.owns(&frame));
+        assert!(self.pool.owns(&frame) && self.pool.owns_words(&[frame.id().get().into()]));
         let frame = kept_as_a_word(frame);
         assert_eq!((frame.len(), frame.data()), (70, &[7; 70][..]));
         let second = self.pool.alloc(&mut self.other);
