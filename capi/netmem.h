@@ -961,8 +961,8 @@ int netmem_raw_free(netmem_worker worker,
  * is a frame of this pool; none is 0.
  * All frames are looked at while netmem_trace(1) is on, where the first is another pool's, and where the pool's cache does not take them all. Then frames
  * of other pools (-EXDEV) and words of 0 (-EBADF) are refused and stay with the caller, and the others are freed. A frame of another pool
- * that is not looked at is given out again as one of this pool's: the ledgers of both pools are wrong from then on, and this pool may give pages back while a
- * frame in them is in use. */
+ * that is not looked at is given out again as one of this pool's, with this pool's headroom, whether its own size has room for that or not; the ledgers of both
+ * pools are wrong from then on, and this pool may give pages back while a frame in them is in use. So memory of others may be overwritten. */
 int netmem_raw_pool_free(netmem_worker worker,
                          netmem_pool pool,
                          const netmem_raw *frames,

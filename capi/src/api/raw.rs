@@ -160,8 +160,8 @@ extern "C" fn free_with_care(worker: netmem_worker, frames: *const netmem_raw, n
 ///
 /// All frames are looked at while netmem_trace(1) is on, where the first is another pool's, and where the pool's cache does not take them all. Then frames
 /// of other pools (-EXDEV) and words of 0 (-EBADF) are refused and stay with the caller, and the others are freed. A frame of another pool
-/// that is not looked at is given out again as one of this pool's: the ledgers of both pools are wrong from then on, and this pool may give pages back while a
-/// frame in them is in use.
+/// that is not looked at is given out again as one of this pool's, with this pool's headroom, whether its own size has room for that or not; the ledgers of both
+/// pools are wrong from then on, and this pool may give pages back while a frame in them is in use. So memory of others may be overwritten.
 ///
 /// # Safety
 /// As of the module.
