@@ -249,9 +249,16 @@ impl Follower {
             }
             State::Failed if self.asking.failed(key, Instant::now()) => Link::Silent,
             State::Failed | State::Unknown if self.asking.unknown(key) => Link::Silent,
+            // Until it answers, or does not, frames go on to where it was.
+            State::Unknown if self.is_known_behind_a_port(key) => return self.asking.lose(key),
             State::Failed | State::Unknown => Link::Unknown,
         };
         self.known().rib.set_neighbour(key.0, key.1, link);
+    }
+
+    fn is_known_behind_a_port(&self, (link, address): Key) -> bool {
+        let rib = &self.known().rib;
+        rib.port(link).is_some() && matches!(rib.neighbour(link, address), Link::Known(_))
     }
 
     /// Takes note of a link's names, its own first, and of the router's end of it; it has none if it is gone.
@@ -294,6 +301,15 @@ impl Follower {
                 let key = key.filter(|key| !matches!(known.rib.neighbour(key.0, key.1), Link::Known(_)));
                 to_ask.extend(key.filter(|key| self.asking.want(*key, now)));
             });
+        }
+        for (key, ask) in self.asking.take_lost(now, |link| self.links.get(&link) == Some(&Signal::Up)) {
+            match ask {
+                true => {
+                    known.counters.forgotten += 1;
+                    to_ask.push(key);
+                }
+                false => known.rib.set_neighbour(key.0, key.1, Link::Unknown),
+            }
         }
         let due = self.asking.due(now, |link| known.rib.port(link).is_some());
         due.silent.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Silent));

@@ -18,6 +18,8 @@ pub struct Counters {
     pub resyncs: u64,
     /// How often the kernel was asked for everything and did not answer.
     pub failures: u64,
+    /// Neighbours behind the ports that the kernel forgot while they were known: each was asked for at once.
+    pub forgotten: u64,
     /// Neighbours that the kernel was asked for.
     pub asked: u64,
 }

@@ -36,6 +36,8 @@ pub(crate) struct Asking {
     links: HashMap<u32, OfLink>,
     silent: HashMap<Key, Instant>,
     stale: BTreeSet<Key>,
+    /// The kernel has forgotten them, and frames may be on their way to them: they are asked for without waiting for a place.
+    lost: BTreeSet<Key>,
     freshened: Option<Instant>,
     /// The last one whose turn it was.
     last: Option<Key>,
@@ -73,8 +75,9 @@ impl Asking {
     /// For so many ports, each of which has a share of what the kernel is asked for at once.
     pub(crate) fn new(ports: usize) -> Asking {
         let share = (ASKED_AT_ONCE / ports.max(1)).clamp(*SHARE.start(), *SHARE.end());
-        let (links, silent, stale) = (HashMap::new(), HashMap::new(), BTreeSet::new());
-        Asking { share, links, silent, stale, freshened: None, last: None }
+        let (links, silent) = (HashMap::new(), HashMap::new());
+        let (stale, lost) = (BTreeSet::new(), BTreeSet::new());
+        Asking { share, links, silent, stale, lost, freshened: None, last: None }
     }
 
     /// Somebody waits for a neighbour that is not known; true if the kernel is to be asked now. If there is no place it is asked when
@@ -113,6 +116,7 @@ impl Asking {
             link.postponed.retain(|its| *its != key.1);
         }
         self.silent.remove(&key);
+        self.lost.remove(&key);
         match stale {
             true => self.stale.insert(key),
             false => self.stale.remove(&key),
@@ -133,6 +137,25 @@ impl Asking {
     pub(crate) fn unknown(&mut self, key: Key) -> bool {
         self.stale.remove(&key);
         self.silent.contains_key(&key)
+    }
+
+    /// The kernel has forgotten a neighbour that was known. Its table has room for a few hundred: what a scan asks for drives out whoever has not
+    /// been heard of for five seconds, also in the midst of a flow that passes here and not there.
+    pub(crate) fn lose(&mut self, key: Key) {
+        self.lost.insert(key);
+    }
+
+    /// Those who were lost since the last call, and whether the kernel is to be asked for each: not if its link is no longer up.
+    pub(crate) fn take_lost(&mut self, now: Instant, is_up: impl Fn(u32) -> bool) -> Vec<(Key, bool)> {
+        let of = |key: Key| {
+            let is_up = is_up(key.0);
+            if is_up {
+                let asked = &mut self.links.entry(key.0).or_default().asked;
+                asked.entry(key.1).or_insert(Asked { first: now, last: now });
+            }
+            (key, is_up)
+        };
+        std::mem::take(&mut self.lost).into_iter().map(of).collect()
     }
 
     /// What is due by now; only neighbours on these links are to be kept fresh.
@@ -242,6 +265,22 @@ mod tests {
             assert_eq!((0..20_000).filter(|number| asking.want(key(1, *number), start)).count(), share);
             assert!(asking.want(key(2, 0), start), "of {ports} ports");
         }
+    }
+
+    /// Seen: the kernel forgot a neighbour in use while the network behind its port was scanned, and it waited behind all of the scan.
+    #[test]
+    fn a_neighbour_that_the_kernel_forgot_is_asked_for_without_waiting_for_a_place() {
+        let (mut asking, start) = (Asking::new(2), Instant::now());
+        let key = |link, number: u32| (link, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
+        assert_eq!((0..5_000).filter(|number| asking.want(key(1, *number), start)).count(), AT_ONCE);
+        let (lost, found, down) = (key(1, 9_000), key(1, 9_001), key(2, 9_002));
+        [lost, found, down].iter().for_each(|key| asking.lose(*key));
+        asking.known(found, true);
+        assert_eq!(asking.take_lost(start, |link| link == 1), [(lost, true), (down, false)]);
+        assert_eq!(asking.take_lost(start, |_| true), []);
+        assert!(!asking.want(lost, start), "it was asked for already");
+        assert!(asking.failed(lost, start), "and is waited for");
+        assert!(!asking.failed(down, start));
     }
 
     #[test]

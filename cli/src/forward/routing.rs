@@ -240,6 +240,7 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
             ("overruns", counters.overruns),
             ("resyncs", counters.resyncs),
             ("failures", counters.failures),
+            ("forgotten", counters.forgotten),
             ("asked", counters.asked),
         ])]
     });

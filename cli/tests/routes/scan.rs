@@ -46,6 +46,16 @@ fn answers(router: &Router, address: &str) -> bool {
     router.bed.h2.command("ping").args(words).output().expect("ping").status.success()
 }
 
+/// A router that lets a network behind its second port be scanned, and knows the host there.
+fn scannable(v6: bool) -> Option<Router> {
+    let router = Router::start(&["ping"], &[])?;
+    crate::traffic::add_ipv6(&router);
+    router.bed.dut.ip("route add 11.0.0.0/8 dev two");
+    let known = if v6 { "fd77:1::1" } else { "10.77.1.1" };
+    wait_until("the hosts know each other", || answers(&router, known));
+    Some(router)
+}
+
 /// How many of so many new neighbours answer the first ping; all do after a while.
 fn answered(router: &Router, v6: bool, neighbours: usize) -> usize {
     let address = |number: usize| match v6 {
@@ -70,9 +80,7 @@ fn answered(router: &Router, v6: bool, neighbours: usize) -> usize {
 fn new_neighbours_behind_other_ports_answer_while_one_port_is_scanned() {
     let wanted = env::var("NETMEM_NEIGHBOURS").ok().map(|many| many.parse::<usize>().expect("a number"));
     for v6 in [false, true] {
-        let Some(router) = Router::start(&["ping"], &[]) else { return };
-        crate::traffic::add_ipv6(&router);
-        router.bed.dut.ip("route add 11.0.0.0/8 dev two");
+        let Some(router) = scannable(v6) else { return };
         let (stop, neighbours) = (AtomicBool::new(false), wanted.unwrap_or(NEIGHBOURS));
         let at_once = thread::scope(|scope| {
             let _ends = Ends([&stop]);
@@ -86,4 +94,25 @@ fn new_neighbours_behind_other_ports_answer_while_one_port_is_scanned() {
         assert!(router.number("netlink", "asked") > 0);
         router.end();
     }
+}
+
+/// Seen: above 512 entries the kernel forgot the host behind the scanned port, which asks for nobody itself, and nothing reached it for a minute.
+#[test]
+fn a_host_behind_the_scanned_port_that_the_kernel_forgets_is_reached_all_the_same() {
+    let Some(router) = scannable(false) else { return };
+    let stop = AtomicBool::new(false);
+    let forgotten = || router.number("netlink", "forgotten");
+    thread::scope(|scope| {
+        let _ends = Ends([&stop]);
+        scope.spawn(|| scan(&router.bed.h1, false, &stop));
+        wait_until("the scan is felt", || router.number("drops", "neigh_queue_full") > 2_000);
+        for _ in 0..3 {
+            let before = forgotten();
+            // The kernel forgets all neighbours of an interface that changes in this.
+            ["off", "on"].map(|how| router.bed.dut.ip(&format!("link set two arp {how}")));
+            wait_until("the kernel forgets a host", || forgotten() > before);
+            wait_until("it is reached", || answers(&router, "10.77.1.1"));
+        }
+    });
+    router.end();
 }
