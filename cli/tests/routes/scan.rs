@@ -109,7 +109,9 @@ fn a_host_behind_the_scanned_port_that_the_kernel_forgets_is_reached_all_the_sam
         for _ in 0..3 {
             let before = forgotten();
             // The kernel forgets all neighbours of an interface that changes in this.
-            ["off", "on"].map(|how| router.bed.dut.ip(&format!("link set two arp {how}")));
+            for how in ["off", "on"] {
+                router.bed.dut.ip(&format!("link set two arp {how}"));
+            }
             wait_until("the kernel forgets a host", || forgotten() > before);
             wait_until("it is reached", || answers(&router, "10.77.1.1"));
         }
