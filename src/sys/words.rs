@@ -11,6 +11,21 @@ use std::mem::MaybeUninit;
 /// Items of a run.
 const RUN: usize = 8;
 
+/// What assembly ends with that has used whole registers of AVX: their upper halves are cleared, since instructions without AVX wait for them else. Where all
+/// code is built for AVX there are no such instructions, and the compiler may keep something in the upper halves of other registers.
+#[cfg(all(target_arch = "x86_64", not(target_feature = "avx"), not(miri)))]
+macro_rules! clear_upper {
+    () => {
+        "vzeroupper"
+    };
+}
+#[cfg(all(target_arch = "x86_64", target_feature = "avx", not(miri)))]
+macro_rules! clear_upper {
+    () => {
+        ""
+    };
+}
+
 /// What makes words of numbers: the upper half is `(lower << SHIFT & mask) + add`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -94,7 +109,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
     #[inline(always)]
     unsafe fn write_wide(&self, to: *mut u64, from: *const u32, n: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: the caller's promise. What it changes is said; the upper halves of the registers, in which the compiler keeps nothing, are clear at the end.
+        // SAFETY: the caller's promise. What it changes is said: a register's upper half belongs to it, and those of others are cleared only where the compiler uses none.
         unsafe {
             core::arch::asm!(
                 "vpbroadcastd ymm0, dword ptr [{words}]",
@@ -123,7 +138,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
                 "vpunpckhdq ymm5, ymm2, ymm3",
                 "vmovdqu [{to}], ymm4",
                 "vmovdqu [{to} + 32], ymm5",
-                "vzeroupper",
+                clear_upper!(),
                 at = inout(reg) n => _,
                 from = in(reg) from,
                 to = in(reg) to,
@@ -207,7 +222,7 @@ unsafe fn write_lower_wide(to: *mut u32, from: *const u64, n: usize) {
             "vshufps ymm0, ymm0, [{from} + 32], 0x88",
             "vpermq ymm0, ymm0, 0xd8",
             "vmovups [{to}], ymm0",
-            "vzeroupper",
+            clear_upper!(),
             at = inout(reg) n => _,
             from = in(reg) from,
             to = in(reg) to,
