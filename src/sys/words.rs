@@ -1,4 +1,4 @@
-//! Numbers of 32 bits and words that have them in their lower halves, in bulk: eight at a time on processors that have AVX2, else four.
+//! Numbers of 32 bits and words that have them in their lower halves, in bulk: eight at a time from 16 on, on processors that have AVX2, else four.
 //!
 //! AVX2 by assembly: a function with intrinsics for it cannot be part of one that is for every x86-64, so each use of it would be a call, around which the
 //! caller saves its registers.
@@ -10,6 +10,9 @@ use std::mem::MaybeUninit;
 
 /// Items of a run.
 const RUN: usize = 8;
+/// Items from which on AVX2 is used: of fewer, those who take them out wait longer for what the same few wrote before, across the halves of a register, than the
+/// instructions take that are saved.
+const WIDE: usize = 2 * RUN;
 
 /// What assembly ends with that has used whole registers of AVX: their upper halves are cleared, since instructions without AVX wait for them else. Where all
 /// code is built for AVX there are no such instructions, and the compiler may keep something in the upper halves of other registers.
@@ -52,7 +55,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
     /// Writes the word of each of `lower` into as many places.
     ///
     /// # Cost
-    /// Ten instructions for eight words with AVX2, else 24.
+    /// Ten instructions for eight words with AVX2, from 16 words on, else 24.
     #[inline(always)]
     pub fn write(&self, places: &mut [MaybeUninit<u64>], lower: &[u32]) {
         let n = places.len().min(lower.len());
@@ -61,7 +64,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
         unsafe {
             if n < RUN {
                 self.write_few(to, from, n);
-            } else if self.is_wide {
+            } else if n >= WIDE && self.is_wide {
                 self.write_wide(to, from, n);
             } else {
                 // A copy: for all the compiler knows what is written is this.
@@ -156,7 +159,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
     /// Writes the lower half of each of `words` into as many places.
     ///
     /// # Cost
-    /// Six instructions for eight words with AVX2, else twelve.
+    /// Six instructions for eight words with AVX2, from 16 words on, else twelve.
     #[inline(always)]
     pub fn write_lower(&self, places: &mut [u32], words: &[u64]) {
         let n = places.len().min(words.len());
@@ -165,7 +168,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
         unsafe {
             if n < RUN {
                 write_few_lower(to, from, n);
-            } else if self.is_wide {
+            } else if n >= WIDE && self.is_wide {
                 write_lower_wide(to, from, n);
             } else {
                 backwards::<RUN>(n, |at| {
