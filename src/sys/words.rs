@@ -62,10 +62,10 @@ impl<const SHIFT: u32> Words<SHIFT> {
         let (to, from) = (places.as_mut_ptr().cast(), lower.as_ptr());
         // SAFETY: both are `n` long, and each run and each number lies within.
         unsafe {
-            if n < RUN {
-                self.write_few(to, from, n);
-            } else if n >= WIDE && self.is_wide {
+            if n >= WIDE && self.is_wide {
                 self.write_wide(to, from, n);
+            } else if n < RUN {
+                self.write_few(to, from, n);
             } else {
                 // A copy: for all the compiler knows what is written is this.
                 let words = *self;
@@ -166,10 +166,10 @@ impl<const SHIFT: u32> Words<SHIFT> {
         let (to, from) = (places.as_mut_ptr(), words.as_ptr());
         // SAFETY: both are `n` long, and each run and each word lies within.
         unsafe {
-            if n < RUN {
-                write_few_lower(to, from, n);
-            } else if n >= WIDE && self.is_wide {
+            if n >= WIDE && self.is_wide {
                 write_lower_wide(to, from, n);
+            } else if n < RUN {
+                write_few_lower(to, from, n);
             } else {
                 backwards::<RUN>(n, |at| {
                     write_lower_four(to.add(at), from.add(at));
