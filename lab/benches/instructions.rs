@@ -1,8 +1,8 @@
 //! How many instructions each hot path takes, held to what is written in `instructions.txt`.
 //!
 //! Times are noise on a shared machine, instruction counts under callgrind are exact. Each path runs twice, once
-//! for `FEW` and once for `MANY` operations; the difference is the path alone, without set-up. The record is of a processor with AVX2: without it
-//! frames in bulk take more.
+//! for `FEW` and once for `MANY` operations; the difference is the path alone, without set-up. The record was made on a
+//! processor with AVX2; on one without it frames in bulk take more instructions.
 //!
 //! ```text
 //! cargo bench --bench instructions               compares with the record; exit 1 if a path is off by over 2 %

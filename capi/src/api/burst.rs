@@ -285,7 +285,7 @@ fn pool_free_at_once(
     let mut places = [const { MaybeUninit::uninit() }; BATCH_MAX];
     let taken = tag.ending(End::Freed).take_near(words, &mut places);
     *held -= taken.len() as u64;
-    // SAFETY: the frames were written there, all of them are of the pool, and nobody takes them from there if they are gone.
+    // SAFETY: `taken` holds frames of this pool alone (`owns_words`); if the call says true, they are not used again.
     if taken.len() == words.len() && unsafe { found.free_all_cached(worker, taken) } {
         return Some(0);
     }

@@ -197,7 +197,7 @@ fn keep_at_once(worker: netmem_worker, pool: netmem_pool, frame: *const netmem_r
     if !pool.owns(&frame) {
         return None;
     }
-    // SAFETY: it is of this pool.
+    // SAFETY: the frame belongs to this pool: `owns` has just said so.
     unsafe { pool.free_cached(worker, ManuallyDrop::into_inner(frame)) }.map_err(mem::forget).ok()
 }
 
