@@ -54,22 +54,29 @@ pub fn outlive_file_limits() -> Result<(), Failure> {
         .map_err(|error| Failure::input(format!("cannot handle signal {SIGXFSZ}: {error}")))
 }
 
-/// A flag that SIGHUP sets from now on.
-///
-/// # Errors
-/// [`Failure::Input`] when the system takes no handler.
-pub fn on_hangup() -> Result<Arc<AtomicBool>, Failure> {
-    flag_of(SIGHUP)
+/// What a running command is asked for by a signal; None where the signal keeps its default, which ends the process.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Set by SIGHUP: the configuration is to be read again.
+    pub reload: Option<Arc<AtomicBool>>,
+    /// Set by SIGUSR1: what is recorded is to be written.
+    pub recording: Option<Arc<AtomicBool>>,
 }
 
-/// A flag that SIGUSR1 sets from now on.
-///
-/// # Errors
-/// [`Failure::Input`] when the system takes no handler.
-pub fn on_user_signal() -> Result<Arc<AtomicBool>, Failure> {
-    flag_of(SIGUSR1)
+impl Asked {
+    /// Takes these signals from now on, each if the command has an answer to it.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] when the system takes no handler.
+    pub fn of(reload: bool, recording: bool) -> Result<Asked, Failure> {
+        Ok(Asked {
+            reload: reload.then(|| flag_of(SIGHUP)).transpose()?,
+            recording: recording.then(|| flag_of(SIGUSR1)).transpose()?,
+        })
+    }
 }
 
+/// A flag that this signal sets from now on.
 fn flag_of(signal: i32) -> Result<Arc<AtomicBool>, Failure> {
     let came = Arc::new(AtomicBool::new(false));
     flag::register(signal, Arc::clone(&came))

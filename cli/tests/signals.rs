@@ -7,6 +7,7 @@ use netmem::{assert_adds_up, number, object, start, stderr, stdout};
 use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Output};
 use std::thread;
@@ -46,6 +47,39 @@ fn sigterm_ends_a_run_with_an_object_that_adds_up() {
     let run = object(&signal_in_mid_run(start("forward --packets 1000000000000 --json"), Signal::TERM));
     assert_adds_up(&run);
     assert!(number(&run, "generator.sent") < 1_000_000_000_000);
+}
+
+/// Seen in CI, as a scrape that was reset: the socket was there before the handlers, and the signal ended the run.
+#[test]
+fn whoever_finds_the_socket_may_ask_for_a_reload_and_the_recording_at_once() {
+    let folder = Folder::new("early");
+    let (file, recorded) = (folder.write("netmem.toml", b"icmp-rate = 5\n"), folder.path("recorded.pcapng"));
+    for round in 0..5 {
+        let socket = folder.path(&format!("metrics-{round}"));
+        let options = format!("--config {} --record 64 --record-to {}", file.display(), recorded.display());
+        let mut child = start(&format!("forward --seconds 600 {options} --metrics {}", socket.display()));
+        let begun = Instant::now();
+        while UnixStream::connect(&socket).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "it does not listen");
+            assert_eq!(child.try_wait().expect("wait"), None, "it ended by itself");
+        }
+        let pid = Pid::from_child(&child);
+        let ask = |signal| kill_process(pid, signal).expect("kill(2)");
+        ask(Signal::HUP);
+        // The second is written in a later round than the reload.
+        for _ in 0..2 {
+            ask(Signal::USR1);
+            while !recorded.exists() {
+                assert!(begun.elapsed() < PATIENCE, "nothing is written");
+                assert_eq!(child.try_wait().expect("wait"), None, "the signal ended it");
+                thread::sleep(Duration::from_millis(1));
+            }
+            fs::remove_file(&recorded).expect("the recording");
+        }
+        let out = interrupted(child);
+        assert_eq!(out.status.code(), Some(0), "{}", stderr(&out));
+        assert!(stderr(&out).contains("configuration reloaded"), "{}", stderr(&out));
+    }
 }
 
 /// Sends SIGINT once the program has a handler for it; what it ends with.
@@ -119,7 +153,7 @@ fn one_sigint_ends_what_waits_for_a_peer_that_says_nothing() {
 fn one_sigint_ends_stat_where_nobody_answers() {
     let folder = Folder::new("unanswered");
     let path = folder.path("control");
-    let _silent = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let _silent = UnixListener::bind(&path).expect("a socket");
     let stat = interrupted(start(&format!("stat --control {}", path.display())));
     assert_eq!((stat.status.signal(), stdout(&stat).as_str()), (Some(Signal::INT.as_raw()), ""));
 }

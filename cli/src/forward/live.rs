@@ -183,6 +183,7 @@ pub mod tests {
     use crate::forward::plan::{Plan, Source};
     use crate::forward::set_up::{self, Dataplane};
     use crate::sandbox::SandboxPlan;
+    use crate::stop::Asked;
     use netmem::forward::{Free, Idle};
     use netmem::stats::Writer;
 
@@ -229,7 +230,7 @@ pub mod tests {
             },
             watchdog: None,
         };
-        set_up::open(&plan).unwrap()
+        set_up::open(&plan, Asked::default()).unwrap()
     }
 
     #[test]

@@ -75,6 +75,9 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     output::leave_to_capture(&args.port);
     let plan = Plan::of(args)?;
     let stop = stop::on_signal()?;
+    // Before anybody can find the run: a signal that comes early is answered once it stands.
+    let records = plan.recorder.as_ref().is_some_and(|recorder| recorder.to.is_some());
+    let asked = stop::Asked::of(plan.config.is_some(), records)?;
     let fixes = plan.fix.as_ref().map(|journal| Fixes::make(&wanted::of_plan(&plan), journal)).transpose()?;
     let fixes = Arc::new(fixes);
     let its = Arc::clone(&fixes);
@@ -85,17 +88,17 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    let ran = forward(&plan, args.json, &stop);
+    let ran = forward(&plan, args.json, (&stop, asked));
     let taken_back = fixes::take_back_by(broker.is_some(), &fixes);
     drop(broker);
     ran.and(taken_back)
 }
 
 /// Forwards as planned, prints what came of it, and checks that it adds up.
-fn forward(plan: &Plan, as_json: bool, stop: &AtomicBool) -> Result<(), Failure> {
+fn forward(plan: &Plan, as_json: bool, (stop, asked): (&AtomicBool, stop::Asked)) -> Result<(), Failure> {
     // As the host is when the run begins, and not as it is once ports are there.
     let beside = beside_the_kernel(&wanted::of_plan(plan));
-    let dataplane = set_up::open(plan)?;
+    let dataplane = set_up::open(plan, asked)?;
     let warnings = wanted::warnings(beside, &dataplane.copies);
     warnings.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
     let report = run::run(dataplane, plan, stop)?;

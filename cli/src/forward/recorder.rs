@@ -7,7 +7,6 @@ use crate::control::registry::Registry;
 use crate::failure::Failure;
 use crate::log::Level;
 use crate::recorded::{Capture, Recorded, digits};
-use crate::stop;
 use netmem::forward::recorder::{QueueTimes, RecordedPacket, RecorderConfig, Recording, recorder};
 use netmem::forward::{Decide, Meters, Verdict};
 use std::fs::{self, File};
@@ -60,11 +59,12 @@ pub fn around(
 /// Those of [`RecordWriter::new`].
 pub fn of_run(
     plan: Option<&RecorderPlan>,
+    asked: Option<Arc<AtomicBool>>,
     setups: &[WorkerSetup],
 ) -> Result<(Option<Arc<Recordings>>, Option<RecordWriter>), Failure> {
     let recordings = Recordings::new(setups).map(Arc::new);
-    let writer = recordings.as_ref().zip(plan);
-    let writer = writer.map(|(recordings, plan)| RecordWriter::new(recordings, plan, setups));
+    let writer = recordings.as_ref().zip(plan).zip(asked);
+    let writer = writer.map(|((recordings, plan), asked)| RecordWriter::new(recordings, plan, asked, setups));
     Ok((recordings, writer.transpose()?.flatten()))
 }
 
@@ -157,13 +157,14 @@ struct Rising {
 }
 
 impl RecordWriter {
-    /// What writes them where the plan says; None where it says nowhere.
+    /// What writes them where the plan says, also when that is `asked` for; None where it says nowhere.
     ///
     /// # Errors
-    /// [`Failure::Input`] where there can be no such file, or the system takes no handler.
+    /// [`Failure::Input`] where there can be no such file.
     fn new(
         recordings: &Arc<Recordings>,
         plan: &RecorderPlan,
+        asked: Arc<AtomicBool>,
         setups: &[WorkerSetup],
     ) -> Result<Option<RecordWriter>, Failure> {
         let Some(to) = plan.to.clone() else { return Ok(None) };
@@ -174,7 +175,7 @@ impl RecordWriter {
         Ok(Some(RecordWriter {
             recordings: Arc::clone(recordings),
             to,
-            asked: stop::on_user_signal()?,
+            asked,
             when: plan.when.iter().map(|&when| Rising { when, before: 0 }).collect(),
             meters: setups.iter().map(|setup| setup.forwarder.meters()).collect(),
             looked: Instant::now(),

@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::listening::Server;
 use crate::metrics::{self, Source};
 use crate::sandbox;
-use crate::stop;
+use crate::stop::Asked;
 use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
 use netmem::forward::recorder::QueueTimes;
 use netmem::forward::tap::tap;
@@ -35,6 +35,7 @@ use netmem::slab::{CacheConfig, SizeClasses};
 use netmem::steer::MeshConfig;
 use netmem_ports::KernelCopies;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Slots of a local queue at least.
 const QUEUE: u32 = 1024;
@@ -79,11 +80,11 @@ pub struct Scraped {
     pub _server: Server,
 }
 
-/// Sets everything up.
+/// Sets everything up, for a run that is `asked` for something by signals.
 ///
 /// # Errors
 /// [`Failure::Input`] with the step and the remedy.
-pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
+pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
     let (ports, Shared { network, own, takes, copies }) = ports::open(plan, &memory, &mut owners)?;
@@ -106,7 +107,7 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     }
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan, times.as_ref())).transpose()?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
-    let (recordings, writer) = recorder::of_run(plan.recorder.as_ref(), &setups)?;
+    let (recordings, writer) = recorder::of_run(plan.recorder.as_ref(), asked.recording, &setups)?;
     let ((caller, requests), outlook) = (reload::requests(), Outlook::default());
     let listen = |socket| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
@@ -122,7 +123,8 @@ pub fn open(plan: &Plan) -> Result<Dataplane, Failure> {
     };
     let control = control.map(listen).transpose()?;
     let scraped = scraped(listener, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
-    let reload = reload(plan, (routes, requests), &setups, (hooks.as_ref(), steering.as_ref()))?;
+    let from = (asked.reload, requests);
+    let reload = reload(plan, routes, from, &setups, (hooks.as_ref(), steering.as_ref()));
     Ok(Dataplane {
         memory,
         setups,
@@ -171,15 +173,13 @@ fn scraped(
 /// What reads the configuration again, where there is one.
 fn reload(
     plan: &Plan,
-    (routes, requests): (Option<GivenRoutes>, Requests),
+    routes: Option<GivenRoutes>,
+    (asked, requests): (Option<Arc<AtomicBool>>, Requests),
     setups: &[WorkerSetup],
     (hooks, steering): (Option<&Hooks>, Option<&SteeringControl>),
-) -> Result<Option<Reload>, Failure> {
-    if plan.config.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Reload {
-        asked: stop::on_hangup()?,
+) -> Option<Reload> {
+    Some(Reload {
+        asked: asked?,
         requests,
         plan: plan.clone(),
         routes,
@@ -187,7 +187,7 @@ fn reload(
         idle: setups.iter().map(|setup| setup.forwarder.idle_control()).collect(),
         icmp: setups.iter().filter_map(|setup| setup.icmp.control.clone()).collect(),
         steering: steering.cloned(),
-    }))
+    })
 }
 
 /// Bytes of memory for all pools, and for heads where there are packets.

@@ -124,27 +124,7 @@ impl Service for Metrics {
 
 /// Reads one request and answers it.
 fn serve(stream: &mut dyn Stream, source: &Source, over: &AtomicBool) -> io::Result<()> {
-    let (until, mut said, mut chunk) = (Instant::now() + ASKING, Vec::with_capacity(1024), [0; 1024]);
-    let request = loop {
-        match Request::of(&said) {
-            Request::Unfinished if said.len() >= REQUEST => break Request::Refused(TOO_LARGE),
-            Request::Unfinished => {}
-            request => break request,
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || over.load(Relaxed) {
-            break Request::Refused("408 Request Timeout");
-        }
-        stream.patience(left.min(TICK), TICK)?;
-        match stream.read(&mut chunk) {
-            Ok(0) => return Ok(()),
-            Ok(n) => said.extend_from_slice(&chunk[..n]),
-            Err(error) if is_late(&error) => {}
-            Err(error) => return Err(error),
-        }
-    };
-    drop(said);
-    match request {
+    match request(stream, Instant::now() + ASKING, over)? {
         Request::Scrape(format) => {
             let page = source.page(format);
             let head = format!(
@@ -159,6 +139,29 @@ fn serve(stream: &mut dyn Stream, source: &Source, over: &AtomicBool) -> io::Res
     }
 }
 
+/// What is asked for `until` then; unfinished where the asker went away.
+fn request(stream: &mut dyn Stream, until: Instant, over: &AtomicBool) -> io::Result<Request> {
+    let (mut said, mut chunk) = (Vec::with_capacity(1024), [0; 1024]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let is_over = left.is_zero() || over.load(Relaxed);
+        // What is here is read also where this thread stood still for longer than that.
+        stream.patience(left.clamp(Duration::from_millis(1), TICK), TICK)?;
+        match stream.read(&mut chunk) {
+            Ok(0) => return Ok(Request::Unfinished),
+            Ok(n) => said.extend_from_slice(&chunk[..n]),
+            Err(error) if is_late(&error) => {}
+            Err(error) => return Err(error),
+        }
+        match Request::of(&said) {
+            Request::Unfinished if said.len() >= REQUEST => return Ok(Request::Refused(TOO_LARGE)),
+            Request::Unfinished if is_over => return Ok(Request::Refused("408 Request Timeout")),
+            Request::Unfinished => {}
+            request => return Ok(request),
+        }
+    }
+}
+
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
@@ -167,14 +170,16 @@ fn is_late(error: &io::Error) -> bool {
 fn send(stream: &mut dyn Stream, text: &str, over: &AtomicBool) -> io::Result<()> {
     let (until, mut rest) = (Instant::now() + TAKING, text.as_bytes());
     stream.patience(TICK, TICK)?;
-    while !rest.is_empty() && Instant::now() < until && !over.load(Relaxed) {
+    loop {
         match stream.write(rest) {
             Ok(n) => rest = &rest[n..],
             Err(error) if is_late(&error) => {}
             Err(error) => return Err(error),
         }
+        if rest.is_empty() || Instant::now() >= until || over.load(Relaxed) {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Says why there are no metrics.
@@ -185,4 +190,22 @@ fn decline(stream: &mut dyn Stream, status: &str, why: &str) -> io::Result<()> {
         body.len()
     );
     stream.write_all([head, body].concat().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::Format;
+    use super::*;
+
+    /// Found by reading: on a machine that stood still, a request that was here was answered by 408 and a reset.
+    #[test]
+    fn a_request_that_is_here_is_read_though_its_time_is_over() {
+        let (mut asker, mut stream) = UnixStream::pair().expect("sockets");
+        asker.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("room");
+        let asked = request(&mut stream, Instant::now(), &AtomicBool::new(false)).expect("it is read");
+        assert_eq!(asked, Request::Scrape(Format::Classic));
+        asker.write_all(b"GET /met").expect("room");
+        let asked = request(&mut stream, Instant::now(), &AtomicBool::new(false)).expect("it is read");
+        assert_eq!(asked, Request::Refused("408 Request Timeout"));
+    }
 }
