@@ -3,6 +3,7 @@
 //! Sound because the functions are called with the types that netmem.h gives them, by the one thread whose worker it is, and what they write to lives over the
 //! call.
 
+pub mod crossing;
 pub mod packets;
 
 use std::env;
@@ -154,8 +155,8 @@ impl LibnetmemPool {
     pub fn run(&mut self, handles: Handles, burst: usize, ops: u32) -> u64 {
         match handles {
             Handles::Checked => self.checked(burst, ops),
-            Handles::Raw => self.raw(burst, ops),
-            Handles::RawOfPool => self.raw_of_pool(burst, ops),
+            Handles::Raw => self.raw::<false>(burst, ops),
+            Handles::RawOfPool => self.raw::<true>(burst, ops),
         }
     }
 
@@ -176,30 +177,19 @@ impl LibnetmemPool {
     }
 
     #[inline(never)]
-    fn raw(&mut self, burst: usize, ops: u32) -> u64 {
+    fn raw<const OF_POOL: bool>(&mut self, burst: usize, ops: u32) -> u64 {
         let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
         let n = burst.min(BURST_MAX) as u32;
         for _ in 0..ops / n {
-            // SAFETY: as in `checked`; each raw frame is given back once.
+            // SAFETY: as in `checked`; each raw frame is given back once, and all of them are of the pool.
             unsafe {
                 let got = (self.raw_alloc)(self.worker, self.pool, words.as_mut_ptr(), n).max(0) as u32;
                 refused += u64::from(n - got);
-                refused += u64::from((self.raw_free)(self.worker, words.as_ptr(), got) != 0);
-            }
-        }
-        refused
-    }
-
-    #[inline(never)]
-    fn raw_of_pool(&mut self, burst: usize, ops: u32) -> u64 {
-        let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
-        let n = burst.min(BURST_MAX) as u32;
-        for _ in 0..ops / n {
-            // SAFETY: as in `raw`; all of them are of the pool.
-            unsafe {
-                let got = (self.raw_alloc)(self.worker, self.pool, words.as_mut_ptr(), n).max(0) as u32;
-                refused += u64::from(n - got);
-                let said = (self.raw_pool_free)(self.worker, self.pool, words.as_ptr(), got);
+                let said = if OF_POOL {
+                    (self.raw_pool_free)(self.worker, self.pool, words.as_ptr(), got)
+                } else {
+                    (self.raw_free)(self.worker, words.as_ptr(), got)
+                };
                 refused += u64::from(said != 0);
             }
         }

@@ -7,6 +7,7 @@ use netmem::sync::Worker;
 
 use super::{LINE, STAMP};
 use crate::rivals::dpdk::{BURST, PacketReceiving, PacketSending, Passed, Receiving, Sending};
+use crate::rivals::libnetmem::crossing::{LaneReceiving, LaneSending};
 
 /// Items that a side passes between two readings of the clock.
 const PASS: u64 = 256;
@@ -170,5 +171,19 @@ impl Side for PacketSending {
 impl Side for PacketReceiving {
     fn pass(&mut self, next: u64) -> Passed {
         self.receive(next, PASS)
+    }
+}
+
+impl Side for LaneSending {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        self.inside(|end| pass(next, |next| end.burst(next, STAMP)))
+    }
+}
+
+impl Side for LaneReceiving {
+    #[inline(never)]
+    fn pass(&mut self, next: u64) -> Passed {
+        self.inside(|end| pass(next, |next| end.burst(next)))
     }
 }

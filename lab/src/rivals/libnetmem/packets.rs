@@ -25,11 +25,11 @@ pub enum Source {
 }
 
 /// Bytes that are written of each packet: one line.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// Packets of a pool of libnetmem, with heads and a ready pool; closed when dropped.
 pub struct LibnetmemPackets {
-    opened: LibnetmemPool,
+    pub(super) opened: LibnetmemPool,
     heads: Word,
     ready: Word,
     alloc: Alloc,
@@ -131,7 +131,7 @@ impl LibnetmemPackets {
     }
 
     #[inline(always)]
-    fn get<const READY: bool>(&mut self, words: &mut [Word]) -> usize {
+    pub(super) fn get<const READY: bool>(&self, words: &mut [Word]) -> usize {
         let Self { opened: LibnetmemPool { worker, pool, .. }, heads, ready, .. } = *self;
         let (places, n) = (words.as_mut_ptr(), words.len() as u32);
         // SAFETY: handles that are open, and room for the burst.
@@ -147,7 +147,7 @@ impl LibnetmemPackets {
 
     /// Makes a line the packet's data; whether there was one.
     #[inline(always)]
-    fn write(&mut self, word: Word, line: [u8; LINE]) -> bool {
+    pub(super) fn write(&self, word: Word, line: [u8; LINE]) -> bool {
         // SAFETY: null, or so many bytes of the packet, which is out.
         unsafe {
             let to = (self.put)(self.opened.worker, word, LINE as u32, ptr::null()).cast::<[u8; LINE]>();
@@ -159,17 +159,27 @@ impl LibnetmemPackets {
     }
 
     #[inline(always)]
-    fn give<const READY: bool>(&mut self, words: &[Word]) -> bool {
-        let (worker, n) = (self.opened.worker, words.len() as u32);
+    fn give<const READY: bool>(&self, words: &[Word]) -> bool {
+        let worker = self.opened.worker;
+        if !READY {
+            return self.free(worker, words);
+        }
         // SAFETY: words that the library gave.
-        let said = unsafe {
-            if READY {
-                (self.ready_free)(worker, self.ready, words.as_ptr(), n, ptr::null())
-            } else {
-                (self.free)(worker, words.as_ptr(), n, ptr::null())
-            }
-        };
-        said == 0
+        unsafe { (self.ready_free)(worker, self.ready, words.as_ptr(), words.len() as u32, ptr::null()) == 0 }
+    }
+
+    /// Frees packets of that worker's; whether all were.
+    #[inline(always)]
+    pub(super) fn free(&self, worker: Word, words: &[Word]) -> bool {
+        // SAFETY: words that the library gave.
+        unsafe { (self.free)(worker, words.as_ptr(), words.len() as u32, ptr::null()) == 0 }
+    }
+
+    /// The number that a packet of that worker's begins with; None where it has no data.
+    #[inline(always)]
+    pub(super) fn number(&self, worker: Word, word: Word) -> Option<u64> {
+        // SAFETY: null, or the line that was written of the packet, which is out.
+        unsafe { (self.data)(worker, word, ptr::null()).cast::<u64>().as_ref().copied() }
     }
 
     /// Packets that the worker has not given back.

@@ -1,4 +1,6 @@
-//! Packets: allocated and written on one core, read and freed on another, beside mbufs through DPDK's ring.
+//! Packets: allocated and written on one core, read and freed on another, beside mbufs through DPDK's ring and libnetmem's packets through its lane.
+
+use std::sync::Arc;
 
 use netmem::packet::{HeadCache, HeadCacheConfig, Packets};
 use netmem::pool::{Pool, PoolConfig};
@@ -11,6 +13,7 @@ use crate::experiments::rivals::sides::{Giving, Taking};
 use crate::experiments::rivals::target::Target;
 use crate::experiments::rivals::{CACHE, FRAME, FRAMES, LINE, Scene, check_dpdk, label};
 use crate::rivals::dpdk::{self, BURST, Dpdk};
+use crate::rivals::libnetmem::crossing::{Lane, lane};
 
 /// Measures packets in bursts.
 pub(super) fn group(
@@ -25,20 +28,45 @@ pub(super) fn group(
         packets.push(crossing);
         mempool
     });
+    let lane = match from_c() {
+        Ok((crossing, lane)) => {
+            packets.push(crossing);
+            Some(lane)
+        }
+        Err(remedy) => {
+            bench.note(format!("netmem/c, packets across: {remedy}"));
+            None
+        }
+    };
     let named = |variant: &str| label(variant, "packet", BURST, "cross", LINE, true);
     let series = measure(scene, bench, peer_core, packets, ("packets", &named));
     check_home(bench, "netmem, packets across", &pool);
     if let Some(mempool) = &mempool {
         check_dpdk(bench, "packets across", 0, mempool.out());
     }
+    if let Some(lane) = &lane {
+        let out = lane.out();
+        bench.check(
+            "netmem/c, packets across: every packet accounted for",
+            out == 0,
+            format!("{out} still out"),
+        );
+    }
     bench.note(
         "packets across cores: netmem's arrays of heads are as large as the rival's cache of packets; packets have \
-         their 64 bytes written by the first core and their first 8 read by the second",
+         their 64 bytes written by the first core and their first 8 read by the second; netmem/c are libnetmem's calls and its lane, and \
+         both its workers are entered and left once in 256 packets",
     );
-    let [ours, theirs] = series.as_slice() else { return Ok(Vec::new()) };
+    let (Some(_), [ours, theirs, ..]) = (mempool, series.as_slice()) else { return Ok(Vec::new()) };
     let what = "packets across cores by 32";
     let over_median = Target::over_fastest(bench, what, 0.5, ours, &[theirs]);
     Ok(over_median.into_iter().chain(Target::over_p10(what, 0.7, ours, theirs)).collect())
+}
+
+/// Packets by libnetmem's calls, and the lane that they go by.
+fn from_c() -> Result<(Crossing<'static>, Arc<Lane>), String> {
+    let (sends, receives, lane) = lane(FRAMES as u32, FRAME as u32, CACHE as u32, SLOTS as u32)?;
+    Ok((Crossing::new("netmem/c", sends, receives), lane))
 }
 
 /// netmem's packets, whose pool the giving core owns.

@@ -1,0 +1,196 @@
+//! Packets from one worker to another by a lane, as a program in C sends them: allocated, written and sent here, received, read and freed there.
+
+use std::ffi::{c_char, c_int};
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+
+use super::packets::{LINE, LibnetmemPackets};
+use super::{BURST_MAX, OfWorker, Word, WorkerOpen, function, library};
+use crate::rivals::dpdk::Passed;
+
+type LaneOpen = unsafe extern "C" fn(Word, u32, *mut Word) -> c_int;
+type OfLane = unsafe extern "C" fn(Word, Word) -> c_int;
+type Send = unsafe extern "C" fn(Word, Word, *const Word, u32, *const c_char) -> c_int;
+type Receive = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> c_int;
+
+/// A lane between two workers, and what it takes to use it; closed when dropped, by whoever drops it.
+pub struct Lane {
+    packets: LibnetmemPackets,
+    /// Of the same memory as the packets', who has the other end.
+    receiver: Word,
+    lane: Word,
+    enter: OfWorker,
+    leave: OfWorker,
+    send: Send,
+    receive: Receive,
+    close: OfLane,
+    worker_close: OfWorker,
+}
+
+impl Lane {
+    fn open(frames: u32, frame_size: u32, cache: u32, slots: u32) -> Result<Lane, String> {
+        let (packets, library) = (LibnetmemPackets::open(frames, frame_size, cache)?, library()?);
+        // SAFETY: the types that netmem.h gives these functions.
+        let (worker_open, lane_open, join, mut lane) = unsafe {
+            (
+                function::<WorkerOpen>(library, c"netmem_worker_open")?,
+                function::<LaneOpen>(library, c"netmem_lane_open")?,
+                function::<OfLane>(library, c"netmem_lane_join")?,
+                Lane {
+                    packets,
+                    receiver: Word::default(),
+                    lane: Word::default(),
+                    enter: function(library, c"netmem_worker_enter")?,
+                    leave: function(library, c"netmem_worker_leave")?,
+                    send: function(library, c"netmem_lane_send_packets_at")?,
+                    receive: function(library, c"netmem_lane_receive_packets_at")?,
+                    close: function(library, c"netmem_lane_close")?,
+                    worker_close: function(library, c"netmem_worker_close")?,
+                },
+            )
+        };
+        let (memory, sender) = (lane.packets.opened.memory, lane.packets.opened.worker);
+        // SAFETY: handles that were opened before, and places that live over the calls.
+        let made = unsafe {
+            [
+                worker_open(memory, &raw mut lane.receiver),
+                lane_open(sender, slots, &raw mut lane.lane),
+                join(lane.receiver, lane.lane),
+                (lane.leave)(sender),
+                (lane.leave)(lane.receiver),
+            ]
+        };
+        if made == [0; 5] {
+            Ok(lane)
+        } else {
+            Err(format!("netmem_lane_open and what goes with it: {made:?}"))
+        }
+    }
+
+    /// Makes the worker this thread's for as long as `work` takes: rounds are on threads of their own.
+    fn inside<T>(&self, worker: Word, work: impl FnOnce() -> T) -> T {
+        // SAFETY: a worker that is open; where another thread has it, each call refuses it.
+        unsafe { (self.enter)(worker) };
+        let done = work();
+        // SAFETY: as above.
+        unsafe { (self.leave)(worker) };
+        done
+    }
+
+    /// Packets that neither worker has given back.
+    pub fn out(&self) -> u64 {
+        let packets = &self.packets;
+        // SAFETY: workers that are open.
+        let held = |worker| self.inside(worker, || unsafe { (packets.opened.held)(worker) }.max(0) as u64);
+        held(packets.opened.worker) + held(self.receiver)
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let sender = self.packets.opened.worker;
+        // SAFETY: handles that were opened, or are 0, which is refused. The sender goes with its packets.
+        unsafe {
+            (self.enter)(sender);
+            (self.enter)(self.receiver);
+            (self.close)(sender, self.lane);
+            (self.close)(self.receiver, self.lane);
+            (self.worker_close)(self.receiver);
+        }
+    }
+}
+
+/// A lane for `slots` packets of a pool of so many frames, `cache` of them at the sender, and both its ends.
+///
+/// # Errors
+/// How to get the library, or which call failed.
+pub fn lane(
+    frames: u32,
+    frame_size: u32,
+    cache: u32,
+    slots: u32,
+) -> Result<(LaneSending, LaneReceiving, Arc<Lane>), String> {
+    let lane = Arc::new(Lane::open(frames, frame_size, cache, slots)?);
+    let sending = LaneSending { lane: Arc::clone(&lane), words: [Word::default(); BURST_MAX], left: 0..0 };
+    Ok((sending, LaneReceiving { lane: Arc::clone(&lane) }, lane))
+}
+
+/// The end that sends.
+pub struct LaneSending {
+    lane: Arc<Lane>,
+    /// The last burst.
+    words: [Word; BURST_MAX],
+    /// Those of it that had no room in the lane yet.
+    left: Range<usize>,
+}
+
+impl LaneSending {
+    /// Calls `work` as the thread that sends.
+    pub fn inside<T>(&mut self, work: impl FnOnce(&mut LaneSending) -> T) -> T {
+        let lane = Arc::clone(&self.lane);
+        lane.inside(lane.packets.opened.worker, || work(self))
+    }
+
+    /// Sends what the lane has room for of a burst, whose packets have the numbers from `next` on and are filled with `stamp` behind.
+    #[inline(always)]
+    pub fn burst(&mut self, next: u64, stamp: u8) -> Passed {
+        let (packets, mut wrong) = (&self.lane.packets, 0);
+        if self.left.is_empty() {
+            let got = packets.get::<false>(&mut self.words);
+            for (&word, number) in self.words[..got].iter().zip(next..) {
+                let mut line = [stamp; LINE];
+                line[..8].copy_from_slice(&number.to_ne_bytes());
+                wrong += u64::from(!packets.write(word, line));
+            }
+            wrong += (BURST_MAX - got) as u64;
+            self.left = 0..got;
+        }
+        let words = &self.words[self.left.clone()];
+        // SAFETY: handles that are open, and words that the library gave.
+        let sent = unsafe {
+            let (worker, lane) = (packets.opened.worker, self.lane.lane);
+            (self.lane.send)(worker, lane, words.as_ptr(), words.len() as u32, ptr::null())
+        };
+        let sent = sent.max(0) as usize;
+        self.left.start += sent;
+        Passed { items: sent as u64, wrong }
+    }
+}
+
+impl Drop for LaneSending {
+    fn drop(&mut self) {
+        self.inside(|sending| {
+            let (packets, left) = (&sending.lane.packets, sending.left.clone());
+            packets.free(packets.opened.worker, &sending.words[left]);
+        });
+    }
+}
+
+/// The end that receives.
+pub struct LaneReceiving {
+    lane: Arc<Lane>,
+}
+
+impl LaneReceiving {
+    /// Calls `work` as the thread that receives.
+    pub fn inside<T>(&mut self, work: impl FnOnce(&mut LaneReceiving) -> T) -> T {
+        let lane = Arc::clone(&self.lane);
+        lane.inside(lane.receiver, || work(self))
+    }
+
+    /// Receives a burst, whose packets should have the numbers from `next` on, and frees it.
+    #[inline(always)]
+    pub fn burst(&mut self, next: u64) -> Passed {
+        let (mut words, Lane { packets, receiver, .. }) = ([Word::default(); BURST_MAX], &*self.lane);
+        // SAFETY: handles that are open, and room for the burst.
+        let got = unsafe {
+            (self.lane.receive)(*receiver, self.lane.lane, words.as_mut_ptr(), BURST_MAX as u32, ptr::null())
+        };
+        let words = &words[..got.max(0) as usize];
+        let is_wrong = |(word, number): &(&Word, u64)| packets.number(*receiver, **word) != Some(*number);
+        let wrong = words.iter().zip(next..).filter(is_wrong).count() as u64;
+        let freed = words.is_empty() || packets.free(*receiver, words);
+        Passed { items: words.len() as u64, wrong: wrong + u64::from(!freed) }
+    }
+}
