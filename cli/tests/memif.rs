@@ -9,17 +9,18 @@ mod onlooker;
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Received};
-use netmem::{dropped, number, output, ports, start};
+use netmem::{child_of, dropped, number, output, ports, start};
 use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use onlooker::Onlooker;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fs::{File, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -395,6 +396,50 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
     assert!(pools.iter().all(|pool| pool["balanced"] == true), "{report}");
     let (received, gone) = (number(&report, "received"), number(&report, "transmitted") + dropped(&report));
     assert_eq!(received, gone, "{report}");
+}
+
+/// Seen: of a socket of another user it was said that no process listened there, with the advice to take an abstract one.
+#[test]
+fn a_socket_that_may_not_be_opened_is_not_said_to_be_absent() {
+    let folder = Folder::new("memif-forbidden");
+    let socket = folder.path("memif.sock");
+    let server = start(&format!("sink --port memif:{},role=server", socket.display()));
+    wait_until("nobody listens", || socket.exists());
+    fs::set_permissions(&socket, Permissions::from_mode(0)).unwrap();
+    // Who may open all files is kept from it; whoever runs this is the owner.
+    let mut sender = Command::new("env");
+    if rustix::process::geteuid().is_root() {
+        sender.args(["setpriv", "--bounding-set=-dac_override"]);
+    }
+    sender.arg(env!("CARGO_BIN_EXE_netmem")).args(["gen", "--wait", "1", "--port"]);
+    let refused = child_of(sender.arg(format!("memif:{}", socket.display()))).output().unwrap();
+    let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && complaint.contains("may not be opened by this user"), "{complaint}");
+    end_quietly(server);
+}
+
+/// Seen: a run stood still for 20 s without a word, since a server refused its port.
+#[test]
+fn what_a_run_waits_for_before_it_begins_is_said() {
+    let folder = Folder::new("memif-refusing");
+    let socket = folder.path("memif.sock");
+    let server = start(&format!("sink --port memif:{},role=server,secret=sesame", socket.display()));
+    wait_until("nobody listens", || socket.exists());
+    let other = folder.path("other.sock");
+    let words = format!("--port memif:{} --port memif:{},role=server", socket.display(), other.display());
+    let mut run = forward(&words);
+    let mut said = BufReader::new(run.stderr.take().unwrap()).lines();
+    let line = said.next().expect("it says something").unwrap();
+    assert!(line.contains("is waited for, up to 20 s: the peer ended it: wrong secret"), "{line}");
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    said.for_each(drop);
+    assert!(run.wait().unwrap().success());
+    end_quietly(server);
+}
+
+fn end_quietly(server: Child) {
+    kill_process(Pid::from_child(&server), Signal::INT).unwrap();
+    assert!(server.wait_with_output().unwrap().status.success());
 }
 
 fn kill(mut child: Child) {

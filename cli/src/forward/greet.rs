@@ -1,7 +1,9 @@
 //! Waiting for the peer of a memif port, if it is there. COLD.
 
+use crate::log::{self, Level};
 use crate::stop;
 use netmem::port::memif::MemifPort;
+use netmem::port::{Port, PortState};
 use std::time::{Duration, Instant};
 
 /// How long a memif port waits for a peer that is there; a slow one shall not cost the packets of the other ports.
@@ -10,14 +12,29 @@ const GREETING: Duration = Duration::from_secs(20);
 /// How often it is looked meanwhile whether the run is to end before it has begun.
 const BRIEF: Duration = Duration::from_millis(50);
 
+/// After which it is said what is waited for.
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// Waits for the peer of a memif port, if it is there.
 pub fn greet(port: &mut MemifPort) {
-    let begun = Instant::now();
+    let (begun, mut is_said) = (Instant::now(), false);
     while begun.elapsed() < GREETING && !stop::is_asked() {
         let waiting = Instant::now();
         // There is a peer, or nobody to be waited for.
         if port.wait(BRIEF) || waiting.elapsed() < BRIEF {
             break;
         }
+        if !is_said && begun.elapsed() >= SILENCE {
+            is_said = true;
+            say_waiting(port);
+        }
+    }
+}
+
+#[cold]
+fn say_waiting(port: &MemifPort) {
+    if let PortState::Down(why) = port.state() {
+        let (name, most) = (port.name(), GREETING.as_secs());
+        log::say(Level::Warning, format_args!("netmem: {name} is waited for, up to {most} s: {why}"));
     }
 }

@@ -1,6 +1,7 @@
 //! The arguments, checked against each other: what is wrong is said before anything is set up.
 
 use super::files;
+use super::greet::greet;
 use super::hold::Hold;
 use super::offer::Offer;
 use super::port_setup::{PortSetup, ring_of};
@@ -219,7 +220,7 @@ impl Plan {
         // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
         let punt = if self.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
         let &Plan { workers, ring, frame_size, packets_alone, .. } = self;
-        PortSetup { workers, ring, frame_size, xdp_mode, punt, packets_alone, cut_mtu: None }
+        PortSetup { workers, ring, frame_size, xdp_mode, punt, packets_alone, cut_mtu: None, greet }
     }
 
     /// Whether packets go through hooks.

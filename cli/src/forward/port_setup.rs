@@ -1,8 +1,8 @@
 //! What the ports of one run have in common.
 
-use super::greet::greet;
 use crate::args::FrameSize;
 use netmem::page::Memory;
+use netmem::port::memif::MemifPort;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem_ports::{OpenConfig, PortOpener};
 
@@ -23,12 +23,14 @@ pub struct PortSetup {
     pub packets_alone: bool,
     /// The MTU of the narrowest interface, where TCP is cut that nothing says how to cut.
     pub cut_mtu: Option<u16>,
+    /// Waits for the peer of a memif port that was opened.
+    pub greet: fn(&mut MemifPort),
 }
 
 impl PortSetup {
     /// What opens them over `memory`.
     pub fn opener(&self, memory: &Memory) -> PortOpener {
-        let &PortSetup { workers, ring, xdp_mode, punt, packets_alone, cut_mtu, .. } = self;
+        let &PortSetup { workers, ring, xdp_mode, punt, packets_alone, cut_mtu, greet, .. } = self;
         let config = OpenConfig { ring, workers, xdp_mode, punt, packets_alone, cut_mtu, greet };
         PortOpener::new(memory, config)
     }

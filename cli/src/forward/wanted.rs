@@ -1,6 +1,7 @@
 //! What a plan asks of the host.
 
 use super::cores::cores;
+use super::greet::greet;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
 use super::set_up::memory_bytes;
@@ -38,6 +39,7 @@ pub fn of_ports(specs: &[PortSpec]) -> Wanted {
         punt: Punt::Control,
         packets_alone: true,
         cut_mtu: None,
+        greet,
     };
     Wanted {
         ports: specs.iter().map(|spec| port(spec, &setup)).collect(),

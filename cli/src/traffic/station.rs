@@ -106,6 +106,8 @@ impl Station {
             // Who sends or counts beside a kernel takes nothing from it.
             packets_alone: false,
             cut_mtu: None,
+            // Who sends waits for that as long as is said, and who receives for the first packet.
+            greet: |_| (),
         };
         let mut opener = setup.opener(&memory);
         for (port, spec) in specs.iter().enumerate() {

@@ -78,6 +78,7 @@ impl MemifPort {
             ringer: Ringer::new().map_err(|errno| MemifError::Bell { errno })?,
             watch: Watch::new().map_err(|error| MemifError::Watch(error.to_string()))?,
             rounds: 0,
+            sought: Instant::now(),
             birthplace: Birthplace::here(),
             counters: Arc::default(),
         };

@@ -30,6 +30,10 @@ pub(super) struct Client {
     lent: Option<Arc<Region>>,
     /// Whether somebody listened at the last attempt, and what went wrong then may be right the next time.
     hopeful: bool,
+    /// Why nobody could be asked at the last attempt, where that is not that nobody listens.
+    unreachable: Option<Errno>,
+    /// A conversation has failed: why is known.
+    failed: bool,
     state: State,
 }
 
@@ -48,7 +52,8 @@ enum State {
 impl Client {
     pub(super) fn new(path: &Path, config: &MemifConfig, lent: Option<Arc<Region>>) -> Client {
         let state = State::Waiting(Instant::now());
-        Client { path: path.to_owned(), config: config.clone(), lent, hopeful: false, state }
+        let (path, config) = (path.to_owned(), config.clone());
+        Client { path, config, lent, hopeful: false, unreachable: None, failed: false, state }
     }
 
     /// One step of the conversation, if one can be made.
@@ -59,6 +64,7 @@ impl Client {
             }
             match Connection::open(&self.path) {
                 Ok(connection) => {
+                    self.unreachable = None;
                     // A secret and packets are for one who may have them.
                     if let Err(fault) = self.config.peer.check(&connection) {
                         return Step::Down(fault);
@@ -69,6 +75,8 @@ impl Client {
                 Err(errno) => {
                     // A server may have too many to greet just now.
                     self.hopeful = errno == Errno::AGAIN;
+                    let is_absent = matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::AGAIN);
+                    self.unreachable = (!is_absent).then_some(errno);
                     self.state = State::Waiting(Instant::now() + RETRY);
                     return Step::Wait;
                 }
@@ -150,7 +158,24 @@ impl Client {
         }
         // DPDK listens, and refuses, before its ports are started.
         self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_) | Fault::Disconnected(_));
+        self.failed = true;
         self.state = State::Waiting(Instant::now() + RETRY);
+    }
+
+    /// Why no packets flow, where no conversation has said it.
+    #[cold]
+    pub(super) fn why_down(&self) -> Option<String> {
+        let path = self.path.display();
+        match (self.unreachable, &self.state) {
+            (Some(Errno::ACCESS | Errno::PERM), _) => Some(format!(
+                "{path} may not be opened by this user: have its server allow it by mode= and group=, and its folder too"
+            )),
+            (Some(errno), _) => Some(format!("connect to {path}: {errno}")),
+            (None, State::Greeting(_) | State::Offering(..)) if !self.failed => {
+                Some(format!("the server at {path} has not answered yet"))
+            }
+            _ => None,
+        }
     }
 
     /// Forgets a connection that is another process's, with the rings that are not mapped in this one.

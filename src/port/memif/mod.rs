@@ -108,6 +108,7 @@ use session::Step;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What peers are told that this is.
 const NAME: &str = concat!("netmem ", env!("CARGO_PKG_VERSION"));
@@ -241,6 +242,8 @@ pub struct MemifPort {
     ringer: Ringer,
     /// Poll rounds, wrapping.
     rounds: u32,
+    /// When the socket was looked at last without a peer.
+    sought: Instant,
     birthplace: Birthplace,
     counters: Arc<PortCounters>,
 }
@@ -272,6 +275,14 @@ impl Conversation {
         match self {
             Conversation::Client(client) => client.is_hopeful(),
             Conversation::Server(server) => server.connections().next().is_some(),
+        }
+    }
+
+    /// Why there is no peer, where that is known beside what the last one did.
+    fn why_down(&self) -> Option<String> {
+        match self {
+            Conversation::Client(client) => client.why_down(),
+            Conversation::Server(_) => None,
         }
     }
 
@@ -330,7 +341,7 @@ impl Port for MemifPort {
             return PortState::Down(inherited(&self.name));
         }
         match self.active {
-            0 => PortState::Down(self.down.clone()),
+            0 => PortState::Down(self.conversation.why_down().unwrap_or_else(|| self.down.clone())),
             _ => PortState::Up,
         }
     }

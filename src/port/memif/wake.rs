@@ -6,11 +6,14 @@ use super::session::Step;
 use crate::port::Wake;
 use crate::sys::event::Watch;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 /// Rounds between two looks at the socket, with a peer.
 const LOOK_ROUNDS: u32 = 4096;
 /// The same without one: a look is a system call that is cheap when there is nothing else to do.
 const SEEK_ROUNDS: u32 = 64;
+/// And so long after the last look at the latest, where rounds are far apart.
+const SEEK_TIME: Duration = Duration::from_millis(1);
 /// Looks after which packets that a former peer left are given up: where nobody receives, the next peer comes all the same.
 const LOOKS: u32 = 64;
 /// Messages heard at once at most: more than a sane peer has to say.
@@ -37,8 +40,9 @@ impl Wake for MemifPort {
                 rings.unannounced = !self.ringer.raise(&rings.peers_bell);
             }
         }
-        let every = if self.active > 0 { LOOK_ROUNDS } else { SEEK_ROUNDS };
-        if self.rounds.is_multiple_of(every) {
+        if self.active == 0 {
+            self.seek();
+        } else if self.rounds.is_multiple_of(LOOK_ROUNDS) {
             self.service();
         }
     }
@@ -85,6 +89,16 @@ impl Wake for MemifPort {
 }
 
 impl MemifPort {
+    /// Looks for a peer, if that is due.
+    #[cold]
+    #[inline(never)]
+    fn seek(&mut self) {
+        if self.rounds.is_multiple_of(SEEK_ROUNDS) || self.sought.elapsed() >= SEEK_TIME {
+            self.sought = Instant::now();
+            self.service();
+        }
+    }
+
     /// Goes on with the conversation as far as that is possible now.
     #[cold]
     #[inline(never)]

@@ -181,3 +181,21 @@ fn a_client_waits_for_a_server_that_lets_go_of_it_and_refuses_it_at_first() {
     client.close();
     server.close();
 }
+
+/// Seen: a program that kicked its port once in 50 ms waited for over a minute, and was told that no process listened.
+#[test]
+fn ports_that_are_kicked_now_and_then_meet_within_a_few_rounds() {
+    let path = fresh_path();
+    let (mut server, mut client) = (Side::server(&path), Side::client(&path, false));
+    let mut rounds = 0;
+    while !(server.is_up() && client.is_up()) {
+        rounds += 1;
+        assert!(rounds < 64, "{:?} and {:?}", server.port, client.port);
+        assert!(!client.reason_or_up().contains("no process listens"), "{}", client.reason());
+        std::thread::sleep(Duration::from_millis(2));
+        server.port.kick();
+        client.port.kick();
+    }
+    server.close();
+    client.close();
+}
