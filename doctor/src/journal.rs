@@ -99,7 +99,7 @@ impl Journal {
     pub fn undo_to(&self, lasting: usize) -> Result<Undone, JournalError> {
         let mut undone = Undone { done: Vec::new(), failed: Vec::new() };
         let mut left = self.changes()?;
-        let mut kept = Vec::new();
+        let (mut kept, mut unwritten) = (Vec::new(), None);
         while left.len() > lasting
             && let Some(change) = left.pop()
         {
@@ -111,9 +111,10 @@ impl Journal {
                     undone.failed.push((back, error));
                 }
             }
-            self.write(&[&left[..], &kept[..]].concat())?;
+            // What cannot be written, on a disk that is full, keeps no other change from being taken back.
+            unwritten = self.write(&[&left[..], &kept[..]].concat()).err();
         }
-        Ok(undone)
+        unwritten.map_or(Ok(undone), Err)
     }
 
     /// The changes that are written down.
@@ -159,9 +160,10 @@ impl Journal {
         // Left by a kill.
         remove(&beside)?;
         let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, &self.path)
+        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+        written.and_then(|()| fs::rename(&beside, &self.path)).inspect_err(|_| {
+            let _ = remove(&beside);
+        })
     }
 
     fn failed(&self, error: io::Error) -> JournalError {
@@ -213,6 +215,23 @@ mod tests {
         assert_eq!((undone.done.len(), undone.failed.len()), (2, 0));
         assert!(!outer.exists() && !journal.path.exists());
         assert_eq!(journal.undo().unwrap().done.len(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Seen on a full disk: one of two changes was taken back, the other one stayed, and an empty file lay beside the journal.
+    #[test]
+    fn where_the_journal_cannot_be_written_all_changes_are_taken_back_all_the_same() {
+        let folder = folder("full");
+        let journal = Journal::at(&folder.join("journal"));
+        let [first, second, third] = ["first", "second", "third"].map(|name| folder.join(name));
+        for path in [&first, &second, &third] {
+            journal.make(&file_made(path)).unwrap();
+        }
+        // Nothing can be written beside it.
+        fs::create_dir(folder.join("journal.new")).unwrap();
+        // The last write removes the journal, which goes.
+        assert_eq!(journal.undo().unwrap().done.len(), 3);
+        assert!(![&first, &second, &third].iter().any(|path| path.exists()) && !journal.path.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 

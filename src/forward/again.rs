@@ -3,6 +3,7 @@
 use super::decide::{Pieces, Replies, Verdicts};
 use super::poll::Forwarder;
 use super::verdict::Reason;
+use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Drain};
 use crate::steer::Source;
 use crate::sync::Worker;
@@ -62,7 +63,10 @@ impl Forwarder {
             return self.fragment_complete(from, frames, w);
         }
         for frame in frames.drain() {
-            self.complete_each(frame, w, |forwarder, done, w| forwarder.fragment_complete(from, done, w));
+            self.complete_each(frame, w, |forwarder, done, w| {
+                forwarder.fragment_complete(from, done, w);
+                BATCH_MAX
+            });
         }
     }
 

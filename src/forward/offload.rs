@@ -35,17 +35,19 @@ impl Forwarder {
             self.complete_each(frame, w, |forwarder, done, w| {
                 let n = done.len();
                 forwarder.redirect_all(to, &mut done.drain(), n, w);
+                if n < BATCH_MAX { BATCH_MAX } else { BATCH_MAX - forwarder.transmit(to, w) }
             });
         }
     }
 
     /// Calls `then` with a frame to which nothing is left to be done, or with the segments that it is cut into, all of them in order. What
-    /// cannot be done is dropped.
+    /// cannot be done is dropped. `then` gives how many more there is room for, a batch at most: where that is less than the next segments,
+    /// the rest is dropped, and is not made first.
     pub(super) fn complete_each(
         &mut self,
         mut frame: Frame,
         w: &mut Worker,
-        mut then: impl FnMut(&mut Forwarder, &mut Batch, &mut Worker),
+        mut then: impl FnMut(&mut Forwarder, &mut Batch, &mut Worker) -> usize,
     ) {
         let offload = frame.offload().unwrap_or_default();
         if offload.gso.is_some() {
@@ -69,7 +71,7 @@ impl Forwarder {
         frame: Frame,
         offload: &Offload,
         w: &mut Worker,
-        mut then: impl FnMut(&mut Forwarder, &mut Batch, &mut Worker),
+        mut then: impl FnMut(&mut Forwarder, &mut Batch, &mut Worker) -> usize,
     ) {
         let Ok(segments) = Segments::of(frame.data(), offload) else {
             let mut bad = Batch::new();
@@ -80,8 +82,14 @@ impl Forwarder {
         let count = segments.count();
         self.meters.fragmented.add(1);
         self.meters.fragments.add(count as u64);
+        let mut room = BATCH_MAX;
         for first in (0..count).step_by(BATCH_MAX) {
             let n = (count - first).min(BATCH_MAX);
+            if n > room {
+                self.meters.drops.add(Reason::TxFull, (count - first) as u64);
+                self.decision.lost(None, Reason::TxFull, from_ref(&frame));
+                break;
+            }
             let (mut empty, mut done) = (Batch::new(), Batch::new());
             self.pool.alloc_burst(w, &mut empty, n);
             for (i, mut segment) in (first..).zip(empty.drain()) {
@@ -99,7 +107,7 @@ impl Forwarder {
                 self.decision.lost(None, Reason::GsoSeg, from_ref(&frame));
             }
             self.decision.made(&done);
-            then(self, &mut done, w);
+            room = then(self, &mut done, w);
         }
         frame.free(w);
     }

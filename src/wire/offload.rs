@@ -111,6 +111,9 @@ pub enum BadOffload {
     /// The packet's headers are not those of what is to be cut.
     #[error("the packet's headers are not of the kind that is to be cut")]
     NotOfKind,
+    /// The packet would be cut into more segments than any sender means.
+    #[error("{0} segments, and a packet is cut into {max} at most", max = super::segment::SEGMENTS_MAX)]
+    TooMany(usize),
 }
 
 impl Offload {

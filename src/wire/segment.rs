@@ -13,6 +13,10 @@ use super::ipv4;
 use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload};
 use super::{Ipv4, tcp};
 
+/// Segments of a packet at most. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are 123. A sender may name any size from
+/// one byte on, and all of the segments are made at once: 28 KiB in single bytes took as long as 1,400 packets.
+pub const SEGMENTS_MAX: usize = 512;
+
 /// How a packet is cut: where its headers end, and how much of what is behind them each segment gets.
 ///
 /// It does not borrow the packet, which may wait while segments of it are on their way; each call gets it again.
@@ -57,7 +61,8 @@ impl Segments {
     ///
     /// # Errors
     /// [`BadOffload`], where nothing is to be cut, the headers are not whole or not of that kind, or the checksum is said to be
-    /// elsewhere: a packet within a tunnel, say, whose outer headers nothing here would keep right.
+    /// elsewhere: a packet within a tunnel, say, whose outer headers nothing here would keep right; or there would be more than
+    /// [`SEGMENTS_MAX`].
     pub fn of(packet: &[u8], offload: &Offload) -> Result<Segments, BadOffload> {
         Segments::of_front(packet, packet.len(), offload)
     }
@@ -84,7 +89,11 @@ impl Segments {
             _ => super::Tcp::parse(behind).map(|(header, _)| header.header_len()),
         };
         let headers = layers.transport + header.ok_or(BadOffload::NotOfKind)?;
-        Ok(Segments { layers, gso, headers, together: 1, keeps: false })
+        let segments = Segments { layers, gso, headers, together: 1, keeps: false };
+        match segments.count() {
+            0..=SEGMENTS_MAX => Ok(segments),
+            count => Err(BadOffload::TooMany(count)),
+        }
     }
 
     /// The same in pieces of as many segments as `room` bytes have room for, one at least. What is left to be done to each of them,

@@ -58,7 +58,7 @@ impl Service for Control {
     }
 
     fn refuse(&self, stream: UnixStream, why: &str) {
-        let _ = send(&stream, &Answer::Error(why.to_owned()));
+        let _ = send(&stream, &Answer::Error(why.to_owned()), &AtomicBool::new(true));
     }
 }
 
@@ -78,22 +78,35 @@ fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
         while let Some(end) = said.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = said.drain(..=end).take(end).collect();
             let answer = answer(registry, &line);
-            if send(stream, &answer).is_none() {
+            if send(stream, &answer, over).is_none() {
                 return;
             }
         }
         if said.len() >= LINE {
-            let _ = send(stream, &Answer::Error(format!("a line of over {LINE} bytes: shorter, please")));
+            let _ =
+                send(stream, &Answer::Error(format!("a line of over {LINE} bytes: shorter, please")), over);
             return;
         }
     }
 }
 
-/// Sends an answer on one line; None if it was not taken.
-fn send(mut stream: &UnixStream, answer: &Answer) -> Option<()> {
+/// Sends an answer on one line; None if it was not taken, or not [`DEAF`] after all was over.
+fn send(mut stream: &UnixStream, answer: &Answer, over: &AtomicBool) -> Option<()> {
     let mut line = serde_json::to_vec(answer).ok()?;
     line.push(b'\n');
-    stream.write_all(&line).ok()
+    let (mut rest, mut until) = (&line[..], None::<Instant>);
+    while !rest.is_empty() {
+        match stream.write(rest) {
+            Ok(n) => rest = &rest[n..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+        let now = Instant::now();
+        if over.load(Relaxed) && now >= *until.get_or_insert(now + DEAF) {
+            return None;
+        }
+    }
+    Some(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::env;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -105,6 +105,13 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            // Another program may have put its own there meanwhile.
+            let is_it = |now: Metadata| (now.dev(), now.ino()) == (meta.dev(), meta.ino());
+            if !fs::symlink_metadata(path).is_ok_and(is_it) {
+                return Err(format!(
+                    "{what} {at}: another program has just made one there: give another path, or end it"
+                ));
+            }
             fs::remove_file(path).map_err(|error| format!("{what} {at}: cannot replace it: {error}"))
         }
         Ok(_) => Err(format!("{what} {at}: another program listens there: give another path, or end it")),

@@ -4,10 +4,13 @@ use crate::log::{self, Level};
 use crate::stop;
 use netmem::port::memif::MemifPort;
 use netmem::port::{Port, PortState};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long a memif port waits for a peer that is there; a slow one shall not cost the packets of the other ports.
+/// How long the memif ports of a run wait for peers that are there, all of them together; slow ones shall not cost the packets of the other ports.
 const GREETING: Duration = Duration::from_secs(20);
+/// When the first of them began to wait.
+static FIRST: OnceLock<Instant> = OnceLock::new();
 
 /// How often it is looked meanwhile whether the run is to end before it has begun.
 const BRIEF: Duration = Duration::from_millis(50);
@@ -17,8 +20,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// Waits for the peer of a memif port, if it is there.
 pub fn greet(port: &mut MemifPort) {
-    let (begun, mut is_said) = (Instant::now(), false);
-    while begun.elapsed() < GREETING && !stop::is_asked() {
+    let (first, begun, mut is_said) = (FIRST.get_or_init(Instant::now), Instant::now(), false);
+    while first.elapsed() < GREETING && !stop::is_asked() {
         let waiting = Instant::now();
         // There is a peer, or nobody to be waited for.
         if port.wait(BRIEF) || waiting.elapsed() < BRIEF {

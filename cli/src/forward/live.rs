@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// How often the line is rewritten.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+/// Changes of a port that are said at once; from then on one in each [`INTERVAL`], the newest. Why a port is down may be a peer's words.
+const CHANGES: u32 = 8;
+
 /// The line and what it is made of.
 pub struct Live {
     workers: Vec<Watched>,
@@ -43,9 +46,23 @@ struct WatchedPort {
     said: PortState,
     /// It has been up before.
     was_up: bool,
+    /// Changes that may be said now, and since when there are so many.
+    changes: (u32, Instant),
 }
 
 impl WatchedPort {
+    /// Whether a change may be said now.
+    fn may_say(&mut self, now: Instant) -> bool {
+        let (left, since) = &mut self.changes;
+        let more = (now.duration_since(*since).as_nanos() / INTERVAL.as_nanos()) as u32;
+        if more > 0 {
+            (*left, *since) = (left.saturating_add(more).min(CHANGES), now);
+        }
+        let may = *left > 0;
+        *left -= u32::from(may);
+        may
+    }
+
     /// It is so now; what is said of that.
     fn change(&mut self, state: &PortState) -> (Level, String) {
         let name = &self.name;
@@ -68,6 +85,7 @@ impl Watched {
             counters: port.counters(),
             said: PortState::Up,
             was_up: port.state() == PortState::Up,
+            changes: (CHANGES, Instant::now()),
         };
         let ports: Vec<_> = forwarder.ports().map(watched).collect();
         let complaints = vec![None; ports.len()];
@@ -123,9 +141,11 @@ impl Live {
             .iter_mut()
             .zip(states)
             .flat_map(|(worker, states)| worker.ports.iter_mut().zip(states));
-        let mut lines = Vec::new();
+        let (mut lines, now) = (Vec::new(), Instant::now());
         for (port, state) in known.filter(|(port, state)| port.said != **state) {
-            lines.push(port.change(state));
+            if port.may_say(now) {
+                lines.push(port.change(state));
+            }
         }
         lines.iter().for_each(|(level, line)| self.say(*level, line));
     }
@@ -231,6 +251,20 @@ pub mod tests {
             watchdog: None,
         };
         set_up::open(&plan, Asked::default()).unwrap()
+    }
+
+    /// Seen: a peer that came and went had 50 lines a second written, each with words of its own.
+    #[test]
+    fn a_port_that_flaps_has_a_few_lines_at_once_and_then_one_in_a_while() {
+        let dataplane = dataplane();
+        let mut port = Watched::new(&dataplane.setups[0]).ports.remove(0);
+        let begun = port.changes.1;
+        let said =
+            |port: &mut WatchedPort, at: Duration| (0..50).filter(|_| port.may_say(begun + at)).count();
+        assert_eq!(said(&mut port, Duration::ZERO), CHANGES as usize);
+        assert_eq!(said(&mut port, INTERVAL / 2), 0);
+        assert_eq!(said(&mut port, INTERVAL), 1);
+        assert_eq!(said(&mut port, 100 * INTERVAL), CHANGES as usize);
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>)
 fn pool_record(pool: &Pool) -> Record {
     let Ledger { name, total, free, cached, ready, owned, posted, queued, returning, astray } = pool.ledger();
     let places = [
+        ("limit", pool.frames() as u64),
         ("total", total),
         ("free", free),
         ("cached", cached),

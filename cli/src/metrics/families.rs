@@ -241,6 +241,9 @@ pub fn pools(page: &mut Page, pools: &[Pool]) {
     each(page, "netmem_pool_failed_allocations", "Allocations for which there was no frame.", &stats, |of| {
         of.failed
     });
+    let help = "Frames that a pool may have; it makes them of pages as they are needed.";
+    let mut family = page.family("netmem_pool_limit_frames", Kind::Gauge, help);
+    pools.iter().for_each(|pool| family.sample(&[("pool", pool.name())], pool.frames() as u64));
     each(page, "netmem_pool_released_pages", "Pages that left the pool.", &stats, |of| of.released);
 }
 

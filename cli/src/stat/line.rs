@@ -26,8 +26,10 @@ pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
     };
     let megabits = |name: &str| short(grown("ports", &[name]) * 8.0 / 1e6);
     let now = |section: &str, names: &[&str]| total(new, section, names);
-    let (free, all) = (now("pools", &["free", "cached", "returning"]), now("pools", &["total"]));
-    let share = 100.0 * free as f64 / all.max(1) as f64;
+    let (free, made) = (now("pools", &["free", "cached", "returning"]), now("pools", &["total"]));
+    // Frames that were not needed yet are as good as free ones.
+    let all = now("pools", &["limit"]).max(made);
+    let share = 100.0 * (free + all - made) as f64 / all.max(1) as f64;
     let workers = records(new, "workers").count().max(1);
     let busy = grown("workers", &["busy_ns"]) / 1e7 / workers as f64;
     format!(
@@ -75,8 +77,10 @@ mod tests {
                 [("rx", n * at), ("tx", n), ("rx_bytes", n * 100), ("tx_bytes", 0), ("rx_no_frame", n / 20)];
             named(&format!("mem:{at}"), &counts)
         };
-        let pool =
-            named("rx", &[("total", 1000), ("free", 400), ("cached", 50), ("posted", 512), ("queued", 7)]);
+        let pool = named(
+            "rx",
+            &[("total", 800), ("limit", 1000), ("free", 200), ("cached", 50), ("posted", 512), ("queued", 7)],
+        );
         vec![
             ("ports".into(), vec![port(1), port(2)]),
             ("pools".into(), vec![pool]),

@@ -79,3 +79,26 @@ fn odd_frames_cross_between_ports_of_every_two_kinds_both_ways_with_one_copy_whe
     }
     bed.assert_nothing_left();
 }
+
+/// Seen: a packet that the interface's queue drops whenever it is offered was offered for ever, and nothing was sent by that port again.
+#[test]
+fn what_an_interface_drops_while_it_is_sent_does_not_hold_up_what_is_behind_it() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping", "tc"]) else { return };
+    // Longer packets than its bucket holds never have their turn.
+    bed.dut.run("tc", "qdisc add dev two root tbf rate 100mbit burst 1000 limit 100000");
+    let forwarding = Pair::start_with(&bed.dut, ["packet:one", "packet:two"], &[]);
+    let reply = |settings: &[&str]| {
+        let mut ping = bed.h1.command("ping");
+        ping.args(["-c", "1", "-W", "1"]).args(settings).arg(bed.address(2));
+        ping.output().expect("ping").status.success()
+    };
+    wait_until("h2 answers h1", || reply(&[]));
+    for _ in 0..2 {
+        assert!(!reply(&["-s", "1300"]), "the queue drops it");
+        wait_until("h2 answers h1 again", || reply(&[]));
+    }
+    let out = forwarding.end();
+    let run: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    let lost = run["ports"][1]["tx_lost"].as_u64();
+    assert!(lost >= Some(2), "{run}");
+}

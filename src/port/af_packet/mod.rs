@@ -21,7 +21,8 @@
 //! When the interface is removed the port is down, and goes on with the next one that has its name.
 //!
 //! Shorter than a header, or longer than the MTU allows, a frame is refused by the kernel and counted (`tx_invalid`). What
-//! no posted frame has room for is `rx_too_long`; what the socket's buffer had no room for is `rx_ring_full`.
+//! no posted frame has room for is `rx_too_long`; what the socket's buffer had no room for is `rx_ring_full`. What a filter or a queue of
+//! the interface drops while it is sent is `tx_lost`, after some milliseconds, since the kernel says the same of a queue that is full.
 
 #[cfg(feature = "xdp")]
 mod alone;
@@ -36,6 +37,7 @@ pub use bind::{AfPacketError, open};
 pub use control::ControlTraffic;
 
 use control::Left;
+use tx::Refusals;
 
 use super::ENTER;
 use super::copying::{CopyingPort, Device, RxBuffers};
@@ -69,6 +71,8 @@ pub struct AfPacketLink {
     keeps_offloads: bool,
     /// What does not come out of the port; None where everything does.
     left: Option<Left>,
+    /// What the kernel did not send.
+    refusals: Refusals,
 }
 
 impl AfPacketLink {
@@ -83,6 +87,7 @@ impl AfPacketLink {
             uncut: Uncut::new(BATCH_MAX),
             keeps_offloads: false,
             left: None,
+            refusals: Refusals::default(),
         }
     }
 

@@ -8,6 +8,43 @@ use crate::port::virtio::header;
 use crate::sys::errno::Errno;
 use crate::sys::virtio::VirtioHeader;
 use std::io::IoSlice;
+use std::time::{Duration, Instant};
+
+/// How long a frame is offered again that the kernel says it has no buffer for.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// What the kernel has refused with ENOBUFS. That is said where the queue of the interface is full, and of a frame that a filter or the
+/// queue's rules will drop whenever it is offered, which would hold up all behind it for ever.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// Since when the oldest frame is refused.
+    since: Option<Instant>,
+    /// The one before it was given up.
+    one_is_lost: bool,
+    /// The frame behind the last that was given up was sent at once: there was room, so that the next is not offered again.
+    has_room: bool,
+}
+
+impl Refusals {
+    fn is_sent(&mut self) {
+        self.has_room |= std::mem::take(&mut self.one_is_lost);
+        self.since = None;
+    }
+
+    /// Whether the oldest frame, which was refused now, is given up.
+    #[cold]
+    fn is_lost(&mut self) -> bool {
+        if std::mem::take(&mut self.one_is_lost) {
+            self.has_room = false;
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let is_lost = self.has_room || since.elapsed() >= PATIENCE;
+        if is_lost {
+            (self.since, self.one_is_lost) = (None, true);
+        }
+        is_lost
+    }
+}
 
 impl AfPacketLink {
     pub(super) fn send_burst(&mut self, frames: &[Frame], counters: &PortCounters) -> usize {
@@ -21,7 +58,14 @@ impl AfPacketLink {
                 });
             match self.socket.send(&parts[..rest.len().min(BATCH_MAX)]) {
                 Ok(0) => break,
-                Ok(sent) => taken += sent,
+                Ok(sent) => {
+                    taken += sent;
+                    self.refusals.is_sent();
+                }
+                Err(Errno::NOBUFS) if self.refusals.is_lost() => {
+                    counters.tx_lost.add(1);
+                    taken += 1;
+                }
                 // There is no room: what is left stays with the caller.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => break,
                 // The interface sends no such frame. It is taken, or it would be offered for ever.

@@ -1,6 +1,6 @@
 //! HOT: packets from the peer.
 
-use super::buffers::{AHEAD, Copying};
+use super::buffers::{AHEAD, Copying, PARTS_MAX, SLOTS_MAX};
 use super::pair::{End, Pair};
 use super::ring::Lending;
 use super::{Fault, MemifPort};
@@ -93,7 +93,7 @@ fn gather_lent(
     frames: &mut Batch,
     returned: u32,
 ) -> (Got, Result<(), Fault>) {
-    let Some(last) = (0..returned).find(|&i| !ring.read(ring.returned_at(i)).next) else {
+    let Some(last) = (0..returned.min(PARTS_MAX)).find(|&i| !ring.read(ring.returned_at(i)).next) else {
         return (Got::default(), Err(Fault::Endless));
     };
     let (mut whole, mut fits) = (None::<Frame>, true);
@@ -135,7 +135,7 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
     };
     let wanted = received.min(most as u32);
     (0..wanted.min(AHEAD)).for_each(|i| ring.prefetch_packet(i, wanted));
-    while got.slots < received && got.frames < most {
+    while got.slots < received.min(SLOTS_MAX) && got.frames < most {
         if got.slots + AHEAD < wanted {
             ring.prefetch_packet(got.slots + AHEAD, wanted);
         }
@@ -177,7 +177,7 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
 fn gather(ring: &Copying, first: u32, received: u32, frame: &mut Frame) -> Result<(u32, bool), Fault> {
     let _ = frame.trim(0);
     let mut fits = true;
-    for i in first..received {
+    for i in first..received.min(first + PARTS_MAX) {
         let Some((said, (memory, offset))) = ring.packet(i) else { return Err(Fault::Outside("rx")) };
         match frame.put(said.len as usize) {
             Ok(room) if fits => drop(memory.read(offset, room)),

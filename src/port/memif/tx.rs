@@ -1,6 +1,6 @@
 //! HOT: packets to the peer.
 
-use super::buffers::{AHEAD, Copying};
+use super::buffers::{AHEAD, Copying, PARTS_MAX};
 use super::pair::{End, Lender, Pair, Rings};
 use super::ring::{Descriptor, Lending};
 use super::{Fault, MemifPort};
@@ -17,7 +17,7 @@ pub(super) struct Put {
     frames: usize,
     /// Bytes of them.
     bytes: u64,
-    /// Those of them that can never be sent: longer than all buffers of the ring together.
+    /// Those of them that can never be sent: longer than all buffers of the ring together, or than [`PARTS_MAX`] of them.
     unfit: u64,
     /// Those of them whose bytes were copied.
     copied: u64,
@@ -106,9 +106,10 @@ fn copy_packets(ring: &mut Copying, frames: &[Frame]) -> Result<Put, Fault> {
             slots += 1;
         } else {
             match scatter(ring, slots, free, data)? {
-                0 if slots == 0 && free == ring.size() => put.unfit += 1,
-                0 => break,
-                n => slots += n,
+                Scattered::Over(n) => slots += n,
+                Scattered::TooLong => put.unfit += 1,
+                Scattered::NoRoom if slots == 0 && free == ring.size() => put.unfit += 1,
+                Scattered::NoRoom => break,
             }
         }
         put.frames += 1;
@@ -119,22 +120,38 @@ fn copy_packets(ring: &mut Copying, frames: &[Frame]) -> Result<Put, Fault> {
     Ok(put)
 }
 
-/// Copies a packet into several slots, from the `first` on; returns how many it took, 0 where those that are free do not do.
+/// What became of a packet that is longer than a buffer.
+enum Scattered {
+    /// It lies in so many slots.
+    Over(u32),
+    /// The slots that are free do not do.
+    NoRoom,
+    /// [`PARTS_MAX`] slots do not do.
+    TooLong,
+}
+
+/// Copies a packet into several slots, from the `first` on.
 #[cold]
 #[inline(never)]
-fn scatter(ring: &mut Copying, first: u32, free: u32, data: &[u8]) -> Result<u32, Fault> {
+fn scatter(ring: &mut Copying, first: u32, free: u32, data: &[u8]) -> Result<Scattered, Fault> {
     let (mut rest, mut i) = (data, first);
     while !rest.is_empty() {
+        if i - first == PARTS_MAX {
+            return Ok(Scattered::TooLong);
+        }
         if i == free {
-            return Ok(0);
+            return Ok(Scattered::NoRoom);
         }
         let Some((said, (memory, offset))) = ring.room(i) else { return Err(Fault::Outside("tx")) };
+        if said.len == 0 {
+            return Err(Fault::Descriptor("tx", said));
+        }
         let (part, behind) = rest.split_at(rest.len().min(said.len as usize));
         let _ = memory.write(offset, part);
         ring.describe(i, Descriptor { next: !behind.is_empty(), len: part.len() as u32, ..said });
         (rest, i) = (behind, i + 1);
     }
-    Ok(i - first)
+    Ok(Scattered::Over(i - first))
 }
 
 impl Tx for MemifPort {

@@ -57,7 +57,7 @@ fn segments(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
 proptest! {
     #[test]
     fn what_lies_in_three_frames_is_cut_into_the_segments_of_the_whole(
-        payload in 32_500..65_400usize, options in 0..=10usize, size in 1..2500u16, tag in any::<Option<[u8; 2]>>(),
+        payload in 32_500..65_400usize, options in 0..=10usize, size in 128..2500u16, tag in any::<Option<[u8; 2]>>(),
     ) {
         let tag = tag.map(|[a, b]| [0x81, 0, a, b]);
         let config = MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() };

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 /// Signals that are meant for the process that is served, and come to all of a terminal's foreground or of a service.
-const OF_THE_OTHER: [libc::c_int; 6] =
-    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGPIPE];
+/// A service's watchdog sends SIGABRT; abort(3) ends the broker all the same.
+const OF_THE_OTHER: [libc::c_int; 7] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT, libc::SIGUSR1, libc::SIGPIPE];
 
 /// How long its end may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! Packets of every kind cut, and read again by another's eyes.
 
-use super::Segments;
+use super::{SEGMENTS_MAX, Segments};
 use crate::wire::offload::{
     BadOffload, Gso, GsoKind, Offload, PartialChecksum, finish_unfinished, unfinished,
 };
@@ -92,6 +92,8 @@ fn left() -> impl Strategy<Value = Left> {
                 GsoKind::TcpV6 => true,
                 _ => is_v6,
             };
+            // Into no more segments than are cut.
+            let size = size.max(payload.len().div_ceil(SEGMENTS_MAX) as u16);
             Left { tags, is_v6, kind, options, flags, size, payload, padding }
         },
     )
@@ -267,6 +269,27 @@ fn a_checksum_of_0_is_written_as_0_by_cutting_and_as_all_ones_by_finishing() {
     let cut = cut(&Segments::of(&packet, &left.offload()).unwrap(), &packet);
     assert_eq!((&finished[at..at + 2], &cut[0][at..at + 2]), (&[0xff; 2][..], &[0; 2][..]));
     assert_eq!(cut, [as_cut(left.checksum(), finished)]);
+}
+
+/// Seen: one packet of 28 KiB with segments of one byte was cut into 28,000, and other ports' packets waited for that.
+#[test]
+fn a_packet_is_not_cut_into_more_segments_than_a_sender_means() {
+    let of = |payload: usize, size| {
+        let left = Left {
+            tags: 0,
+            is_v6: false,
+            kind: GsoKind::TcpV4,
+            options: 0,
+            flags: 0,
+            size,
+            payload: vec![0; payload],
+            padding: 0,
+        };
+        Segments::of(&left.packet(), &left.offload()).map(|segments| segments.count())
+    };
+    assert_eq!(of(SEGMENTS_MAX, 1), Ok(SEGMENTS_MAX));
+    assert_eq!(of(SEGMENTS_MAX + 1, 1), Err(BadOffload::TooMany(SEGMENTS_MAX + 1)));
+    assert_eq!(of(65_000, 536), Ok(122));
 }
 
 #[test]

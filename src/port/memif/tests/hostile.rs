@@ -145,6 +145,24 @@ fn serves(server: &mut Side, path: &Path) {
     server.complete();
 }
 
+/// Seen: a client lent 16,384 buffers without room, and each frame to it took a walk over all of them, once it had written them.
+#[test]
+fn a_buffer_without_room_ends_the_connection() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let (_hand, _, mut to_client) = Hand::connected(&mut server, &path);
+    for i in 0..1 << LOG2_SIZE {
+        let empty = Descriptor { next: false, region: 0, len: 0, offset: PACKETS };
+        to_client.write(to_client.next_at(i), empty);
+    }
+    to_client.lend(1 << LOG2_SIZE);
+    assert_eq!(server.send(&[vec![7; 20]]), 0);
+    assert!(server.reason().contains("tx ring: the descriptor"), "{}", server.reason());
+    assert_eq!(server.port.counters().bad_descriptor.get(), 1);
+    serves(&mut server, &path);
+    server.close();
+}
+
 #[test]
 fn every_message_cut_at_every_length_or_made_longer_ends_the_connection_and_no_more() {
     let path = fresh_path();
