@@ -35,7 +35,8 @@ typedef struct {
     uint32_t workers;
     /* 1: small pages, without a try to have huge ones. */
     uint32_t small_pages;
-    /* 1: in a file that a peer process can map (netmem_memory_fd). Ports hand its frames to the peers they are told to lend to. */
+    /* 1: in a file that a peer process can map (netmem_memory_fd). Ports hand its frames to the peers they are told to lend to: a memif port with
+     * lend=yes wants such a memory, of less than 4 GiB. */
     uint32_t in_file;
     /* 0. */
     uint32_t reserved[5];
@@ -175,7 +176,7 @@ typedef struct {
 
 /* How a port is opened. What is 0 is as usual. */
 typedef struct {
-    /* Places of each ring, a power of two; 0: 2048. */
+    /* Places of each ring, a power of two (else -EINVAL); 0: 2048. */
     uint32_t ring;
     /* 0. */
     uint32_t reserved[7];
@@ -264,7 +265,8 @@ extern "C" {
 /* The library's version, as "0.1.0". */
 const char *netmem_version(void);
 
-/* What went wrong with the last call of this thread that failed, in one line; good until its next failure. */
+/* What went wrong with the last call of this thread that failed, in one line; good until its next failure. Where a call has
+ * refused several words it is about the first, as the errno is. */
 const char *netmem_last_error(void);
 
 /* Says what is done about misuse: NETMEM_COUNT, NETMEM_REPORT (a line on standard error, the default) or NETMEM_ABORT (and
@@ -304,7 +306,8 @@ int netmem_memory_close(netmem_memory memory,
 int netmem_worker_open(netmem_memory memory,
                        netmem_worker *worker);
 
-/* Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY). */
+/* Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY). Raw frames are
+ * not counted: they are out of their pool until they are freed, by whatever worker. */
 int netmem_worker_close(netmem_worker worker);
 
 /* Makes the worker no thread's, for another one to call netmem_worker_enter. A thread that ends leaves or closes its workers first. */
@@ -313,7 +316,8 @@ int netmem_worker_leave(netmem_worker worker);
 /* Makes a worker that no thread has the calling thread's. */
 int netmem_worker_enter(netmem_worker worker);
 
-/* Frames, objects, pages, packets and shared frames that the worker was given and has not given back. */
+/* Frames, objects, pages, packets and shared frames that the worker was given and has not given back. Raw frames are not among them: only their pool has
+ * them, as `owned` in netmem_pool_ledger, and netmem_pool_close waits for them. */
 int netmem_worker_held(netmem_worker worker);
 
 /* Opens a pool of frames, whose owner is the worker: what it allocates and frees there costs least. `config` may be NULL. */
@@ -816,12 +820,14 @@ int netmem_shared_attach_at(netmem_worker worker,
                             uint32_t n,
                             const char *site);
 
-/* Ends every use that the worker has not given back, and sends the frames, objects, pages and packets home: for what a program has lost. Returns how many. */
+/* Ends every use that the worker has not given back, and sends the frames, objects, pages and packets home: for what a program has lost. Returns how many.
+ * Raw frames are not among them. */
 int netmem_worker_reclaim(netmem_worker worker);
 
 /* Opens a port of the worker by what is written behind `--port` of the program netmem ("xdp:eth0", "memif:/run/memif.sock", "packet:eth0",
  * "tap:tap0", "pcap:in=FILE", with "fault:" and "trace:" around them), which receives into frames of `pool`. `config` may be NULL. A port
- * that receives wants frames first: netmem_port_refill. */
+ * that receives wants frames first: netmem_port_refill. It stays with the worker until netmem_port_close. "memif:PATH,lend=yes" lends frames of the whole
+ * memory, also with peer=, and is -EINVAL where no peer can map that: where it was opened without `in_file`, or has 4 GiB or more. */
 int netmem_port_open(netmem_worker worker,
                      netmem_pool pool,
                      const char *text,
@@ -860,8 +866,10 @@ int netmem_port_refill(netmem_worker worker,
 int netmem_port_complete(netmem_worker worker,
                          netmem_port port);
 
-/* Wakes the device where it asked for that; to be called once a round, after the other calls. */
-int netmem_port_kick(netmem_worker worker, netmem_port port);
+/* Wakes the device where it asked for that; to be called once a round, after the other calls. A memif port that is down goes on with its handshake in
+ * this call, and at once in netmem_port_arm and netmem_port_disarm: a program that waits until a port is up kicks it until netmem_port_state says 0. */
+int netmem_port_kick(netmem_worker worker,
+                     netmem_port port);
 
 /* Before the thread sleeps on netmem_port_fd: 1 where there is something already, and it had better not. */
 int netmem_port_arm(netmem_worker worker,
@@ -875,8 +883,9 @@ int netmem_port_disarm(netmem_worker worker, netmem_port port);
 int netmem_port_fd(netmem_worker worker,
                    netmem_port port);
 
-/* 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. */
-int netmem_port_state(netmem_worker worker, netmem_port port);
+/* 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. It looks at nothing anew: netmem_port_kick does. */
+int netmem_port_state(netmem_worker worker,
+                      netmem_port port);
 
 /* 1 where nothing will be received any more, since all of a file was (which netmem_port_kick finds out); 0 else. */
 int netmem_port_finished(netmem_worker worker,
@@ -949,8 +958,11 @@ int netmem_pool_holders(netmem_pool pool,
 /* As netmem_pool_holders, of the objects of a cache; `frames` counts objects. */
 int netmem_cache_holders(netmem_cache cache, netmem_holder *holders, size_t room);
 
-/* As netmem_alloc, of frames whose words nothing checks. */
-int netmem_raw_alloc(netmem_worker worker, netmem_pool pool, netmem_raw *frames, uint32_t n);
+/* As netmem_alloc, of frames whose words nothing checks. Raw calls take no place of the program: what they refuse is reported by the call and the word. */
+int netmem_raw_alloc(netmem_worker worker,
+                     netmem_pool pool,
+                     netmem_raw *frames,
+                     uint32_t n);
 
 /* Frees frames of netmem_raw_alloc, each of which is given back by this once. A word of 0 is passed over. */
 int netmem_raw_free(netmem_worker worker,

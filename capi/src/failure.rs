@@ -45,6 +45,23 @@ impl Failure {
     }
 }
 
+/// The number of the first of several steps that failed, 0 where none did: `first` is that of those before, and `next` does one more. The text that is
+/// kept stays that of the first.
+#[inline(always)]
+pub fn first_of(first: i32, next: impl FnOnce() -> i32) -> i32 {
+    if first == 0 { next() } else { after(first, next) }
+}
+
+#[cold]
+#[inline(never)]
+fn after(first: i32, next: impl FnOnce() -> i32) -> i32 {
+    let kept = LAST.try_with(RefCell::take);
+    next();
+    // A thread that is ending keeps nothing.
+    let _ = kept.and_then(|kept| LAST.try_with(|last| last.replace(kept)));
+    first
+}
+
 thread_local! {
     static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
 }

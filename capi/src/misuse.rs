@@ -129,7 +129,12 @@ pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
 #[inline(never)]
 pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32 {
     let at = site.text().map_or(String::new(), |site| format!(" at {site}"));
-    counted(kind, &format!("{call}{at}"), &format!("{what} {word:#018x}"), &history(what, word))
+    counted(
+        (kind, why(kind, what)),
+        &format!("{call}{at}"),
+        &format!("{what} {word:#018x}"),
+        &history(what, word),
+    )
 }
 
 /// As [`refused`], of an object that is the program's own, and of which its stock knows where it was given back before.
@@ -139,13 +144,38 @@ pub fn refused_object(object: &Refused, call: &str, stock: &str, from: Code) -> 
     let at = from.text().map_or(String::new(), |from| format!(" at {from}"));
     let before = object.before.text().map_or(String::new(), |from| format!("; last given back at {from}"));
     let what = format!("object {:#x} of {stock}", object.address);
-    counted(object.kind, &format!("{call}{at}"), &what, &before)
+    counted((object.kind, why(object.kind, OBJECT)), &format!("{call}{at}"), &what, &before)
+}
+
+/// What is said of a kind. What is another worker's is passed on by calls of its own, or not at all.
+fn why(kind: Kind, what: &str) -> &'static str {
+    match (kind, what) {
+        (Kind::WrongWorker, LANE) => {
+            "this end of it is not this worker's: who opened it is its sender, and netmem_lane_join makes a worker its receiver, if it has none yet"
+        }
+        (Kind::WrongWorker, PORT) => {
+            "it is another worker's: a port stays with the worker that opened it, whose thread makes all calls with it"
+        }
+        (Kind::WrongWorker, OBJECT) => {
+            "it is another worker's, who has to pass it on first: netmem_object_detach there, netmem_object_attach here"
+        }
+        (Kind::WrongWorker, PAGE) => {
+            "it is another worker's, who has to pass it on first: netmem_page_detach there, netmem_page_attach here"
+        }
+        (Kind::WrongWorker, PACKET) => {
+            "it is another worker's, who has to pass it on first: netmem_packet_detach there, netmem_packet_attach here"
+        }
+        (Kind::WrongWorker, SHARED) => {
+            "it is another worker's, who has to pass it on first: netmem_shared_detach there, netmem_shared_attach here"
+        }
+        _ => KINDS[kind as usize].2,
+    }
 }
 
 #[cold]
-fn counted(kind: Kind, call: &str, what: &str, history: &str) -> i32 {
+fn counted((kind, why): (Kind, &str), call: &str, what: &str, history: &str) -> i32 {
     COUNTS[kind as usize].fetch_add(1, Relaxed);
-    let (name, errno, why) = KINDS[kind as usize];
+    let (name, errno, _) = KINDS[kind as usize];
     let text = format!("{call}: {name}: {what}: {why}{history}");
     let policy = policy();
     if policy != COUNT {
@@ -179,5 +209,9 @@ pub const OBJECT: &str = "object";
 pub const PAGE: &str = "page";
 /// A word of a packet.
 pub const PACKET: &str = "packet";
+/// A word of a port.
+pub const PORT: &str = "port";
+/// A word of a lane.
+pub const LANE: &str = "lane";
 /// A word of a shared frame.
 pub const SHARED: &str = "shared frame";

@@ -1,4 +1,4 @@
-//! COLD: the memories, pools, caches, heads and ready pools by their words.
+//! COLD: the memories, pools, caches, heads, ready pools and ports by their words.
 
 use crate::errno::{ENFILE, ESTALE};
 use crate::failure::Failure;
@@ -8,6 +8,7 @@ use netmem::packet::ReadyPackets;
 use netmem::page::Region;
 use netmem::slab::{RawCache, SizeClasses};
 use netmem::{HeadCache, Memory, Pool, Umem};
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -19,6 +20,9 @@ const POOLS: usize = 4096;
 static POOL_WORDS: [AtomicU64; POOLS] = [const { AtomicU64::new(0) }; POOLS];
 static POOLS_OPEN: Mutex<Vec<Option<OpenPool>>> = Mutex::new(Vec::new());
 static MEMORIES: Mutex<Vec<Option<OpenMemory>>> = Mutex::new(Vec::new());
+
+/// The words of the ports that are open, which their workers have.
+static PORTS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
 /// All caches and size classes that are open.
 pub static CACHES: Opened<Source> = Opened::new("cache", "the cache was closed, or never opened");
@@ -174,4 +178,24 @@ pub fn remove_closed_pools(memory: u64) {
     let closed = |open: &mut OpenPool| open.memory == memory && !is_pool(open.word);
     let taken: Vec<_> = pools().iter_mut().filter_map(|place| place.take_if(closed)).collect();
     drop(taken);
+}
+
+fn ports() -> MutexGuard<'static, BTreeSet<u64>> {
+    PORTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the word of a port in, that its worker has opened.
+pub fn add_port(word: u64) {
+    ports().insert(word);
+}
+
+/// Whether some worker has an open port of this word.
+#[cold]
+pub fn is_port(word: u64) -> bool {
+    ports().contains(&word)
+}
+
+/// Forgets a port, which its worker closes.
+pub fn remove_port(word: u64) {
+    ports().remove(&word);
 }

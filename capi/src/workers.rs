@@ -25,6 +25,7 @@ use crate::table::{Tag, WORKERS};
 use crate::{thread, word};
 use netmem::limits::BATCH_MAX;
 use netmem::packet::InFlightHeads;
+use netmem::sync::WorkerError;
 use netmem::{Batch, HeadCache, Memory, Packets, Port, Worker};
 use std::ffi::CString;
 use std::ops::{Deref, DerefMut};
@@ -219,7 +220,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     let place = free.ok_or_else(|| {
         Failure::new(ENFILE, format!("the process has {WORKERS} workers already: close one"))
     })?;
-    let worker = memory.worker().map_err(|error| Failure::new(ENFILE, error))?;
+    let worker = memory.worker().map_err(|error| Failure::new(ENFILE, too_many(&error)))?;
     let region = memory.region();
     let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
     // SAFETY: the place is free, and taken below before anybody else looks for one.
@@ -245,6 +246,16 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     entry.thread.store(thread::here(), Relaxed);
     entry.word.store(word, Relaxed);
     Ok(word)
+}
+
+/// Why the memory has no further worker.
+fn too_many(error: &WorkerError) -> String {
+    match error {
+        WorkerError::AllTaken { workers } => format!(
+            "all {workers} workers of this memory are in use: close one (netmem_worker_close), or open the memory with more (netmem_memory_config.workers)"
+        ),
+        other => other.to_string(),
+    }
 }
 
 /// Closes a worker that a call is inside of. What its caches hold goes back.

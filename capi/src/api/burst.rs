@@ -4,7 +4,7 @@ use super::pool::find;
 use super::types::{netmem_frame, netmem_pool, netmem_span, netmem_worker};
 use super::worker::out;
 use crate::errno::EFAULT;
-use crate::failure::Failure;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{FRAME, Kind, refused};
 use crate::registry;
 use crate::sites::{self, Site};
@@ -237,7 +237,7 @@ fn free_long(worker: netmem_worker, frames: &[netmem_frame], site: Site) -> c_in
         return out(worker, FREE, site);
     }
     let free = |burst: &[netmem_frame]| free_many(worker, burst.as_ptr(), burst.len() as u32, site);
-    frames.chunks(BATCH_MAX).map(free).fold(0, |first, errno| if first == 0 { errno } else { first })
+    frames.chunks(BATCH_MAX).fold(0, |first, burst| first_of(first, || free(burst)))
 }
 
 /// As netmem_free, of frames that must be this pool's: others are refused (-EXDEV), and stay with the caller.
@@ -309,8 +309,8 @@ fn free(
         (Ok(pool), Ok(frames)) => (pool, frames),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let free = |burst| free_with_care((worker, tag, held), burst, pool, (call, site));
-    frames.chunks(BATCH_MAX).map(free).fold(0, |first, errno| if first == 0 { errno } else { first })
+    let mut free = |burst| free_with_care((worker, tag, held), burst, pool, (call, site));
+    frames.chunks(BATCH_MAX).fold(0, |first, burst| first_of(first, || free(burst)))
 }
 
 /// Frees at most [`BATCH_MAX`] frames one after the other; the negative errno of the first that is refused.
@@ -324,8 +324,7 @@ fn free_with_care(
 ) -> c_int {
     let (is_traced, mut batch, mut first) = (sites::is_on(), Batch::new(), 0);
     let mut refuse = |kind, word| {
-        let errno = refused(kind, call, FRAME, word, site);
-        first = if first == 0 { errno } else { first };
+        first = first_of(first, || refused(kind, call, FRAME, word, site));
     };
     let taken = burst.iter().filter_map(|frame| take(tag, frame.word, pool, &mut refuse));
     batch.extend(taken.inspect(|frame| {
@@ -372,16 +371,15 @@ pub unsafe extern "C" fn netmem_spans_at(
         (Ok(frames), Ok(spans)) => (frames, spans),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let mut worst = 0;
+    let mut first = 0;
     for (&mut netmem_frame { word }, to) in frames.iter_mut().zip(spans) {
         *to = inside.tag.look(word, span).unwrap_or_else(|| {
             let kind = Kind::of(inside.tag.why(word), false);
-            let errno = refused(kind, CALL, FRAME, word, site);
-            worst = if worst == 0 { errno } else { worst };
+            first = first_of(first, || refused(kind, CALL, FRAME, word, site));
             netmem_span { data: ptr::null_mut(), len: 0, headroom: 0, tailroom: 0 }
         });
     }
-    worst
+    first
 }
 
 fn span(frame: &Frame) -> netmem_span {

@@ -9,7 +9,7 @@ use super::worker::{cold, out};
 use crate::errno::{EBUSY, EINVAL, EIO, EPIPE};
 use crate::failure::{Failure, answer};
 use crate::lanes::{End, LANES, LaneError, Sending};
-use crate::misuse::{FRAME, Kind, refused};
+use crate::misuse::{FRAME, Kind, LANE, refused};
 use crate::opened::Known;
 use crate::sites::{self, Site};
 use crate::table;
@@ -85,7 +85,7 @@ pub fn end<'a, T>(
 ) -> Result<&'a mut T, c_int> {
     match ends.get_mut(word::place(lane.word)) {
         Some(Some((word, end))) if *word == lane.word => Ok(end),
-        _ => Err(refused(why(which, lane), call, "lane", lane.word, site)),
+        _ => Err(refused(why(which, lane), call, LANE, lane.word, site)),
     }
 }
 
@@ -248,7 +248,7 @@ pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) ->
         let receiving = take_end(&mut lanes.receiving, lane);
         if sending.is_none() && receiving.is_none() {
             let which = if why(End::Sender, lane) == Kind::WrongWorker { End::Sender } else { End::Receiver };
-            return Ok(refused(why(which, lane), CALL, "lane", lane.word, Site::UNKNOWN));
+            return Ok(refused(why(which, lane), CALL, LANE, lane.word, Site::UNKNOWN));
         }
         let (mut home, mut is_last) = (0, false);
         if let Some(sending) = sending {

@@ -11,7 +11,8 @@ pub extern "C" fn netmem_version() -> *const c_char {
     const { concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast() }
 }
 
-/// What went wrong with the last call of this thread that failed, in one line; good until its next failure.
+/// What went wrong with the last call of this thread that failed, in one line; good until its next failure. Where a call has
+/// refused several words it is about the first, as the errno is.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_last_error() -> *const c_char {
     failure::last()

@@ -6,7 +6,7 @@ use super::transfer::pass_on;
 use super::types::{netmem_cache, netmem_object, netmem_sizes, netmem_worker};
 use super::worker::out;
 use crate::errno::ENOMEM;
-use crate::failure::Failure;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{Kind, OBJECT, refused};
 use crate::objects::{self, Claim, Uses, What};
 use crate::opened::Known;
@@ -189,8 +189,7 @@ fn free(
         let claim = match take(tag, uses, word, cache) {
             Ok(claim) => claim,
             Err(kind) => {
-                let errno = refused(kind, call, OBJECT, word, site);
-                first = if first == 0 { errno } else { first };
+                first = first_of(first, || refused(kind, call, OBJECT, word, site));
                 continue;
             }
         };

@@ -7,7 +7,7 @@ use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_pool, netmem_worker};
 use super::worker::out;
 use crate::errno::EBUSY;
-use crate::failure::Failure;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{FRAME, Kind, PACKET, refused};
 use crate::objects::{self, Uses, What};
 use crate::opened::Known;
@@ -323,8 +323,7 @@ fn free(
         let (packet, of) = match take(uses, tag, word, heads) {
             Ok(taken) => taken,
             Err(kind) => {
-                let errno = refused(kind, call, PACKET, word, site);
-                first = if first == 0 { errno } else { first };
+                first = first_of(first, || refused(kind, call, PACKET, word, site));
                 continue;
             }
         };

@@ -4,6 +4,7 @@ use super::burst::words;
 use super::transfer::pass_on;
 use super::types::{netmem_page, netmem_worker};
 use super::worker::out;
+use crate::failure::first_of;
 use crate::misuse::{Kind, PAGE, refused};
 use crate::objects::{self, Claim, What};
 use crate::sites::{self, Site};
@@ -104,8 +105,8 @@ pub unsafe extern "C" fn netmem_page_free_at(
         let (mut home, mut n) = ([const { None }; RUN], 0);
         for &netmem_page { word } in run {
             let Some(claim) = uses.take(tag, What::Page, word, End::Freed) else {
-                let errno = refused(Kind::of(objects::why(What::Page, word), true), CALL, PAGE, word, site);
-                first = if first == 0 { errno } else { first };
+                let kind = Kind::of(objects::why(What::Page, word), true);
+                first = first_of(first, || refused(kind, CALL, PAGE, word, site));
                 continue;
             };
             if sites::is_on() {

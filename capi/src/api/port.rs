@@ -6,7 +6,8 @@ use super::worker::{cold, out};
 use crate::api::pool::find;
 use crate::errno::ENETDOWN;
 use crate::failure::Failure;
-use crate::misuse::{FRAME, Kind, refused};
+use crate::misuse::{FRAME, Kind, PORT, refused};
+use crate::registry;
 use crate::sites::{self, Site};
 use crate::table::{End, Tag};
 use crate::word;
@@ -29,8 +30,16 @@ pub fn find_port<'a>(
 ) -> Result<&'a mut OpenPort, c_int> {
     match ports.get_mut(word::place(port.word)) {
         Some(Some(open)) if open.word == port.word => Ok(open),
-        _ => Err(refused(Kind::Closed, call, "port", port.word, site)),
+        _ => Err(not_here(port, call, site)),
     }
+}
+
+/// The worker has no such port.
+#[cold]
+#[inline(never)]
+fn not_here(port: netmem_port, call: &str, site: Site) -> c_int {
+    let kind = if registry::is_port(port.word) { Kind::WrongWorker } else { Kind::Closed };
+    refused(kind, call, PORT, port.word, site)
 }
 
 /// Receives up to `n` frames; returns how many.
@@ -240,7 +249,8 @@ fn with(
     }
 }
 
-/// Wakes the device where it asked for that; to be called once a round, after the other calls.
+/// Wakes the device where it asked for that; to be called once a round, after the other calls. A memif port that is down goes on with its handshake in
+/// this call, and at once in netmem_port_arm and netmem_port_disarm: a program that waits until a port is up kicks it until netmem_port_state says 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_kick(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_kick"), |open| {
@@ -274,7 +284,7 @@ pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_
     })
 }
 
-/// 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why.
+/// 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. It looks at nothing anew: netmem_port_kick does.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_state(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_state"), |open| match open.port.state() {
@@ -335,6 +345,7 @@ pub extern "C" fn netmem_port_close(worker: netmem_worker, port: netmem_port) ->
         if let Err(errno) = find_port(ports, port, "netmem_port_close", Site::UNKNOWN) {
             return Ok(errno);
         }
+        registry::remove_port(port.word);
         let mut open = ports[word::place(port.word)].take();
         if let Some(open) = &mut open {
             open.received.free(worker);

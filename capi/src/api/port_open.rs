@@ -27,7 +27,8 @@ const RING: u32 = 2048;
 
 /// Opens a port of the worker by what is written behind `--port` of the program netmem ("xdp:eth0", "memif:/run/memif.sock", "packet:eth0",
 /// "tap:tap0", "pcap:in=FILE", with "fault:" and "trace:" around them), which receives into frames of `pool`. `config` may be NULL. A port
-/// that receives wants frames first: netmem_port_refill.
+/// that receives wants frames first: netmem_port_refill. It stays with the worker until netmem_port_close. "memif:PATH,lend=yes" lends frames of the whole
+/// memory, also with peer=, and is -EINVAL where no peer can map that: where it was opened without `in_file`, or has 4 GiB or more.
 ///
 /// # Safety
 /// As of the module.
@@ -43,8 +44,7 @@ pub unsafe extern "C" fn netmem_port_open(
         // SAFETY: the promise of C.
         let (port, text, config) = unsafe { (place("port", port)?, string("text", text)?, config.as_ref()) };
         let spec = port_spec(text.ok_or_else(|| Failure::null("text"))?).map_err(Failure::invalid)?;
-        let ring = config.map_or(0, |config| config.ring);
-        let ring = if ring == 0 { RING } else { ring };
+        let ring = places(config)?;
         let State { pools, ports, worker, memory_word, .. } = &mut *inside;
         let found = find(pools, *memory_word, pool.word, "netmem_port_open", Site::UNKNOWN);
         let found =
@@ -53,11 +53,42 @@ pub unsafe extern "C" fn netmem_port_open(
         let place = ports.iter().position(Option::is_none).unwrap_or(ports.len());
         ports.resize_with(ports.len().max(place + 1), || None);
         port.word = word::new(place);
+        registry::add_port(port.word);
         let name = CString::new(opened.name()).unwrap_or_default();
         ports[place] =
             Some(OpenPort { word: port.word, port: opened, pool: pool.word, received: Batch::new(), name });
         Ok(0)
     })
+}
+
+/// Places of each ring.
+fn places(config: Option<&netmem_port_config>) -> Result<u32, Failure> {
+    match config.map_or(0, |config| config.ring) {
+        0 => Ok(RING),
+        ring if ring.is_power_of_two() => Ok(ring),
+        ring => {
+            let text = format!("netmem_port_config.ring is {ring}: give a power of two, or 0 for {RING}");
+            Err(Failure::invalid(text))
+        }
+    }
+}
+
+/// Whether a peer can be lent frames of a memory of so many bytes.
+///
+/// # Errors
+/// It cannot, and says why: the port would copy.
+fn can_lend(is_in_file: bool, bytes: usize) -> Result<(), Failure> {
+    if !is_in_file {
+        return Err(Failure::invalid(
+            "lend=yes: no peer can map this memory: open it with netmem_memory_config.in_file = 1, or leave lend=yes out, to copy",
+        ));
+    }
+    if u32::try_from(bytes).is_err() {
+        return Err(Failure::invalid(format!(
+            "lend=yes: the memory has {bytes} bytes, and memif names less than 4 GiB: give less as netmem_memory_config.bytes, or leave lend=yes out, to copy"
+        )));
+    }
+    Ok(())
 }
 
 /// The port, with what is around it.
@@ -76,6 +107,9 @@ fn opened(
             let config = MemifConfig { ring, frame_size: pool.frame_size(), ..config.clone() };
             let memory = registry::with_memory(memory, |open| open.memory.clone())?;
             let memory = memory.ok_or_else(|| Failure::new(EINVAL, "the memory was closed"))?;
+            if config.lend.is_some() {
+                can_lend(memory.region().file().is_some(), memory.region().len())?;
+            }
             Box::new(MemifPort::open(path, &memory, &config).map_err(failed)?)
         }
         DeviceSpec::Packet { interface, leaves_control } => {
@@ -132,5 +166,19 @@ fn xdp(
             let ports = XdpQueues::open(&umem, worker, pool, &spec.interface, queues, &config);
             Ok(Box::new(ports.map_err(failed)?))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::can_lend;
+
+    /// Seen: a port with lend=yes copied without a word. A memory of 4 GiB would be all of some machines', so none is made.
+    #[test]
+    fn a_memory_that_lies_in_no_file_or_has_4_gib_is_not_lent_and_why_not_is_said() {
+        let why = |is_in_file, bytes| can_lend(is_in_file, bytes).unwrap_err().text;
+        assert!(why(false, 64 << 20).contains("netmem_memory_config.in_file = 1"));
+        assert!(why(true, 4 << 30).contains("less than 4 GiB"));
+        assert!(can_lend(true, (4 << 30) - (2 << 20)).is_ok());
     }
 }

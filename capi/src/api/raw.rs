@@ -9,7 +9,7 @@ use super::pool::find;
 use super::types::{netmem_pool, netmem_raw, netmem_worker};
 use super::worker::out;
 use crate::errno::ENOBUFS;
-use crate::failure::Failure;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{Kind, RAW, refused};
 use crate::sites::{self, Site};
 use crate::workers::{State, go_in};
@@ -21,7 +21,7 @@ use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-/// As netmem_alloc, of frames whose words nothing checks.
+/// As netmem_alloc, of frames whose words nothing checks. Raw calls take no place of the program: what they refuse is reported by the call and the word.
 ///
 /// # Safety
 /// As of the module.
@@ -258,8 +258,7 @@ extern "C" fn keep_with_care(
     let mut first = 0;
     let mut refuse = |word: u64| {
         let kind = if word == 0 { Kind::MadeUp } else { Kind::WrongPool };
-        let errno = refused(kind, CALL, RAW, word, Site::UNKNOWN);
-        first = if first == 0 { errno } else { first };
+        first = first_of(first, || refused(kind, CALL, RAW, word, Site::UNKNOWN));
     };
     for burst in frames.chunks(BATCH_MAX) {
         let mut batch = Batch::new();

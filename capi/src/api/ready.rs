@@ -8,7 +8,7 @@ use super::types::{
     list, netmem_count, netmem_heads, netmem_packet, netmem_pool, netmem_ready, netmem_worker, place,
 };
 use super::worker::{cold, out};
-use crate::failure::{Failure, answer};
+use crate::failure::{Failure, answer, first_of};
 use crate::misuse::{Kind, PACKET, refused};
 use crate::objects::Uses;
 use crate::packets;
@@ -170,8 +170,7 @@ pub unsafe extern "C" fn netmem_ready_free_at(
                 // There is room for a burst.
                 Ok((packet, _)) => drop(packets.push(packet)),
                 Err(kind) => {
-                    let errno = refused(kind, CALL, PACKET, word, site);
-                    first = if first == 0 { errno } else { first };
+                    first = first_of(first, || refused(kind, CALL, PACKET, word, site));
                     continue;
                 }
             }

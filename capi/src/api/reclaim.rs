@@ -8,6 +8,7 @@ use netmem::Batch;
 use std::ffi::c_int;
 
 /// Ends every use that the worker has not given back, and sends the frames, objects, pages and packets home: for what a program has lost. Returns how many.
+/// Raw frames are not among them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_reclaim(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_reclaim", |mut inside| {

@@ -7,7 +7,7 @@ use super::transfer::pass_on;
 use super::types::{netmem_frame, netmem_heads, netmem_packet, netmem_shared, netmem_worker};
 use super::worker::out;
 use crate::errno::{EBUSY, ENOBUFS, ENOMEM};
-use crate::failure::Failure;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{FRAME, Kind, SHARED, refused};
 use crate::objects::{self, What};
 use crate::packets;
@@ -148,8 +148,7 @@ pub unsafe extern "C" fn netmem_shared_free_at(
                 }
             }
             Err(kind) => {
-                let errno = refused(kind, CALL, SHARED, word, site);
-                first = if first == 0 { errno } else { first };
+                first = first_of(first, || refused(kind, CALL, SHARED, word, site));
             }
         }
     }

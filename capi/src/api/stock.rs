@@ -4,7 +4,7 @@ use super::burst::words;
 use super::types::{given, list, place, string};
 use crate::code::Code;
 use crate::errno::{ECHILD, ENOBUFS, ESTALE};
-use crate::failure::{CHILD, Failure, answer};
+use crate::failure::{CHILD, Failure, answer, first_of};
 use crate::misuse::{self, Kind, refused_object};
 use crate::process;
 use crate::sites::Site;
@@ -171,8 +171,8 @@ pub unsafe extern "C" fn netmem_stock_give(
     }
     // Without the lock: others go on while lines are written.
     let name = stock::with(stock.word, |stock| stock.name.clone()).unwrap_or_default();
-    let said = refused.iter().map(|object| refused_object(object, CALL, &name, from));
-    said.reduce(|first, _| first).unwrap_or(0)
+    let refuse = |object| refused_object(object, CALL, &name, from);
+    refused.iter().fold(0, |first, object| first_of(first, || refuse(object)))
 }
 
 #[cold]

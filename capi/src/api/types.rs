@@ -120,7 +120,8 @@ pub struct netmem_memory_config {
     pub workers: u32,
     /// 1: small pages, without a try to have huge ones.
     pub small_pages: u32,
-    /// 1: in a file that a peer process can map (netmem_memory_fd). Ports hand its frames to the peers they are told to lend to.
+    /// 1: in a file that a peer process can map (netmem_memory_fd). Ports hand its frames to the peers they are told to lend to: a memif port with
+    /// lend=yes wants such a memory, of less than 4 GiB.
     pub in_file: u32,
     /// 0.
     pub reserved: [u32; 5],
@@ -148,7 +149,7 @@ pub struct netmem_pool_config {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_port_config {
-    /// Places of each ring, a power of two; 0: 2048.
+    /// Places of each ring, a power of two (else -EINVAL); 0: 2048.
     pub ring: u32,
     /// 0.
     pub reserved: [u32; 7],

@@ -27,7 +27,8 @@ pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut 
     })
 }
 
-/// Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY).
+/// Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY). Raw frames are
+/// not counted: they are out of their pool until they are freed, by whatever worker.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_close(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_close", |inside| workers::close(inside).map(|()| 0))
@@ -48,7 +49,8 @@ pub extern "C" fn netmem_worker_enter(worker: netmem_worker) -> c_int {
     answer(|| workers::enter_thread(worker.word).map(|()| 0))
 }
 
-/// Frames, objects, pages, packets and shared frames that the worker was given and has not given back.
+/// Frames, objects, pages, packets and shared frames that the worker was given and has not given back. Raw frames are not among them: only their pool has
+/// them, as `owned` in netmem_pool_ledger, and netmem_pool_close waits for them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_held(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_held", |inside| Ok(i32::try_from(inside.held).unwrap_or(i32::MAX)))

@@ -146,6 +146,17 @@ static int used_by_a_closed_port(void)
     return said;
 }
 
+static int a_port_used_by_another_worker(void)
+{
+    netmem_worker second;
+    netmem_frame frame = one();
+    CHECK(netmem_port_open(worker, pool, "pcap:out=/dev/null", NULL, &port) == 0);
+    CHECK(netmem_worker_open(memory, &second) == 0);
+    int said = netmem_port_rx(second, port, &frame, 1);
+    CHECK(netmem_worker_close(second) == 0 && netmem_free(worker, &frame, 1) == 0);
+    return done_with(said);
+}
+
 static int made_up(void)
 {
     netmem_frame frame = {0x0123456789abcdef};
@@ -466,6 +477,7 @@ static const struct {
     CASE(sent_twice, -ESTALE, "used_after_tx"),
     CASE(sent_twice_in_one_burst, -ESTALE, "used_after_tx"),
     CASE(used_by_a_closed_port, -ESTALE, "closed"),
+    CASE(a_port_used_by_another_worker, -EPERM, "wrong_worker"),
     CASE(made_up, -EBADF, "made_up"),
     CASE(none_at_all, -EBADF, "made_up"),
     CASE(of_the_use_to_come, -EBADF, "made_up"),

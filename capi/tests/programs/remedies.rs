@@ -1,0 +1,43 @@
+//! What is said of a call that was refused, and whether it helps. Each was seen by somebody who was new to the library.
+
+use super::run;
+
+fn holds(what: &str) {
+    assert_eq!(run("tests/c/remedies.c", &[what]), format!("{what}: as it should be\n"));
+}
+
+/// Seen: "netmem_detach there, netmem_attach here", which take no lane.
+#[test]
+fn whoever_has_not_joined_a_lane_is_told_of_netmem_lane_join_and_not_of_netmem_detach() {
+    holds("lane");
+}
+
+/// Seen: -ESTALE, "it was closed, or never opened", of a port that was open.
+#[test]
+fn another_workers_port_is_not_said_to_be_closed_while_it_is_open() {
+    holds("port");
+}
+
+/// Seen: bytes were copied, and nothing said so.
+#[test]
+fn a_port_that_is_to_lend_a_memory_which_no_peer_can_map_is_refused() {
+    holds("lend");
+}
+
+/// Seen: of a burst { made up, freed twice } -EBADF, with the line of the second.
+#[test]
+fn the_line_that_is_kept_of_a_burst_is_of_the_word_whose_errno_is_returned() {
+    holds("burst");
+}
+
+/// Seen: "drop one, or configure more".
+#[test]
+fn whoever_opens_a_worker_too_many_is_told_of_netmem_worker_close() {
+    holds("workers");
+}
+
+/// Seen: 1000 was taken, though netmem.h says a power of two.
+#[test]
+fn a_ring_of_1000_places_is_refused() {
+    holds("ring");
+}
