@@ -95,6 +95,10 @@ impl GsoKind {
     }
 }
 
+/// Segments of a packet at most. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are 123. A sender may name any size from
+/// one byte on, and all of the segments are made at once: 28 KiB in single bytes took as long as 1,400 packets.
+pub const SEGMENTS_MAX: usize = 512;
+
 /// What is said to be left to be done makes no sense for the packet, or is nothing that can be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -112,7 +116,7 @@ pub enum BadOffload {
     #[error("the packet's headers are not of the kind that is to be cut")]
     NotOfKind,
     /// The packet would be cut into more segments than any sender means.
-    #[error("{0} segments, and a packet is cut into {max} at most", max = super::segment::SEGMENTS_MAX)]
+    #[error("{0} segments, and a packet is cut into {max} at most", max = SEGMENTS_MAX)]
     TooMany(usize),
 }
 

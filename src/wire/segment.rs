@@ -10,12 +10,8 @@
 
 use super::checksum::Sum;
 use super::ipv4;
-use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload};
+use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload, SEGMENTS_MAX};
 use super::{Ipv4, tcp};
-
-/// Segments of a packet at most. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are 123. A sender may name any size from
-/// one byte on, and all of the segments are made at once: 28 KiB in single bytes took as long as 1,400 packets.
-pub const SEGMENTS_MAX: usize = 512;
 
 /// How a packet is cut: where its headers end, and how much of what is behind them each segment gets.
 ///
@@ -62,7 +58,7 @@ impl Segments {
     /// # Errors
     /// [`BadOffload`], where nothing is to be cut, the headers are not whole or not of that kind, or the checksum is said to be
     /// elsewhere: a packet within a tunnel, say, whose outer headers nothing here would keep right; or there would be more than
-    /// [`SEGMENTS_MAX`].
+    /// [`SEGMENTS_MAX`](super::offload::SEGMENTS_MAX).
     pub fn of(packet: &[u8], offload: &Offload) -> Result<Segments, BadOffload> {
         Segments::of_front(packet, packet.len(), offload)
     }

@@ -1,8 +1,8 @@
 //! Packets of every kind cut, and read again by another's eyes.
 
-use super::{SEGMENTS_MAX, Segments};
+use super::Segments;
 use crate::wire::offload::{
-    BadOffload, Gso, GsoKind, Offload, PartialChecksum, finish_unfinished, unfinished,
+    BadOffload, Gso, GsoKind, Offload, PartialChecksum, SEGMENTS_MAX, finish_unfinished, unfinished,
 };
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;

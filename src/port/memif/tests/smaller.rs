@@ -1,5 +1,6 @@
-//! A client whose server goes, and whose next one has smaller rings.
+//! A client whose server goes, and whose next one has smaller rings; and one whose buffers have no room.
 
+use super::hostile::{Hand, LOG2_SIZE, PACKETS, serves};
 use super::message::{Hello, Message, Text, VERSION};
 use super::ring::{Descriptor, Serving};
 use super::*;
@@ -102,4 +103,22 @@ fn the_next_server_may_have_smaller_rings_and_brings_the_right_packets() {
         drop((small, listener));
         client.close();
     }
+}
+
+/// Seen: a client lent 16,384 buffers without room, and each frame to it took a walk over all of them, once it had written them.
+#[test]
+fn a_buffer_without_room_ends_the_connection() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let (_hand, _, mut to_client) = Hand::connected(&mut server, &path);
+    for i in 0..1 << LOG2_SIZE {
+        let empty = Descriptor { next: false, region: 0, len: 0, offset: PACKETS };
+        to_client.write(to_client.next_at(i), empty);
+    }
+    to_client.lend(1 << LOG2_SIZE);
+    assert_eq!(server.send(&[vec![7; 20]]), 0);
+    assert!(server.reason().contains("tx ring: the descriptor"), "{}", server.reason());
+    assert_eq!(server.port.counters().bad_descriptor.get(), 1);
+    serves(&mut server, &path);
+    server.close();
 }
