@@ -19,8 +19,11 @@ use toml::de::{DeTable, DeValue};
 
 /// Bytes of a file at most.
 const BYTES_MAX: u64 = 1 << 20;
-/// Options that are no keys: they are about this one command line. None of the others is without a value.
+/// Options that are no keys: they are about this one command line.
 const NO_KEYS: [&str; 5] = ["check", "config", "json", "log-time", "help"];
+
+/// What the key of an option without a value is told that has another value.
+const TRUE_OR_FALSE: &str = "write true or false";
 
 /// Where the keys of a file stand: each that counts with its line, from 1.
 #[derive(Debug, Clone, Default)]
@@ -63,7 +66,7 @@ pub fn words(
             "duplicate key" => {
                 format!("duplicate key {}: give it once", line.split('=').next().unwrap_or_default().trim())
             }
-            _ => hint(line).unwrap_or(said),
+            _ => file.hint(line).unwrap_or(said),
         };
         file.wrong(at, said)
     })?;
@@ -107,18 +110,6 @@ fn text_of(path: &Path) -> Result<String, String> {
     Ok(read)
 }
 
-/// What is wrong with a line that TOML cannot read, where it is text without quotes.
-fn hint(line: &str) -> Option<String> {
-    let (key, value) = line.split_once('=')?;
-    let (key, value) = (key.trim(), value.split('#').next()?.trim());
-    let is_plain = |text: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/,=+".contains(c))
-    };
-    let is_value = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
-    (is_plain(key) && is_plain(value) && !is_value)
-        .then(|| format!("{key}: put text in quotes: {key} = \"{value}\""))
-}
-
 /// Whether the command line has the option, or one that cannot be together with it.
 fn is_overridden(forward: &Command, arg: &Arg, given: &ArgMatches) -> bool {
     let typed = |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -129,6 +120,11 @@ fn is_overridden(forward: &Command, arg: &Arg, given: &ArgMatches) -> bool {
         conflicts(arg, other) || conflicts(other, arg)
     };
     typed(arg) || forward.get_arguments().filter(excludes).any(typed)
+}
+
+/// Whether an option is there or not, without a value.
+fn is_flag(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::SetTrue)
 }
 
 /// The file, and what its keys are.
@@ -155,6 +151,25 @@ impl File<'_> {
         self.text.lines().nth(self.line(at) - 1).unwrap_or_default()
     }
 
+    /// What is wrong with a line that TOML cannot read, where it has no value, or text without quotes.
+    fn hint(&self, line: &str) -> Option<String> {
+        let (key, value) = line.split_once('=')?;
+        let (key, value) = (key.trim(), value.split('#').next()?.trim());
+        let is_plain = |text: &str| {
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:/,=+".contains(c))
+        };
+        let is_value = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
+        if !is_plain(key) || is_value {
+            return None;
+        }
+        let is_key_of_flag = |arg: &Arg| arg.get_long() == Some(key) && is_flag(arg);
+        match value {
+            "" => Some(format!("write a value after {key} =")),
+            _ if self.forward.get_arguments().any(is_key_of_flag) => Some(format!("{key}: {TRUE_OR_FALSE}")),
+            _ => is_plain(value).then(|| format!("{key}: put text in quotes: {key} = \"{value}\"")),
+        }
+    }
+
     /// The option that a key names.
     fn option(&self, key: &Spanned<std::borrow::Cow<'_, str>>) -> Result<&Arg, Failure> {
         let options = || {
@@ -178,6 +193,8 @@ impl File<'_> {
         let wanted = |what: &str| self.wrong(at, format!("{key}: write {what}"));
         let several = matches!(arg.get_action(), ArgAction::Append);
         match value.get_ref() {
+            DeValue::Boolean(on) if is_flag(arg) => Ok(on.then(|| format!("--{key}")).into_iter().collect()),
+            _ if is_flag(arg) => Err(self.wrong(at, format!("{key}: {TRUE_OR_FALSE}"))),
             DeValue::Array(values) if several => {
                 values.iter().map(|value| self.word(key, value, &wanted)).collect()
             }

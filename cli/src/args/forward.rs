@@ -71,8 +71,8 @@ pub struct ForwardArgs {
     /// is its turn. With peer= beside it, it is lent frames of a pool of its own, with any path, and sees no other port's packets;
     /// what is sent to it is copied. A server maps only memory that is sealed against shrinking, unless unsealed=ok allows any (DPDK's with
     /// zero-copy=yes); a client that takes memory away takes the port down. A server's socket has the given mode (default
-    /// 0600) and group whatever the umask is, and either end speaks only with peers of the same user, or of the user with the
-    /// number UID, or with any. A secret of up to 23 bytes on the command line can be read by every user of the machine; one
+    /// 0600) and group whatever the umask is, and either end speaks only with peers of the same user, with peer=UID
+    /// also with those of the user of that number (no name), with peer=any with all. A secret of up to 23 bytes on the command line can be read by every user of the machine; one
     /// in a file (its first line) only by those who may read that. With several workers a client connects one interface for
     /// each, with ids from N on. The port is down while there is no peer, and up again with the next.
     ///
@@ -201,10 +201,10 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, help_heading = RUN)]
     pub seconds: Option<f64>,
 
-    /// Read options from a TOML file: each long option with a value is a key; command-line options override the file.
+    /// Read options from a TOML file: each long option is a key; command-line options override the file.
     ///
-    /// mode = "ip", workers = 2, and lists for what is repeatable: port = ["packet:eth0", "packet:eth1"]. A typed option
-    /// replaces the whole list. SIGHUP reads the file again: rule, route, steer's policy, idle and icmp-* change while packets
+    /// mode = "ip", workers = 2, no-sandbox = true (or false) for an option without a value, and lists for what is repeatable:
+    /// port = ["packet:eth0", "packet:eth1"]. A typed option replaces the whole list. SIGHUP reads the file again: rule, route, steer's policy, idle and icmp-* change while packets
     /// pass; a file that is wrong, or changes anything else, changes nothing and is complained about in one line.
     #[arg(long, value_name = "FILE", help_heading = RUN)]
     pub config: Option<PathBuf>,

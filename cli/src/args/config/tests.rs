@@ -87,6 +87,28 @@ fn text_without_quotes_and_a_mistyped_key_are_told_what_was_meant() {
     assert_eq!(words_beside("frame-size = \"4k\"\n", &[]).unwrap(), ["--frame-size=4k"]);
 }
 
+/// Seen: `no-sandbox` was named among the keys, and neither true nor false nor a text was a value of it.
+#[test]
+fn an_option_without_a_value_is_a_key_that_is_true_or_false() {
+    assert_eq!(words_beside("no-sandbox = true\n", &[]).unwrap(), ["--no-sandbox"]);
+    for (text, typed) in [("no-sandbox = false\n", &[][..]), ("no-sandbox = true\n", &["--no-sandbox"])] {
+        assert_eq!(words_beside(text, typed).unwrap(), Vec::<String>::new(), "{text}");
+    }
+    for wrong in ["\"true\"", "1", "yes", "[true]", "TRUE", "1979-05-27"] {
+        let line = words_beside(&format!("workers = 1\nno-sandbox = {wrong}\n"), &[]).unwrap_err();
+        assert_eq!(line, "FILE:2: no-sandbox: write true or false", "{wrong}");
+    }
+}
+
+/// Seen: `workers = ` was told that string values must be quoted, expected literal string.
+#[test]
+fn a_key_without_a_value_is_told_to_have_one() {
+    for text in ["mode = 'ip'\nworkers = \n", "\nworkers=", "\nworkers = # how many\n\nmode = 'ip'\n"] {
+        assert_eq!(words_beside(text, &[]).unwrap_err(), "FILE:2: write a value after workers =", "{text}");
+    }
+    assert_eq!(words_beside("no-sandbox =\n", &[]).unwrap_err(), "FILE:1: write a value after no-sandbox =");
+}
+
 #[test]
 fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
     for (text, said) in [
