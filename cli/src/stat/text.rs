@@ -57,6 +57,10 @@ impl Look {
     pub fn text(self, sections: &Sections, before: Option<(&Sections, Duration)>) -> String {
         let mut text = String::new();
         for (name, records) in sections {
+            // Beside others an empty one says nothing: that of holders, where no trace is on.
+            if records.is_empty() && sections.len() == 1 {
+                let _ = writeln!(text, "{}\n  none", self.paint(BOLD, name.clone()));
+            }
             for record in records {
                 let old = before.and_then(|(old, time)| Some((find(old, name, record)?, time)));
                 self.block(&mut text, name, record, old);
@@ -152,6 +156,17 @@ mod tests {
         assert!(text(LOOK, 5_000, None).ends_with("drops forward\n  martian                 1\n"));
         let all = text(Look { all: true, ..LOOK }, 5_000, None);
         assert!(all.ends_with("  martian                 1\n  arp                     0\n"), "{all}");
+    }
+
+    /// Seen: `netmem stat neighbours` printed nothing where no neighbour was known.
+    #[test]
+    fn a_section_without_records_that_is_asked_for_alone_says_none() {
+        let none = |name: &str| (name.to_owned(), Vec::new());
+        assert_eq!(LOOK.text(&vec![none("neighbours")], None), "neighbours\n  none\n");
+        let painted = Look { coloured: true, ..LOOK }.text(&vec![none("routes")], None);
+        assert_eq!(painted, "\x1b[1mroutes\x1b[0m\n  none\n");
+        let pools = vec![sections(7).remove(1), none("holders")];
+        assert_eq!(LOOK.text(&pools, None), LOOK.text(&vec![pools[0].clone()], None));
     }
 
     #[test]
