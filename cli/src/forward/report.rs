@@ -60,6 +60,8 @@ pub struct Report {
     /// Bytes of memory, and what it stands on.
     pub bytes: usize,
     pub backing: String,
+    /// Bytes of the memories beside it, which ports have for pools of their own.
+    pub own_bytes: usize,
 }
 
 /// What was said in ICMP errors.
@@ -389,6 +391,7 @@ pub fn sample() -> Report {
         pools: vec![Ledger { name: "rx".into(), total: 64, free: 60, returning: 4, ..Ledger::default() }],
         still_out: None,
         bytes: 2 << 20,
+        own_bytes: 0,
         backing: "4 KiB pages".into(),
     };
     let counters = Writer::<PortCounters>::default();

@@ -103,6 +103,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     // Before the pools are closed: the registry holds handles of them. Its clients may wait for `reload`, which goes first.
     drop((reload, control, scraped, live));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
+    let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
     let (ports, owners, pools) = close_ports(setups);
     drop(hooks);
     let (pools, still_out) = close_pools(pools, owners);
@@ -131,6 +132,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         pools,
         still_out,
         bytes: memory.bytes(),
+        own_bytes,
         backing: memory.region().backing().to_string(),
     })
 }

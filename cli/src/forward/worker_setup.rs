@@ -11,6 +11,9 @@ use netmem_router::icmp::{IcmpControl, IcmpCounters};
 use std::iter;
 use std::sync::Arc;
 
+/// A memory's bytes are a multiple of this.
+const MEMORY: usize = 2 << 20;
+
 /// What one worker forwards with. While packets pass, workers share nothing but the memory.
 pub struct WorkerSetup {
     pub owner: Owner,
@@ -27,7 +30,17 @@ pub struct WorkerSetup {
 impl WorkerSetup {
     /// The pools of the frames that pass: its own, and those of ports that receive into one of theirs.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
-        iter::once(&self.owner.pool).chain(self.forwarder.ports().filter_map(|port| port.own_pool()))
+        iter::once(&self.owner.pool).chain(self.own_pools())
+    }
+
+    fn own_pools(&self) -> impl Iterator<Item = &Pool> {
+        self.forwarder.ports().filter_map(|port| port.own_pool())
+    }
+
+    /// Bytes of the memories that ports have for pools of their own.
+    pub fn own_bytes(&self) -> usize {
+        let bytes = |pool: &Pool| (pool.capacity() * pool.frame_size()).next_multiple_of(MEMORY);
+        self.own_pools().map(bytes).sum()
     }
 }
 
