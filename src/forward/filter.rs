@@ -78,6 +78,8 @@ pub enum FilterError {
 pub struct Filter {
     shared: Arc<Shared>,
     list: List,
+    /// A rule of `list` names a protocol or ports.
+    asks_carried: bool,
     /// The value of `changes` that `list` is as new as.
     seen: u64,
 }
@@ -100,7 +102,8 @@ pub fn filter(rules: Vec<Rule>) -> Result<(Filter, FilterControl), FilterError> 
         list: Mutex::new(Arc::clone(&list)),
         unmatched: Count::default(),
     });
-    Ok((Filter { shared: Arc::clone(&shared), list, seen: 0 }, FilterControl { shared }))
+    let asks_carried = asks_carried(&list);
+    Ok((Filter { shared: Arc::clone(&shared), list, asks_carried, seen: 0 }, FilterControl { shared }))
 }
 
 /// A list of `rules`; those that `old` has too keep their counts, each once.
@@ -114,6 +117,10 @@ fn renewed(old: &[Arc<Counted>], rules: Vec<Rule>) -> Result<List, FilterError> 
         None => Arc::new(Counted { rule, packets: Count::default(), bytes: Count::default() }),
     });
     Ok(list.collect())
+}
+
+fn asks_carried(list: &List) -> bool {
+    list.iter().any(|counted| counted.rule.names_carried())
 }
 
 impl Filter {
@@ -134,7 +141,14 @@ impl Filter {
     fn renew(&mut self) {
         let Ok(list) = self.shared.list.try_lock() else { return };
         self.list = Arc::clone(&list);
+        self.asks_carried = asks_carried(&list);
         self.seen = self.shared.changes.load(Relaxed);
+    }
+
+    /// What the rules look at in a frame: [`Fields::read`], without what an IPv6 packet carries where no rule asks for it.
+    #[inline]
+    pub(super) fn fields(&self, frame: &[u8], ingress: u8) -> Fields {
+        Fields::read_for(frame, ingress, self.asks_carried)
     }
 
     /// What the first rule that matches says, which counts the packet of `bytes`; None if none does.

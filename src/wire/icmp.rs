@@ -123,8 +123,19 @@ pub const fn is_extension(protocol: u8) -> bool {
 /// eight.
 pub fn upper(packet: &[u8]) -> Option<Upper<'_>> {
     let header = Ipv6::parse(packet).ok()?;
-    let mut bytes = packet.get(ipv6::HEADER_LEN..header.total_length())?;
-    let mut protocol = header.next_header();
+    behind_extensions(header.next_header(), packet.get(ipv6::HEADER_LEN..header.total_length())?)
+}
+
+/// The same of a packet of which `front` are the first bytes and others may lie elsewhere, or be missing: what it carries is looked
+/// for in these alone.
+pub(crate) fn upper_in_front(front: &[u8]) -> Option<Upper<'_>> {
+    let (header, rest) = Ipv6::read(front)?;
+    let payload = rest.get(..header.payload_length().into()).unwrap_or(rest);
+    behind_extensions(header.next_header(), payload)
+}
+
+/// What is carried behind extension headers: the first bytes of `bytes` are a header of the number `protocol`.
+fn behind_extensions(mut protocol: u8, mut bytes: &[u8]) -> Option<Upper<'_>> {
     for _ in 0..=EXTENSIONS_MAX {
         let length = match protocol {
             FRAGMENT => 8,
@@ -200,6 +211,20 @@ mod tests {
         let later = packet(FRAGMENT, &[PROTOCOL_V6, 0, 0, 9, 0, 0, 0, 0, 1]);
         let found = Upper { protocol: PROTOCOL_V6, bytes: &[1], begins_elsewhere: true };
         assert_eq!(upper(&later), Some(found));
+    }
+
+    #[test]
+    fn of_a_packet_that_is_not_all_there_the_front_says_what_it_carries() {
+        let mut rest = vec![17, 0, 0, 0, 0, 0, 0, 0];
+        rest.extend([9; 20]);
+        let whole = packet(DESTINATION, &rest);
+        for length in 0..=whole.len() {
+            let front = &whole[..length];
+            let found = upper_in_front(front).map(|upper| (upper.protocol, upper.bytes));
+            assert_eq!(found, (length >= 48).then(|| (17, &front[48..])), "{length} bytes");
+        }
+        let padded = [&whole[..], &[0; 6]].concat();
+        assert_eq!(upper_in_front(&padded), upper(&whole), "padding is no part of the packet");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+use netmem::forward::filter::Fields;
 use netmem::wire::offload::{self, Offload};
 use netmem::wire::options::{Stamp, record, requested};
 use netmem::wire::segment::Segments;
@@ -16,8 +17,30 @@ pub fn run(frame: &[u8]) {
     over_ipv4(packet, plain.is_some_and(|(plain, _)| plain));
     over_ipv6(packet);
     over_offloads(frame);
+    over_fields(frame, link.ethertype(), packet);
     // Whatever the link says: a view is asked for what it is asked for.
     let _ = (link.ethertype(), Ipv6::read(packet));
+}
+
+/// Rules look at what the views say: of IPv6 at what `icmp::upper` finds where the packet is whole.
+fn over_fields(frame: &[u8], ethertype: u16, packet: &[u8]) {
+    let fields = Fields::read(frame, 3);
+    assert_eq!(fields.ingress, 3);
+    if ethertype == ethernet::VLAN {
+        return;
+    }
+    assert_eq!(fields.ethertype, ethertype);
+    if ethertype != ethernet::IPV6 || Ipv6::parse(packet).is_err() {
+        assert!(fields.ipv6.is_none() || Ipv6::read(packet).is_some());
+        return;
+    }
+    let upper = icmp::upper(packet).filter(|it| !it.begins_elsewhere || !icmp::is_extension(it.protocol));
+    assert_eq!(fields.ipv6.map(|ip| ip.protocol), upper.map(|upper| upper.protocol));
+    if let Some((src, dst)) = fields.ipv6.and_then(|ip| ip.ports) {
+        let upper = upper.expect("ports are of what is carried");
+        assert!(!upper.begins_elsewhere && matches!(upper.protocol, ipv4::TCP | ipv4::UDP));
+        assert!(upper.bytes.starts_with(&[src.to_be_bytes(), dst.to_be_bytes()].concat()));
+    }
 }
 
 /// Whatever is said to be left to be done to a frame, here by its own first bytes: nothing outside of it is read, and segments carry no

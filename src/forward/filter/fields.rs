@@ -1,10 +1,8 @@
 //! What rules look at in a frame.
 
-use crate::wire::{Ethernet, Headers, ethernet, ipv4};
+use crate::wire::ipv4::{TCP, UDP};
+use crate::wire::{Ethernet, Headers, ethernet, icmp, ipv4};
 use std::net::Ipv4Addr;
-
-/// Protocol number of TCP.
-const TCP: u8 = 6;
 
 /// What rules look at, read once from a frame.
 ///
@@ -17,6 +15,8 @@ pub struct Fields {
     pub ethertype: u16,
     /// The IPv4 header, if there is a whole one.
     pub ipv4: Option<Ipv4Fields>,
+    /// What an IPv6 packet carries; None also where its extension headers do not end within the frame, or there are more than eight.
+    pub ipv6: Option<Ipv6Fields>,
 }
 
 /// What rules look at in an IPv4 packet.
@@ -32,30 +32,55 @@ pub struct Ipv4Fields {
     pub ports: Option<(u16, u16)>,
 }
 
+/// What rules look at in an IPv6 packet: what it carries behind its extension headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv6Fields {
+    /// What it carries: in a later fragment what its fragment header says, unless that is an extension header, which is elsewhere.
+    pub protocol: u8,
+    /// Source and destination port of TCP or UDP; None in a later fragment, which has none.
+    pub ports: Option<(u16, u16)>,
+}
+
 impl Fields {
     /// Reads `frame`, which came by port `ingress`: behind a tag of 802.1Q that names no VLAN what stands there.
     ///
     /// # Cost
-    /// The first 38 bytes of the frame, more only with IPv4 options.
+    /// The first 38 bytes of the frame, more only with IPv4 options. Of IPv6 the first 58, more only with extension headers, and a call.
     #[inline]
     pub fn read(frame: &[u8], ingress: u8) -> Fields {
+        Fields::read_for(frame, ingress, true)
+    }
+
+    /// The same, for rules of which some may ask what a packet of IPv6 carries; else `ipv6` is None, and costs nothing.
+    #[inline]
+    pub(super) fn read_for(frame: &[u8], ingress: u8, asks_carried: bool) -> Fields {
         let ethertype = frame.get(12..14).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
         let ipv4 = match ethertype {
             ethernet::IPV4 => Ipv4Fields::read(frame),
+            ethernet::IPV6 if asks_carried => return Fields::read_ipv6(frame, ingress),
             ethernet::VLAN => return Fields::read_tagged(frame, ingress),
             _ => None,
         };
-        Fields { ingress, ethertype, ipv4 }
+        Fields { ingress, ethertype, ipv4, ipv6: None }
+    }
+
+    #[inline(never)]
+    fn read_ipv6(frame: &[u8], ingress: u8) -> Fields {
+        let ipv6 = frame.get(ethernet::HEADER_LEN..).and_then(Ipv6Fields::read);
+        Fields { ingress, ethertype: ethernet::IPV6, ipv4: None, ipv6 }
     }
 
     #[cold]
     #[inline(never)]
     fn read_tagged(frame: &[u8], ingress: u8) -> Fields {
-        let untagged = ethernet::behind_priority_tag(frame);
-        let ethertype =
-            untagged.and_then(|frame| Ethernet::parse(frame).ok()).map(|(link, _)| link.ethertype());
-        let ipv4 = untagged.filter(|_| ethertype == Some(ethernet::IPV4)).and_then(Ipv4Fields::read);
-        Fields { ingress, ethertype: ethertype.unwrap_or(ethernet::VLAN), ipv4 }
+        let none = Fields { ingress, ethertype: ethernet::VLAN, ipv4: None, ipv6: None };
+        let Some(frame) = ethernet::behind_priority_tag(frame) else { return none };
+        match Ethernet::parse(frame).map(|(link, _)| link.ethertype()) {
+            Ok(ethernet::IPV4) => Fields { ethertype: ethernet::IPV4, ipv4: Ipv4Fields::read(frame), ..none },
+            Ok(ethernet::IPV6) => Fields::read_ipv6(frame, ingress),
+            Ok(ethertype) => Fields { ethertype, ..none },
+            Err(_) => none,
+        }
     }
 }
 
@@ -66,10 +91,28 @@ impl Ipv4Fields {
         if ip.version() != 4 || ip.header_len() < ipv4::HEADER_LEN {
             return None;
         }
-        let ported = matches!(ip.protocol(), TCP | ipv4::UDP) && ip.fragment_offset() == 0;
+        let ported = matches!(ip.protocol(), TCP | UDP) && ip.fragment_offset() == 0;
         let ports = if ported { frame.get(ethernet::HEADER_LEN + ip.header_len()..) } else { None };
-        let ports = ports.and_then(|datagram| datagram.first_chunk());
-        let ports = ports.map(|&[a, b, c, d]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
+        let ports = ports.and_then(ports_of);
         Some(Ipv4Fields { src: ip.src(), dst: ip.dst(), protocol: ip.protocol(), ports })
     }
+}
+
+impl Ipv6Fields {
+    fn read(packet: &[u8]) -> Option<Ipv6Fields> {
+        let upper = icmp::upper_in_front(packet)?;
+        let protocol = upper.protocol;
+        if upper.begins_elsewhere {
+            return (!icmp::is_extension(protocol)).then_some(Ipv6Fields { protocol, ports: None });
+        }
+        let ports = if matches!(protocol, TCP | UDP) { ports_of(upper.bytes) } else { None };
+        Some(Ipv6Fields { protocol, ports })
+    }
+}
+
+/// The ports that a datagram of TCP or UDP begins with.
+#[inline]
+fn ports_of(datagram: &[u8]) -> Option<(u16, u16)> {
+    let &[a, b, c, d] = datagram.first_chunk()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }

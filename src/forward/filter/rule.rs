@@ -1,7 +1,7 @@
 //! One rule: what it matches, what it says, and how both are written.
 
 use super::Fields;
-use crate::wire::{ethernet, ipv4};
+use crate::wire::{ethernet, icmp, ipv4};
 use ipnet::Ipv4Net;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -23,7 +23,13 @@ pub enum Action {
 ///
 /// Written `ACTION,KEY=VALUE,…`, as in `drop,in=0,src=10.0.0.0/8,proto=udp,dport=53-99`. The keys are `in` (number of the
 /// port it came by), `ethertype` (a number, `ipv4`, `ipv6` or `arp`), `src` and `dst` (IPv4 prefixes), `proto` (a number,
-/// `icmp`, `tcp` or `udp`), `sport` and `dport` (a port of TCP or UDP, or a range; later fragments have none).
+/// `icmp`, `icmpv6`, `tcp` or `udp`), `sport` and `dport` (a port of TCP or UDP, or a range; later fragments have none).
+///
+/// A rule that names an address matches IPv4 alone. One with a protocol or ports and no address matches both families, with
+/// `ethertype=ipv4` or `ethertype=ipv6` one of them. Of IPv6 the protocol is what comes behind the extension headers; a packet whose
+/// extension headers do not end within its first buffer, or are more than eight, matches no rule that names a protocol or ports, and nor does a later
+/// fragment whose fragment header names another extension header. `icmp` is IPv4's alone (1), `icmpv6` IPv6's (58), to which neighbour discovery
+/// belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// What it says.
@@ -36,7 +42,7 @@ pub struct Rule {
     pub src: Option<Ipv4Net>,
     /// Where the destination address lies.
     pub dst: Option<Ipv4Net>,
-    /// The protocol behind IPv4.
+    /// The protocol behind IPv4, or behind the extension headers of IPv6.
     pub protocol: Option<u8>,
     /// The source port.
     pub src_ports: Option<RangeInclusive<u16>>,
@@ -85,7 +91,8 @@ impl Action {
 
 const ETHERTYPES: [(&str, u16); 3] =
     [("ipv4", ethernet::IPV4), ("ipv6", ethernet::IPV6), ("arp", ethernet::ARP)];
-const PROTOCOLS: [(&str, u8); 3] = [("icmp", 1), ("tcp", 6), ("udp", ipv4::UDP)];
+const PROTOCOLS: [(&str, u8); 4] =
+    [("icmp", icmp::PROTOCOL), ("icmpv6", icmp::PROTOCOL_V6), ("tcp", ipv4::TCP), ("udp", ipv4::UDP)];
 
 impl Rule {
     /// A rule that matches every packet.
@@ -100,12 +107,17 @@ impl Rule {
     pub fn matches(&self, fields: &Fields) -> bool {
         self.ingress.is_none_or(|port| port == fields.ingress)
             && self.ethertype.is_none_or(|ethertype| ethertype == fields.ethertype)
-            && (!self.names_ipv4() || self.matches_ipv4(fields))
+            && (!self.names_ip() || self.matches_ip(fields))
     }
 
     #[inline]
-    fn names_ipv4(&self) -> bool {
+    fn names_ip(&self) -> bool {
         self.protocol.is_some() || self.src.is_some() || self.dst.is_some() || self.names_ports()
+    }
+
+    /// Whether it asks what a packet carries: a protocol, or ports.
+    pub(super) fn names_carried(&self) -> bool {
+        self.protocol.is_some() || self.names_ports()
     }
 
     #[inline]
@@ -114,16 +126,29 @@ impl Rule {
     }
 
     #[inline]
-    fn matches_ipv4(&self, fields: &Fields) -> bool {
-        let Some(ip) = &fields.ipv4 else { return false };
+    fn matches_ip(&self, fields: &Fields) -> bool {
+        let Some(ip) = &fields.ipv4 else { return self.matches_ipv6(fields) };
         self.protocol.is_none_or(|protocol| protocol == ip.protocol)
             && self.src.is_none_or(|net| net.contains(&ip.src))
             && self.dst.is_none_or(|net| net.contains(&ip.dst))
-            && (!self.names_ports()
-                || ip.ports.is_some_and(|(src, dst)| {
-                    self.src_ports.as_ref().is_none_or(|range| range.contains(&src))
-                        && self.dst_ports.as_ref().is_none_or(|range| range.contains(&dst))
-                }))
+            && self.matches_ports(ip.ports)
+    }
+
+    fn matches_ipv6(&self, fields: &Fields) -> bool {
+        let Some(ip) = &fields.ipv6 else { return false };
+        self.protocol.is_none_or(|protocol| protocol == ip.protocol)
+            && self.src.is_none()
+            && self.dst.is_none()
+            && self.matches_ports(ip.ports)
+    }
+
+    #[inline]
+    fn matches_ports(&self, ports: Option<(u16, u16)>) -> bool {
+        !self.names_ports()
+            || ports.is_some_and(|(src, dst)| {
+                self.src_ports.as_ref().is_none_or(|range| range.contains(&src))
+                    && self.dst_ports.as_ref().is_none_or(|range| range.contains(&dst))
+            })
     }
 
     fn set(&mut self, part: &str) -> Result<(), RuleError> {
@@ -139,7 +164,7 @@ impl Rule {
             "src" => put("src", &mut self.src, prefix(value), value, PREFIX),
             "dst" => put("dst", &mut self.dst, prefix(value), value, PREFIX),
             "proto" => {
-                let right = "a number up to 255, icmp, tcp or udp";
+                let right = "a number up to 255, icmp, icmpv6, tcp or udp";
                 put("proto", &mut self.protocol, named(value, &PROTOCOLS), value, right)
             }
             "sport" => put("sport", &mut self.src_ports, range(value), value, RANGE),

@@ -1,6 +1,7 @@
 //! Rules by a table, and the list against a model.
 
-use super::fields::Ipv4Fields;
+mod ipv6;
+
 use super::*;
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
@@ -136,7 +137,7 @@ fn a_text_that_is_no_rule_is_told_what_would_be_one() {
         ("drop,ethertype=0x10000", "up to 65535"),
         ("drop,src=10.0.0.1/8", "without host bits"),
         ("drop,dst=10.0.0", "an IPv4 prefix"),
-        ("drop,proto=sctp", "icmp, tcp or udp"),
+        ("drop,proto=sctp", "icmp, icmpv6, tcp or udp"),
         ("drop,proto=256", "up to 255"),
         ("drop,dport=99-53", "the lower first"),
         ("drop,sport=1-2-3", "a port, or two"),
@@ -206,7 +207,7 @@ proptest! {
             match step {
                 Step::Judge { ingress, bytes } => {
                     filter.refresh();
-                    let fields = Fields { ingress, ethertype: 0, ipv4: None::<Ipv4Fields> };
+                    let fields = Fields { ingress, ethertype: 0, ipv4: None, ipv6: None };
                     let hit = model.iter_mut().find(|(rule, ..)| rule.ingress.is_none_or(|port| port == ingress));
                     let want = hit.map(|(rule, packets, counted)| {
                         *packets += 1;

@@ -1,7 +1,7 @@
 //! The hooks of the full path: rules, then statistics.
 
 use super::Protocols;
-use crate::forward::filter::{Action, Fields, Filter};
+use crate::forward::filter::{Action, Filter};
 use crate::forward::{Reason, Verdict};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Hooks {
     /// What the hooks say of a packet that came by port `from`; None to go on.
     #[inline]
     pub(super) fn judge(&self, data: &[u8], from: usize) -> Option<Verdict> {
-        let fields = Fields::read(data, from as u8);
+        let fields = self.filter.fields(data, from as u8);
         self.protocols.count(&fields, data.len());
         match self.filter.judge(&fields, data.len()) {
             Some(Action::Drop) => Some(Verdict::Drop(Reason::Policy)),
