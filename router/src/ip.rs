@@ -14,7 +14,6 @@ pub(crate) use fragment::fragment;
 use super::route::{Fib, Hop, Neighbour, Table};
 use crate::interface::Interface;
 use netmem::forward::{Reason, Verdict};
-use netmem::steer::FlowKey;
 use netmem::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
 
 /// Forwards the IP packet in `frame`, which came in by `ingress`.
@@ -202,8 +201,10 @@ impl Way {
 /// How many routers may forward it is asked once it is known that this is not its end (RFC 1812 §5.3.1), and its length where the
 /// link is known, so that its sender is told at once and not when a neighbour answers. One that may be cut waits whole.
 fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> {
-    let (hop, own_mtu) =
-        fib.table.next_hop_and_mtu(packet.destination, || flow_hash(frame)).ok_or(Reason::NoRoute)?;
+    let (hop, own_mtu) = fib
+        .table
+        .next_hop_and_mtu(packet.destination, || fib.table.flows.of(frame))
+        .ok_or(Reason::NoRoute)?;
     let (port, station) = match hop {
         Hop::Station { port, mac } => (port, Ok(Some(mac))),
         Hop::Unresolved(neighbour) => (neighbour.port, Ok(None)),
@@ -259,26 +260,10 @@ pub(super) fn awaited(frame: &[u8], table: &Table) -> Option<Neighbour> {
         ethernet::IPV6 => Ipv6::parse(packet).ok()?.dst().into(),
         _ => Ipv4::parse(packet).ok()?.0.dst().into(),
     };
-    match table.next_hop(destination, || flow_hash(frame))? {
+    match table.next_hop(destination, || table.flows.of(frame))? {
         Hop::Unresolved(neighbour) => Some(neighbour),
         _ => None,
     }
-}
-
-/// The hash by which a flow chooses one of several paths: not the one that spreads flows over receive queues and workers,
-/// which would leave to each of those a part of the paths only.
-pub(super) fn flow_hash(frame: &[u8]) -> u32 {
-    FlowKey::of(frame).map_or(0, |key| key_hash(&key))
-}
-
-/// The same of a flow's key.
-pub(super) fn key_hash(key: &FlowKey) -> u32 {
-    // FNV-1a, then MurmurHash3's last step: the path follows from the high bits, which FNV mixes least.
-    let fnv = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    let mut hash = key.bytes().iter().fold(0x811c_9dc5, fnv);
-    hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
-    hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
-    hash ^ hash >> 16
 }
 
 #[cold]

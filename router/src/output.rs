@@ -6,12 +6,10 @@
 //! ```
 //! Nothing waits here: a datagram whose neighbour is not known is the caller's to send again, as it would be if it had been lost.
 
-use crate::ip::key_hash;
 use crate::route::{FibReader, Hop, Neighbour, own_address};
 use crate::waiting::{AGAIN, ASKED, Wanted};
 use netmem::pool::{Frame, NoRoom};
 use netmem::ring::{Sender, ring};
-use netmem::steer::FlowKey;
 use netmem::wire::datagram::{HOP_LIMIT, WriteError};
 use netmem::wire::{Datagram, MacAddr, ipv4, ipv6, udp};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -109,7 +107,7 @@ impl Output {
             return Err(OutputError::Group(to));
         }
         let fib = self.fib.fib();
-        let hash = || FlowKey::between(to, to).map_or(0, |key| key_hash(&key));
+        let hash = || fib.table.flows.between(to, to);
         let (hop, own_mtu) = fib.table.next_hop_and_mtu(to, hash).ok_or(OutputError::NoRoute(to))?;
         let (port, dst_mac) = match hop {
             Hop::Station { port, mac } => (port, mac),

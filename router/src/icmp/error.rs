@@ -1,10 +1,8 @@
 //! An error about one packet: whether there is one, and its bytes.
 
 use super::{Message, Silence};
-use crate::ip::{flow_hash, key_hash};
 use crate::route::{Fib, Hop, Neighbour, own_address};
 use netmem::pool::Frame;
-use netmem::steer::FlowKey;
 use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp, ipv4, ipv6, options};
 use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -228,12 +226,12 @@ fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
     let mut own = speaker(to, [from; 2], fib)?;
     // Which of several paths it takes depends on the address that it comes from, and that on the path.
     for _ in 0..PATHS_TRIED {
-        let better = speaker(to, [egress(to, hash_between(own, to), fib)?, from], fib)?;
+        let better = speaker(to, [egress(to, fib.table.flows.between(own, to), fib)?, from], fib)?;
         if mem::replace(&mut own, better) == better {
             break;
         }
     }
-    let most = room(to, hash_between(own, to), fib).ok_or(Silence::NoWayBack)?;
+    let most = room(to, fib.table.flows.between(own, to), fib).ok_or(Silence::NoWayBack)?;
     Ok(Back { own, most })
 }
 
@@ -253,11 +251,6 @@ fn speaker(to: IpAddr, first: [u8; 2], fib: &Fib) -> Result<IpAddr, Silence> {
     ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next().ok_or(Silence::NoAddress)
 }
 
-/// The hash of the flow that an error belongs to.
-fn hash_between(own: IpAddr, to: IpAddr) -> u32 {
-    FlowKey::between(own, to).map_or(0, |key| key_hash(&key))
-}
-
 /// Bytes of IP packet that a port's link carries.
 fn link_mtu(port: u8, fib: &Fib) -> Option<usize> {
     fib.interfaces.get(usize::from(port)).map(|interface| usize::from(interface.mtu))
@@ -272,5 +265,5 @@ fn room(to: IpAddr, hash: u32, fib: &Fib) -> Option<usize> {
 
 /// The MTU of the link that the packet in `frame` was for, or of the route: what the sender is told (RFC 1191 §4, RFC 4443 §3.2).
 fn mtu(frame: &[u8], destination: IpAddr, fib: &Fib) -> u32 {
-    room(destination, flow_hash(frame), fib).map_or(0, |mtu| mtu as u32)
+    room(destination, fib.table.flows.of(frame), fib).map_or(0, |mtu| mtu as u32)
 }

@@ -9,6 +9,7 @@
 //! waits, and neither does who writes.
 
 mod fib;
+mod flow_hash;
 mod hop;
 mod line;
 mod own;

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 use prefix_trie::PrefixMap;
 
+use super::flow_hash::FlowHash;
 use super::hop::{Hop, Kind, Neighbour, NextHop, Path};
 use super::line::{Line, PER_LINE};
 use super::text::Route;
@@ -36,6 +37,8 @@ pub struct Table {
     paths: Vec<Box<[Path]>>,
     /// Neighbours that are known: by their link address, or by their silence.
     neighbours: HashMap<Neighbour, Option<MacAddr>>,
+    /// By which flows choose among several paths.
+    pub(crate) flows: FlowHash,
 }
 
 /// Routes that are scanned at most: four cache lines of them, and the scan's worst case still beats
@@ -69,6 +72,12 @@ impl Table {
     /// A table without routes.
     pub fn new() -> Self {
         Table::default()
+    }
+
+    /// Has flows choose among several paths by a hash under this seed, for tests that want the same paths at every run. Without it the seed
+    /// is a random one, the same for all tables of the process.
+    pub fn set_flow_seed(&mut self, seed: u64) {
+        self.flows = FlowHash::seeded(seed);
     }
 
     /// The next hop of the longest prefix that covers `destination`.

@@ -107,6 +107,38 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
     assert_eq!([port(0), port(u32::MAX)], [0, 2]);
 }
 
+/// Seen: of two routers in a row the second sent all that came to it by one path, for it chose by the same hash as the first.
+#[test]
+fn a_second_router_spreads_the_flows_of_one_path_of_the_first_over_all_of_its_own() {
+    let table = |seed: u64| {
+        let mut fib = Fib::default();
+        let path = |port| Path { port: Some(port), via: None, weight: 1, mtu: None };
+        let paths = Change::Paths(HopId(3), [path(0), path(1)].into());
+        fib.apply(&[paths, Change::Route("10.0.0.0/8".parse().unwrap(), HopId(3))]);
+        fib.table.set_flow_seed(seed);
+        fib.table
+    };
+    let port = |table: &Table, flow: u32| {
+        let dst = IpAddr::from([10, 1, 2, 3]);
+        let src = IpAddr::from(Ipv4Addr::from_bits(0xc000_0200 + flow));
+        match table.next_hop(dst, || table.flows.between(src, dst)) {
+            Some(Hop::Unresolved(neighbour)) => usize::from(neighbour.port),
+            other => panic!("{other:?}"),
+        }
+    };
+    let split = |first: &Table, second: &Table| {
+        let mut flows = [[0; 2]; 2];
+        (0..4_000).for_each(|flow| flows[port(first, flow)][port(second, flow)] += 1);
+        flows
+    };
+    let [first, second] = [1, 2].map(table);
+    for counts in split(&first, &second) {
+        assert!(counts.iter().all(|flows| (900..1_100).contains(flows)), "{counts:?} of 4000 flows");
+    }
+    let [[one, none], [no, other]] = split(&first, &table(1));
+    assert_eq!((none + no, one + other), (0, 4_000), "one seed is one choice");
+}
+
 #[test]
 fn a_table_that_leads_by_more_paths_takes_more_memory() {
     let bytes = |links: u32| {

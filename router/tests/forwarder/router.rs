@@ -95,7 +95,8 @@ impl RouterRig {
         RouterRig::from(way, Fib { allow, ..Fib::default() }, waiting)
     }
 
-    fn from(way: Way, first: Fib, waiting: Option<Waiting>) -> RouterRig {
+    fn from(way: Way, mut first: Fib, waiting: Option<Waiting>) -> RouterRig {
+        first.table.set_flow_seed(7);
         let (mut control, reader) = fib(Fib { interfaces: ENDS.to_vec(), ..first });
         let mut changes: Vec<Change> = Vec::new();
         for ((net, hop), id) in ROUTES.iter().zip(0..) {
