@@ -1,22 +1,23 @@
 //! Keeps a table as the kernel has it.
 
+mod all;
+
 use crate::addresses::Addresses;
 use crate::attached::Attached;
+use crate::heard::Heard;
 use crate::known::Known;
 use crate::left_out::{LeftOut, Noted};
 use crate::listing::Listing;
 use crate::neighbours::{Asking, Key};
 use crate::resync::Resync;
-use crate::socket::{All, EventSocket, Received, RequestSocket, ask};
+use crate::socket::{EventSocket, RequestSocket};
 use crate::translate::{Event, Signal, State};
 use ipnet::IpNet;
-use netlink_packet_route::AddressFamily;
 use netmem::system::event::sleep_until_readable;
 use netmem_router::Wanted;
 use netmem_router::route::{Change, Fib, FibControl, FibReader, Link, Origin, RibRoute, fib};
 use netmem_router::{Allow, Interface, ReversePath};
-use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -171,26 +172,30 @@ impl Follower {
     }
 
     fn read_events(&mut self) -> Result<(), FollowError> {
-        for _ in 0..AT_ONCE {
-            let mut events = Vec::new();
-            match self.event_socket.read(|event| events.push(event)).map_err(FollowError::Hear)? {
-                Received::Nothing => break,
-                Received::Forged => self.known().counters.forged += 1,
-                Received::TooMuch => {
-                    self.event_socket.grow();
-                    self.known().counters.overruns += 1;
-                    self.resync.request();
-                }
-                Received::Some(unread) => {
-                    let mut known = self.known();
-                    known.counters.unread += unread as u64;
-                    known.counters.events += events.len() as u64;
-                    drop(known);
-                    events.into_iter().for_each(|event| self.take(event));
-                }
-            }
+        let mut heard = Heard::default();
+        let read = self.hear(&mut heard, AT_ONCE);
+        self.note(heard);
+        read.map(drop)
+    }
+
+    /// Reads events, `at_most` so many datagrams; whether none of them may have removed an IPv6 route, and none is left.
+    fn hear(&mut self, heard: &mut Heard, at_most: usize) -> Result<bool, FollowError> {
+        let read = |events: &mut Vec<_>| self.event_socket.read(|event| events.push(event));
+        heard.read(at_most, read).map_err(FollowError::Hear)
+    }
+
+    /// Takes note of what was heard.
+    fn note(&mut self, heard: Heard) {
+        let mut known = self.known();
+        known.counters.unread += heard.unread;
+        known.counters.forged += heard.forged;
+        known.counters.overruns += heard.overruns;
+        known.counters.events += heard.events.len() as u64;
+        drop(known);
+        if heard.overruns > 0 {
+            self.resync.request();
         }
-        Ok(())
+        heard.events.into_iter().for_each(|event| self.take(event));
     }
 
     /// Takes note of an event.
@@ -322,85 +327,6 @@ impl Follower {
             let _ = self.request_socket.use_neighbour(*link, *address);
         }
         self.request_socket.forget_answers();
-    }
-
-    /// Asks for all there is, and changes what differs.
-    fn resync(&mut self) -> Result<(), FollowError> {
-        let begun = Instant::now();
-        // What was said before is older than what will be told, and what undid it may be lost.
-        self.event_socket.discard().map_err(|why| match Errno::from_io_error(&why) {
-            Some(Errno::NOBUFS) => FollowError::Ask { what: "news, which do not end", why },
-            _ => FollowError::Hear(why),
-        })?;
-        let (mut unread, mut forged) = (0, 0);
-        let mut asked = |what, all| {
-            let answer = ask(all).map_err(|why| FollowError::Ask { what, why })?;
-            unread += answer.unread;
-            forged += answer.forged;
-            Ok(answer.said)
-        };
-        let links = asked("links", All::Links)?;
-        let addresses = asked("addresses", All::Addresses)?;
-        let neighbours = asked("neighbours", All::Neighbours)?;
-        let mut routes = asked("IPv4 routes", All::Routes(AddressFamily::Inet))?;
-        routes.append(&mut asked("IPv6 routes", All::Routes(AddressFamily::Inet6))?);
-        // A kernel without policy routing refuses, and has none.
-        let rules = [AddressFamily::Inet, AddressFamily::Inet6].map(|family| ask(All::Rules(family)));
-        let rules = rules.into_iter().flatten().flat_map(|answer| answer.said);
-        self.forget_but(&links, &neighbours);
-        links.into_iter().for_each(|event| self.take(event));
-        let addresses = addresses.iter().filter_map(|event| match event {
-            Event::Address { link, net, standing: Some(standing) } => Some((*link, *net, *standing)),
-            _ => None,
-        });
-        let changed = self.addresses.replace(addresses.collect());
-        self.addresses_changed(changed);
-        rules.for_each(|event| self.take(event));
-        let left_out = &mut self.left_out;
-        let routes: Vec<_> = routes
-            .into_iter()
-            .filter_map(|event| match event {
-                Event::Route(_, route) => Some(route),
-                Event::LeftOut(what) => {
-                    left_out.note(what);
-                    None
-                }
-                _ => None,
-            })
-            .collect();
-        self.known().rib.replace(routes);
-        self.new_own = true;
-        neighbours.into_iter().for_each(|event| self.take(event));
-        let mut known = self.known();
-        known.counters.resyncs += 1;
-        known.counters.unread += unread as u64;
-        known.counters.forged += forged as u64;
-        drop(known);
-        self.resync.settle(begun, Instant::now());
-        self.publish();
-        Ok(())
-    }
-
-    /// Forgets links and neighbours that are not among those told.
-    fn forget_but(&mut self, links: &[Event], neighbours: &[Event]) {
-        let told: HashSet<Key> = neighbours
-            .iter()
-            .filter_map(|event| match event {
-                Event::Neighbour { link, address, .. } => Some((*link, *address)),
-                _ => None,
-            })
-            .collect();
-        let there = |index: &u32| {
-            links.iter().any(|event| matches!(event, Event::Link { index: its, .. } if its == index))
-        };
-        let known = self.known();
-        let links: Vec<_> = known.names.keys().copied().filter(|index| !there(index)).collect();
-        let gone: Vec<_> = known.rib.neighbours().map(|(link, address, _)| (link, address)).collect();
-        drop(known);
-        links.into_iter().for_each(|index| self.take(Event::LinkGone(index)));
-        for key in gone.into_iter().filter(|key| !told.contains(key)) {
-            self.neighbour(key, State::Unknown);
-        }
     }
 
     /// Has workers see what changed.

@@ -16,6 +16,9 @@ pub struct Counters {
     pub overruns: u64,
     /// How often all was asked for, the first time too.
     pub resyncs: u64,
+    /// How often IPv6 routes were removed during each try at reading them all, so that those known before were kept and all
+    /// was asked for again.
+    pub unsettled: u64,
     /// How often the kernel was asked for everything and did not answer.
     pub failures: u64,
     /// Neighbours behind the ports that the kernel forgot while they were known: each was asked for at once.

@@ -1,5 +1,6 @@
 //! Sockets: one that receives events, and one that sends requests.
 
+use crate::headers::{ends, removes_ipv6_route};
 use crate::translate::{Event, events};
 use netlink_packet_core::{
     NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -35,15 +36,20 @@ const DISCARDS: usize = BUFFER_MAX >> 10;
 /// Overruns that are told meanwhile at most; the kernel tells each once.
 const OVERRUNS: usize = 64;
 /// How often something is asked for that changes while it is told.
-const TRIES: usize = 8;
+pub(crate) const TRIES: usize = 8;
 /// How long the kernel may pause in an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// What a read of the socket of events gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// A datagram, with so many messages that could not be read.
-    Some(usize),
+    /// A datagram.
+    Some {
+        /// Messages that could not be read.
+        unread: usize,
+        /// One of its messages says that an IPv6 route was removed.
+        removes_ipv6_route: bool,
+    },
     /// Nothing, for now.
     Nothing,
     /// The kernel had more to say than the socket could hold.
@@ -86,7 +92,7 @@ impl EventSocket {
     }
 
     /// Doubles the room for what is not heard yet, as far as it may.
-    pub(crate) fn grow(&mut self) {
+    fn grow(&mut self) {
         self.buffer = (2 * self.buffer).min(BUFFER_MAX);
         let forced = sockopt::set_socket_recv_buffer_size_force(&self.socket, self.buffer);
         // Without CAP_NET_ADMIN the system's limit holds: less room means more often all over again, no more. Who has given it up keeps what it has.
@@ -95,14 +101,20 @@ impl EventSocket {
         }
     }
 
-    /// Hears one datagram.
+    /// Hears one datagram; there is more room for the next ones where it was too much.
     pub(crate) fn read(&mut self, each: impl FnMut(Event)) -> io::Result<Received> {
         match receive(&self.socket, &mut self.datagram) {
-            Ok(true) => Ok(Received::Some(events(&self.datagram, each))),
+            Ok(true) => {
+                let removes_ipv6_route = removes_ipv6_route(&self.datagram);
+                Ok(Received::Some { unread: events(&self.datagram, each), removes_ipv6_route })
+            }
             Ok(false) => Ok(Received::Forged),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::AGAIN | Errno::INTR) => Ok(Received::Nothing),
-                Some(Errno::NOBUFS) => Ok(Received::TooMuch),
+                Some(Errno::NOBUFS) => {
+                    self.grow();
+                    Ok(Received::TooMuch)
+                }
                 _ => Err(error),
             },
         }
@@ -162,7 +174,7 @@ pub(crate) struct Answer {
     /// Datagrams of other programs, which were not read.
     pub(crate) forged: usize,
     /// Something changed meanwhile, so that it may be inconsistent.
-    interrupted: bool,
+    pub(crate) interrupted: bool,
 }
 
 /// Asks for all there is of a kind; where it goes on changing while it is told, the socket that hears says how.
@@ -182,10 +194,52 @@ pub(crate) fn ask(all: All) -> io::Result<Answer> {
     Ok(answer)
 }
 
-fn ask_once(all: All) -> io::Result<Answer> {
+/// Asks once, and takes what may be inconsistent. All is received before any of it is read: less changes meanwhile.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn ask_once(all: All) -> io::Result<Answer> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
-    let message = match all {
+    // The wait for an end that cannot be read is bounded.
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
+    send(&socket, request(all), NLM_F_REQUEST | NLM_F_DUMP)?;
+    let (mut answer, mut datagram) = (Answer::default(), Vec::with_capacity(DATAGRAM));
+    let (mut received, mut heard) = (Vec::new(), Instant::now());
+    loop {
+        if !receive(&socket, &mut datagram)? {
+            answer.forged += 1;
+            // Other programs' datagrams do not stand for an answer of the kernel's.
+            if heard.elapsed() > ANSWER {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            continue;
+        }
+        heard = Instant::now();
+        received.push(datagram.as_slice().into());
+        if ends(&datagram) && answer.read(received.drain(..))? {
+            return Ok(answer);
+        }
+    }
+}
+
+impl Answer {
+    /// Reads datagrams; whether the answer ends with them.
+    fn read(&mut self, datagrams: impl Iterator<Item = Box<[u8]>>) -> io::Result<bool> {
+        let (mut done, mut refused) = (false, None);
+        for datagram in datagrams {
+            self.unread += events(&datagram, |event| match event {
+                Event::Done(changed) => (done, self.interrupted) = (true, self.interrupted | changed),
+                Event::Refused(code) => refused = Some(code),
+                event => self.said.push(event),
+            });
+        }
+        refused.map_or(Ok(done), |code| Err(io::Error::from_raw_os_error(code)))
+    }
+}
+
+fn request(all: All) -> RouteNetlinkMessage {
+    match all {
         All::Links => RouteNetlinkMessage::GetLink(LinkMessage::default()),
         All::Addresses => RouteNetlinkMessage::GetAddress(AddressMessage::default()),
         All::Neighbours => RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()),
@@ -199,31 +253,6 @@ fn ask_once(all: All) -> io::Result<Answer> {
             message.header.family = family;
             RouteNetlinkMessage::GetRule(message)
         }
-    };
-    // The wait for an end that cannot be read is bounded.
-    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
-    send(&socket, message, NLM_F_REQUEST | NLM_F_DUMP)?;
-    let (mut answer, mut datagram) = (Answer::default(), Vec::with_capacity(DATAGRAM));
-    let (mut done, mut refused, mut heard) = (false, None, Instant::now());
-    while !done {
-        if !receive(&socket, &mut datagram)? {
-            answer.forged += 1;
-            // Other programs' datagrams do not stand for an answer of the kernel's.
-            if heard.elapsed() > ANSWER {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            continue;
-        }
-        heard = Instant::now();
-        answer.unread += events(&datagram, |event| match event {
-            Event::Done(changed) => (done, answer.interrupted) = (true, answer.interrupted | changed),
-            Event::Refused(code) => (done, refused) = (true, Some(code)),
-            event => answer.said.push(event),
-        });
-    }
-    match refused {
-        Some(code) => Err(io::Error::from_raw_os_error(code)),
-        None => Ok(answer),
     }
 }
 

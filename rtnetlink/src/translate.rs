@@ -1,9 +1,10 @@
 //! From the kernel's messages to what they mean here. Nothing in them is trusted: what makes no sense is left out.
 
 use crate::addresses::Standing;
+use crate::headers::{Message, messages};
 use crate::left_out::LeftOut;
 use ipnet::IpNet;
-use netlink_packet_core::{NLM_F_REPLACE, NetlinkBuffer, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{NLM_F_REPLACE, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Prop};
 use netlink_packet_route::neighbour::{
@@ -112,21 +113,19 @@ const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
 
 /// What each message in a datagram says, in order; returns how many could not be read, which are [`Event::Unsaid`] besides
 /// where they may have been about routes.
-pub fn events(mut datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
+pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
     let mut unread = 0;
-    while let Ok(header) = NetlinkBuffer::new_checked(datagram) {
-        let length = (header.length() as usize).clamp(1, datagram.len());
-        match message(&datagram[..length], header.message_type(), header.flags()) {
+    for Message { bytes, kind, flags } in messages(datagram) {
+        match message(bytes, kind, flags) {
             Some(Ok(event)) => each(event),
             Some(Err(Unread)) => {
                 unread += 1;
-                if FOLLOWED.contains(&header.message_type()) {
+                if FOLLOWED.contains(&kind) {
                     each(Event::Unsaid);
                 }
             }
             None => {}
         }
-        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     unread
 }
@@ -237,7 +236,7 @@ fn target(message: &RouteMessage) -> Option<Target> {
 }
 
 /// The link of ways that are none here: no port is on it.
-const NO_LINK: u32 = 0;
+pub(crate) const NO_LINK: u32 = 0;
 
 /// The link of a way, if its packets leave as they are: one that wraps them into something else is none here.
 fn bare(attributes: &[RouteAttribute], link: u32) -> u32 {

@@ -239,6 +239,7 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
             ("forged", counters.forged),
             ("overruns", counters.overruns),
             ("resyncs", counters.resyncs),
+            ("unsettled", counters.unsettled),
             ("failures", counters.failures),
             ("forgotten", counters.forgotten),
             ("asked", counters.asked),

@@ -11,8 +11,10 @@ use crate::comparison::assert_same;
 use crate::iperf3::{bytes, transfer};
 use crate::router::Router;
 use crate::spray::{self, Ends, NETWORKS, Owner, address, networks};
-use crate::testbed::{Namespace, wait_until};
+use crate::testbed::{Namespace, scratch, wait_until};
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -136,4 +138,63 @@ fn assert_nothing_comes_by_routes_that_are_gone(router: &Router, teller: &Bird, 
         receiver.join().expect("a receiver")
     });
     assert_eq!((come.right, come.wrong), (0, 0));
+}
+
+/// IPv6 routes that never change, and those that come and go, some before them in the kernel's order and some behind.
+const STABLE: u32 = 20_000;
+const CHURNING: u32 = 200;
+
+fn stable() -> impl Iterator<Item = String> {
+    (0..STABLE).map(|n| format!("{:x}:{:x}::/32", 0x2100 + (n >> 12), 1 + (n & 0xfff)))
+}
+
+/// Does these with ip(8), all at once.
+fn ipv6_batch(router: &Router, lines: impl Iterator<Item = String>) {
+    let path = scratch("batch");
+    fs::write(&path, lines.collect::<String>()).expect("a file for ip -batch");
+    router.bed.dut.ip(&format!("-6 -batch {}", path.display()));
+    fs::remove_file(path).expect("the file");
+}
+
+/// Moves the routes that come and go behind the stable ones, or before them.
+fn churn(router: &Router, from: &str, to: &str) {
+    let moved = |n| format!("route del {from}:{n:x}::/32 dev two\nroute add {to}:{n:x}::/32 dev two\n");
+    ipv6_batch(router, (1..=CHURNING).map(moved));
+}
+
+/// Seen: the kernel passes over routes while others go, without a word, and what it had passed over was taken for removed: 27 of
+/// 60,000 routes were missing for good.
+#[test]
+fn ipv6_routes_that_never_change_stay_known_while_others_come_and_go_and_an_unrelated_link_flaps() {
+    let Some(router) = Router::start(&[], &[]) else { return };
+    ipv6_batch(&router, stable().map(|prefix| format!("route add {prefix} via fd77:2::1\n")));
+    ipv6_batch(&router, (1..=CHURNING).map(|n| format!("route add 2000:{n:x}::/32 dev two\n")));
+    router.bed.dut.ip("link add name extra type veth peer name other");
+    router.bed.dut.ip("link set extra up");
+    assert!(assert_same(&router) > STABLE as usize);
+    let (stop, before) = (AtomicBool::new(false), router.number("netlink", "resyncs"));
+    let missing = thread::scope(|scope| {
+        let ends = Ends([&stop]);
+        let churned = scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                churn(&router, "2000", "3000");
+                churn(&router, "3000", "2000");
+            }
+        });
+        wait_until("all was asked for twice", || {
+            // Its carrier goes and comes, and what the kernel has is asked for.
+            router.bed.dut.ip("link set other up");
+            router.bed.dut.ip("link set other down");
+            router.number("netlink", "resyncs") >= before + 2
+        });
+        let routes = router.stat("routes");
+        drop(ends);
+        churned.join().expect("routes that come and go");
+        let known: BTreeSet<_> = routes.iter().filter_map(|route| route["name"].as_str()).collect();
+        stable().filter(|prefix| !known.contains(prefix.as_str())).collect::<Vec<_>>()
+    });
+    println!("{} dumps were disturbed", router.number("netlink", "unsettled"));
+    assert!(missing.is_empty(), "{} are missing: {:?}", missing.len(), missing.first());
+    assert!(assert_same(&router) > STABLE as usize);
+    router.end();
 }

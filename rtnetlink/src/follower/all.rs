@@ -1,0 +1,187 @@
+//! Asks for all there is, and changes what differs.
+
+use super::{FollowError, Follower};
+use crate::heard::Heard;
+use crate::ipv6_routes;
+use crate::neighbours::Key;
+use crate::socket::{All, Answer, ask, ask_once};
+use crate::translate::{Event, NO_LINK, Signal, State};
+use netlink_packet_route::AddressFamily;
+use netmem_router::route::{Origin, Rib, RibRoute, Target};
+use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
+
+#[cfg(test)]
+mod tests;
+
+/// Datagrams of events that are read at most before all is asked for, and after each dump of IPv6 routes.
+const BACKLOG: usize = 1 << 16;
+
+/// What the kernel told.
+#[derive(Debug, Default)]
+struct Told {
+    links: Vec<Event>,
+    addresses: Vec<Event>,
+    neighbours: Vec<Event>,
+    /// Of both families.
+    routes: Vec<Event>,
+    rules: Vec<Event>,
+    /// No IPv6 route may be missing.
+    is_whole: bool,
+    unread: usize,
+    forged: usize,
+}
+
+impl Follower {
+    /// Asks for all there is, and changes what differs.
+    ///
+    /// Where IPv6 routes were removed while they were told, each time that they were asked for, some that never changed may be
+    /// missing ([`ipv6_routes`]). Then those known before are kept, but for those of which an event said that they were removed, and
+    /// those over links that are down or gone; and all is asked for again after the usual rest. A route that was removed unheard is so kept until a dump that no removal disturbs.
+    pub(super) fn resync(&mut self) -> Result<(), FollowError> {
+        let begun = Instant::now();
+        self.catch_up()?;
+        let mut heard = Heard::default();
+        let told = match self.ask_for_all(&mut heard) {
+            Ok(told) => told,
+            Err(error) => {
+                self.note(heard);
+                return Err(error);
+            }
+        };
+        self.learn(told, heard, begun);
+        Ok(())
+    }
+
+    /// Takes note of what was told since `begun`, and of what was heard meanwhile.
+    fn learn(&mut self, told: Told, mut heard: Heard, begun: Instant) {
+        let (is_whole, unread, forged) = (told.is_whole, told.unread, told.forged);
+        let before_loss = heard.take_before_loss();
+        self.note(before_loss);
+        self.replace(told);
+        let mut known = self.known();
+        known.counters.resyncs += 1;
+        known.counters.unsettled += u64::from(!is_whole);
+        known.counters.unread += unread as u64;
+        known.counters.forged += forged as u64;
+        drop(known);
+        self.resync.settle(begun, Instant::now());
+        if !is_whole {
+            self.resync.request();
+        }
+        // In order, as if each had come now: the last one about a route is right also where what was told is newer.
+        self.note(heard);
+        self.publish();
+    }
+
+    /// Takes note of what was said until now. What is too much is thrown away: it is older than what will be told.
+    fn catch_up(&mut self) -> Result<(), FollowError> {
+        let mut heard = Heard::default();
+        let read = self.hear(&mut heard, BACKLOG);
+        let all = heard.all;
+        self.note(heard);
+        read?;
+        if all {
+            return Ok(());
+        }
+        self.event_socket.discard().map_err(|why| match Errno::from_io_error(&why) {
+            Some(Errno::NOBUFS) => FollowError::Ask { what: "news, which do not end", why },
+            _ => FollowError::Hear(why),
+        })
+    }
+
+    /// What the kernel tells, and what is heard meanwhile.
+    fn ask_for_all(&mut self, heard: &mut Heard) -> Result<Told, FollowError> {
+        let (mut unread, mut forged) = (0, 0);
+        let mut asked = |what, all| {
+            let answer = ask(all).map_err(|why| FollowError::Ask { what, why })?;
+            unread += answer.unread;
+            forged += answer.forged;
+            Ok(answer.said)
+        };
+        let links = asked("links", All::Links)?;
+        let addresses = asked("addresses", All::Addresses)?;
+        let neighbours = asked("neighbours", All::Neighbours)?;
+        let mut routes = asked("IPv4 routes", All::Routes(AddressFamily::Inet))?;
+        let dump = || -> Result<Answer, FollowError> {
+            let all = All::Routes(AddressFamily::Inet6);
+            ask_once(all).map_err(|why| FollowError::Ask { what: "IPv6 routes", why })
+        };
+        let mut of_ipv6 = ipv6_routes::ask(dump, || self.hear(heard, BACKLOG))?;
+        routes.append(&mut of_ipv6.said);
+        // A kernel without policy routing refuses, and has none.
+        let rules = [AddressFamily::Inet, AddressFamily::Inet6].map(|family| ask(All::Rules(family)));
+        let rules = rules.into_iter().flatten().flat_map(|answer| answer.said).collect();
+        unread += of_ipv6.unread;
+        forged += of_ipv6.forged;
+        Ok(Told { links, addresses, neighbours, routes, rules, is_whole: of_ipv6.is_whole, unread, forged })
+    }
+
+    /// Puts what was told in place of what was known.
+    fn replace(&mut self, told: Told) {
+        self.forget_but(&told.links, &told.neighbours);
+        told.links.into_iter().for_each(|event| self.take(event));
+        let addresses = told.addresses.iter().filter_map(|event| match event {
+            Event::Address { link, net, standing: Some(standing) } => Some((*link, *net, *standing)),
+            _ => None,
+        });
+        let changed = self.addresses.replace(addresses.collect());
+        self.addresses_changed(changed);
+        told.rules.into_iter().for_each(|event| self.take(event));
+        let left_out = &mut self.left_out;
+        let mut routes: Vec<_> = told
+            .routes
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Route(_, route) => Some(route),
+                Event::LeftOut(what) => {
+                    left_out.note(what);
+                    None
+                }
+                _ => None,
+            })
+            .collect();
+        if !told.is_whole {
+            routes.extend(kept(&self.known().rib, &self.links));
+        }
+        self.known().rib.replace(routes);
+        self.new_own = true;
+        told.neighbours.into_iter().for_each(|event| self.take(event));
+    }
+
+    /// Forgets links and neighbours that are not among those told.
+    fn forget_but(&mut self, links: &[Event], neighbours: &[Event]) {
+        let told: HashSet<Key> = neighbours
+            .iter()
+            .filter_map(|event| match event {
+                Event::Neighbour { link, address, .. } => Some((*link, *address)),
+                _ => None,
+            })
+            .collect();
+        let there = |index: &u32| {
+            links.iter().any(|event| matches!(event, Event::Link { index: its, .. } if its == index))
+        };
+        let known = self.known();
+        let links: Vec<_> = known.names.keys().copied().filter(|index| !there(index)).collect();
+        let gone: Vec<_> = known.rib.neighbours().map(|(link, address, _)| (link, address)).collect();
+        drop(known);
+        links.into_iter().for_each(|index| self.take(Event::LinkGone(index)));
+        for key in gone.into_iter().filter(|key| !told.contains(key)) {
+            self.neighbour(key, State::Unknown);
+        }
+    }
+}
+
+/// The IPv6 routes of the kernel's that are known, but for those over a link that is down or gone: the kernel has none.
+pub(super) fn kept(rib: &Rib, links: &HashMap<u32, Signal>) -> Vec<RibRoute> {
+    let may_be = |route: &RibRoute| match &route.target {
+        // What wraps packets is on no link here.
+        Target::Paths(ways) => ways.iter().all(|way| {
+            way.link == NO_LINK || links.get(&way.link).is_some_and(|signal| *signal != Signal::Down)
+        }),
+        _ => true,
+    };
+    let of_ipv6 = |route: &RibRoute| route.origin != Origin::Given && route.prefix.addr().is_ipv6();
+    rib.routes().filter(|route| of_ipv6(route) && may_be(route)).collect()
+}

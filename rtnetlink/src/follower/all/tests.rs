@@ -1,0 +1,283 @@
+//! A kernel that tells its IPv6 routes as Linux does, while they come and go.
+
+use super::{Told, kept};
+use crate::follower::{Follower, Setup};
+use crate::heard::Heard;
+use crate::ipv6_routes;
+use crate::socket::{Answer, Received, TRIES};
+use crate::translate::{Event, NO_LINK, RouteChange, Signal};
+use netmem_router::route::{Origin, Rib, RibRoute, Target, Via};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::convert::Infallible;
+use std::io;
+use std::time::Instant;
+
+/// The link of all routes.
+const LINK: u32 = 7;
+/// Nodes that are told between two looks at whether the tree has changed.
+const PIECE: usize = 10;
+/// Routes that never change, with even numbers from here on.
+const STABLE: u32 = 1_000;
+const STABLES: u32 = 100;
+
+fn over(link: u32) -> Target {
+    Target::paths(vec![Via { link, address: None, weight: 1, mtu: None }])
+}
+
+fn route(number: u32) -> RibRoute {
+    let prefix = format!("2001:{number:x}::/32").parse().expect("a prefix");
+    RibRoute { prefix, origin: Origin::Main, metric: 1024, target: over(LINK) }
+}
+
+/// The kernel's tree, as `fib6_dump_table` walks it, and the socket of events.
+#[derive(Default)]
+struct Kernel {
+    routes: BTreeSet<u32>,
+    /// What was said, and None where events were lost.
+    said: VecDeque<Option<(RouteChange, u32)>>,
+    /// Something was added since the walk looked.
+    changed: bool,
+}
+
+impl Kernel {
+    fn new(routes: impl IntoIterator<Item = u32>) -> RefCell<Kernel> {
+        RefCell::new(Kernel { routes: routes.into_iter().collect(), ..Kernel::default() })
+    }
+
+    fn add(&mut self, number: u32) {
+        self.changed = true;
+        assert!(self.routes.insert(number));
+        self.said.push_back(Some((RouteChange::Added, number)));
+    }
+
+    fn remove(&mut self, number: u32) {
+        assert!(self.routes.remove(&number));
+        self.said.push_back(Some((RouteChange::Removed, number)));
+    }
+
+    /// What has not been heard is lost.
+    fn lose(&mut self) {
+        self.said = [None].into();
+    }
+
+    /// One datagram.
+    fn read(&mut self, events: &mut Vec<Event>) -> Received {
+        match self.said.pop_front() {
+            None => Received::Nothing,
+            Some(None) => Received::TooMuch,
+            Some(Some((change, number))) => {
+                events.push(Event::Route(change, route(number)));
+                Received::Some { unread: 0, removes_ipv6_route: change == RouteChange::Removed }
+            }
+        }
+    }
+}
+
+/// Tells all routes; after each piece, of which it is given the number, `meanwhile` happens.
+fn dump(kernel: &RefCell<Kernel>, mut meanwhile: impl FnMut(&mut Kernel, usize)) -> Answer {
+    let mut kernel = kernel.borrow_mut();
+    let (mut told, mut answer) = (0, Answer::default());
+    let mut left: VecDeque<_> = kernel.routes.iter().copied().collect();
+    for piece in 0.. {
+        if std::mem::take(&mut kernel.changed) {
+            left = kernel.routes.iter().copied().skip(told).collect();
+        }
+        left.retain(|number| kernel.routes.contains(number));
+        if left.is_empty() {
+            break;
+        }
+        let of_piece = left.drain(..PIECE.min(left.len()));
+        let of_piece: Vec<_> =
+            of_piece.map(|number| Event::Route(RouteChange::Added, route(number))).collect();
+        told += of_piece.len();
+        answer.said.extend(of_piece);
+        meanwhile(&mut kernel, piece);
+    }
+    answer
+}
+
+/// A follower that knows this of the kernel, and a link that is up.
+struct Following<'a> {
+    kernel: &'a RefCell<Kernel>,
+    follower: Follower,
+}
+
+impl Following<'_> {
+    /// Has it ask for all while `meanwhile` happens to the dump of that number; whether the dump that it took was whole.
+    fn resync(&mut self, mut meanwhile: impl FnMut(&mut Kernel, usize, usize)) -> bool {
+        let mut heard = Heard::default();
+        let mut dumps = 0;
+        let asked = ipv6_routes::ask(
+            || {
+                let answer = dump(self.kernel, |kernel, piece| meanwhile(kernel, dumps, piece));
+                dumps += 1;
+                Ok::<_, Infallible>(answer)
+            },
+            || {
+                Ok(heard
+                    .read(1_000, |events| io::Result::Ok(self.kernel.borrow_mut().read(events)))
+                    .expect("no error"))
+            },
+        );
+        let Ok(of_ipv6) = asked;
+        let link = Event::Link {
+            index: LINK,
+            names: vec!["d0".to_owned()],
+            signal: Signal::Up,
+            mac: None,
+            mtu: 1500,
+        };
+        let is_whole = of_ipv6.is_whole;
+        let told = Told { links: vec![link], routes: of_ipv6.said, is_whole, ..Told::default() };
+        self.follower.learn(told, heard, Instant::now());
+        is_whole
+    }
+
+    fn known(&self) -> BTreeSet<u32> {
+        let number = |name: &str| u32::from_str_radix(name.split(':').nth(1).expect("a number"), 16);
+        let lines = self.follower.listing().routes();
+        lines.into_iter().map(|line| number(&line.prefix).expect("a number")).collect()
+    }
+}
+
+/// One that has asked for all in quiet.
+fn following(kernel: &RefCell<Kernel>) -> Following<'_> {
+    let (follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    let mut following = Following { kernel, follower };
+    assert!(following.resync(|_, _, _| {}));
+    assert_eq!(following.known(), kernel.borrow().routes);
+    following
+}
+
+fn stable() -> impl Iterator<Item = u32> {
+    (0..STABLES).map(|n| STABLE + 2 * n)
+}
+
+/// Takes one of those before the stable ones and adds one behind them, as a daemon goes on to do.
+fn churn(kernel: &mut Kernel) {
+    let first = *kernel.routes.first().expect("a route");
+    if first < STABLE {
+        kernel.remove(first);
+        let last = *kernel.routes.last().expect("a route");
+        kernel.add(last + 1);
+    }
+}
+
+fn all_stable(known: &BTreeSet<u32>) -> Vec<u32> {
+    stable().filter(|number| !known.contains(number)).collect()
+}
+
+/// Seen: with 63,000 IPv6 routes, a hundred removed and added a second, and flaps of an unrelated link, 27 that never changed
+/// were missing for good.
+#[test]
+fn routes_that_never_change_stay_known_while_others_come_and_go_during_each_dump() {
+    let kernel = Kernel::new((1..STABLE / 2).chain(stable()));
+    let mut following = following(&kernel);
+    let mut passed_over = 0;
+    for _ in 0..3 {
+        let is_whole = following.resync(|kernel, _, _| churn(kernel));
+        passed_over += usize::from(!is_whole);
+        let known = following.known();
+        assert_eq!((all_stable(&known), &known), (Vec::new(), &kernel.borrow().routes));
+    }
+    assert!(passed_over > 0, "the routes did not change during each dump");
+    assert_eq!(following.follower.listing().counters().unsettled, passed_over as u64);
+    assert!(following.follower.resync.is_due(Instant::now() + std::time::Duration::from_secs(60)));
+}
+
+#[test]
+fn a_dump_is_taken_alone_as_soon_as_one_is_not_disturbed() {
+    let kernel = Kernel::new((1..STABLE / 2).chain(stable()));
+    let mut following = following(&kernel);
+    // What went unheard, and would be kept.
+    kernel.borrow_mut().remove(3);
+    kernel.borrow_mut().said.clear();
+    let mut dumps = 0;
+    let is_whole = following.resync(|kernel, dump, _| {
+        dumps = dumps.max(dump + 1);
+        if dump < 2 {
+            churn(kernel);
+        }
+    });
+    assert_eq!((is_whole, dumps), (true, 3));
+    assert_eq!(following.known(), kernel.borrow().routes);
+    assert_eq!(following.follower.listing().counters().unsettled, 0);
+}
+
+#[test]
+fn what_is_only_added_passes_nothing_over_and_has_nobody_ask_again() {
+    let kernel = Kernel::new(stable());
+    let mut following = following(&kernel);
+    let is_whole = following.resync(|kernel, dump, piece| {
+        assert_eq!(dump, 0);
+        if piece < 5 {
+            kernel.add(piece as u32 + 1);
+            kernel.add(STABLE + 2 * piece as u32 + 1);
+        }
+    });
+    assert!(is_whole);
+    assert_eq!(following.known(), kernel.borrow().routes);
+}
+
+#[test]
+fn a_route_that_went_unheard_is_kept_while_every_dump_is_disturbed_and_gone_with_the_first_that_is_not() {
+    let kernel = Kernel::new((1..STABLE / 2).chain(stable()));
+    let mut following = following(&kernel);
+    let gone = STABLE + 50;
+    kernel.borrow_mut().remove(gone);
+    kernel.borrow_mut().lose();
+    let mut dumps = 0;
+    let is_whole = following.resync(|kernel, dump, _| {
+        dumps = dumps.max(dump + 1);
+        churn(kernel);
+    });
+    assert_eq!((is_whole, dumps), (false, TRIES + 1));
+    let known = following.known();
+    assert!(known.contains(&gone));
+    assert!(kernel.borrow().routes.is_subset(&known));
+    assert!(following.resync(|_, _, _| {}));
+    assert_eq!(following.known(), kernel.borrow().routes);
+}
+
+/// A removal that undoes an addition may be among what is lost.
+#[test]
+fn what_was_said_before_events_were_lost_is_not_done_to_what_was_told_after() {
+    let kernel = Kernel::new((1..STABLE / 2).chain(stable()));
+    let mut following = following(&kernel);
+    let (came, went) = (STABLE + 1, STABLE + 20);
+    let is_whole = following.resync(|kernel, dump, piece| match (dump, piece) {
+        (0, 0) => {
+            kernel.add(came);
+            kernel.remove(went);
+        }
+        (1, 0) => {
+            kernel.remove(came);
+            kernel.add(went);
+            kernel.lose();
+        }
+        _ => {}
+    });
+    assert!(is_whole);
+    assert_eq!(following.known(), kernel.borrow().routes);
+    assert_eq!(following.follower.listing().counters().overruns, 1);
+}
+
+#[test]
+fn of_routes_known_before_those_are_kept_that_are_of_ipv6_the_kernels_and_over_a_link_that_is_not_down() {
+    let mut rib = Rib::default();
+    let over_link = |number, link| RibRoute { target: over(link), ..route(number) };
+    let (up, without_carrier, down, gone) = (LINK, 8, 9, 10);
+    let kept_ones = [over_link(1, up), over_link(2, without_carrier), over_link(3, NO_LINK)];
+    let others = [
+        over_link(4, down),
+        over_link(5, gone),
+        RibRoute { origin: Origin::Given, ..route(6) },
+        RibRoute { prefix: "10.1.0.0/16".parse().expect("a prefix"), ..route(7) },
+    ];
+    let blackhole = RibRoute { target: Target::Blackhole, ..route(8) };
+    kept_ones.iter().chain(&others).chain([&blackhole]).for_each(|route| assert!(rib.insert(route)));
+    let links = HashMap::from([(up, Signal::Up), (without_carrier, Signal::NoCarrier), (down, Signal::Down)]);
+    let [one, two, three] = kept_ones;
+    assert_eq!(kept(&rib, &links), [one, two, three, blackhole]);
+}

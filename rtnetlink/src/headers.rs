@@ -1,0 +1,79 @@
+//! The headers of the messages in a datagram, without what the messages say.
+
+use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
+
+/// Bytes of a message's header.
+const HEADER: usize = 16;
+const RTM_DELROUTE: u16 = 25;
+const AF_INET6: u8 = 10;
+/// Where `struct rtmsg` has its table.
+const RTM_TABLE: usize = 4;
+/// RT_TABLE_MAIN and RT_TABLE_LOCAL.
+const FOLLOWED: [u8; 2] = [254, 255];
+
+/// A message of a datagram.
+pub(crate) struct Message<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) kind: u16,
+    pub(crate) flags: u16,
+}
+
+/// Each message in a datagram, in order, as far as there is a header.
+pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    std::iter::from_fn(move || {
+        let header = NetlinkBuffer::new_checked(datagram).ok()?;
+        let length = (header.length() as usize).clamp(1, datagram.len());
+        let message =
+            Message { bytes: &datagram[..length], kind: header.message_type(), flags: header.flags() };
+        datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(message)
+    })
+}
+
+/// Whether a datagram may end an answer.
+pub(crate) fn ends(datagram: &[u8]) -> bool {
+    messages(datagram).any(|message| [NLMSG_DONE, NLMSG_ERROR].contains(&message.kind))
+}
+
+/// Whether a datagram says that an IPv6 route of a followed table was removed, also one of a kind that is not followed: its
+/// node goes from the same tree.
+pub(crate) fn removes_ipv6_route(datagram: &[u8]) -> bool {
+    messages(datagram).any(|message| {
+        let of_table =
+            |route: &[u8]| route.first() == Some(&AF_INET6) && FOLLOWED.contains(&route[RTM_TABLE]);
+        message.kind == RTM_DELROUTE
+            && message.bytes.get(HEADER..).is_some_and(|route| route.len() > RTM_TABLE && of_table(route))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, family: u8, table: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 28];
+        bytes[0] = 28;
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        (bytes[16], bytes[20]) = (family, table);
+        bytes
+    }
+
+    #[test]
+    fn only_a_removal_from_a_followed_table_of_ipv6_removes_a_route_from_its_tree() {
+        for (kind, family, table, removes) in [
+            (25, 10, 254, true),
+            (25, 10, 255, true),
+            (25, 10, 100, false),
+            (25, 10, 252, false),
+            (25, 2, 254, false),
+            (24, 10, 254, false),
+        ] {
+            let behind_another = [message(24, 10, 254), message(kind, family, table)].concat();
+            assert_eq!(removes_ipv6_route(&behind_another), removes, "{kind} {family} {table}");
+        }
+        let cut = message(25, 10, 254);
+        for length in 0..=20 {
+            assert!(!removes_ipv6_route(&cut[..length]), "{length}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! All IPv6 routes, asked for while they change.
+//!
+//! The kernel tells its tree in pieces. If the tree has changed between two of them, it begins at the root again and passes
+//! over as many nodes as it had told (`fib6_dump_table` of Linux). For each node that went meanwhile it passes over one that
+//! it had not told. Such a route never changed, so no event says that it is there, and the answer has no NLM_F_DUMP_INTR.
+//! Only removals do that: where none is heard from before a dump until after it, the dump is whole.
+
+use crate::socket::{Answer, TRIES};
+use crate::translate::Event;
+use std::time::{Duration, Instant};
+
+/// No further dump begins after so long: nobody is asked for neighbours meanwhile.
+const AT_LENGTH: Duration = Duration::from_secs(1);
+
+/// What the kernel told of its IPv6 routes.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// All of a dump that is whole; or what several told that may not be, the last one first.
+    pub(crate) said: Vec<Event>,
+    /// Nothing was passed over.
+    pub(crate) is_whole: bool,
+    /// Messages that could not be read.
+    pub(crate) unread: usize,
+    /// Datagrams of other programs.
+    pub(crate) forged: usize,
+}
+
+/// Asks by `dump` until one is whole, a few times: `is_quiet` reads the events, and says whether none since its last call
+/// may have removed an IPv6 route.
+pub(crate) fn ask<E>(
+    mut dump: impl FnMut() -> Result<Answer, E>,
+    mut is_quiet: impl FnMut() -> Result<bool, E>,
+) -> Result<Told, E> {
+    let (mut told, begun) = (Told::default(), Instant::now());
+    // What was removed before a dump is not in the tree.
+    is_quiet()?;
+    for _ in 0..=TRIES {
+        let mut answer = dump()?;
+        told.unread += answer.unread;
+        told.forged += answer.forged;
+        told.is_whole = is_quiet()? && !answer.interrupted;
+        if !told.is_whole {
+            answer.said.append(&mut told.said);
+        }
+        told.said = answer.said;
+        if told.is_whole || begun.elapsed() > AT_LENGTH {
+            break;
+        }
+    }
+    Ok(told)
+}
