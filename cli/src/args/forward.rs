@@ -11,6 +11,7 @@ use super::sandbox::SandboxArgs;
 use super::scrape::ScrapeArgs;
 use super::switch::Switch;
 use super::workers::WorkerArgs;
+use super::written::Written;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use netmem::page::Hardening;
@@ -212,6 +213,10 @@ pub struct ForwardArgs {
     /// Where the keys of that file stand that count.
     #[arg(skip)]
     pub places: Places,
+
+    /// What the file and the command line together say of each option.
+    #[arg(skip)]
+    pub written: Written,
 
     /// Listen on a Unix socket at PATH, for netmem stat and netmem set; usable by the owner only (mode 0600).
     ///

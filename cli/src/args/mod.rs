@@ -21,6 +21,7 @@ mod steer;
 mod switch;
 mod traffic;
 mod workers;
+mod written;
 
 pub use attached::attached;
 pub use doctor::DoctorArgs;
@@ -38,6 +39,7 @@ pub use sandbox::{SandboxArgs, User};
 pub use switch::Switch;
 pub use traffic::{GenArgs, LimitArgs, SinkArgs, StationArgs};
 pub use workers::WorkerArgs;
+pub use written::Written;
 
 use crate::failure::Failure;
 use crate::output;
@@ -141,6 +143,7 @@ fn parse_beside(path: &Path, text: &str, words: &[OsString]) -> Result<Command, 
         parsed(&words).map_err(|failed| failed.map_err(|failure| places.place(path, failure)))?;
     if let Command::Forward(args) = &mut command {
         args.places = places;
+        args.written = Written::of(Cli::command(), &words);
     }
     Ok(command)
 }

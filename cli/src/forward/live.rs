@@ -238,6 +238,7 @@ pub mod tests {
             recorder: None,
             fix: None,
             config: None,
+            written: Default::default(),
             sandbox: SandboxPlan {
                 on: false,
                 user: None,

@@ -9,7 +9,7 @@ use super::sandboxed;
 use super::unfit::{self, refuse};
 use crate::args::{
     ByPort, CopiesArg, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads,
-    RecorderPlan, RoutesArg, Switch, WorkerArgs, XdpModeArg,
+    RecorderPlan, RoutesArg, Switch, WorkerArgs, Written, XdpModeArg,
 };
 use crate::failure::Failure;
 use crate::metrics::Address;
@@ -88,6 +88,8 @@ pub struct Plan {
     pub fix: Option<PathBuf>,
     /// The file that options were read from, and can be read from again.
     pub config: Option<PathBuf>,
+    /// What that and the command line said, by which what changed is named.
+    pub written: Written,
     /// What is given up once the ports are open.
     pub sandbox: SandboxPlan,
 }
@@ -183,6 +185,7 @@ impl Plan {
             recorder: args.recorder.plan()?,
             fix: args.fix.clone(),
             config: args.config.clone(),
+            written: args.written.clone(),
             sandbox: sandboxed::of(args)?,
         })
     }

@@ -112,42 +112,61 @@ impl Reload {
     }
 }
 
-/// What differs of all that cannot change.
+/// The keys that differ of all that cannot change.
 fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
     let same = changed(old.clone(), new.clone());
-    let differ = [
-        ("workers", same.workers != new.workers),
-        ("steer", same.steer != new.steer),
-        ("port, address, routes, xdp-mode or traffic", same.source != new.source),
-        ("mode", same.mode != new.mode),
-        ("martians or source-routes", same.allow != new.allow),
-        ("reverse-path", same.reverse_path != new.reverse_path),
-        ("path, ready-heads or ready-pairs", same.packets != new.packets),
-        ("hold", same.hold != new.hold),
-        ("tap", same.tap != new.tap),
-        ("free", same.free != new.free),
-        ("frames", same.frames != new.frames),
-        ("frame-size", same.frame_size != new.frame_size),
-        ("hardening", same.hardening != new.hardening),
-        ("ring", same.ring != new.ring),
-        ("kernel-copies", same.packets_alone != new.packets_alone),
-        ("seconds", same.time != new.time),
-        ("watchdog", same.watchdog != new.watchdog),
-        ("control", same.control != new.control),
-        ("metrics or metrics-from", same.metrics != new.metrics),
-        ("record, record-to or record-when", same.recorder != new.recorder),
-        ("fix", same.fix != new.fix),
-        ("user", same.sandbox != new.sandbox),
-        ("config", same.config != new.config),
-    ];
-    differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
+    let parts = parts(&same, new).into_iter().filter_map(|(keys, differs)| differs.then_some(keys));
+    let parts: Vec<_> = parts.collect();
+    // One key may change several parts: the size of rings and pools follows from ports.
+    let is_written = |key: &&str| old.written.differs(&new.written, key);
+    let written: Vec<_> = parts.iter().copied().flatten().copied().filter(is_written).collect();
+    match written.is_empty() {
+        false => written,
+        // As it is written a key may be the same and mean something else: a file with a secret, the name of a user.
+        true => parts.iter().filter_map(|keys| keys.first().copied()).collect(),
+    }
 }
+
+/// The keys that each part of a plan which cannot change is made of, and whether it differs.
+fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 23] {
+    [
+        (&["workers"], same.workers != new.workers),
+        (&["steer"], same.steer != new.steer),
+        (&SOURCE, same.source != new.source),
+        (&["mode"], same.mode != new.mode),
+        (&["martians", "source-routes"], same.allow != new.allow),
+        (&["reverse-path"], same.reverse_path != new.reverse_path),
+        (&["path", "ready-heads", "ready-pairs"], same.packets != new.packets),
+        (&["hold", "hold-bytes", "hold-seconds", "hold-copybreak"], same.hold != new.hold),
+        (&["tap"], same.tap != new.tap),
+        (&["free"], same.free != new.free),
+        (&["frames"], same.frames != new.frames),
+        (&["frame-size"], same.frame_size != new.frame_size),
+        (&["hardening"], same.hardening != new.hardening),
+        (&["ring"], same.ring != new.ring),
+        (&["kernel-copies"], same.packets_alone != new.packets_alone),
+        (&["seconds"], same.time != new.time),
+        (&["watchdog"], same.watchdog != new.watchdog),
+        (&["control"], same.control != new.control),
+        (&["metrics", "metrics-from"], same.metrics != new.metrics),
+        (&["record", "record-to", "record-when"], same.recorder != new.recorder),
+        (&["fix"], same.fix != new.fix),
+        (&["user", "no-sandbox"], same.sandbox != new.sandbox),
+        (&["config"], same.config != new.config),
+    ]
+}
+
+/// The keys that say where packets come from.
+const SOURCE: [&str; 9] =
+    ["port", "address", "routes", "xdp-mode", "generators", "flows", "size", "packets", "pause"];
 
 /// The old plan with all that can change as it is in the new one.
 fn changed(mut old: Plan, mut new: Plan) -> Plan {
     (old.idle, old.icmp) = (new.idle, new.icmp);
     if let (Some(old), Some(new)) = (&mut old.steer, &mut new.steer) {
         mem::swap(&mut old.policy, &mut new.policy);
+        // They have a key of their own.
+        old.workers = new.workers;
     }
     if let (Some(old), Some(new)) = (&mut old.packets, &mut new.packets)
         && let (Some(old), Some(new)) = (&mut old.rules, &mut new.rules)
@@ -160,4 +179,77 @@ fn changed(mut old: Plan, mut new: Plan) -> Plan {
         mem::swap(old, new);
     }
     old
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a reload from one text to the other names.
+    fn named(old: &str, new: &str) -> Vec<&'static str> {
+        let plan =
+            |text: &str| args::forward_of(text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
+        differences(&plan(old).expect("a plan"), &plan(new).expect("a plan"))
+    }
+
+    const PORTS: &str = "port = [\"packet:a\", \"packet:b\"]\nmode = \"cross-connect\"\n";
+
+    /// Seen: with another port a reload was told that port, address, routes, xdp-mode or traffic and the user cannot change.
+    #[test]
+    fn a_reload_names_the_keys_that_differ_and_no_others() {
+        let other = PORTS.replace("packet:b", "tap:b,mac=02:00:00:00:00:07");
+        assert_eq!(named(PORTS, &other), ["port"]);
+        let four = PORTS.replace("]", ", \"memif:c\", \"xdp:d\"]");
+        assert_eq!(named(PORTS, &four), ["port"], "rings and frames follow from ports");
+        assert_eq!(named(PORTS, &format!("{four}ring = 512\nuser = \"7:8\"\n")), ["port", "ring", "user"]);
+        assert_eq!(named(PORTS, &format!("{PORTS}no-sandbox = true\n")), ["no-sandbox"]);
+        assert_eq!(named(PORTS, &format!("{PORTS}xdp-mode = \"generic\"\n")), ["xdp-mode"]);
+        assert_eq!(named("size = 64\nflows = 1\n", "size = 128\nflows = 2\n"), ["flows", "size"]);
+        let team = |workers: u32, policy: &str| format!("workers = {workers}\nsteer = \"{policy}\"\n");
+        assert_eq!(named(&team(2, "hash"), &team(3, "hash")), ["workers"], "an inbox follows from workers");
+        assert_eq!(named(&team(2, "hash"), &team(2, "none,inbox=128")), ["steer"]);
+        assert_eq!(
+            named("martians = \"drop\"\n", "martians = \"forward\"\nfree = \"single\"\n"),
+            ["martians", "free"]
+        );
+    }
+
+    #[test]
+    fn what_means_the_same_or_may_change_is_no_difference() {
+        assert!(named("size = 64\nring = 512\n", "ring = \"512\"\n").is_empty());
+        assert!(named("idle = \"spin\"\n", "idle = \"sleep\"\nicmp-rate = 7\n").is_empty());
+    }
+
+    #[test]
+    fn a_file_that_a_key_names_with_another_secret_is_that_key() {
+        let file = std::env::temp_dir().join(format!("netmem-reload-secret-{}", std::process::id()));
+        let text = format!(
+            "port = [\"packet:a\", \"memif:b,secret-file={}\"]\nmode = \"cross-connect\"\n",
+            file.display()
+        );
+        let plan = |secret: &str| {
+            std::fs::write(&file, secret).expect("a file");
+            let plan = args::forward_of(&text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
+            std::fs::remove_file(&file).expect("the file");
+            plan.expect("a plan")
+        };
+        assert_eq!(differences(&plan("sesame"), &plan("open sesame")), ["port"]);
+    }
+
+    /// The keys that a reload changes.
+    const CHANGES: [&str; 7] =
+        ["route", "rule", "idle", "icmp-rate", "icmp-burst", "icmp-source-rate", "icmp-source-burst"];
+
+    #[test]
+    fn each_key_of_the_file_is_one_that_changes_or_one_that_is_named() {
+        let Err(Failure::Input(line)) = args::forward_of("quux-no-key = 1\n", &[]) else { panic!("a key") };
+        let (_, keys) = line.split_once("there are ").expect("all keys");
+        let mut keys: Vec<_> = keys.split(", ").collect();
+        let plan = args::forward_of("", &[]).and_then(|args| Plan::of(&args)).expect("a plan");
+        let named = parts(&plan, &plan).into_iter().flat_map(|(keys, _)| keys.iter().copied());
+        let mut known: Vec<_> = named.filter(|key| *key != "config").chain(CHANGES).collect();
+        keys.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(keys, known);
+    }
 }
