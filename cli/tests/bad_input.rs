@@ -400,6 +400,9 @@ fn rules_and_what_belongs_to_packets_are_told_the_form() {
     refused_values("--rule", "RULE", &["reject"], form);
     let range = "dport=9-1: give a port, or two with - between, the lower first, as 1000-2000";
     refused_values("--rule", "RULE", &["drop,dport=9-1"], range);
+    let portless =
+        "dport beside proto=1, which has no ports: give proto=tcp, proto=udp or no proto, or leave dport out";
+    refused_values("--rule", "RULE", &["drop,proto=icmp,dport=1900"], portless);
     let heads = "write SIZE/REFILL/FREE, as in 128/32/32, SIZE up to 4096 and the others up to SIZE, or 0";
     refused_values("--ready-heads", "SIZE/REFILL/FREE", &["64", "16/32/8", "a/b/c"], heads);
     let pairs = "give a whole number from 0 to 65536";

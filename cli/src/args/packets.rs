@@ -25,7 +25,7 @@ pub struct PacketArgs {
     ///
     /// ACTION is accept (go on as --mode says), drop, or pass (to the local queue). The keys are in (number of the port it
     /// came by), ethertype (a number, ipv4, ipv6, arp), src and dst (IPv4 prefixes), proto (a number, icmp, icmpv6, tcp, udp),
-    /// sport and dport (a port of TCP or UDP, or a range). For example drop,in=0,proto=udp,dport=53.
+    /// sport and dport (a port of TCP or UDP, or a range; proto can be nothing else then). For example drop,in=0,proto=udp,dport=53.
     /// A rule that names an address matches IPv4 alone; one with a protocol or ports and no address both families, IPv6 behind its extension
     /// headers; with ethertype=ipv4 or ethertype=ipv6 one of them. icmp is IPv4's alone, icmpv6 IPv6's, neighbour discovery among it.
     /// Of a priority-tagged frame (802.1Q, VID 0) rules see what stands behind the tag.

@@ -91,7 +91,7 @@ impl Ipv4Fields {
         if ip.version() != 4 || ip.header_len() < ipv4::HEADER_LEN {
             return None;
         }
-        let ported = matches!(ip.protocol(), TCP | UDP) && ip.fragment_offset() == 0;
+        let ported = has_ports(ip.protocol()) && ip.fragment_offset() == 0;
         let ports = if ported { frame.get(ethernet::HEADER_LEN + ip.header_len()..) } else { None };
         let ports = ports.and_then(ports_of);
         Some(Ipv4Fields { src: ip.src(), dst: ip.dst(), protocol: ip.protocol(), ports })
@@ -105,7 +105,7 @@ impl Ipv6Fields {
         if upper.begins_elsewhere {
             return (!icmp::is_extension(protocol)).then_some(Ipv6Fields { protocol, ports: None });
         }
-        let ports = if matches!(protocol, TCP | UDP) { ports_of(upper.bytes) } else { None };
+        let ports = if has_ports(protocol) { ports_of(upper.bytes) } else { None };
         Some(Ipv6Fields { protocol, ports })
     }
 }
@@ -115,4 +115,9 @@ impl Ipv6Fields {
 fn ports_of(datagram: &[u8]) -> Option<(u16, u16)> {
     let &[a, b, c, d] = datagram.first_chunk()?;
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
+/// Whether packets of that protocol have ports that are looked at.
+pub(super) const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP)
 }

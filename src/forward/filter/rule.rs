@@ -1,6 +1,7 @@
 //! One rule: what it matches, what it says, and how both are written.
 
 use super::Fields;
+use super::fields::has_ports;
 use crate::wire::{ethernet, icmp, ipv4};
 use ipnet::Ipv4Net;
 use std::fmt;
@@ -23,7 +24,8 @@ pub enum Action {
 ///
 /// Written `ACTION,KEY=VALUE,…`, as in `drop,in=0,src=10.0.0.0/8,proto=udp,dport=53-99`. The keys are `in` (number of the
 /// port it came by), `ethertype` (a number, `ipv4`, `ipv6` or `arp`), `src` and `dst` (IPv4 prefixes), `proto` (a number,
-/// `icmp`, `icmpv6`, `tcp` or `udp`), `sport` and `dport` (a port of TCP or UDP, or a range; later fragments have none).
+/// `icmp`, `icmpv6`, `tcp` or `udp`), `sport` and `dport` (a port of TCP or UDP, or a range; later fragments have none; beside a `proto`
+/// that is neither they are refused).
 ///
 /// A rule that names an address matches IPv4 alone. One with a protocol or ports and no address matches both families, with
 /// `ethertype=ipv4` or `ethertype=ipv6` one of them. Of IPv6 the protocol is what comes behind the extension headers; a packet whose
@@ -81,6 +83,16 @@ pub enum RuleError {
     Twice {
         /// The key.
         key: &'static str,
+    },
+    /// A port is named of a protocol that has none here, which no packet matches.
+    #[error(
+        "{key} beside proto={protocol}, which has no ports: give proto=tcp, proto=udp or no proto, or leave {key} out"
+    )]
+    Portless {
+        /// The key.
+        key: &'static str,
+        /// The protocol's number.
+        protocol: u8,
     },
 }
 
@@ -172,6 +184,16 @@ impl Rule {
             _ => Err(RuleError::Key { seen: part.into() }),
         }
     }
+
+    /// Refuses ports beside a protocol of which [`Fields`] has none.
+    fn check_ports(&self) -> Result<(), RuleError> {
+        let named = [("sport", &self.src_ports), ("dport", &self.dst_ports)];
+        let named = named.into_iter().find_map(|(key, ports)| ports.as_ref().map(|_| key));
+        match (named, self.protocol) {
+            (Some(key), Some(protocol)) if !has_ports(protocol) => Err(RuleError::Portless { key, protocol }),
+            _ => Ok(()),
+        }
+    }
 }
 
 const PREFIX: &str = "an IPv4 prefix without host bits, as 10.0.0.0/8, or an address";
@@ -224,6 +246,7 @@ impl FromStr for Rule {
         let Some((_, action)) = action else { return Err(RuleError::Action { seen: first.into() }) };
         let mut rule = Rule::all(action);
         parts.try_for_each(|part| rule.set(part))?;
+        rule.check_ports()?;
         Ok(rule)
     }
 }

@@ -124,6 +124,25 @@ fn a_rule_is_written_as_it_is_read() {
     assert_eq!(rule(" drop , proto=udp ").to_string(), "drop,proto=17");
 }
 
+/// Seen: `drop,proto=icmp,dport=1900` was taken, and no packet can match it.
+#[test]
+fn ports_of_a_protocol_without_ports_are_refused() {
+    for (bad, said) in [
+        (
+            "drop,proto=icmp,dport=1900",
+            "dport beside proto=1, which has no ports: give proto=tcp, proto=udp or no proto",
+        ),
+        ("drop,sport=7,proto=icmp", "sport beside proto=1, which"),
+        ("pass,proto=132,sport=1-2,dport=3", "sport beside proto=132, which"),
+    ] {
+        let error = bad.parse::<Rule>().unwrap_err().to_string();
+        assert!(error.contains(said) && !error.contains('\n'), "{bad}: {error}");
+    }
+    for good in ["drop,proto=6,dport=1900", "drop,proto=17,sport=1", "drop,dport=1900", "drop,proto=1"] {
+        assert_eq!(rule(good).to_string(), good);
+    }
+}
+
 #[test]
 fn a_text_that_is_no_rule_is_told_what_would_be_one() {
     for (bad, remedy) in [
