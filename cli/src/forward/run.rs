@@ -17,10 +17,11 @@ use super::recorder::RecordWriter;
 use super::reload::Reload;
 use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, dropped};
 use super::routing::Following;
-use super::set_up::Dataplane;
+use super::set_up::{Dataplane, Scraped};
 use super::watchdog::Watchdog;
 use super::worker_setup::{Owner, WorkerSetup};
 use crate::failure::Failure;
+use crate::listening::Server;
 use crate::log::Level;
 use crate::sandbox;
 use crate::service::Service;
@@ -99,9 +100,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
     let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
     let ran = threads(&mut setups, ended, beside, told, plan, stop)?;
-    live.clear();
-    // Before the pools are closed: the registry holds handles of them. Its clients may wait for `reload`, which goes first.
-    drop((reload, control, scraped, live));
+    say_no_more(live, (reload, control, scraped));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
     let (ports, owners, pools) = close_ports(setups);
@@ -135,6 +134,13 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
         own_bytes,
         backing: memory.region().backing().to_string(),
     })
+}
+
+/// Ends what tells of a run, in this order. Before the pools are closed: the registry holds handles of them. Its clients may wait for the
+/// reload, which goes first.
+fn say_no_more(mut live: Live, others: (Option<Reload>, Option<Server>, Option<Scraped>)) {
+    live.clear();
+    drop(others);
 }
 
 /// Polls once, which fills the rings of ports that came empty, so that the first packet finds a frame.
