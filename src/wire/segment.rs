@@ -58,7 +58,7 @@ impl Segments {
     /// # Errors
     /// [`BadOffload`], where nothing is to be cut, the headers are not whole or not of that kind, or the checksum is said to be
     /// elsewhere: a packet within a tunnel, say, whose outer headers nothing here would keep right; or there would be more than
-    /// [`SEGMENTS_MAX`](super::offload::SEGMENTS_MAX).
+    /// [`SEGMENTS_MAX`].
     pub fn of(packet: &[u8], offload: &Offload) -> Result<Segments, BadOffload> {
         Segments::of_front(packet, packet.len(), offload)
     }
