@@ -95,7 +95,7 @@ impl GsoKind {
     }
 }
 
-/// Segments of a packet at most. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are 123. A sender may name any size from
+/// A packet is cut into so many segments at most. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are 123. A sender may name any size from
 /// one byte on, and all of the segments are made at once: 28 KiB in single bytes took as long as 1,400 packets.
 pub const SEGMENTS_MAX: usize = 512;
 
