@@ -1,5 +1,6 @@
-//! Ctrl-C and SIGTERM: the first asks a command to end as if its time were up, the second ends it at once. SIGHUP asks for
-//! the configuration to be read again, SIGUSR1 for what is recorded to be written.
+//! Ctrl-C and SIGTERM: the first of them asks a command to end as if its time were up, and Ctrl-C behind it ends it at once. A second SIGTERM
+//! does not: timeout(1) sends two, one to the process and one to its group, some microseconds apart. SIGHUP asks for the configuration
+//! to be read again, SIGUSR1 for what is recorded to be written.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
@@ -21,12 +22,11 @@ pub fn is_asked() -> bool {
 /// [`Failure::Input`] when the system takes no handler.
 pub fn on_signal() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::clone(ASKED.get_or_init(Arc::default));
+    let failed = |signal| move |error| Failure::input(format!("cannot handle signal {signal}: {error}"));
+    // Handlers run in the order of their registration: this one finds the flag set by an earlier signal only.
+    flag::register_conditional_default(SIGINT, Arc::clone(&stop)).map_err(failed(SIGINT))?;
     for signal in [SIGINT, SIGTERM] {
-        // Handlers run in the order of their registration: this one finds the flag set by an earlier signal
-        // only.
-        flag::register_conditional_default(signal, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Failure::input(format!("cannot handle signal {signal}: {error}")))?;
+        flag::register(signal, Arc::clone(&stop)).map_err(failed(signal))?;
     }
     Ok(stop)
 }

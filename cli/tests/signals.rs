@@ -82,6 +82,24 @@ fn whoever_finds_the_socket_may_ask_for_a_reload_and_the_recording_at_once() {
     }
 }
 
+/// Seen with timeout(1), which sends SIGTERM to the process and to its group: a quarter of the runs ended without their summary.
+#[test]
+fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
+    for _ in 0..8 {
+        let child = start("forward --seconds 600");
+        let pid = Pid::from_child(&child);
+        let threads = format!("/proc/{}/task", child.id());
+        while fs::read_dir(&threads).map_or(0, Iterator::count) < 3 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..2 {
+            kill_process(pid, Signal::TERM).expect("kill(2)");
+        }
+        let out = child.wait_with_output().expect("wait");
+        assert!(out.status.code() == Some(0) && stdout(&out).contains("balanced"), "{}", out.status);
+    }
+}
+
 /// Sends SIGINT once the program has a handler for it; what it ends with.
 fn interrupted(mut child: Child) -> Output {
     let status = format!("/proc/{}/status", child.id());

@@ -433,8 +433,8 @@ What is checked at the end, or the exit code is 1 and a line says which:
   captures was for another MAC address (not_for_us)
 
 Exit codes:
-  0  all went well, also when Ctrl-C or SIGTERM ended it (a second one ends
-     it at once)
+  0  all went well, also when Ctrl-C or SIGTERM ended it (Ctrl-C behind
+     that ends it at once)
   1  a check failed, or something went wrong while running; also a worker
      that never ends: ten seconds after it was to, it is named and the
      process ends without a summary
