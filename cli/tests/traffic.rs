@@ -221,7 +221,8 @@ fn a_rate_and_a_time_bound_what_is_sent_and_a_signal_ends_both() {
         more.display(),
         socket.display()
     ));
-    wait_until("the generator does not send", || fs::metadata(&more).is_ok_and(|file| file.len() > 0));
+    let has_sent = || fs::read_to_string(&more).is_ok_and(|trace| trace.contains(r#""call":"tx""#));
+    wait_until("the generator does not send", has_sent);
     let sent = number(&end(generator), "sent");
     assert!(sent > 0);
     assert_eq!(number(&end(sink), "received"), sent);
