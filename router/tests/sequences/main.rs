@@ -75,8 +75,11 @@ fn packets_of_the_offload_corpus_come_to_what_they_are_named_after() {
     for none in ["unknown-kind", "segments-of-no-bytes"] {
         assert_eq!(outcome(none), offload::Outcome { refused: 1, ..Default::default() }, "{none}");
     }
-    let many = outcome("segments-of-one-byte");
-    assert!(many.left > 0 && many.gso_seg > 0, "more segments than frames: {many:?}");
+    // More of them than a sender means.
+    assert_eq!(outcome("segments-of-one-byte"), gso_seg(1));
+    // What a port has no room for is dropped, and not cut first.
+    let many = outcome("more-segments-than-room");
+    assert!(many.left > 0 && many.dropped > many.left && many.gso_seg == 0, "{many:?}");
 }
 
 #[test]
