@@ -883,7 +883,7 @@ int netmem_port_disarm(netmem_worker worker, netmem_port port);
 int netmem_port_fd(netmem_worker worker,
                    netmem_port port);
 
-/* 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. It looks at nothing anew: netmem_port_kick does. */
+/* Returns 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. The answer is what netmem_port_kick saw last. */
 int netmem_port_state(netmem_worker worker,
                       netmem_port port);
 

@@ -41,6 +41,19 @@ pub enum Kind {
     Reentered,
 }
 
+/// What is said of what is another worker's and is passed on by these two calls.
+macro_rules! passed_on {
+    ($calls:literal) => {
+        concat!(
+            "it is another worker's, who has to pass it on first: ",
+            $calls,
+            "detach there, ",
+            $calls,
+            "attach here"
+        )
+    };
+}
+
 /// Each kind's name in the counters, the errno it is answered by, and what is said of it.
 const KINDS: [(&str, i32, &str); 15] = [
     ("made_up", EBADF, "no such thing was ever given out"),
@@ -52,11 +65,7 @@ const KINDS: [(&str, i32, &str); 15] = [
     ("wrong_pool", EXDEV, "it is another pool's"),
     ("wrong_cache", EXDEV, "it is another cache's"),
     ("wrong_memory", EXDEV, "it is of another memory than the worker"),
-    (
-        "wrong_worker",
-        EPERM,
-        "it is another worker's, who has to pass it on first: netmem_detach there, netmem_attach here",
-    ),
+    ("wrong_worker", EPERM, passed_on!("netmem_")),
     ("detached", EPERM, "it was detached: netmem_attach it with the word that netmem_detach gave"),
     (
         "wrong_thread",
@@ -157,16 +166,16 @@ fn why(kind: Kind, what: &str) -> &'static str {
             "it is another worker's: a port stays with the worker that opened it, whose thread makes all calls with it"
         }
         (Kind::WrongWorker, OBJECT) => {
-            "it is another worker's, who has to pass it on first: netmem_object_detach there, netmem_object_attach here"
+            passed_on!("netmem_object_")
         }
         (Kind::WrongWorker, PAGE) => {
-            "it is another worker's, who has to pass it on first: netmem_page_detach there, netmem_page_attach here"
+            passed_on!("netmem_page_")
         }
         (Kind::WrongWorker, PACKET) => {
-            "it is another worker's, who has to pass it on first: netmem_packet_detach there, netmem_packet_attach here"
+            passed_on!("netmem_packet_")
         }
         (Kind::WrongWorker, SHARED) => {
-            "it is another worker's, who has to pass it on first: netmem_shared_detach there, netmem_shared_attach here"
+            passed_on!("netmem_shared_")
         }
         _ => KINDS[kind as usize].2,
     }

@@ -406,7 +406,7 @@ fn a_socket_that_may_not_be_opened_is_not_said_to_be_absent() {
     let server = start(&format!("sink --port memif:{},role=server", socket.display()));
     wait_until("nobody listens", || socket.exists());
     fs::set_permissions(&socket, Permissions::from_mode(0o0)).unwrap();
-    // Who may open all files is kept from it; whoever runs this is the owner.
+    // Root could open the socket all the same by CAP_DAC_OVERRIDE, and gives that up. Any other user owns the socket.
     let mut sender = Command::new("env");
     if rustix::process::geteuid().is_root() {
         sender.args(["setpriv", "--bounding-set=-dac_override"]);

@@ -6,44 +6,30 @@
 //! Only removals do that: where none is heard from before a dump until after it, the dump is whole.
 
 use crate::socket::{Answer, TRIES};
-use crate::translate::Event;
 use std::time::{Duration, Instant};
 
 /// No further dump begins after so long: nobody is asked for neighbours meanwhile.
 const AT_LENGTH: Duration = Duration::from_secs(1);
 
-/// What the kernel told of its IPv6 routes.
-#[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// All of a dump that is whole; or what several told that may not be, the last one first.
-    pub(crate) said: Vec<Event>,
-    /// Nothing was passed over.
-    pub(crate) is_whole: bool,
-    /// Messages that could not be read.
-    pub(crate) unread: usize,
-    /// Datagrams of other programs.
-    pub(crate) forged: usize,
-}
-
 /// Asks by `dump` until one is whole, a few times: `is_quiet` reads the events, and says whether none since its last call
-/// may have removed an IPv6 route.
+/// may have removed an IPv6 route. Where none is whole the answer is `interrupted`, and has what all of them told, the last one first.
 pub(crate) fn ask<E>(
     mut dump: impl FnMut() -> Result<Answer, E>,
     mut is_quiet: impl FnMut() -> Result<bool, E>,
-) -> Result<Told, E> {
-    let (mut told, begun) = (Told::default(), Instant::now());
+) -> Result<Answer, E> {
+    let (mut told, begun) = (Answer::default(), Instant::now());
     // What was removed before a dump is not in the tree.
     is_quiet()?;
     for _ in 0..=TRIES {
         let mut answer = dump()?;
-        told.unread += answer.unread;
-        told.forged += answer.forged;
-        told.is_whole = is_quiet()? && !answer.interrupted;
-        if !told.is_whole {
+        answer.unread += told.unread;
+        answer.forged += told.forged;
+        answer.interrupted |= !is_quiet()?;
+        if answer.interrupted {
             answer.said.append(&mut told.said);
         }
-        told.said = answer.said;
-        if told.is_whole || begun.elapsed() > AT_LENGTH {
+        told = answer;
+        if !told.interrupted || begun.elapsed() > AT_LENGTH {
             break;
         }
     }

@@ -35,6 +35,7 @@ impl Forwarder {
             self.complete_each(frame, w, |forwarder, done, w| {
                 let n = done.len();
                 forwarder.redirect_all(to, &mut done.drain(), n, w);
+                // Fewer than a batch are the last ones, or there are no more frames: the port need not be asked.
                 if n < BATCH_MAX { BATCH_MAX } else { BATCH_MAX - forwarder.transmit(to, w) }
             });
         }

@@ -37,7 +37,7 @@ fn over_fields(frame: &[u8], ethertype: u16, packet: &[u8]) {
     let upper = icmp::upper(packet).filter(|it| !it.begins_elsewhere || !icmp::is_extension(it.protocol));
     assert_eq!(fields.ipv6.map(|ip| ip.protocol), upper.map(|upper| upper.protocol));
     if let Some((src, dst)) = fields.ipv6.and_then(|ip| ip.ports) {
-        let upper = upper.expect("ports are of what is carried");
+        let upper = upper.expect("a packet with ports has an upper protocol");
         assert!(!upper.begins_elsewhere && matches!(upper.protocol, ipv4::TCP | ipv4::UDP));
         assert!(upper.bytes.starts_with(&[src.to_be_bytes(), dst.to_be_bytes()].concat()));
     }

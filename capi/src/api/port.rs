@@ -284,7 +284,7 @@ pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_
     })
 }
 
-/// 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. It looks at nothing anew: netmem_port_kick does.
+/// Returns 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. The answer is what netmem_port_kick saw last.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_state(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_state"), |open| match open.port.state() {

@@ -1,4 +1,4 @@
-//! What is said of a call that was refused, and whether it helps. Each was seen by somebody who was new to the library.
+//! Messages about refused calls name a remedy that the program can carry out. A newcomer to the library met each of these cases.
 
 use super::run;
 

@@ -181,7 +181,7 @@ impl LibnetmemPool {
         let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
         let n = burst.min(BURST_MAX) as u32;
         for _ in 0..ops / n {
-            // SAFETY: as in `checked`; each raw frame is given back once, and all of them are of the pool.
+            // SAFETY: as in `checked`. The loop frees each raw frame once, and the pool owns all of them.
             unsafe {
                 let got = (self.raw_alloc)(self.worker, self.pool, words.as_mut_ptr(), n).max(0) as u32;
                 refused += u64::from(n - got);

@@ -35,7 +35,7 @@ impl FlowHash {
         FlowKey::of(frame).map_or(0, |key| self.of_key(&key))
     }
 
-    /// The hash of a flow without ports; 0 where the addresses are of two families.
+    /// Hashes a flow without ports. The hash is 0 where one address is IPv4 and the other IPv6.
     pub(crate) fn between(self, src: IpAddr, dst: IpAddr) -> u32 {
         FlowKey::between(src, dst).map_or(0, |key| self.of_key(&key))
     }

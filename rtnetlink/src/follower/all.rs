@@ -115,7 +115,16 @@ impl Follower {
         let rules = rules.into_iter().flatten().flat_map(|answer| answer.said).collect();
         unread += of_ipv6.unread;
         forged += of_ipv6.forged;
-        Ok(Told { links, addresses, neighbours, routes, rules, is_whole: of_ipv6.is_whole, unread, forged })
+        Ok(Told {
+            links,
+            addresses,
+            neighbours,
+            routes,
+            rules,
+            is_whole: !of_ipv6.interrupted,
+            unread,
+            forged,
+        })
     }
 
     /// Puts what was told in place of what was known.

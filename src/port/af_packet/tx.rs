@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// How long a frame is offered again that the kernel says it has no buffer for.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// What the kernel has refused with ENOBUFS. That is said where the queue of the interface is full, and of a frame that a filter or the
-/// queue's rules will drop whenever it is offered, which would hold up all behind it for ever.
+/// What the kernel has refused with ENOBUFS. The kernel answers so in two cases: the interface's queue is full, or a filter or the queueing
+/// discipline drops this frame, now and each further time. In the second case the frame would hold up all later frames for ever.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     /// Since when the oldest frame is refused.

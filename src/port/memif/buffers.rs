@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 /// Packets ahead of the one that is copied whose bytes are asked for.
 pub(super) const AHEAD: u32 = 8;
+/// Slots ahead of those, of which four lie in a cache line.
+const SLOTS_AHEAD: u32 = 8;
 /// Slots of one packet at most: 128 KiB in buffers of 2 KiB. A peer says how long its buffers are, and how many slots a packet has; were it believed, each
 /// packet could cost a walk over all of a ring.
 pub(super) const PARTS_MAX: u32 = 64;
 /// Slots that one call looks at, at most; the others wait for the next call.
 pub(super) const SLOTS_MAX: u32 = 256;
-/// Slots ahead of those of [`AHEAD`], of which four lie in a cache line.
-const SLOTS_AHEAD: u32 = 8;
 
 /// Buffers of our own, one for each slot of a ring.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! Why a port could not be opened, and why one cannot go on.
 
+use super::buffers::PARTS_MAX;
 use super::message::MessageError;
 use super::ring::Descriptor;
 use crate::ring::Corrupt;
@@ -84,7 +85,7 @@ pub(super) enum Fault {
     Descriptor(&'static str, Descriptor),
     #[error("{0} ring: a descriptor points outside of its region")]
     Outside(&'static str),
-    #[error("rx ring: a packet without an end")]
+    #[error("rx ring: a packet without an end within {PARTS_MAX} slots")]
     Endless,
     #[error("{0}")]
     Message(#[from] MessageError),

@@ -14,7 +14,7 @@ type OfLane = unsafe extern "C" fn(Word, Word) -> c_int;
 type Send = unsafe extern "C" fn(Word, Word, *const Word, u32, *const c_char) -> c_int;
 type Receive = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> c_int;
 
-/// A lane between two workers, and what it takes to use it; closed when dropped, by whoever drops it.
+/// A lane between two workers, with the functions that use it. Its drop closes it, on any thread.
 pub struct Lane {
     packets: LibnetmemPackets,
     /// Of the same memory as the packets', who has the other end.

@@ -128,7 +128,7 @@ impl Following<'_> {
             mac: None,
             mtu: 1500,
         };
-        let is_whole = of_ipv6.is_whole;
+        let is_whole = !of_ipv6.interrupted;
         let told = Told { links: vec![link], routes: of_ipv6.said, is_whole, ..Told::default() };
         self.follower.learn(told, heard, Instant::now());
         is_whole
