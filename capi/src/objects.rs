@@ -12,7 +12,7 @@
 //! An entry whose holder is a worker's [`Tag`] *is* the claim on what it says: a claim enters it by [`Uses::give`] and leaves it by
 //! [`Uses::take`], with which the holder is no more. Who may change an entry, and how it passes to another worker, is as with frames.
 
-use crate::table::{Bad, End, GENERATION, HOLDER, LOOSE, NEXT, NONE, Tag, USE, is_good};
+use crate::table::{Bad, End, GENERATION, HOLDER, LOOSE, NEXT, NONE, Tag, USE};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -84,9 +84,21 @@ impl Entry {
 
     #[inline(always)]
     fn put(&self, claim: Claim) {
-        self.at.store(claim.at, Relaxed);
         self.of.store(claim.of, Relaxed);
-        self.head.store(claim.head, Relaxed);
+        self.put_thing(claim.at, claim.head);
+    }
+
+    #[inline(always)]
+    fn put_thing(&self, at: u64, head: u64) {
+        self.at.store(at, Relaxed);
+        self.head.store(head, Relaxed);
+    }
+
+    /// Ends the use of a word that is good.
+    #[inline(always)]
+    fn end(&self, what: What, word: u64, end: End) {
+        // Whatever holds it next may be of another kind: its generation is another one then.
+        self.use_.store((word & GENERATION).wrapping_add(NEXT) | what as u64 | end as u64, Relaxed);
     }
 }
 
@@ -154,25 +166,58 @@ impl Uses {
     /// Gives out what was reserved: a word for a new use, which is this worker's. None where nothing was.
     #[inline(always)]
     pub fn give(&mut self, tag: &mut Tag, what: What, claim: Claim) -> Option<u64> {
-        let number = self.numbers.pop()?;
-        let entry = entry(number as usize)?;
-        let use_ = entry.use_.load(Relaxed) & GENERATION | tag.holder() | what as u64;
-        entry.put(claim);
-        entry.use_.store(use_, Relaxed);
-        Some(use_ | u64::from(number))
+        give(tag, what, self.numbers.pop()?, claim)
+    }
+
+    /// As [`Uses::give`] of each claim that there is a place for; how many.
+    #[inline(always)]
+    pub fn give_all<'a>(
+        &mut self,
+        tag: &mut Tag,
+        what: What,
+        claims: impl ExactSizeIterator<Item = Claim>,
+        places: impl ExactSizeIterator<Item = &'a mut u64>,
+    ) -> usize {
+        let n = claims.len().min(places.len()).min(self.numbers.len());
+        let numbers = self.numbers.drain(self.numbers.len() - n..).rev();
+        for ((number, claim), place) in numbers.zip(claims).zip(places) {
+            *place = give(tag, what, number, claim).unwrap_or(0);
+        }
+        n
     }
 
     /// Ends a use: the claim, or None where the word is not good.
     #[inline(always)]
     pub fn take(&mut self, tag: &mut Tag, what: What, word: u64, end: End) -> Option<Claim> {
-        let (entry, claim) = find(tag, what, word)?;
-        // Whatever holds it next may be of another kind: its generation is another one then.
-        entry.use_.store((word & GENERATION).wrapping_add(NEXT) | what as u64 | end as u64, Relaxed);
-        if self.numbers.len() >= KEPT {
-            self.give_up(KEPT / 2);
-        }
+        let entry = find(tag, what, word)?;
+        let claim = entry.claim();
+        entry.end(what, word, end);
+        self.make_room(1);
         self.numbers.push(number(word) as u32);
         Some(claim)
+    }
+
+    /// Claims of words, from the first on, whose uses end as they are taken, as long as the word is good and the claim `of` that. At most [`RUN`] are taken, and
+    /// [`Taking::finish`] is called at the end.
+    #[inline(always)]
+    pub fn taking<'a>(
+        &'a mut self,
+        tag: &'a mut Tag,
+        what: What,
+        words: &'a [u64],
+        end: End,
+        of: u64,
+    ) -> Taking<'a> {
+        let (own, change) = (tag.holder() | what as u64, NEXT | what as u64 | end as u64);
+        Taking { uses: self, words, n: 0, own, change, of }
+    }
+
+    /// Makes room for `n` numbers more, at most [`RUN`].
+    #[inline(always)]
+    fn make_room(&mut self, n: usize) {
+        if self.numbers.len() + n > KEPT {
+            self.give_up(KEPT / 2);
+        }
     }
 
     /// Lets others have numbers, until so many are left.
@@ -188,31 +233,105 @@ fn number(word: u64) -> usize {
     word as usize & (NUMBERS - 1)
 }
 
-/// The entry of a word that is good, of this kind and this worker's, and its claim.
+/// Claims whose uses end as they are taken.
+pub struct Taking<'a> {
+    uses: &'a mut Uses,
+    words: &'a [u64],
+    /// Words whose uses have ended, the first ones.
+    n: usize,
+    /// Holder and kind.
+    own: u64,
+    /// What makes of the generation of a good word an entry whose use has ended.
+    change: u64,
+    of: u64,
+}
+
+impl Iterator for Taking<'_> {
+    type Item = Claim;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Claim> {
+        let word = *self.words.get(self.n)?;
+        let entry = find_own(self.own, word)?;
+        let claim = entry.claim();
+        if claim.of != self.of {
+            return None;
+        }
+        entry.use_.store((word & GENERATION).wrapping_add(self.change), Relaxed);
+        self.n += 1;
+        Some(claim)
+    }
+}
+
+impl Taking<'_> {
+    /// Keeps the numbers of those that were taken for uses to come; how many.
+    #[inline(always)]
+    pub fn finish(self) -> usize {
+        let taken = &self.words[..self.n];
+        self.uses.make_room(taken.len());
+        self.uses.numbers.extend(taken.iter().map(|&word| number(word) as u32));
+        taken.len()
+    }
+}
+
+/// Makes an entry that nobody holds a claim's; its word. None where there is no such entry.
 #[inline(always)]
-fn find(tag: &Tag, what: What, word: u64) -> Option<(&'static Entry, Claim)> {
-    let entry = entry(number(word))?;
-    // Relaxed: where it says this worker, this worker wrote it.
-    let now = entry.use_.load(Relaxed);
-    let is_kind = ((now ^ word) | (word ^ what as u64)) & KIND == 0;
-    (is_good(now, word, tag.holder()) && is_kind).then(|| (entry, entry.claim()))
+fn give(tag: &mut Tag, what: What, number: u32, claim: Claim) -> Option<u64> {
+    let entry = entry(number as usize)?;
+    let use_ = entry.use_.load(Relaxed) & GENERATION | tag.holder() | what as u64;
+    entry.put(claim);
+    entry.use_.store(use_, Relaxed);
+    Some(use_ | u64::from(number))
+}
+
+/// The entry of a word that is good, of this kind and this worker's.
+#[inline(always)]
+fn find(tag: &Tag, what: What, word: u64) -> Option<&'static Entry> {
+    find_own(tag.holder() | what as u64, word)
+}
+
+/// As [`find`], by holder and kind.
+#[inline(always)]
+fn find_own(own: u64, word: u64) -> Option<&'static Entry> {
+    if (word ^ own) & (HOLDER | KIND) != 0 {
+        return None;
+    }
+    // Relaxed: where it says this worker, this worker wrote it. What has a holder has no end in it: all but the number is the word.
+    entry(number(word)).filter(|entry| entry.use_.load(Relaxed) == word & (USE | KIND))
 }
 
 /// What a word names, as long as the tag is borrowed; None where it is not good.
 #[inline(always)]
 pub fn look(tag: &Tag, what: What, word: u64) -> Option<Claim> {
-    find(tag, what, word).map(|(_, claim)| claim)
+    find(tag, what, word).map(Entry::claim)
 }
 
-/// Puts what a claim has become where it was found; false where the word is not good.
+/// Puts what a claim has become where it was found; nothing happens where the word is not good.
 #[inline(always)]
-pub fn put(tag: &mut Tag, what: What, word: u64, claim: Claim) -> bool {
-    find(tag, what, word).map(|(entry, _)| entry.put(claim)).is_some()
+pub fn put(tag: &mut Tag, what: What, word: u64, at: u64, head: u64) {
+    if let Some(entry) = find(tag, what, word) {
+        entry.put_thing(at, head);
+    }
+}
+
+/// Calls `change` with the claim of a word, which has then become the thing and the head that it returns; what else it returns. None where the word is
+/// not good, or `change` returns None.
+#[inline(always)]
+pub fn change<R>(
+    tag: &mut Tag,
+    what: What,
+    word: u64,
+    change: impl FnOnce(Claim) -> Option<(u64, u64, R)>,
+) -> Option<R> {
+    let entry = find(tag, what, word)?;
+    let (at, head, done) = change(entry.claim())?;
+    entry.put_thing(at, head);
+    Some(done)
 }
 
 /// Makes it anybody's: the word under which a worker attaches it.
 pub fn detach(tag: &mut Tag, what: What, word: u64) -> Option<u64> {
-    let (entry, _) = find(tag, what, word)?;
+    let entry = find(tag, what, word)?;
     let use_ = (word & GENERATION).wrapping_add(NEXT) | LOOSE | what as u64;
     // Release: pairs with the AcqRel in `attach`, so that the next holder sees what this one wrote.
     entry.use_.store(use_, Release);

@@ -9,15 +9,21 @@
 use crate::misuse::Kind;
 use crate::objects::{self, Claim, Uses, What};
 use crate::table::{End, Tag};
-use netmem::{Packet, SharedFrame};
+use netmem::{Packet, Packets, SharedFrame};
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 
-/// What an entry holds of a packet.
+/// What an entry holds of a packet: the word of its frame, and that of its head.
+#[inline(always)]
+fn words(packet: Packet) -> (u64, u64) {
+    let (head, frame) = packet.into_raw();
+    (frame.map_or(0, NonZeroU64::get), head.get())
+}
+
 #[inline(always)]
 fn claim(packet: Packet, of: u64) -> Claim {
-    let (head, frame) = packet.into_raw();
-    Claim { at: frame.map_or(0, NonZeroU64::get), of, head: head.get() }
+    let (at, head) = words(packet);
+    Claim { at, of, head }
 }
 
 /// The packet of a claim; None where a call has it already.
@@ -59,22 +65,61 @@ pub fn take(uses: &mut Uses, tag: &mut Tag, word: u64, end: End) -> Result<(Pack
     unsafe { packet(claim) }.map(|packet| (packet, claim.of)).ok_or(Kind::MadeUp)
 }
 
+/// Gives out packets whose uses were reserved, each of the heads of that word, as far as there are places for their words; how many.
+#[inline(never)]
+pub fn give_all<'a>(
+    uses: &mut Uses,
+    tag: &mut Tag,
+    packets: &mut Packets,
+    heads: impl ExactSizeIterator<Item = u64>,
+    places: impl ExactSizeIterator<Item = &'a mut u64>,
+) -> usize {
+    let claims = packets.drain().zip(heads).map(|(packet, of)| claim(packet, of));
+    uses.give_all(tag, What::Packet, claims, places)
+}
+
+/// Ends the uses of packets of one and the same heads, which are `heads` if those are named, and appends the packets to `to`: from the first word on, up to one
+/// that is not good or of other heads, and as far as there is room. Returns how many, at least one, and the word of their heads.
+///
+/// # Errors
+/// What is wrong with the first word.
+#[inline(never)]
+pub fn take_run(
+    uses: &mut Uses,
+    tag: &mut Tag,
+    (run, end): (&[u64], End),
+    heads: Option<u64>,
+    to: &mut Packets,
+) -> Result<(usize, u64), Kind> {
+    let first = run.first().copied().unwrap_or(0);
+    let looked = objects::look(tag, What::Packet, first);
+    let Claim { of, .. } = looked.ok_or_else(|| why(first, end == End::Freed))?;
+    if heads.is_some_and(|heads| heads != of) {
+        return Err(Kind::WrongCache);
+    }
+    let mut taking = uses.taking(tag, What::Packet, run, end, of);
+    // SAFETY: the entry of each had it, and has it no longer.
+    to.extend(taking.by_ref().map_while(|claim| unsafe { packet(claim) }));
+    Ok((taking.finish(), of))
+}
+
 /// Takes a packet out of its entry for the time of a call, at whose end [`put_back`] or [`end`] is called; and the word of its heads.
 ///
 /// # Errors
 /// What is wrong with the word; `again` where the call has it already.
 #[inline(always)]
 pub fn lend(tag: &mut Tag, word: u64, again: Kind) -> Result<(Packet, u64), Kind> {
-    let claim = objects::look(tag, What::Packet, word).ok_or_else(|| why(word, false))?;
-    objects::put(tag, What::Packet, word, Claim { head: 0, at: 0, of: claim.of });
+    let lent = |claim: Claim| Some((0, 0, claim));
+    let claim = objects::change(tag, What::Packet, word, lent).ok_or_else(|| why(word, false))?;
     // SAFETY: the entry had the claim, and has it no longer.
     unsafe { packet(claim) }.map(|packet| (packet, claim.of)).ok_or(again)
 }
 
 /// Puts a packet back that was lent.
 #[inline(always)]
-pub fn put_back(tag: &mut Tag, word: u64, packet: Packet, of: u64) {
-    objects::put(tag, What::Packet, word, claim(packet, of));
+pub fn put_back(tag: &mut Tag, word: u64, packet: Packet) {
+    let (at, head) = words(packet);
+    objects::put(tag, What::Packet, word, at, head);
 }
 
 /// Ends the use of a packet that was lent, and that was used up.
@@ -101,10 +146,14 @@ pub fn look<R>(tag: &Tag, word: u64, look: impl FnOnce(&Packet) -> R) -> Result<
 /// What is wrong with the word.
 #[inline(always)]
 pub fn change<R>(tag: &mut Tag, word: u64, change: impl FnOnce(&mut Packet, u64) -> R) -> Result<R, Kind> {
-    let (mut packet, of) = lend(tag, word, Kind::MadeUp)?;
-    let done = change(&mut packet, of);
-    put_back(tag, word, packet, of);
-    Ok(done)
+    let done = objects::change(tag, What::Packet, word, |claim| {
+        // SAFETY: it is not dropped, and the entry is this call's meanwhile.
+        let mut packet = ManuallyDrop::new(unsafe { packet(claim) }?);
+        let done = change(&mut packet, claim.of);
+        let (at, head) = words(ManuallyDrop::into_inner(packet));
+        Some((at, head, done))
+    });
+    done.ok_or_else(|| why(word, false))
 }
 
 /// Gives a shared frame out whose use was reserved: its word.
@@ -135,13 +184,13 @@ pub fn change_shared<R>(
     word: u64,
     change: impl FnOnce(&mut SharedFrame) -> R,
 ) -> Result<R, Kind> {
-    let claim = objects::look(tag, What::Shared, word).ok_or_else(|| why_shared(word, false))?;
-    // SAFETY: it is not dropped, and the entry is this call's meanwhile.
-    let mut shared = ManuallyDrop::new(unsafe { shared(claim) }.ok_or(Kind::MadeUp)?);
-    let done = change(&mut shared);
-    let at = ManuallyDrop::into_inner(shared).into_raw().get();
-    objects::put(tag, What::Shared, word, Claim { at, ..claim });
-    Ok(done)
+    let done = objects::change(tag, What::Shared, word, |claim| {
+        // SAFETY: it is not dropped, and the entry is this call's meanwhile.
+        let mut shared = ManuallyDrop::new(unsafe { shared(claim) }?);
+        let done = change(&mut shared);
+        Some((ManuallyDrop::into_inner(shared).into_raw().get(), 0, done))
+    });
+    done.ok_or_else(|| why_shared(word, false))
 }
 
 #[cold]

@@ -48,6 +48,29 @@ impl Packets {
         Ok(())
     }
 
+    /// Appends packets until there is no room or `packets` ends; returns how many. Unlike [`Packets::push`] it does not ask for their data.
+    ///
+    /// ```
+    /// # use netmem::{HeadCache, Memory, MemoryConfig, Packets, Pool, PoolConfig};
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// # let pool = Pool::new(&memory, &mut w, &PoolConfig::default())?;
+    /// # let heads = HeadCache::new(&memory)?;
+    /// let mut packets = Packets::new();
+    /// let some = std::iter::from_fn(|| heads.alloc(&mut w, &pool));
+    /// assert_eq!(packets.extend(some.take(5)), 5);
+    /// heads.free_bulk(&mut w, &mut packets);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn extend(&mut self, packets: impl Iterator<Item = Packet>) -> usize {
+        let before = self.packets.len();
+        for packet in packets.take(self.room()) {
+            self.packets.push(packet);
+        }
+        self.packets.len() - before
+    }
+
     /// Sends packets from the front by a ring, as many as that has room for; returns how many.
     #[inline]
     pub fn send(&mut self, to: &mut Sender<Packet>) -> usize {
@@ -174,12 +197,6 @@ impl Packets {
         let n = other.packets.len().min(self.room());
         self.packets.extend(other.packets.drain(..n));
         n
-    }
-
-    /// Appends packets for which there is room.
-    #[inline(always)]
-    pub(super) fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
-        self.packets.extend(packets.take(self.room()));
     }
 
     /// Takes the oldest packet; the others move up.

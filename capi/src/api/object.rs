@@ -17,7 +17,6 @@ use crate::workers::{Inside, State, go_in};
 use netmem::Worker;
 use netmem::slab::{RawCache, SizeClasses};
 use std::ffi::{c_char, c_int, c_void};
-use std::iter;
 use std::ptr::{self, NonNull};
 
 /// Objects that are asked for and given back at once.
@@ -139,9 +138,29 @@ pub unsafe extern "C" fn netmem_object_free_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; they are only read.
-    let (site, objects) = unsafe { (Site::new(site), words(objects.cast_mut(), n)) };
-    free((worker, "netmem_object_free", site), objects, None)
+    // SAFETY: the promise of C; they are only read, and the word is all that an object is.
+    let (site, objects) = unsafe { (Site::new(site), words(objects.cast_mut().cast(), n)) };
+    match objects {
+        Ok([one]) if !sites::is_on() => free_one(worker, *one, site),
+        objects => free((worker, OBJECT_FREE, site), objects, None),
+    }
+}
+
+const OBJECT_FREE: &str = "netmem_object_free";
+
+/// As [`free`], of one.
+#[inline(always)]
+fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
+    let Some(mut inside) = go_in(worker.word) else { return out(worker, OBJECT_FREE, site) };
+    let State { caches, worker, tag, uses, held, .. } = &mut *inside;
+    match uses.take(tag, What::Object, word, End::Freed) {
+        Some(claim) => {
+            *held -= 1;
+            send(claim.of, &mut [address(claim)], caches, worker);
+            0
+        }
+        None => refused(why(word), OBJECT_FREE, OBJECT, word, site),
+    }
 }
 
 /// As netmem_object_free, of objects that must be this cache's: others are refused (-EXDEV), and stay with the caller.
@@ -156,22 +175,15 @@ pub unsafe extern "C" fn netmem_cache_free_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; they are only read.
-    let (site, objects) = unsafe { (Site::new(site), words(objects.cast_mut(), n)) };
+    // SAFETY: the promise of C; they are only read, and the word is all that an object is.
+    let (site, objects) = unsafe { (Site::new(site), words(objects.cast_mut().cast(), n)) };
     free((worker, "netmem_cache_free", site), objects, Some(cache.word))
 }
 
-/// Objects of one cache that are on their way home.
-struct Home {
-    of: u64,
-    n: usize,
-    at: [NonNull<u8>; RUN],
-}
-
-#[inline(always)]
+#[inline(never)]
 fn free(
     (worker, call, site): (netmem_worker, &str, Site),
-    objects: Result<&mut [netmem_object], c_int>,
+    words: Result<&mut [u64], c_int>,
     cache: Option<u64>,
 ) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
@@ -179,32 +191,27 @@ fn free(
     let cache = cache
         .map(|cache| look_up(&CACHES, caches, *memory_word, (cache, call, site)).map(|_| cache))
         .transpose();
-    let (cache, objects) = match (cache, objects) {
-        (Ok(cache), Ok(objects)) => (cache, objects),
+    let (cache, mut left) = match (cache, words) {
+        (Ok(cache), Ok(words)) => (cache, &*words),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let mut first = 0;
-    let mut home = Home { of: 0, n: 0, at: [NonNull::dangling(); RUN] };
-    for &mut netmem_object { word } in objects {
-        let claim = match take(tag, uses, word, cache) {
-            Ok(claim) => claim,
-            Err(kind) => {
-                first = first_of(first, || refused(kind, call, OBJECT, word, site));
-                continue;
+    let (mut first, mut home) = (0, [NonNull::dangling(); RUN]);
+    while let [word, rest @ ..] = left {
+        match take(tag, uses, left, cache, &mut home) {
+            Ok((n, of)) => {
+                if sites::is_on() {
+                    sites::note_ended(left[..n].iter().copied(), site);
+                }
+                *held -= n as u64;
+                send(of, &mut home[..n], caches, worker);
+                left = &left[n..];
             }
-        };
-        *held -= 1;
-        if sites::is_on() {
-            sites::note_ended(iter::once(word), site);
+            Err(kind) => {
+                first = first_of(first, || refused(kind, call, OBJECT, *word, site));
+                left = rest;
+            }
         }
-        if claim.of != home.of || home.n == RUN {
-            send(&mut home, caches, worker);
-            home.of = claim.of;
-        }
-        home.at[home.n] = address(claim);
-        home.n += 1;
     }
-    send(&mut home, caches, worker);
     first
 }
 
@@ -214,25 +221,40 @@ fn address(claim: Claim) -> NonNull<u8> {
     NonNull::new(ptr::with_exposed_provenance_mut(claim.at as usize)).unwrap_or(SizeClasses::ZERO)
 }
 
+/// Ends the uses of objects of one and the same cache, which is `cache` if that is named: from the first word on, up to one that is not good or of another cache, and
+/// [`RUN`] at most. Writes to `home` where they lie; returns how many, at least one, and the word of their cache.
+///
+/// # Errors
+/// What is wrong with the first word.
 #[inline(always)]
-fn take(tag: &mut Tag, uses: &mut Uses, word: u64, cache: Option<u64>) -> Result<Claim, Kind> {
-    let is_others = |cache| objects::look(tag, What::Object, word).is_some_and(|claim| claim.of != cache);
-    if cache.is_some_and(is_others) {
+fn take(
+    tag: &mut Tag,
+    uses: &mut Uses,
+    words: &[u64],
+    cache: Option<u64>,
+    home: &mut [NonNull<u8>; RUN],
+) -> Result<(usize, u64), Kind> {
+    let word = words.first().copied().unwrap_or(0);
+    let claim = objects::look(tag, What::Object, word);
+    let Claim { of, .. } = claim.ok_or_else(|| why(word))?;
+    if cache.is_some_and(|cache| cache != of) {
         return Err(Kind::WrongCache);
     }
-    let claim = uses.take(tag, What::Object, word, End::Freed);
-    claim.ok_or_else(|| Kind::of(objects::why(What::Object, word), true))
+    let mut taking = uses.taking(tag, What::Object, words, End::Freed, of);
+    home.iter_mut().zip(&mut taking).for_each(|(at, claim)| *at = address(claim));
+    Ok((taking.finish(), of))
+}
+
+/// Why an object cannot be freed by this word.
+#[cold]
+fn why(word: u64) -> Kind {
+    Kind::of(objects::why(What::Object, word), true)
 }
 
 /// Gives objects back to where they came from. Without debug, which caches of this library have none of, a cache takes what it is given.
 #[inline(always)]
-fn send(home: &mut Home, caches: &mut Known<Source>, worker: &mut Worker) {
-    if home.n == 0 {
-        return;
-    }
-    let objects = &mut home.at[..home.n];
-    home.n = 0;
-    match (CACHES.of_part(caches, home.of), &mut *objects) {
+fn send(of: u64, objects: &mut [NonNull<u8>], caches: &mut Known<Source>, worker: &mut Worker) {
+    match (CACHES.of_part(caches, of), objects) {
         // SAFETY: the entries had the claims, of objects that this cache gave out, and have them no longer.
         (Some(Source::Cache(cache, _)), [one]) => drop(unsafe { cache.free(worker, *one) }),
         // SAFETY: as above, for each.
@@ -356,8 +378,7 @@ pub fn reclaim(inside: &mut Inside) -> usize {
     let mut reclaimed = 0;
     for word in held_words {
         let Some(claim) = uses.take(tag, What::Object, word, End::Reclaimed) else { continue };
-        let mut home = Home { of: claim.of, n: 1, at: [address(claim); RUN] };
-        send(&mut home, caches, worker);
+        send(claim.of, &mut [address(claim)], caches, worker);
         reclaimed += 1;
     }
     *held = held.saturating_sub(reclaimed as u64);

@@ -98,11 +98,8 @@ pub fn give_all(
         heads.free_bulk(worker, packets);
         return 0;
     }
-    let n = packets.len();
-    for (packet, place) in packets.drain().zip(places) {
-        place.word = packets::give(uses, tag, packet, of);
-    }
-    n
+    let heads = iter::repeat_n(of, packets.len());
+    packets::give_all(uses, tag, packets, heads, places.iter_mut().map(|place| &mut place.word))
 }
 
 /// Notes where packets were given out, and of which pool their frames are.
@@ -233,7 +230,7 @@ fn into_frame(
 ) -> Result<netmem::Frame, Option<Kind>> {
     let (packet, of) = packets::lend(tag, word, Kind::UsedAfterMove)?;
     let Some(heads) = HEADS.of_part(known, of) else {
-        packets::put_back(tag, word, packet, of);
+        packets::put_back(tag, word, packet);
         return Err(Some(Kind::Closed));
     };
     match heads.detach(worker, packet) {
@@ -242,7 +239,7 @@ fn into_frame(
             Ok(frame)
         }
         Err(packet) => {
-            packets::put_back(tag, word, packet, of);
+            packets::put_back(tag, word, packet);
             Err(None)
         }
     }
@@ -260,10 +257,10 @@ pub unsafe extern "C" fn netmem_packet_free_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; they are only read.
-    let (site, packets) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
+    // SAFETY: the promise of C; they are only read, and the word is all that a packet is.
+    let (site, packets) = unsafe { (Site::new(site), words(packets.cast_mut().cast(), n)) };
     match packets {
-        Ok([one]) if !sites::is_on() => free_one(worker, one.word, site),
+        Ok([one]) if !sites::is_on() => free_one(worker, *one, site),
         packets => free((worker, "netmem_packet_free", site), packets, None),
     }
 }
@@ -300,45 +297,41 @@ pub unsafe extern "C" fn netmem_heads_free_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; they are only read.
-    let (site, packets) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
+    // SAFETY: the promise of C; they are only read, and the word is all that a packet is.
+    let (site, packets) = unsafe { (Site::new(site), words(packets.cast_mut().cast(), n)) };
     free((worker, "netmem_heads_free", site), packets, Some(heads.word))
 }
 
 #[inline(never)]
 fn free(
     (worker, call, site): (netmem_worker, &str, Site),
-    words: Result<&mut [netmem_packet], c_int>,
+    words: Result<&mut [u64], c_int>,
     heads: Option<u64>,
 ) -> c_int {
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
     let State { heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     let heads = heads.map(|heads| look_up(&HEADS, known, *memory_word, (heads, call, site)).map(|_| heads));
-    let (heads, words) = match (heads.transpose(), words) {
-        (Ok(heads), Ok(words)) => (heads, words),
+    let (heads, mut left) = match (heads.transpose(), words) {
+        (Ok(heads), Ok(words)) => (heads, &*words),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let (mut first, mut home) = (0, 0);
-    for &mut netmem_packet { word } in words {
-        let (packet, of) = match take(uses, tag, word, heads) {
-            Ok(taken) => taken,
-            Err(kind) => {
-                first = first_of(first, || refused(kind, call, PACKET, word, site));
-                continue;
+    let mut first = 0;
+    while let [word, rest @ ..] = left {
+        match packets::take_run(uses, tag, (left, End::Freed), heads, packets) {
+            Ok((n, of)) => {
+                if sites::is_on() {
+                    sites::note_ended(left[..n].iter().copied(), site);
+                }
+                *held -= n as u64;
+                send(known, of, packets, worker);
+                left = &left[n..];
             }
-        };
-        *held -= 1;
-        if sites::is_on() {
-            sites::note_ended(iter::once(word), site);
+            Err(kind) => {
+                first = first_of(first, || refused(kind, call, PACKET, *word, site));
+                left = rest;
+            }
         }
-        if of != home || packets.room() == 0 {
-            send(known, home, packets, worker);
-            home = of;
-        }
-        // There is room.
-        drop(packets.push(packet));
     }
-    send(known, home, packets, worker);
     first
 }
 

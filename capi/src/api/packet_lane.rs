@@ -16,7 +16,7 @@ use crate::{packets, table};
 use netmem::Packets;
 use netmem::limits::BATCH_MAX;
 use std::ffi::{c_char, c_int};
-use std::iter;
+use std::{iter, slice};
 
 /// Sends packets, each with all its parts, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver
 /// gets new ones, by netmem_lane_receive_packets. The others stay the caller's, as they are. -EPIPE where the receiver has closed its end. Where a word is not
@@ -33,8 +33,8 @@ pub unsafe extern "C" fn netmem_lane_send_packets_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_lane_send_packets";
-    // SAFETY: the promise of C; the packets are only read.
-    let (site, words) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
+    // SAFETY: the promise of C; the packets are only read, and the word is all that a packet is.
+    let (site, words) = unsafe { (Site::new(site), words(packets.cast_mut().cast(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { lanes, packets, worker, tag, uses, held, .. } = &mut *inside;
     let (sending, words) = match (end(&mut lanes.sending, End::Sender, (lane, CALL, site)), words) {
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn netmem_lane_send_packets_at(
         let taken = sending.send_packets(worker, packets);
         sent += taken;
         if sites::is_on() {
-            sites::note_ended(burst[..taken].iter().map(|packet| packet.word), site);
+            sites::note_ended(burst[..taken].iter().copied(), site);
         }
         if let Err((word, kind)) = bad {
             refusal = Some(refused(kind, CALL, PACKET, word, site));
@@ -67,18 +67,20 @@ pub unsafe extern "C" fn netmem_lane_send_packets_at(
 #[inline(always)]
 fn take(
     (uses, tag): (&mut Uses, &mut Tag),
-    burst: &[netmem_packet],
+    burst: &[u64],
     packets: &mut Packets,
     marks: &mut Marks,
 ) -> Result<(), (u64, Kind)> {
-    for (&netmem_packet { word }, mark) in burst.iter().zip(marks) {
+    let (mut left, mut marks) = (burst, &mut marks[..]);
+    while let [word, rest @ ..] = left {
         // Before another packet may have its entry.
-        let pool = if sites::is_on() { traced_pool(word) } else { 0 };
-        let (packet, heads) =
-            packets::take(uses, tag, word, table::End::Moved).map_err(|kind| (word, kind))?;
-        // There is room for a burst.
-        drop(packets.push(packet));
-        *mark = Mark { heads, pool };
+        let (run, pool) =
+            if sites::is_on() { (slice::from_ref(word), traced_pool(*word)) } else { (left, 0) };
+        let taken = packets::take_run(uses, tag, (run, table::End::Moved), None, packets);
+        let (n, heads) = taken.map_err(|kind| (*word, kind))?;
+        let (of_run, others) = marks.split_at_mut(n);
+        of_run.fill(Mark { heads, pool });
+        (left, marks) = (&rest[n - 1..], others);
     }
     Ok(())
 }
@@ -116,9 +118,8 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
         }
         let came = receiving.packets.receive(worker, burst.len(), packets);
         let marks = &receiving.packets.marks[..came];
-        for ((packet, mark), place) in packets.drain().zip(marks).zip(&mut *burst) {
-            place.word = packets::give(uses, tag, packet, mark.heads);
-        }
+        let heads = marks.iter().map(|mark| mark.heads);
+        packets::give_all(uses, tag, packets, heads, burst.iter_mut().map(|place| &mut place.word));
         if sites::is_on() {
             for (mark, place) in marks.iter().zip(&*burst) {
                 sites::note_given(iter::once(place.word), mark.pool, site);

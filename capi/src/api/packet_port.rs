@@ -144,7 +144,7 @@ impl Asked {
         if self.flow_hash != 0 {
             packet.set_flow_hash(self.flow_hash);
         }
-        packets::put_back(tag, self.word, packet, self.of);
+        packets::put_back(tag, self.word, packet);
     }
 }
 
@@ -169,7 +169,7 @@ fn lend(
                     drop(packets.push(packet));
                     continue;
                 }
-                packets::put_back(tag, word, packet, of);
+                packets::put_back(tag, word, packet);
                 None
             }
             Err(kind) => Some(kind),

@@ -14,7 +14,7 @@ use crate::objects::Uses;
 use crate::packets;
 use crate::registry::{self, HEADS, READY, ReadyPool};
 use crate::sites::{self, Site};
-use crate::table::Tag;
+use crate::table::{End, Tag};
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::packet::ReadyPackets;
@@ -142,8 +142,8 @@ pub unsafe extern "C" fn netmem_ready_free_at(
     site: *const c_char,
 ) -> c_int {
     const CALL: &str = "netmem_ready_free";
-    // SAFETY: the promise of C; they are only read.
-    let (site, words) = unsafe { (Site::new(site), words(packets.cast_mut(), n)) };
+    // SAFETY: the promise of C; they are only read, and the word is all that a packet is.
+    let (site, words) = unsafe { (Site::new(site), words(packets.cast_mut().cast(), n)) };
     let Some(mut inside) = go_in(worker.word) else { return out(worker, CALL, site) };
     let State { ready: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     let (to, words) = match (look_up(&READY, known, *memory_word, (ready.word, CALL, site)), words) {
@@ -151,35 +151,34 @@ pub unsafe extern "C" fn netmem_ready_free_at(
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
     if let [one] = &*words {
-        return match take(uses, tag, one.word, Some(to.heads)) {
+        return match take(uses, tag, *one, Some(to.heads)) {
             Ok((packet, _)) => {
                 *held -= 1;
                 if sites::is_on() {
-                    sites::note_ended(iter::once(one.word), site);
+                    sites::note_ended(iter::once(*one), site);
                 }
                 to.ready.free(worker, packet);
                 0
             }
-            Err(kind) => refused(kind, CALL, PACKET, one.word, site),
+            Err(kind) => refused(kind, CALL, PACKET, *one, site),
         };
     }
-    let mut first = 0;
-    for burst in words.chunks(BATCH_MAX) {
-        for &netmem_packet { word } in burst {
-            match take(uses, tag, word, Some(to.heads)) {
-                // There is room for a burst.
-                Ok((packet, _)) => drop(packets.push(packet)),
-                Err(kind) => {
-                    first = first_of(first, || refused(kind, CALL, PACKET, word, site));
-                    continue;
+    let (mut first, mut left) = (0, &*words);
+    while let [word, rest @ ..] = left {
+        match packets::take_run(uses, tag, (left, End::Freed), Some(to.heads), packets) {
+            Ok((n, _)) => {
+                if sites::is_on() {
+                    sites::note_ended(left[..n].iter().copied(), site);
                 }
+                *held -= n as u64;
+                to.ready.free_bulk(worker, packets);
+                left = &left[n..];
             }
-            if sites::is_on() {
-                sites::note_ended(iter::once(word), site);
+            Err(kind) => {
+                first = first_of(first, || refused(kind, CALL, PACKET, *word, site));
+                left = rest;
             }
         }
-        *held -= packets.len() as u64;
-        to.ready.free_bulk(worker, packets);
     }
     first
 }
