@@ -1,4 +1,4 @@
-//! HOT: frames in bursts.
+//! HOT: allocates, frees and describes frames in bursts.
 
 use super::pool::find;
 use super::types::{netmem_frame, netmem_pool, netmem_span, netmem_worker};
@@ -18,13 +18,13 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-/// The `n` words at `words`.
+/// The `n` handles at `words`.
 ///
 /// # Errors
-/// -EFAULT for NULL, unless there are none.
+/// -EFAULT if `words` is NULL and `n` is not 0.
 ///
 /// # Safety
-/// Null, or `n` words that are the call's meanwhile.
+/// Null, or `n` handles that nothing else accesses during the call.
 #[inline(always)]
 pub unsafe fn words<'a, T>(words: *mut T, n: u32) -> Result<&'a mut [T], c_int> {
     if words.is_null() {
@@ -38,10 +38,11 @@ const ALLOC: &str = "netmem_alloc";
 const FREE: &str = "netmem_free";
 const POOL_FREE: &str = "netmem_pool_free";
 
-/// Allocates up to `n` empty frames of a pool; returns how many, which are fewer only when the pool has no more.
+/// Allocates up to `n` empty frames from a pool and writes their handles to `frames`.
+/// Returns the number allocated. It is less than `n` only if the pool has no more frames.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_alloc_at(
     worker: netmem_worker,
@@ -61,8 +62,9 @@ pub unsafe extern "C" fn netmem_alloc_at(
     }
 }
 
-/// One frame, where that costs least; None, and nothing has happened, where something is unusual. There is no call within, and what is called then
-/// is `extern "C"`, out of which nothing unwinds: so that is a jump, and nothing has to be saved for it on the way in.
+/// Fast path: allocates one frame. Returns None, with nothing changed, if anything is unusual. It makes no
+/// call of its own. What its caller calls next is `extern "C"`, which never unwinds: the compiler makes that
+/// a jump and saves no registers on entry.
 #[inline(always)]
 fn alloc_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_frame) -> Option<()> {
     let to = NonNull::new(to).filter(|_| !sites::is_on())?;
@@ -90,14 +92,15 @@ extern "C" fn give_many(
     }
 }
 
-/// As [`alloc_at_once`] of `n` frames.
+/// [`alloc_at_once`] for `n` frames.
 #[inline(always)]
 fn alloc_all_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_frame, n: u32) -> Option<()> {
     let to = NonNull::new(to).filter(|_| !sites::is_on())?;
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, tag, held, .. } = &mut *inside;
     let found = pools.look_up(pool.word)?;
-    // SAFETY: the promise of C; a frame of C's is its word, and nothing else, as a Frame is. The pool is of the worker's memory, and writes all or none.
+    // SAFETY: the promise of C. A netmem_frame is one word, as a Frame is. The pool belongs to the worker's
+    // memory, and writes all frames or none.
     let is_given = unsafe {
         let places = slice::from_raw_parts_mut(to.as_ptr().cast(), n as usize);
         tag.give_all_own(places, |places| found.alloc_cached_into(worker, places))
@@ -136,18 +139,21 @@ extern "C" fn give_with_care(
 
 fn alloc(pool: &Pool, worker: &mut Worker, tag: &mut Tag, frames: &mut [netmem_frame]) -> usize {
     let words: *mut u64 = frames.as_mut_ptr().cast();
-    // SAFETY: a frame of C's is its word, and nothing else, as a Frame is; what is written there are claims until they are given out.
+    // SAFETY: a netmem_frame is one word, as a Frame is. The words written there are claims until `give_all`
+    // makes them handles.
     let got = pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(words.cast(), frames.len()) });
-    // SAFETY: the words lie where the frames do, and `alloc_into` wrote the first `got` of them. The pool is of the worker's memory.
+    // SAFETY: `words` points to `frames`, and `alloc_into` wrote the first `got` of them. The pool belongs to
+    // the worker's memory.
     unsafe { tag.give_all(slice::from_raw_parts_mut(words, got)) };
     got
 }
 
-/// Frees frames of whatever pool. Those whose word is good are freed, also when another's is not: then the result is the negative errno
-/// of the first that is not, and 0 else.
+/// Frees `n` frames, of any pools. Frees each frame whose handle is valid, even if other handles in the array
+/// are not.
+/// Returns 0, or the negative errno of the first invalid handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_free_at(
     worker: netmem_worker,
@@ -160,7 +166,7 @@ pub unsafe extern "C" fn netmem_free_at(
     if n == 1 && free_at_once(worker, frames) { 0 } else { free_many(worker, frames, n, site) }
 }
 
-/// Frees one frame, where that costs least; false, and nothing has happened, where something is unusual.
+/// Fast path: frees one frame. Returns false, with nothing changed, if anything is unusual.
 #[inline(always)]
 fn free_at_once(worker: netmem_worker, frame: *const netmem_frame) -> bool {
     if sites::is_on() || frame.is_null() {
@@ -175,7 +181,7 @@ fn free_at_once(worker: netmem_worker, frame: *const netmem_frame) -> bool {
     is_done
 }
 
-/// Frees frames of whatever pool.
+/// Frees frames of any pools.
 #[inline(never)]
 extern "C" fn free_many(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
     if sites::is_on() || frames.is_null() || n as usize > BATCH_MAX {
@@ -183,12 +189,12 @@ extern "C" fn free_many(worker: netmem_worker, frames: *const netmem_frame, n: u
     }
     let Some(mut inside) = go_in(worker.word) else { return out(worker, FREE, site) };
     let State { worker, tag, held, .. } = &mut *inside;
-    // SAFETY: the promise of C; they are only read. A frame of C's is its word, and nothing else.
+    // SAFETY: the promise of C; the handles are only read. A netmem_frame is one word.
     let words = unsafe { slice::from_raw_parts(frames.cast(), n as usize) };
     let mut places = [const { MaybeUninit::uninit() }; BATCH_MAX];
     let taken = tag.ending(End::Freed).take_near(words, &mut places);
     *held -= taken.len() as u64;
-    // SAFETY: the frames were written there, and nobody takes them from there if they are gone.
+    // SAFETY: `take_near` wrote the frames. If the call frees them, they are not used again.
     if taken.len() == words.len() && unsafe { Frame::free_all_cached(taken, worker) } {
         return 0;
     }
@@ -196,10 +202,10 @@ extern "C" fn free_many(worker: netmem_worker, frames: *const netmem_frame, n: u
     unsafe { free_rest(inside, taken, slice::from_raw_parts(frames, n as usize), None, (FREE, site)) }
 }
 
-/// Frees those of a burst whose uses have ended, and then the others.
+/// Frees the frames of a burst whose uses have ended, then handles the rest of the burst one by one.
 ///
 /// # Safety
-/// The claims of those that were taken end with this call.
+/// The claims of the taken frames end with this call.
 #[inline(never)]
 unsafe fn free_rest(
     mut inside: Inside,
@@ -220,7 +226,7 @@ unsafe fn free_rest(
     }
 }
 
-/// Frees frames while tracing is on, or more than a batch, or none.
+/// Frees frames when tracing is on, the burst is longer than a batch, or the array is NULL.
 #[cold]
 extern "C" fn free_unusual(worker: netmem_worker, frames: *const netmem_frame, n: u32, site: Site) -> c_int {
     // SAFETY: the promise of C; they are only read.
@@ -230,9 +236,9 @@ extern "C" fn free_unusual(worker: netmem_worker, frames: *const netmem_frame, n
     }
 }
 
-/// Frees more frames than a batch, by bursts.
+/// Frees more frames than fit a batch, in bursts.
 fn free_long(worker: netmem_worker, frames: &[netmem_frame], site: Site) -> c_int {
-    // Once for all: a worker that it is not to be is one misuse.
+    // Checked once for all bursts: a worker that cannot be entered counts as one misuse.
     if go_in(worker.word).is_none() {
         return out(worker, FREE, site);
     }
@@ -240,10 +246,11 @@ fn free_long(worker: netmem_worker, frames: &[netmem_frame], site: Site) -> c_in
     frames.chunks(BATCH_MAX).fold(0, |first, burst| first_of(first, || free(burst)))
 }
 
-/// As netmem_free, of frames that must be this pool's: others are refused (-EXDEV), and stay with the caller.
+/// Frees `n` frames, all of which must belong to `pool`. Works as netmem_free, but refuses a frame of another
+/// pool with -EXDEV; that frame stays with the caller.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pool_free_at(
     worker: netmem_worker,
@@ -261,7 +268,8 @@ pub unsafe extern "C" fn netmem_pool_free_at(
     free((worker, POOL_FREE, site), unsafe { words(frames.cast_mut(), n) }, Some(pool))
 }
 
-/// Frees a burst to its pool; None, and nothing has happened, where something is unusual, or a word is not of a frame of the pool.
+/// Fast path: frees a burst to its pool. Returns None, with nothing changed, if anything is unusual or a
+/// handle does not name a frame of the pool.
 #[inline(always)]
 fn pool_free_at_once(
     worker: netmem_worker,
@@ -275,9 +283,9 @@ fn pool_free_at_once(
     }
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, tag, held, .. } = &mut *inside;
-    // A pool that was closed is refused with care.
+    // The slow path refuses a closed pool.
     let found = pools.look_up(pool.word).filter(|_| registry::is_pool(pool.word))?;
-    // SAFETY: the promise of C; they are only read. A frame of C's is its word, and nothing else.
+    // SAFETY: the promise of C; the handles are only read. A netmem_frame is one word.
     let words = unsafe { slice::from_raw_parts(frames.cast(), n as usize) };
     if !found.owns_words(words) {
         return None;
@@ -285,7 +293,8 @@ fn pool_free_at_once(
     let mut places = [const { MaybeUninit::uninit() }; BATCH_MAX];
     let taken = tag.ending(End::Freed).take_near(words, &mut places);
     *held -= taken.len() as u64;
-    // SAFETY: `taken` holds frames of this pool alone (`owns_words`); if the call says true, they are not used again.
+    // SAFETY: `taken` holds frames of this pool only (`owns_words`). If the call returns true, they are not
+    // used again.
     if taken.len() == words.len() && unsafe { found.free_all_cached(worker, taken) } {
         return Some(0);
     }
@@ -295,7 +304,7 @@ fn pool_free_at_once(
     Some(unsafe { free_rest(inside, taken, burst, Some(pool), (POOL_FREE, site)) })
 }
 
-/// Frees frames one after the other, all of one pool if one is named.
+/// Frees frames one by one. If a pool is given, refuses frames of other pools.
 #[inline(never)]
 fn free(
     (worker, call, site): (netmem_worker, &str, Site),
@@ -313,7 +322,8 @@ fn free(
     frames.chunks(BATCH_MAX).fold(0, |first, burst| first_of(first, || free(burst)))
 }
 
-/// Frees at most [`BATCH_MAX`] frames one after the other; the negative errno of the first that is refused.
+/// Frees at most [`BATCH_MAX`] frames one by one. Returns the negative errno of the first refused handle, or
+/// 0.
 #[cold]
 #[inline(never)]
 fn free_with_care(
@@ -337,7 +347,8 @@ fn free_with_care(
     first
 }
 
-/// The frame of a word whose use ends, where it is good, and the frame this pool's.
+/// Ends the use that a handle names and returns its frame. Refuses an invalid handle, and a frame of a pool
+/// other than `pool`.
 fn take(tag: &mut Tag, word: u64, pool: Option<&Pool>, refuse: &mut impl FnMut(Kind, u64)) -> Option<Frame> {
     if pool.is_some_and(|pool| tag.look(word, |frame| !pool.owns(frame)).unwrap_or(false)) {
         refuse(Kind::WrongPool, word);
@@ -350,11 +361,12 @@ fn take(tag: &mut Tag, word: u64, pool: Option<&Pool>, refuse: &mut impl FnMut(K
     frame
 }
 
-/// Says of each frame where its data is, how long it is and what room is around it. Where a word is not good its span's `data` is
-/// NULL, and the result the negative errno of the first such; 0 else.
+/// Describes the data of `n` frames: writes one span for each frame to `spans`. If a handle is invalid, the
+/// `data` of its span is NULL.
+/// Returns 0, or the negative errno of the first invalid handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_spans_at(
     worker: netmem_worker,

@@ -1,4 +1,4 @@
-//! Caches of objects, and size classes.
+//! Opens and closes caches of objects and size classes.
 
 use super::types::{given, list, netmem_cache, netmem_count, netmem_sizes, netmem_worker, place, string};
 use super::worker::cold;
@@ -9,24 +9,26 @@ use crate::registry::{CACHES, Source};
 use netmem::slab::{CacheConfig, RawCache, SizeClasses};
 use std::ffi::{c_char, c_int};
 
-/// How a cache is made. What is 0 is as usual.
+/// Options of netmem_cache_open.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_cache_config {
-    /// What it is called in reports; NULL: "cache".
+    /// Name in reports. NULL: "cache".
     pub name: *const c_char,
-    /// Bytes of an object.
+    /// Bytes of an object, at least 1.
     pub size: u32,
-    /// What its address is a multiple of, a power of two; 0: 8.
+    /// Alignment of an object's address in bytes, a power of two. 0: 8.
     pub align: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u32; 6],
 }
 
-/// Opens a cache of objects of one size, for all workers of the memory.
+/// Opens a cache of objects of one size. All workers of the memory can use it.
+/// Returns 0, -EFAULT if `config` is NULL, -EINVAL if the options are not usable or the memory is lent
+/// (netmem_memory_lend) or lies in a file (`in_file`), or -ENFILE if the process has 4096 caches.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_cache_open(
     worker: netmem_worker,
@@ -50,16 +52,19 @@ pub unsafe extern "C" fn netmem_cache_open(
     })
 }
 
-/// Closes a cache, of which no object is out any more (else -EBUSY).
+/// Closes a cache.
+/// Returns 0, or -EBUSY if objects of the cache are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_cache_close(cache: netmem_cache) -> c_int {
     close(cache.word)
 }
 
-/// Opens size classes, for all workers of the memory: bytes of any number up to 4 MiB, as of malloc(3). `name` may be NULL.
+/// Opens a set of size classes, which allocate any number of bytes up to 4 MiB, as malloc(3) does. All
+/// workers of the memory can use it. `name` is the name in reports; NULL: "sizes".
+/// Returns 0, or an errno of netmem_cache_open.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_sizes_open(
     worker: netmem_worker,
@@ -77,7 +82,8 @@ pub unsafe extern "C" fn netmem_sizes_open(
     })
 }
 
-/// Closes size classes, of which no bytes are out any more (else -EBUSY).
+/// Closes a set of size classes.
+/// Returns 0, or -EBUSY if bytes of it are still allocated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
     close(sizes.word)
@@ -93,10 +99,12 @@ fn close(word: u64) -> c_int {
     })
 }
 
-/// A cache's counters under the names of `netmem stat`: writes at most `room` and returns how many there are.
+/// Reads the counters of a cache, under the names that `netmem stat` shows. Writes at most `room` counters to
+/// `counts`.
+/// Returns the number of counters that exist.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_cache_counts(
     cache: netmem_cache,

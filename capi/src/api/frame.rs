@@ -1,4 +1,4 @@
-//! HOT: single frames.
+//! HOT: reads and changes single frames.
 
 use super::types::{netmem_frame, netmem_worker};
 use super::worker::out;
@@ -12,7 +12,7 @@ use netmem::pool::NoRoom;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-/// Says what is wrong with a frame's word, and gives the number that the call returns.
+/// Reports an invalid handle of a frame. Returns the errno for the call.
 #[cold]
 #[inline(never)]
 fn bad(inside: &Inside, call: &str, frame: netmem_frame, site: Site) -> c_int {
@@ -43,10 +43,10 @@ fn change<R>(
     }
 }
 
-/// The frame's data; NULL where the word is not good.
+/// Returns the address of the first byte of data of a frame, or NULL if the handle is invalid.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_data_at(
     worker: netmem_worker,
@@ -59,10 +59,10 @@ pub unsafe extern "C" fn netmem_data_at(
     data.map_or(ptr::null_mut(), |data| data.cast_mut().cast())
 }
 
-/// Bytes of data.
+/// Returns the number of bytes of data of a frame.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_len_at(
     worker: netmem_worker,
@@ -74,11 +74,12 @@ pub unsafe extern "C" fn netmem_len_at(
     look((worker, frame, "netmem_len", site), |frame| frame.len() as c_int).unwrap_or_else(|errno| errno)
 }
 
-/// Ends the data `n` bytes later. Returns where those bytes are, to be written: they hold what an earlier use left there. NULL where the
-/// word is not good, or there is no room.
+/// Appends `n` bytes to the data of a frame.
+/// Returns the address of the first appended byte, or NULL if the handle is invalid or the tailroom is less
+/// than `n`. The bytes are not cleared: write all of them.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_put_at(
     worker: netmem_worker,
@@ -94,11 +95,11 @@ pub unsafe extern "C" fn netmem_put_at(
     tail.map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// Begins the data `n` bytes earlier, for a header in front. Returns its new start, or NULL where the word is not good, or the headroom is
-/// smaller.
+/// Prepends `n` bytes to the data of a frame, for a header.
+/// Returns the new address of the data, or NULL if the handle is invalid or the headroom is less than `n`.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_push_at(
     worker: netmem_worker,
@@ -114,10 +115,12 @@ pub unsafe extern "C" fn netmem_push_at(
     start.map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// Begins the data `n` bytes later. Returns its new start, or NULL where the word is not good, or there is less data.
+/// Removes `n` bytes from the start of the data of a frame.
+/// Returns the new address of the data, or NULL if the handle is invalid or there are fewer than `n` bytes of
+/// data.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pull_at(
     worker: netmem_worker,
@@ -133,10 +136,11 @@ pub unsafe extern "C" fn netmem_pull_at(
     start.map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// Cuts the data to its first `len` bytes; -ENOBUFS where there are fewer.
+/// Truncates the data of a frame to its first `len` bytes.
+/// Returns 0, or -ENOBUFS if there are fewer than `len` bytes of data.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_trim_at(
     worker: netmem_worker,

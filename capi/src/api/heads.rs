@@ -1,4 +1,4 @@
-//! Heads for packets.
+//! Opens and closes heads for packets.
 
 use super::known::look_up;
 use super::types::{list, netmem_count, netmem_heads, netmem_heads_config, netmem_worker, place, string};
@@ -15,10 +15,13 @@ use netmem::packet::HeadCacheConfig;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Opens heads for packets, for all workers of the memory; `config` may be NULL.
+/// Opens a cache of packet heads. All workers of the memory can use it. `config` may be NULL, which selects
+/// the defaults.
+/// Returns 0, -EINVAL if the options are not usable or the memory is lent (netmem_memory_lend) or lies in a
+/// file (`in_file`), or -ENFILE if the process has 4096 heads.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_heads_open(
     worker: netmem_worker,
@@ -36,7 +39,7 @@ pub unsafe extern "C" fn netmem_heads_open(
 }
 
 /// # Safety
-/// The name is null, or a string.
+/// The name is null or a string.
 unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, Failure> {
     let mut to = HeadCacheConfig::default();
     let Some(config) = config else { return Ok(to) };
@@ -50,7 +53,9 @@ unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, 
     Ok(to)
 }
 
-/// Closes heads, of which no packet is out or in a lane any more, and of which no ready pool is open (else -EBUSY).
+/// Closes heads.
+/// Returns 0, or -EBUSY if packets of these heads are still allocated or wait in a lane, or a ready pool of
+/// these heads is open.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_heads_close(heads: netmem_heads) -> c_int {
     answer(|| {
@@ -59,11 +64,13 @@ pub extern "C" fn netmem_heads_close(heads: netmem_heads) -> c_int {
     })
 }
 
+/// Checks that nothing uses these heads.
 /// # Errors
-/// The worker or a lane has packets of these heads, or a ready pool has the heads.
+/// A worker holds packets of these heads, a lane has some, or a ready pool uses the heads.
 fn is_unused(word: u64) -> Result<(), Failure> {
     let lanes = || LANES.count(|lane: &Arc<Lane>| lane.tally.has_of(word));
-    // The lanes twice: a packet may have come out of one, and another one have gone in, while those that are out were counted.
+    // Counts the lanes twice: during the count of allocated packets, one packet may leave a lane and another
+    // one may enter.
     let (before, out, after) = (lanes(), objects::out_of(word), lanes());
     let ready = READY.count(|pool: &ReadyPool| pool.heads == word);
     let text = match (out, before.max(after), ready) {
@@ -77,7 +84,9 @@ fn is_unused(word: u64) -> Result<(), Failure> {
     Err(Failure::new(EBUSY, text))
 }
 
-/// Ends a poll round: heads of packets that this worker freed and another one took go back to that one now, and not when there are enough of them.
+/// Ends a poll round. Heads that this worker freed and another worker had taken go back to that worker now,
+/// without waiting for a full batch.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_heads_end_round(worker: netmem_worker, heads: netmem_heads) -> c_int {
     const CALL: &str = "netmem_heads_end_round";
@@ -92,10 +101,11 @@ pub extern "C" fn netmem_heads_end_round(worker: netmem_worker, heads: netmem_he
     }
 }
 
-/// The counters of heads: writes at most `room` and returns how many there are.
+/// Reads the counters of heads. Writes at most `room` counters to `counts`.
+/// Returns the number of counters that exist.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_heads_counts(
     heads: netmem_heads,

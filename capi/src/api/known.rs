@@ -1,13 +1,14 @@
-//! What a worker knows by words: caches, heads, ready pools.
+//! Looks up caches, heads, ready pools and lanes by handle, for a worker.
 
 use crate::misuse::{self, Kind};
 use crate::opened::{Known, Opened, Unknown};
 use crate::sites::Site;
 
-/// The one of this word, as a worker of `memory` finds it.
+/// Returns the thing of this handle, from the worker's table of known things or, if it is not there yet, from
+/// the table of all open ones.
 ///
 /// # Errors
-/// The negative errno that the call returns: it was closed, or it belongs to another memory.
+/// The negative errno for the call: the thing was closed, or it belongs to another memory.
 #[inline(always)]
 pub fn look_up<'a, T: Clone>(
     opened: &Opened<T>,

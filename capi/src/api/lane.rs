@@ -1,4 +1,4 @@
-//! HOT: lanes, by which frames go from one worker to another. Packets are in `packet_lane.rs`.
+//! HOT: lanes, which carry frames from one worker to another. `packet_lane.rs` has the calls for packets.
 
 use super::burst::words;
 use super::known::look_up;
@@ -21,14 +21,17 @@ use std::ffi::{c_char, c_int};
 use std::iter;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Frames that a lane holds, where nothing else is said.
+/// Default capacity of a lane in frames.
 const FRAMES: u32 = 1024;
 
-/// Opens a lane, whose sender is the worker, for up to `frames` frames that wait, 64 to 2^20, and as many packets; 0: 1024. Another worker of the memory
-/// becomes its receiver by netmem_lane_join.
+/// Opens a lane whose sender is the calling worker. Another worker of the memory becomes the receiver with
+/// netmem_lane_join.
+/// `frames` is the capacity: 64 to 2^20 frames, and as many packets. 0: 1024.
+/// Returns 0, -EINVAL if `frames` is out of range or the rings cannot be made, -EIO if the event for the
+/// receiver cannot be made, or -ENFILE if the process has 4096 lanes.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_open(
     worker: netmem_worker,
@@ -49,7 +52,8 @@ pub unsafe extern "C" fn netmem_lane_open(
     })
 }
 
-/// Makes the worker the receiver of a lane, which has none yet (else -EBUSY). It may be the sender too.
+/// Makes the calling worker the receiver of a lane. The sender may join its own lane.
+/// Returns 0, or -EBUSY if the lane has a receiver already.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_join(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_join";
@@ -73,10 +77,10 @@ fn put<T>(ends: &mut Known<T>, lane: u64, end: T) {
     ends[place] = Some((lane, end));
 }
 
-/// The worker's end of this lane.
+/// Returns the worker's end of this lane, or refuses the call.
 ///
 /// # Errors
-/// The number that the call returns.
+/// The errno for the call.
 #[inline(always)]
 pub fn end<'a, T>(
     ends: &'a mut Known<T>,
@@ -89,7 +93,7 @@ pub fn end<'a, T>(
     }
 }
 
-/// Why a worker has no such end.
+/// Says why the worker does not have this end of the lane.
 #[cold]
 fn why(which: End, lane: netmem_lane) -> Kind {
     match LANES.get(lane.word) {
@@ -98,24 +102,27 @@ fn why(which: End, lane: netmem_lane) -> Kind {
     }
 }
 
-/// Nobody receives what is sent.
+/// The failure of a send to a lane whose receiver has closed its end.
 #[cold]
 pub fn no_receiver(call: &str) -> c_int {
     Failure::new(EPIPE, format!("{call}: the receiver has closed its end of the lane")).keep()
 }
 
-/// All was received that was ever sent.
+/// The failure of a receive from an empty lane whose sender has closed its end.
 #[cold]
 pub fn no_sender(call: &str) -> c_int {
     Failure::new(EPIPE, format!("{call}: the sender has closed its end of the lane")).keep()
 }
 
-/// Sends frames, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver gets new ones. The others
-/// stay the caller's, as they are. -EPIPE where the receiver has closed its end. Where a word is not good nothing is sent from it on, and where it is among the
-/// first 64 the result is the negative errno.
+/// Sends up to `n` frames through a lane, from the front of the array. Only the lane's sender may call it.
+/// Returns the number sent, which is less than `n` if the lane becomes full. The handles of frames that were
+/// sent become invalid; the receiver gets new ones. The other frames stay with the caller, unchanged.
+/// The call works in groups of 64 frames and stops before a group that contains an invalid handle. If that is
+/// the first group, returns the negative errno of the handle.
+/// Returns -EPIPE if the receiver has closed its end.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_send_at(
     worker: netmem_worker,
@@ -155,10 +162,11 @@ pub unsafe extern "C" fn netmem_lane_send_at(
     refusal.filter(|_| sent == 0).unwrap_or(sent as c_int)
 }
 
-/// Receives up to `n` frames, oldest first; returns how many. -EPIPE where there are none and the sender has closed its end.
+/// Receives up to `n` frames from a lane, oldest first. Only the lane's receiver may call it.
+/// Returns the number received, or -EPIPE if the lane is empty and the sender has closed its end.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_receive_at(
     worker: netmem_worker,
@@ -176,7 +184,7 @@ pub unsafe extern "C" fn netmem_lane_receive_at(
         (Ok(receiving), Ok(frames)) => (receiving, frames),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    // Asked first: what was sent before is seen then.
+    // Read first: the call then sees everything that was sent before the sender closed.
     let is_over = receiving.lane.is_gone(End::Sender);
     let mut got = 0;
     while got < frames.len() && receiving.receive(worker) {
@@ -198,7 +206,9 @@ pub unsafe extern "C" fn netmem_lane_receive_at(
     got as c_int
 }
 
-/// Before the receiver sleeps on netmem_lane_fd: 1 where something waits already, or the sender has closed its end, and it had better not.
+/// Arms the descriptor of netmem_lane_fd, before the receiver sleeps on it.
+/// Returns 0 if the receiver may sleep. Returns 1 if frames or packets wait in the lane or the sender has
+/// closed its end: the receiver should not sleep then.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_arm(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_arm";
@@ -212,7 +222,8 @@ pub extern "C" fn netmem_lane_arm(worker: netmem_worker, lane: netmem_lane) -> c
     }
 }
 
-/// After the receiver has slept, or would not.
+/// Disarms the descriptor of netmem_lane_fd, after the receiver has slept or decided not to sleep.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_disarm(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_disarm";
@@ -226,7 +237,9 @@ pub extern "C" fn netmem_lane_disarm(worker: netmem_worker, lane: netmem_lane) -
     }
 }
 
-/// The descriptor that is readable when frames or packets come, or the sender closes its end, while the lane is armed. It is the lane's, and closed with it.
+/// Returns the descriptor on which the receiver sleeps. While the lane is armed, it becomes readable when
+/// frames or packets arrive or the sender closes its end.
+/// The lane owns the descriptor and closes it.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_fd";
@@ -237,8 +250,11 @@ pub extern "C" fn netmem_lane_fd(worker: netmem_worker, lane: netmem_lane) -> c_
     }
 }
 
-/// Closes the worker's end of a lane, or both if it has both. What the sender sent before it closed waits for the receiver. What waits when the receiver closes
-/// goes home; returns how many frames and packets those were, 0 of the sender. A lane without a receiver is joined by some worker first, to be closed for good.
+/// Closes the worker's end of a lane, or both ends if the worker has both.
+/// When the sender closes, the receiver can still receive what was sent. When the receiver closes, frames and
+/// packets that wait in the lane are freed.
+/// Returns the number of frames and packets freed this way, 0 for a sender. A lane that has never had a
+/// receiver stays open when its sender closes: join it and close that end too.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) -> c_int {
     const CALL: &str = "netmem_lane_close";
@@ -270,10 +286,11 @@ fn take_end<T>(ends: &mut Known<T>, lane: netmem_lane) -> Option<T> {
     end.map(|(_, end)| end)
 }
 
-/// A lane's counters: writes at most `room` and returns how many there are.
+/// Reads the counters of a lane. Writes at most `room` counters to `counts`.
+/// Returns the number of counters that exist.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_counts(
     lane: netmem_lane,

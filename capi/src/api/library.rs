@@ -1,25 +1,29 @@
-//! What concerns the library as a whole.
+//! Version, errors, misuse and tracing of the library as a whole.
 
 use super::types::{list, netmem_count};
 use crate::failure::{self, Failure, contained};
 use crate::{misuse, sites};
 use std::ffi::{c_char, c_int};
 
-/// The library's version, as "0.1.0".
+/// Returns the version of the library, such as "0.1.0".
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_version() -> *const c_char {
     const { concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast() }
 }
 
-/// What went wrong with the last call of this thread that failed, in one line; good until its next failure. Where a call has
-/// refused several words it is about the first, as the errno is.
+/// Returns one line of text about the last failed call of the calling thread, or "" if no call has failed.
+/// The text is valid until the next call of this thread fails.
+/// If a call refused several handles, the text and the errno are those of the first of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_last_error() -> *const c_char {
     failure::last()
 }
 
-/// Says what is done about misuse: NETMEM_COUNT, NETMEM_REPORT (a line on standard error, the default) or NETMEM_ABORT (and
-/// the process ends). In each case it is counted, and the call does nothing and returns a negative errno.
+/// Sets what the library does on misuse, in addition to the refusal.
+/// NETMEM_COUNT: count it. NETMEM_REPORT (the default): count it and write a line to standard error.
+/// NETMEM_ABORT: count it, write the line and abort the process.
+/// Under each policy the refused call does nothing with the handle and returns a negative errno.
+/// Returns 0, or -EINVAL if there is no such policy.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_set_policy(policy: c_int) -> c_int {
     contained(|| {
@@ -32,14 +36,16 @@ pub extern "C" fn netmem_set_policy(policy: c_int) -> c_int {
     })
 }
 
-/// What is done about misuse now.
+/// Returns the current policy: NETMEM_COUNT, NETMEM_REPORT or NETMEM_ABORT.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_policy() -> c_int {
     misuse::policy() as c_int
 }
 
-/// Notes from now on where each frame, object and page is given out and where its use ends, for reports, netmem_pool_holders and
-/// netmem_cache_holders; 0: no longer.
+/// Starts (`on` not 0) or stops (`on` 0) tracing. While tracing is on, the library records the call site
+/// where each frame, object, page, packet and shared frame is allocated, and the call site where its use
+/// ends. Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_trace(on: c_int) -> c_int {
     contained(|| {
@@ -48,10 +54,11 @@ pub extern "C" fn netmem_trace(on: c_int) -> c_int {
     })
 }
 
-/// Misuse so far, by kind: writes at most `room` counters and returns how many there are.
+/// Reads the counters of misuse, one for each kind. Writes at most `room` counters to `counts`.
+/// Returns the number of counters that exist.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_misuses(counts: *mut netmem_count, room: usize) -> c_int {
     contained(|| {

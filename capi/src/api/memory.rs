@@ -1,4 +1,4 @@
-//! Memories.
+//! Opens and closes memories.
 
 use super::types::{given, netmem_memory, netmem_memory_config, place};
 use crate::errno::{EBUSY, EINVAL, ENOMEM, ETIMEDOUT};
@@ -12,10 +12,12 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// Opens a memory of its own; `config` may be NULL.
+/// Opens a memory and writes its handle to `memory`. `config` may be NULL, which selects the defaults.
+/// Returns 0, -ENOMEM if the options are not usable or the system has no memory, or -ENFILE if the process
+/// has 4096 memories.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_memory_open(
     config: *const netmem_memory_config,
@@ -27,7 +29,8 @@ pub unsafe extern "C" fn netmem_memory_open(
         let (memory, given) = unsafe { (place("memory", memory)?, config.as_ref()) };
         let config = read(given);
         let made = if given.is_some_and(|config| config.in_file != 0) {
-            // SAFETY: netmem.h says of `in_file` what the caller vouches for: that peers write no frame but those they were handed.
+            // SAFETY: the promise of C: netmem.h states that the caller of `in_file` vouches that peers write
+            // only to frames that were handed to them.
             unsafe { Memory::shared(&config) }
         } else {
             Memory::new(&config)
@@ -37,11 +40,15 @@ pub unsafe extern "C" fn netmem_memory_open(
     })
 }
 
-/// Opens a memory over `bytes` bytes at `base`, which are the caller's: mapped, readable and writable, and touched by nobody else
-/// until netmem_memory_close has returned 0. A mapping of a memfd is such memory. `config` may be NULL.
+/// Opens a memory over `bytes` bytes at `base` that belong to the caller, such as a mapping of a memfd.
+/// `config` may be NULL.
+/// The bytes must be mapped, readable and writable. Nothing else may access them until netmem_memory_close
+/// has returned 0.
+/// Returns 0, -EFAULT if `base` is NULL, -EINVAL if the range or the options are not usable, or an errno of
+/// netmem_memory_open.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_memory_lend(
     base: *mut c_void,
@@ -55,7 +62,8 @@ pub unsafe extern "C" fn netmem_memory_lend(
         let (memory, config) = unsafe { (place("memory", memory)?, config.as_ref()) };
         // SAFETY: as above.
         unsafe { given("base", base) }?;
-        // SAFETY: what netmem.h says of the bytes; `netmem_memory_close` says when they are the caller's again.
+        // SAFETY: the promise of C: netmem.h states what the bytes must be, and that the caller gets them
+        // back when `netmem_memory_close` returns 0.
         let lent = unsafe { Lent::adopt(base.cast(), bytes, ()) };
         let lent = lent.map_err(|error| Failure::new(EINVAL, error))?;
         memory.word = add(Memory::lent(lent, &read(config)).map_err(|error| Failure::new(EINVAL, error))?)?;
@@ -63,6 +71,7 @@ pub unsafe extern "C" fn netmem_memory_lend(
     })
 }
 
+/// Reads the options; a NULL `config` selects the defaults.
 fn read(config: Option<&netmem_memory_config>) -> MemoryConfig {
     let mut to = MemoryConfig::default();
     if let Some(config) = config {
@@ -79,7 +88,7 @@ fn read(config: Option<&netmem_memory_config>) -> MemoryConfig {
     to
 }
 
-/// Takes it in, with slots for the uses of its frames.
+/// Registers a memory, and makes slots for the uses of its frames.
 fn add(memory: Memory) -> Result<u64, Failure> {
     let region = memory.region();
     let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
@@ -93,7 +102,9 @@ fn add(memory: Memory) -> Result<u64, Failure> {
     registry::add_memory(memory)
 }
 
-/// The descriptor of the file that a memory with `in_file` lies in, for a peer to map. It is closed with the memory.
+/// Returns the descriptor of the file in which a memory with `in_file` lies, for a peer to map. The library
+/// closes the descriptor with the memory.
+/// Returns -EINVAL if the memory was opened without `in_file`.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
     answer(|| {
@@ -105,8 +116,10 @@ pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
     })
 }
 
-/// Closes a memory, whose workers, pools, caches, heads, ready pools and lanes were closed before, and waits up to `milliseconds` until the last of its frames is home.
-/// Returns 0 when nothing of it is in use any more, and -ETIMEDOUT when some is: then it may be called again.
+/// Closes a memory. Close its workers, pools, caches, heads, ready pools and lanes first. Waits up to
+/// `milliseconds` for the last frames to be freed.
+/// Returns 0 if no part of the memory is in use any more, -EBUSY if one of these is still open, or -ETIMEDOUT
+/// if parts of the memory are still in use. After -ETIMEDOUT the call may be repeated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) -> c_int {
     answer(|| {
@@ -129,7 +142,7 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
             }
         }
         registry::remove_closed_pools(word);
-        // The last handle is dropped without the lock.
+        // Drops the last handle without holding the lock.
         drop(registry::with_memory(word, |open| (open.memory.take(), open.umem.take()))?);
         let begun = Instant::now();
         let deadline = Duration::from_millis(milliseconds.into());

@@ -1,11 +1,14 @@
-//! The functions of `netmem.h`, one file for each of its parts, in its order.
+//! The functions of `netmem.h`: one file for each part of the header, in the order of the header.
 //!
 //! # Unsafe code
-//! Each function is called by C: its name is exported as it is, and it reads and writes what its pointers name. Of those C promises what
-//! `netmem.h` says of them, as of any function of a C library: null where that is allowed, or memory of the stated type and length that is the
-//! call's meanwhile; strings end with a 0. Null elsewhere is refused. Nothing else is believed: whatever bits a handle has,
-//! it is looked up before anything is done with it (`table`, `workers`, `registry`). The functions for raw frames are the exception, and
-//! say so.
+//! C calls each function. So the names of the functions are exported unmangled, and the functions read and write
+//! through the pointers they are given. *The promise of C* in the `SAFETY` comments is the usual contract of a C
+//! library, as `netmem.h` states it. A pointer is null where that is allowed, or points to memory of the stated
+//! type and length that no other thread uses during the call. A string ends with a 0. A null pointer elsewhere is
+//! refused.
+//!
+//! Nothing else is trusted. A handle can have any bits: each function looks it up before it does anything with it
+//! (`table`, `workers`, `registry`). The functions for raw frames are the exception, and say so.
 
 mod burst;
 mod cache;

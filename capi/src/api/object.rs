@@ -1,4 +1,4 @@
-//! HOT: objects of caches and size classes.
+//! HOT: allocates and frees objects of caches and size classes.
 
 use super::burst::words;
 use super::known::look_up;
@@ -19,14 +19,15 @@ use netmem::slab::{RawCache, SizeClasses};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
-/// Objects that are asked for and given back at once.
+/// Objects that are allocated or freed in one step.
 const RUN: usize = 64;
 
-/// Allocates up to `n` objects of a cache; returns how many, which are fewer only when the memory has no more. They hold what an earlier use left
-/// there.
+/// Allocates up to `n` objects from a cache and writes their handles to `objects`. The objects are not
+/// cleared.
+/// Returns the number allocated. It is less than `n` only if the memory has no more.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_object_alloc_at(
     worker: netmem_worker,
@@ -59,7 +60,7 @@ pub unsafe extern "C" fn netmem_object_alloc_at(
     got as c_int
 }
 
-/// Allocates at most [`RUN`] objects; how many.
+/// Allocates at most [`RUN`] objects. Returns the number allocated.
 #[inline(always)]
 fn alloc(
     (cache, of): (&RawCache, u64),
@@ -82,7 +83,7 @@ fn alloc(
         came.iter().flatten().zip(&mut *places).for_each(|(at, place)| give(*at, place));
         return places.len();
     }
-    // One, or what is left.
+    // A single object, or objects that the bulk call did not give.
     let mut got = 0;
     for place in places {
         let Some(at) = cache.alloc(worker) else { break };
@@ -92,10 +93,11 @@ fn alloc(
     got
 }
 
-/// Allocates `bytes` bytes of size classes: 0, or -ENOMEM. They hold what an earlier use left there.
+/// Allocates `bytes` bytes from size classes and writes the handle to `object`. The bytes are not cleared.
+/// Returns 0, or -ENOMEM if there is no memory or `bytes` is more than 4 MiB.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_sizes_alloc_at(
     worker: netmem_worker,
@@ -126,11 +128,12 @@ pub unsafe extern "C" fn netmem_sizes_alloc_at(
     0
 }
 
-/// Frees objects of whatever cache or size classes. Those whose word is good are freed, also when another's is not: then the result is the negative
-/// errno of the first that is not, and 0 else.
+/// Frees `n` objects, of any caches and size classes. Frees each object whose handle is valid, even if other
+/// handles in the array are not.
+/// Returns 0, or the negative errno of the first invalid handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_object_free_at(
     worker: netmem_worker,
@@ -163,10 +166,11 @@ fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
     }
 }
 
-/// As netmem_object_free, of objects that must be this cache's: others are refused (-EXDEV), and stay with the caller.
+/// Frees `n` objects, all of which must belong to `cache`. Works as netmem_object_free, but refuses an object
+/// of another cache with -EXDEV; that object stays with the caller.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_cache_free_at(
     worker: netmem_worker,
@@ -215,7 +219,7 @@ fn free(
     first
 }
 
-/// Where an object lies.
+/// Returns the address of an object.
 #[inline(always)]
 fn address(claim: Claim) -> NonNull<u8> {
     NonNull::new(ptr::with_exposed_provenance_mut(claim.at as usize)).unwrap_or(SizeClasses::ZERO)
@@ -251,11 +255,12 @@ fn why(word: u64) -> Kind {
     Kind::of(objects::why(What::Object, word), true)
 }
 
-/// Gives objects back to where they came from. Without debug, which caches of this library have none of, a cache takes what it is given.
+/// Frees objects to their cache. A cache without debug takes every object; the caches of this library have no
+/// debug.
 #[inline(always)]
 fn send(of: u64, objects: &mut [NonNull<u8>], caches: &mut Known<Source>, worker: &mut Worker) {
     match (CACHES.of_part(caches, of), objects) {
-        // SAFETY: the entries had the claims, of objects that this cache gave out, and have them no longer.
+        // SAFETY: the entries had the claims on these objects of this cache, and no longer have them.
         (Some(Source::Cache(cache, _)), [one]) => drop(unsafe { cache.free(worker, *one) }),
         // SAFETY: as above, for each.
         (Some(Source::Cache(cache, _)), many) => drop(unsafe { cache.free_bulk(worker, many) }),
@@ -263,7 +268,7 @@ fn send(of: u64, objects: &mut [NonNull<u8>], caches: &mut Known<Source>, worker
             // SAFETY: as above.
             drop(unsafe { sizes.free(worker, *at) });
         }),
-        // SAFETY: as above; the cache was closed meanwhile, and what is out of it is good.
+        // SAFETY: as above. The cache was closed, but its allocated objects are still valid.
         (None, many) => many.iter().for_each(|at| drop(unsafe { SizeClasses::release(*at) })),
     }
 }
@@ -278,10 +283,10 @@ fn look(inside: &Inside, object: netmem_object, (call, site): (&str, Site)) -> R
     })
 }
 
-/// The object's bytes; NULL where the word is not good.
+/// Returns the address of the bytes of an object, or NULL if the handle is invalid.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_object_data_at(
     worker: netmem_worker,
@@ -298,10 +303,11 @@ pub unsafe extern "C" fn netmem_object_data_at(
     look(&inside, object, (CALL, site)).map_or(ptr::null_mut(), |claim| address(claim).as_ptr().cast())
 }
 
-/// Bytes that may be used of the object: of size classes what was asked for, rounded up to the class.
+/// Returns the number of usable bytes of an object. For size classes, that is the requested number rounded up
+/// to the size class.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_object_size_at(
     worker: netmem_worker,
@@ -318,16 +324,17 @@ pub unsafe extern "C" fn netmem_object_size_at(
     };
     match CACHES.of_part(&mut inside.caches, claim.of) {
         Some(Source::Cache(_, size)) => *size as c_int,
-        // SAFETY: the entry has the claim of bytes that these gave out, and they are not freed meanwhile.
+        // SAFETY: the entry has the claim on bytes that these size classes gave out. They are not freed
+        // during the call.
         Some(Source::Sizes(sizes)) => unsafe { sizes.size_of(address(claim)) as c_int },
         None => refused(Kind::Closed, CALL, "cache", claim.of, site),
     }
 }
 
-/// Makes objects nobody's, to be given to another thread; as netmem_detach.
+/// Detaches `n` objects from the worker, so that another worker can attach them. Works as netmem_detach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_object_detach_at(
     worker: netmem_worker,
@@ -335,7 +342,7 @@ pub unsafe extern "C" fn netmem_object_detach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that an object is.
+    // SAFETY: the promise of C; a netmem_object is one word.
     let (site, objects) = unsafe { (Site::new(site), words(objects.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::detach(tag, What::Object, word).ok_or_else(|| objects::why(What::Object, word))
@@ -343,10 +350,10 @@ pub unsafe extern "C" fn netmem_object_detach_at(
     pass_on((worker, "netmem_object_detach", OBJECT, site), objects, pass, |inside, n| inside.held -= n)
 }
 
-/// Makes detached objects this worker's; as netmem_attach.
+/// Attaches `n` detached objects to the worker. Works as netmem_attach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_object_attach_at(
     worker: netmem_worker,
@@ -354,7 +361,7 @@ pub unsafe extern "C" fn netmem_object_attach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that an object is.
+    // SAFETY: the promise of C; a netmem_object is one word.
     let (site, objects) = unsafe { (Site::new(site), words(objects.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::attach(tag, What::Object, word).ok_or_else(|| objects::why(What::Object, word))
@@ -369,7 +376,7 @@ fn note_given(objects: &[netmem_object], of: u64, site: Site) {
     }
 }
 
-/// Ends all uses of objects that the worker has; how many there were.
+/// Ends all uses of objects that the worker holds. Returns the number ended.
 #[cold]
 pub fn reclaim(inside: &mut Inside) -> usize {
     let State { caches, worker, tag, uses, held, .. } = &mut **inside;

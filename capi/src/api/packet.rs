@@ -1,4 +1,4 @@
-//! HOT: packets in bursts: made of frames, made frames again, given back.
+//! HOT: allocates, converts and frees packets in bursts.
 
 use super::burst::words;
 use super::known::look_up;
@@ -21,11 +21,13 @@ use netmem::{Batch, HeadCache, Packets, Pool, Worker};
 use std::ffi::{c_char, c_int};
 use std::iter;
 
-/// Allocates up to `n` empty packets: frames of a pool with heads. Returns how many, which are fewer only when the pool has no more frames or
-/// the memory none for heads.
+/// Allocates up to `n` empty packets, each a frame of `pool` with a head of `heads`, and writes their handles
+/// to `packets`.
+/// Returns the number allocated. It is less than `n` only if the pool has no more frames or there is no
+/// memory for heads.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_alloc_at(
     worker: netmem_worker,
@@ -62,7 +64,7 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
     got as c_int
 }
 
-/// Allocates packets; how many.
+/// Allocates packets. Returns the number allocated.
 #[inline(never)]
 fn alloc(
     (heads, of): (&HeadCache, u64),
@@ -86,7 +88,8 @@ fn alloc(
     got
 }
 
-/// Gives packets out, at most as many as there are places, and empties them; how many.
+/// Gives out packets, at most as many as `places` has room for, and empties `packets`. Returns the number
+/// given out.
 #[inline(always)]
 pub fn give_all(
     (packets, of): (&mut Packets, u64),
@@ -102,7 +105,7 @@ pub fn give_all(
     packets::give_all(uses, tag, packets, heads, places.iter_mut().map(|place| &mut place.word))
 }
 
-/// Notes where packets were given out, and of which pool their frames are.
+/// Records, while tracing is on, where packets were allocated and the pool of their frames.
 #[inline(always)]
 pub fn note_given(packets: &[netmem_packet], pool: u64, site: Site) {
     if sites::is_on() {
@@ -110,18 +113,23 @@ pub fn note_given(packets: &[netmem_packet], pool: u64, site: Site) {
     }
 }
 
-/// The pool that the thing of a word was given out of, as far as that was traced; 0 else.
+/// Returns the pool from which the thing that this handle names was allocated, as far as tracing recorded it;
+/// otherwise 0.
 #[cold]
 pub fn traced_pool(word: u64) -> u64 {
     sites::of(word as u32).map_or(0, sites::Sites::pool)
 }
 
-/// Gives frames heads: from the front, `frames` become as many packets, whose words go to `packets`, another array, and the words of the frames are good
-/// no longer. Returns how many. Where there is no memory for a head, the rest stay frames. Where a word is not good nothing is made of the 64 words that it
-/// stands among, nor of those behind; where these are the first, the result is the negative errno.
+/// Converts up to `n` frames to packets, from the front of the array, without a copy: each frame gets a head
+/// of `heads`. Writes the handles of the packets to `packets`, which must be another array. The handles of
+/// the frames become invalid.
+/// Returns the number converted. It is less than `n` if there is no memory for a head; the remaining frames
+/// stay frames.
+/// The call works in groups of 64 frames and stops before a group that contains an invalid handle. If that is
+/// the first group, returns the negative errno of the handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_from_frames_at(
     worker: netmem_worker,
@@ -167,12 +175,15 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
     made as c_int
 }
 
-/// Takes the heads off packets: from the front, `packets` become as many frames, without a copy, whose words go to `frames`, another array, and the words
-/// of the packets are good no longer. Returns how many. A packet of several parts, or whose bytes others read too, and one whose word is not good, ends that; where it is the first the result is the
-/// negative errno, -EBUSY for the former (netmem_packet_make_sendable makes it one frame).
+/// Converts up to `n` packets to frames, from the front of the array, without a copy: the heads are freed.
+/// Writes the handles of the frames to `frames`, which must be another array. The handles of the packets
+/// become invalid.
+/// Returns the number converted. Stops at the first packet whose handle is invalid, that has several parts,
+/// or whose bytes are shared. If that is the first packet, returns the negative errno: -EBUSY for several
+/// parts or shared bytes. netmem_packet_make_sendable converts such a packet to one frame.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_into_frames_at(
     worker: netmem_worker,
@@ -209,7 +220,7 @@ pub unsafe extern "C" fn netmem_packet_into_frames_at(
     packets.len() as c_int
 }
 
-/// The packet cannot be one frame as it is.
+/// The failure of a call that needs a packet of one unshared frame.
 #[cold]
 pub fn not_one_frame(call: &str) -> c_int {
     let text = format!(
@@ -218,10 +229,10 @@ pub fn not_one_frame(call: &str) -> c_int {
     Failure::new(EBUSY, text).keep()
 }
 
-/// The frame that is all of a packet, whose use ends.
+/// Ends the use of a packet and returns the one frame that it consists of.
 ///
 /// # Errors
-/// What is wrong with the word; None where the packet is more, or others read it.
+/// The reason why the handle is invalid; None if the packet has several parts or its bytes are shared.
 #[inline(always)]
 fn into_frame(
     (known, worker): (&mut Known<HeadCache>, &mut Worker),
@@ -245,11 +256,12 @@ fn into_frame(
     }
 }
 
-/// Frees packets of whatever heads, with all their parts. Those whose word is good are freed, also when another's is not: then the result is the
-/// negative errno of the first that is not, and 0 else.
+/// Frees `n` packets with all their parts, of any heads. Frees each packet whose handle is valid, even if
+/// other handles in the array are not.
+/// Returns 0, or the negative errno of the first invalid handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_free_at(
     worker: netmem_worker,
@@ -265,7 +277,7 @@ pub unsafe extern "C" fn netmem_packet_free_at(
     }
 }
 
-/// As [`free`], of one.
+/// [`free`] for one packet.
 #[inline(always)]
 fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
     const CALL: &str = "netmem_packet_free";
@@ -285,10 +297,11 @@ fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
     }
 }
 
-/// As netmem_packet_free, of packets whose heads must be these: others are refused (-EXDEV), and stay with the caller.
+/// Frees `n` packets, all of which must belong to `heads`. Works as netmem_packet_free, but refuses a packet
+/// of other heads with -EXDEV; that packet stays with the caller.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_heads_free_at(
     worker: netmem_worker,
@@ -335,7 +348,8 @@ fn free(
     first
 }
 
-/// A packet whose use ends, where it is good and its heads are these.
+/// Ends the use that a handle names and returns its packet. Refuses an invalid handle, and a packet of heads
+/// other than `heads`.
 #[inline(always)]
 pub fn take(
     uses: &mut Uses,
@@ -350,7 +364,7 @@ pub fn take(
     packets::take(uses, tag, word, End::Freed)
 }
 
-/// Frees packets by the heads to which their own belong.
+/// Frees packets to the heads that they belong to.
 #[inline(always)]
 fn send(known: &mut Known<HeadCache>, of: u64, packets: &mut Packets, worker: &mut Worker) {
     if packets.is_empty() {
@@ -363,10 +377,10 @@ fn send(known: &mut Known<HeadCache>, of: u64, packets: &mut Packets, worker: &m
     }
 }
 
-/// Makes packets no worker's, to be given to another thread; as netmem_detach.
+/// Detaches `n` packets from the worker, so that another worker can attach them. Works as netmem_detach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_detach_at(
     worker: netmem_worker,
@@ -382,10 +396,10 @@ pub unsafe extern "C" fn netmem_packet_detach_at(
     pass_on((worker, "netmem_packet_detach", PACKET, site), packets, pass, |inside, n| inside.held -= n)
 }
 
-/// Makes detached packets this worker's; as netmem_attach.
+/// Attaches `n` detached packets to the worker. Works as netmem_attach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_attach_at(
     worker: netmem_worker,
@@ -401,7 +415,7 @@ pub unsafe extern "C" fn netmem_packet_attach_at(
     pass_on((worker, "netmem_packet_attach", PACKET, site), packets, pass, |inside, n| inside.held += n)
 }
 
-/// Ends all uses of packets that the worker has; how many there were.
+/// Ends all uses of packets that the worker holds. Returns the number ended.
 #[cold]
 pub fn reclaim(inside: &mut Inside) -> usize {
     let State { heads: known, packets, worker, tag, uses, held, .. } = &mut **inside;

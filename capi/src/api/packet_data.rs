@@ -1,4 +1,4 @@
-//! HOT: a packet's bytes, and what is recorded of it.
+//! HOT: reads and changes the bytes and the metadata of a packet.
 
 use super::burst::words;
 use super::types::{list, netmem_packet, netmem_part, netmem_worker};
@@ -39,10 +39,10 @@ fn change<R>(
     }
 }
 
-/// Bytes of all parts together.
+/// Returns the number of bytes of data of a packet, in all its parts.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_len_at(
     worker: netmem_worker,
@@ -55,11 +55,11 @@ pub unsafe extern "C" fn netmem_packet_len_at(
     len.map_or_else(|errno| errno, |len| c_int::try_from(len).unwrap_or(c_int::MAX))
 }
 
-/// Says of each part of a packet, first to last, where its bytes are, to be read: writes at most `room` parts and returns how many there are. A packet
-/// of one part has all its bytes in that.
+/// Lists the parts of a packet, first to last, for reading. Writes at most `room` parts to `parts`.
+/// Returns the number of parts that the packet has. If it is 1, that part has all the data.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_parts_at(
     worker: netmem_worker,
@@ -96,10 +96,10 @@ fn short(room: usize) -> u16 {
     u16::try_from(room).unwrap_or(u16::MAX)
 }
 
-/// The bytes of the first part, to be read; NULL where the word is not good.
+/// Returns the address of the data of the first part, for reading, or NULL if the handle is invalid.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_data_at(
     worker: netmem_worker,
@@ -112,10 +112,11 @@ pub unsafe extern "C" fn netmem_packet_data_at(
     data.map_or(ptr::null(), <*const u8>::cast)
 }
 
-/// The bytes of the first part, to be written; NULL where the word is not good, or others may read them (netmem_packet_make_writable copies those).
+/// Returns the address of the data of the first part, for writing. Returns NULL if the handle is invalid, or
+/// if the bytes of the part are shared; netmem_packet_make_writable copies shared bytes.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_write_at(
     worker: netmem_worker,
@@ -138,10 +139,11 @@ pub unsafe extern "C" fn netmem_packet_write_at(
     }
 }
 
-/// Copies the packet's first bytes, of all its parts, to `to`, at most `room`; returns how many.
+/// Copies the first bytes of a packet, from all its parts, to `to`: at most `room` bytes.
+/// Returns the number of bytes copied.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_copy_at(
     worker: netmem_worker,
@@ -160,11 +162,13 @@ pub unsafe extern "C" fn netmem_packet_copy_at(
     copied.unwrap_or_else(|errno| errno)
 }
 
-/// Ends the data `n` bytes later, in the last part. Returns where those bytes are, to be written: they hold what an earlier use left there. NULL where the
-/// word is not good, there is no room, or others may read that part.
+/// Appends `n` bytes to the data of a packet, in its last part.
+/// Returns the address of the first appended byte. The bytes are not cleared: write all of them. Returns NULL
+/// if the handle is invalid, the tailroom of the last part is less than `n`, or the bytes of that part are
+/// shared.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_put_at(
     worker: netmem_worker,
@@ -180,10 +184,11 @@ pub unsafe extern "C" fn netmem_packet_put_at(
     tail.map_or(ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// Begins the data `n` bytes earlier, for a header in front: 0, or -ENOBUFS where the headroom of the first part is smaller.
+/// Prepends `n` bytes to the data of a packet, for a header.
+/// Returns 0, or -ENOBUFS if the headroom of the first part is less than `n`.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_push_at(
     worker: netmem_worker,
@@ -197,10 +202,12 @@ pub unsafe extern "C" fn netmem_packet_push_at(
     done.map_or_else(|errno| errno, |()| 0)
 }
 
-/// Begins the data `n` bytes later, over as many parts as that is: 0, or -ENOBUFS where there is less data. Parts that are empty then stay.
+/// Removes `n` bytes from the start of the data of a packet, across parts if needed. Parts that become empty
+/// stay in the packet.
+/// Returns 0, or -ENOBUFS if there are fewer than `n` bytes of data.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_pull_at(
     worker: netmem_worker,
@@ -214,10 +221,11 @@ pub unsafe extern "C" fn netmem_packet_pull_at(
     done.map_or_else(|errno| errno, |()| 0)
 }
 
-/// Cuts the data to its first `len` bytes: 0, or -ENOBUFS where there are fewer. Parts that are empty then stay.
+/// Truncates the data of a packet to its first `len` bytes. Parts that become empty stay in the packet.
+/// Returns 0, or -ENOBUFS if there are fewer than `len` bytes of data.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_trim_at(
     worker: netmem_worker,
@@ -231,10 +239,11 @@ pub unsafe extern "C" fn netmem_packet_trim_at(
     done.map_or_else(|errno| errno, |()| 0)
 }
 
-/// Records the hash of the packet's flow, which stays with the packet, and not with its frame.
+/// Records the flow hash of a packet. The hash stays with the packet, not with its frame.
+/// Returns 0.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_set_flow_hash_at(
     worker: netmem_worker,
@@ -251,10 +260,11 @@ pub unsafe extern "C" fn netmem_packet_set_flow_hash_at(
     done.map_or_else(|errno| errno, |()| 0)
 }
 
-/// Writes the hash of the packet's flow to `hash`: 0 where none was recorded.
+/// Reads the flow hash of a packet into `hash`: 0 if none was recorded.
+/// Returns 0.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_flow_hash_at(
     worker: netmem_worker,

@@ -1,4 +1,4 @@
-//! HOT: packets by a lane, from one worker to another.
+//! HOT: sends and receives packets through a lane.
 
 use super::burst::words;
 use super::lane::{end, no_receiver, no_sender};
@@ -18,12 +18,17 @@ use netmem::limits::BATCH_MAX;
 use std::ffi::{c_char, c_int};
 use std::{iter, slice};
 
-/// Sends packets, each with all its parts, from the front, as many as the lane has room for; returns how many. Their words are good no longer: the receiver
-/// gets new ones, by netmem_lane_receive_packets. The others stay the caller's, as they are. -EPIPE where the receiver has closed its end. Where a word is not
-/// good nothing is sent from it on, and where it is the first the result is the negative errno. Packets come in the order of packets, frames in that of frames.
+/// Sends up to `n` packets with all their parts through a lane, from the front of the array. Only the lane's
+/// sender may call it.
+/// Returns the number sent, which is less than `n` if the lane becomes full. The handles of packets that were
+/// sent become invalid; the receiver gets new ones from netmem_lane_receive_packets. The other packets stay
+/// with the caller, unchanged.
+/// Stops at the first invalid handle. If that is the first packet, returns its negative errno.
+/// Returns -EPIPE if the receiver has closed its end.
+/// A lane keeps the order of packets and the order of frames, but not the order between packets and frames.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_send_packets_at(
     worker: netmem_worker,
@@ -60,10 +65,10 @@ pub unsafe extern "C" fn netmem_lane_send_packets_at(
     refusal.filter(|_| sent == 0).unwrap_or(sent as c_int)
 }
 
-/// Takes packets out of their entries, in order, and notes what goes with each.
+/// Takes packets out of their entries, in order, and records the mark of each.
 ///
 /// # Errors
-/// The first word that is not good, and why; those before it were taken.
+/// The first invalid handle, with the reason. The packets before it were taken.
 #[inline(always)]
 fn take(
     (uses, tag): (&mut Uses, &mut Tag),
@@ -85,12 +90,14 @@ fn take(
     Ok(())
 }
 
-/// Receives up to `n` packets, oldest first, and returns how many. These are fewer than wait in the lane only when there is no memory to note them. -EPIPE where
-/// none waits and the sender has closed its end. Each packet still has the head that it was sent with; netmem_packet_free gives that back to the heads that it
-/// was taken from, and the frames to their pools.
+/// Receives up to `n` packets from a lane, oldest first. Only the lane's receiver may call it.
+/// Returns the number received, or -EPIPE if no packet waits and the sender has closed its end. The result is
+/// less than the number of waiting packets only if there is no memory for their handles.
+/// A packet keeps its head. netmem_packet_free gives the head back to the heads that it was taken from, and
+/// the frames to their pools.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_lane_receive_packets_at(
     worker: netmem_worker,

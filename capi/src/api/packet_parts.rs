@@ -1,4 +1,4 @@
-//! Packets of several parts, and packets over the same bytes.
+//! Packets of several parts, and packets that share bytes.
 
 use super::burst::words;
 use super::packet::{note_given, traced_pool};
@@ -18,7 +18,7 @@ use netmem::{HeadCache, Packet, Pool, Worker};
 use std::ffi::{c_char, c_int};
 use std::{iter, mem, slice};
 
-/// Joins two packets, of which the word of `other` is good no longer.
+/// Joins two packets. The handle of `other` becomes invalid.
 fn join(
     (worker, call, site): (netmem_worker, &str, Site),
     (packet, other): (netmem_packet, netmem_packet),
@@ -45,10 +45,12 @@ fn join(
     joined.map_or_else(|kind| refused(kind, call, PACKET, packet.word, site), |()| 0)
 }
 
-/// Puts the parts of `other` behind those of `packet`, without a copy. The word of `other` is good no longer, and what was recorded of it is forgotten.
+/// Appends the parts of packet `other` to those of `packet`, without a copy. The handle of `other` becomes
+/// invalid and its flow hash is lost.
+/// Returns 0, or -EINVAL if both are the same packet.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_append_at(
     worker: netmem_worker,
@@ -61,11 +63,12 @@ pub unsafe extern "C" fn netmem_packet_append_at(
     join((worker, "netmem_packet_append", site), (packet, other), Packet::append)
 }
 
-/// Puts the parts of `other` in front of those of `packet`, without a copy. The word of `other` is good no longer; what is recorded is that of `other`
-/// from then on.
+/// Prepends the parts of packet `other` to those of `packet`, without a copy. The handle of `other` becomes
+/// invalid. `packet` takes over the flow hash of `other`.
+/// Returns 0, or -EINVAL if both are the same packet.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_prepend_at(
     worker: netmem_worker,
@@ -81,7 +84,7 @@ pub unsafe extern "C" fn netmem_packet_prepend_at(
     })
 }
 
-/// Makes a second packet of one, whose word goes to `second`.
+/// Makes a second packet from `packet` and writes its handle to `second`.
 fn second(
     (worker, call, site): (netmem_worker, &str, Site),
     packet: netmem_packet,
@@ -116,11 +119,14 @@ fn second(
     }
 }
 
-/// Cuts a packet after its first `at` bytes; what is behind becomes the packet `rest`, without a copy. Where the cut goes through a part the two share
-/// that, and neither writes it. -ENOBUFS where the packet is shorter, -ENOMEM where there is no memory for a head: the packet is as it was then.
+/// Splits a packet after its first `at` bytes, without a copy. The bytes after them become a new packet,
+/// whose handle is written to `rest`. If the split is inside a part, both packets share that part and neither
+/// can write it.
+/// Returns 0, -ENOBUFS if the packet has fewer than `at` bytes, or -ENOMEM if there is no memory for a head.
+/// On failure the packet is unchanged.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_split_at(
     worker: netmem_worker,
@@ -140,11 +146,12 @@ pub unsafe extern "C" fn netmem_packet_split_at(
     })
 }
 
-/// Makes a second packet over the same bytes, whose word goes to `other`. Neither can be written while the other is there; each pulls and trims for itself. -ENOMEM where there is
-/// no memory for heads.
+/// Makes a second packet over the same bytes and writes its handle to `other`. While both packets exist,
+/// neither can be written. Each is pulled and trimmed independently.
+/// Returns 0, or -ENOMEM if there is no memory for heads.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_share_at(
     worker: netmem_worker,
@@ -161,7 +168,7 @@ pub unsafe extern "C" fn netmem_packet_share_at(
     })
 }
 
-/// Changes where a packet's bytes lie, with frames of a pool for those that are copied.
+/// Moves the bytes of a packet. Bytes that are copied go to frames of the pool.
 fn copy(
     (worker, call, site): (netmem_worker, &str, Site),
     (packet, pool): (netmem_packet, netmem_pool),
@@ -187,11 +194,12 @@ fn copy(
     }
 }
 
-/// Brings all bytes into one part: behind those of the first, if that can be written and has the room, or else into a frame of `pool`. -ENOMEM where
-/// the pool has none, -ENOBUFS where the bytes do not fit into one.
+/// Merges the parts of a packet into one. Copies the bytes of the other parts into the first part if it is
+/// writable and has the tailroom; otherwise copies all bytes into a frame of `pool`.
+/// Returns 0, -ENOMEM if the pool has no frame, or -ENOBUFS if the bytes do not fit into one frame.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_linearize_at(
     worker: netmem_worker,
@@ -206,10 +214,11 @@ pub unsafe extern "C" fn netmem_packet_linearize_at(
     })
 }
 
-/// Makes all bytes such that they can be written: parts that others may read are copied into frames of `pool`. Returns as netmem_packet_linearize.
+/// Makes all bytes of a packet writable: copies each shared part into a frame of `pool`.
+/// Returns 0, or an errno of netmem_packet_linearize.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_make_writable_at(
     worker: netmem_worker,
@@ -224,11 +233,12 @@ pub unsafe extern "C" fn netmem_packet_make_writable_at(
     })
 }
 
-/// Makes the bytes one frame that is the packet's alone, which is what a port takes. Returns 1 where bytes were copied, 0 where that was not needed, and
-/// else as netmem_packet_linearize.
+/// Converts the data of a packet to one unshared frame, as netmem_port_tx_packets requires. Bytes are copied
+/// into a frame of `pool` if necessary.
+/// Returns 1 if bytes were copied, 0 if no copy was necessary, or an errno of netmem_packet_linearize.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_make_sendable_at(
     worker: netmem_worker,

@@ -1,4 +1,4 @@
-//! HOT: packets by a port's queues.
+//! HOT: receives and transmits packets through the queues of a port.
 
 use super::burst::words;
 use super::known::look_up;
@@ -16,11 +16,13 @@ use netmem::limits::BATCH_MAX;
 use netmem::{Batch, Packet, Packets};
 use std::ffi::{c_char, c_int};
 
-/// Receives up to `n` packets: frames with heads. Returns how many. Frames for which the memory has no head wait for a later call, by this or by
-/// netmem_port_rx.
+/// Receives up to `n` packets, each a received frame with a head of `heads`, and writes their handles to
+/// `packets`.
+/// Returns the number received. If there is no memory for a head, the frame waits for the next
+/// netmem_port_rx_packets or netmem_port_rx.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_rx_packets_at(
     worker: netmem_worker,
@@ -67,12 +69,16 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
     got as c_int
 }
 
-/// Posts packets for transmission, each of which is one frame that is its alone (netmem_packet_make_sendable); returns how many. What was taken is the
-/// port's: its words are good no longer, its heads are free. The others stay the caller's, and stand behind those in `packets`, in order. Where a word is
-/// not good, or a packet is not one frame (-EBUSY), nothing is posted from it on, and where it is among the first 64 the result is the negative errno.
+/// Posts up to `n` packets for transmission. Each packet must be one unshared frame; see
+/// netmem_packet_make_sendable.
+/// Returns the number posted. The port owns their frames; the heads are freed and the handles are invalid.
+/// The other packets stay with the caller: the call moves them to the end of `packets`, in order, so that
+/// they begin at the index that the call returns.
+/// The call works in groups of 64 packets. It stops before a group that contains an invalid handle, or a
+/// packet that is not one unshared frame (-EBUSY). If that is the first group, returns the negative errno.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_tx_packets_at(
     worker: netmem_worker,
@@ -126,20 +132,20 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
     posted as c_int
 }
 
-/// A packet whose frame a port is asked to take.
+/// A packet whose frame the port is asked to take.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     word: u64,
-    /// The word of its heads.
+    /// The handle of its heads.
     of: u64,
-    /// What was recorded of it.
+    /// Its flow hash.
     flow_hash: u32,
-    /// The frame's number.
+    /// The number of its frame.
     frame: u32,
 }
 
 impl Asked {
-    /// It was not taken.
+    /// Puts a packet back that the port did not take.
     fn put_back(&self, tag: &mut Tag, mut packet: Packet) {
         if self.flow_hash != 0 {
             packet.set_flow_hash(self.flow_hash);
@@ -151,7 +157,8 @@ impl Asked {
 /// Takes the packets of a burst out of their entries, in order.
 ///
 /// # Errors
-/// The first word that is not good, and why; None where the packet is not one frame that is its alone. Nothing has changed then.
+/// The first invalid handle, with the reason. The reason is None if the packet is not one unshared frame.
+/// Nothing has changed then.
 #[inline(always)]
 fn lend(
     tag: &mut Tag,
@@ -180,7 +187,8 @@ fn lend(
     Ok(())
 }
 
-/// Moves those that were not taken behind the others; both stay in order, and the former as they are in `left`.
+/// Moves the packets that were not taken behind the others. The taken packets keep their order; the others
+/// are in the order of `left`.
 #[cold]
 #[inline(never)]
 fn put_behind(asked: &mut [Asked], left: &Batch) {

@@ -1,4 +1,4 @@
-//! HOT: blocks of pages.
+//! HOT: allocates and frees blocks of pages.
 
 use super::burst::words;
 use super::transfer::pass_on;
@@ -17,14 +17,16 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
 use std::ptr;
 
-/// Pages that are asked for and given back at once.
+/// Blocks that are allocated or freed in one step.
 const RUN: usize = 64;
 
-/// Allocates up to `n` blocks of 2^order pages of 4096 bytes, order 0 to 10; returns how many, which are fewer only when the memory has no more. They
-/// hold what an earlier use left there.
+/// Allocates up to `n` blocks of 2^`order` pages of 4096 bytes, `order` 0 to 10, and writes their handles to
+/// `pages`. The blocks are not cleared.
+/// Returns the number allocated. It is less than `n` only if the memory has no more, or `order` is more than
+/// 10.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_page_alloc_at(
     worker: netmem_worker,
@@ -57,7 +59,7 @@ pub unsafe extern "C" fn netmem_page_alloc_at(
     got as c_int
 }
 
-/// Allocates at most [`RUN`] blocks; how many.
+/// Allocates at most [`RUN`] blocks. Returns the number allocated.
 #[inline(always)]
 fn alloc(inside: &mut Inside, order: u8, places: &mut [netmem_page]) -> usize {
     let State { memory, worker, tag, uses, memory_word, .. } = &mut **inside;
@@ -79,11 +81,12 @@ fn alloc(inside: &mut Inside, order: u8, places: &mut [netmem_page]) -> usize {
     got
 }
 
-/// Frees blocks of pages, of whatever order. Those whose word is good are freed, also when another's is not: then the result is the negative errno of the
-/// first that is not, and 0 else.
+/// Frees `n` blocks of pages, of any orders. Frees each block whose handle is valid, even if other handles in
+/// the array are not.
+/// Returns 0, or the negative errno of the first invalid handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_page_free_at(
     worker: netmem_worker,
@@ -124,11 +127,12 @@ pub unsafe extern "C" fn netmem_page_free_at(
     first
 }
 
-/// The page of a claim, which an entry had and has no longer, or which is not dropped.
+/// Returns the page of a claim. The claim has just left its entry, or the caller does not drop the page.
 #[inline(always)]
 fn page(claim: Claim) -> Option<Page> {
     let raw = NonZeroU32::new(claim.at as u32)?;
-    // SAFETY: the number came from a page that was given out, and is one's alone, as said.
+    // SAFETY: the number came from an allocated page, and the caller has the only claim on it, as stated
+    // above.
     Some(unsafe { Page::from_raw(raw) })
 }
 
@@ -145,10 +149,10 @@ fn look<R>(
     }
 }
 
-/// The block's bytes; NULL where the word is not good.
+/// Returns the address of the bytes of a block, or NULL if the handle is invalid.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_page_data_at(
     worker: netmem_worker,
@@ -161,10 +165,10 @@ pub unsafe extern "C" fn netmem_page_data_at(
     data.map_or(ptr::null_mut(), |data| data.cast_mut().cast())
 }
 
-/// Bytes of the block: 4096 << order.
+/// Returns the number of bytes of a block: 4096 << order.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_page_size_at(
     worker: netmem_worker,
@@ -177,10 +181,10 @@ pub unsafe extern "C" fn netmem_page_size_at(
     size.unwrap_or_else(|errno| errno)
 }
 
-/// Makes blocks nobody's, to be given to another thread; as netmem_detach.
+/// Detaches `n` blocks from the worker, so that another worker can attach them. Works as netmem_detach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_page_detach_at(
     worker: netmem_worker,
@@ -188,7 +192,7 @@ pub unsafe extern "C" fn netmem_page_detach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a page is.
+    // SAFETY: the promise of C; a netmem_page is one word.
     let (site, pages) = unsafe { (Site::new(site), words(pages.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::detach(tag, What::Page, word).ok_or_else(|| objects::why(What::Page, word))
@@ -196,10 +200,10 @@ pub unsafe extern "C" fn netmem_page_detach_at(
     pass_on((worker, "netmem_page_detach", PAGE, site), pages, pass, |inside, n| inside.held -= n)
 }
 
-/// Makes detached blocks this worker's; as netmem_attach.
+/// Attaches `n` detached blocks to the worker. Works as netmem_attach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_page_attach_at(
     worker: netmem_worker,
@@ -207,7 +211,7 @@ pub unsafe extern "C" fn netmem_page_attach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a page is.
+    // SAFETY: the promise of C; a netmem_page is one word.
     let (site, pages) = unsafe { (Site::new(site), words(pages.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::attach(tag, What::Page, word).ok_or_else(|| objects::why(What::Page, word))
@@ -215,7 +219,7 @@ pub unsafe extern "C" fn netmem_page_attach_at(
     pass_on((worker, "netmem_page_attach", PAGE, site), pages, pass, |inside, n| inside.held += n)
 }
 
-/// Ends all uses of pages that the worker has; how many there were.
+/// Ends all uses of pages that the worker holds. Returns the number ended.
 #[cold]
 pub fn reclaim(inside: &mut Inside) -> usize {
     let State { memory, worker, tag, uses, held, .. } = &mut **inside;

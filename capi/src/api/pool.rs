@@ -1,4 +1,4 @@
-//! Pools.
+//! Opens and closes pools.
 
 use super::types::{netmem_pool, netmem_pool_config, netmem_worker, place, string};
 use super::worker::cold;
@@ -13,10 +13,12 @@ use std::ffi::c_int;
 use std::ptr;
 use std::time::Duration;
 
-/// Opens a pool of frames, whose owner is the worker: what it allocates and frees there costs least. `config` may be NULL.
+/// Opens a pool of frames. The calling worker becomes the owner of the pool: allocating from the pool and
+/// freeing to it costs the owner least. `config` may be NULL, which selects the defaults.
+/// Returns 0, -EINVAL if the options are not usable, or -ENFILE if the process has 4096 pools.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pool_open(
     worker: netmem_worker,
@@ -35,7 +37,7 @@ pub unsafe extern "C" fn netmem_pool_open(
 }
 
 /// # Safety
-/// The name is null, or a string.
+/// The name is null or a string.
 unsafe fn read(config: Option<&netmem_pool_config>) -> Result<PoolConfig, Failure> {
     let size = config.map_or(0, |config| config.frame_size as usize);
     let mut to = if size > 0 { PoolConfig::of_frames(size) } else { PoolConfig::default() };
@@ -56,9 +58,11 @@ unsafe fn read(config: Option<&netmem_pool_config>) -> Result<PoolConfig, Failur
     Ok(to)
 }
 
-/// Closes a pool, from which nothing is allocated any more, and waits up to `milliseconds` until its frames are home. Returns 0 when they are,
-/// and -ETIMEDOUT when some are not (netmem_last_error says how many): the pool is closed, its frames stay good until they are freed, and it may be
-/// called again.
+/// Closes a pool and waits up to `milliseconds` until all of its frames are freed. No frame can be allocated
+/// from the pool any more.
+/// Returns 0 if all frames were freed, or -ETIMEDOUT if some were not; netmem_last_error says how many. After
+/// -ETIMEDOUT the pool is closed and its frames stay valid until they are freed. The call may be repeated to
+/// wait again.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_pool_close(pool: netmem_pool, milliseconds: u32) -> c_int {
     answer(|| {
@@ -70,10 +74,11 @@ pub extern "C" fn netmem_pool_close(pool: netmem_pool, milliseconds: u32) -> c_i
     })
 }
 
-/// The pool of this word, as a worker that knows it finds it; else it gets to know it.
+/// Returns the pool of this handle, from the worker's table of known pools. If the pool is not in the table,
+/// looks it up and adds it.
 ///
 /// # Errors
-/// The number that the call returns: the pool was closed, or is of another memory.
+/// The errno for the call: the pool was closed, or it belongs to another memory.
 #[inline(always)]
 pub fn find<'a>(
     known: &'a mut Pools,
@@ -82,7 +87,7 @@ pub fn find<'a>(
     call: &str,
     site: Site,
 ) -> Result<&'a Pool, c_int> {
-    // SAFETY: a borrow that ends here, or is what is returned: then nothing is changed below.
+    // SAFETY: this borrow ends here, or the function returns it and changes nothing below.
     match unsafe { &*ptr::from_ref(known) }.look_up(word).filter(|_| registry::is_pool(word)) {
         Some(pool) => Ok(pool),
         None => get_to_know(known, memory, word, call, site),

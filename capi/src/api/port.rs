@@ -1,4 +1,4 @@
-//! HOT: a port's queues.
+//! HOT: receives and transmits frames through the queues of a port.
 
 use super::burst::words;
 use super::types::{list, netmem_count, netmem_frame, netmem_pool, netmem_port, netmem_worker, place};
@@ -17,10 +17,10 @@ use netmem::{Batch, Port, PortState, Worker};
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 
-/// The worker's port of this word.
+/// Returns the worker's port of this handle, or refuses the call.
 ///
 /// # Errors
-/// The number that the call returns.
+/// The errno for the call.
 #[inline(always)]
 pub fn find_port<'a>(
     ports: &'a mut [Option<OpenPort>],
@@ -34,7 +34,7 @@ pub fn find_port<'a>(
     }
 }
 
-/// The worker has no such port.
+/// Refuses a call with a port that the worker does not have.
 #[cold]
 #[inline(never)]
 fn not_here(port: netmem_port, call: &str, site: Site) -> c_int {
@@ -42,10 +42,11 @@ fn not_here(port: netmem_port, call: &str, site: Site) -> c_int {
     refused(kind, call, PORT, port.word, site)
 }
 
-/// Receives up to `n` frames; returns how many.
+/// Receives up to `n` frames and writes their handles to `frames`.
+/// Returns the number received.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_rx_at(
     worker: netmem_worker,
@@ -80,12 +81,15 @@ pub unsafe extern "C" fn netmem_port_rx_at(
     got as c_int
 }
 
-/// Posts frames for transmission; returns how many. What was taken is the port's: its words are good no longer. The others stay the
-/// caller's, and stand behind those in `frames`, in order. Where a word is not good nothing is posted at all from it on, and where it
-/// is among the first 64 the result is the negative errno.
+/// Posts up to `n` frames for transmission.
+/// Returns the number posted. The port owns these frames; their handles are invalid. The other frames stay
+/// with the caller: the call moves them to the end of `frames`, in order, so that they begin at the index
+/// that the call returns.
+/// The call works in groups of 64 frames and stops before a group that contains an invalid handle. If that is
+/// the first group, returns the negative errno of the handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_tx_at(
     worker: netmem_worker,
@@ -101,10 +105,10 @@ pub unsafe extern "C" fn netmem_port_tx_at(
     })
 }
 
-/// Posts empty frames for reception; returns as netmem_port_tx does.
+/// Posts up to `n` empty frames for reception. Returns as netmem_port_tx does.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_fill_at(
     worker: netmem_worker,
@@ -157,10 +161,10 @@ fn post(
     posted as c_int
 }
 
-/// Ends the uses of a burst of words, into `batch`.
+/// Ends the uses of a burst of handles and moves their frames to `batch`.
 ///
 /// # Errors
-/// The first word that is not good, and what is wrong with it; nothing has changed then.
+/// The first invalid handle, with the reason. Nothing has changed then.
 #[inline(always)]
 pub fn take(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch, end: End) -> Result<(), (u64, Kind)> {
     let mut ending = tag.ending(end);
@@ -168,18 +172,20 @@ pub fn take(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch, end: End) 
     if taken == burst.len() { Ok(()) } else { Err(untake(tag, burst, batch)) }
 }
 
-/// The uses of the words that were taken go on; the first word that was not, and what is wrong with it.
+/// Restores the uses of the handles that were taken. Returns the first handle that was refused, with the
+/// reason.
 #[cold]
 #[inline(never)]
 fn untake(tag: &mut Tag, burst: &[netmem_frame], batch: &mut Batch) -> (u64, Kind) {
     let bad = burst[batch.len()].word;
-    // First: a word that stands in the burst twice is good again afterwards.
+    // Read first: a handle that the burst contains twice is valid again after the restore.
     let kind = Kind::of(tag.why(bad), false);
     burst.iter().zip(batch.drain()).for_each(|(frame, took)| tag.restore(frame.word, took));
     (bad, kind)
 }
 
-/// Gives the words back that were not taken, behind those that were; both in order.
+/// Restores the handles of the frames that the port did not take, and moves them behind those it took. Both
+/// stay in order.
 #[cold]
 #[inline(never)]
 fn put_back(tag: &mut Tag, burst: &mut [netmem_frame], batch: &mut Batch) {
@@ -201,7 +207,9 @@ fn put_back(tag: &mut Tag, burst: &mut [netmem_frame], batch: &mut Batch) {
     burst[taken..].copy_from_slice(&left[..n]);
 }
 
-/// Tops the port up with empty frames of `pool`, to receive into; returns how many. To be called once a round.
+/// Posts empty frames of `pool` for reception until the fill ring is full or the pool is empty. Call it once
+/// in each round.
+/// Returns the number of frames posted.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_refill(worker: netmem_worker, port: netmem_port, pool: netmem_pool) -> c_int {
     const CALL: &str = "netmem_port_refill";
@@ -216,7 +224,9 @@ pub extern "C" fn netmem_port_refill(worker: netmem_worker, port: netmem_port, p
     }
 }
 
-/// Takes back the frames that were sent, and frees them; returns how many. Completions do not come by themselves: to be called once a round.
+/// Frees the frames that the device has transmitted. Call it once in each round: without it the transmit ring
+/// stays full.
+/// Returns the number of frames freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_complete(worker: netmem_worker, port: netmem_port) -> c_int {
     const CALL: &str = "netmem_port_complete";
@@ -237,7 +247,7 @@ pub extern "C" fn netmem_port_complete(worker: netmem_worker, port: netmem_port)
     }
 }
 
-/// Does one thing to a port, that is not done to frames.
+/// Runs a call on a port that does not move frames.
 fn with(
     (worker, port, call): (netmem_worker, netmem_port, &str),
     work: impl FnOnce(&mut OpenPort) -> Result<c_int, Failure>,
@@ -249,8 +259,10 @@ fn with(
     }
 }
 
-/// Wakes the device where it asked for that; to be called once a round, after the other calls. A memif port that is down goes on with its handshake in
-/// this call, and at once in netmem_port_arm and netmem_port_disarm: a program that waits until a port is up kicks it until netmem_port_state says 0.
+/// Wakes the device if it asked for that. Call it once in each round, after the other calls.
+/// If a memif port is down, this call continues its handshake. netmem_port_arm and netmem_port_disarm also do
+/// so, at once. To wait until the port is up, repeat netmem_port_kick until netmem_port_state returns 0.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_kick(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_kick"), |open| {
@@ -259,13 +271,16 @@ pub extern "C" fn netmem_port_kick(worker: netmem_worker, port: netmem_port) -> 
     })
 }
 
-/// Before the thread sleeps on netmem_port_fd: 1 where there is something already, and it had better not.
+/// Arms the descriptor of netmem_port_fd, before the thread sleeps on it.
+/// Returns 0 if the thread may sleep. Returns 1 if something has arrived already: the thread should not sleep
+/// then.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_arm(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_arm"), |open| Ok((open.port.arm() || !open.received.is_empty()).into()))
 }
 
-/// After the thread has slept.
+/// Disarms the descriptor of netmem_port_fd, after the thread has slept.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_disarm(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_disarm"), |open| {
@@ -274,8 +289,9 @@ pub extern "C" fn netmem_port_disarm(worker: netmem_worker, port: netmem_port) -
     })
 }
 
-/// The descriptor that is readable when something comes while the port is armed. It is the port's, and closed with it. -EINVAL where nothing
-/// would wake.
+/// Returns the descriptor on which the thread sleeps. While the port is armed, it becomes readable when
+/// something arrives. The port owns the descriptor and closes it.
+/// Returns -EINVAL if the port has no such descriptor: poll it instead.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_fd"), |open| {
@@ -284,7 +300,8 @@ pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_
     })
 }
 
-/// Returns 0 where the port carries frames, and -ENETDOWN where not; netmem_last_error says why. The answer is what netmem_port_kick saw last.
+/// Returns 0 if the port carries frames. Returns -ENETDOWN if it does not; netmem_last_error gives the
+/// reason. The result is the state at the last netmem_port_kick.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_state(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_state"), |open| match open.port.state() {
@@ -293,7 +310,8 @@ pub extern "C" fn netmem_port_state(worker: netmem_worker, port: netmem_port) ->
     })
 }
 
-/// 1 where nothing will be received any more, since all of a file was (which netmem_port_kick finds out); 0 else.
+/// Returns 1 if the port will receive nothing more, because it reads a file and has reached its end. Returns
+/// 0 otherwise. The result is the state at the last netmem_port_kick.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_finished(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_finished"), |open| {
@@ -301,10 +319,11 @@ pub extern "C" fn netmem_port_finished(worker: netmem_worker, port: netmem_port)
     })
 }
 
-/// The port's name, as "xdp:eth0"; good until it is closed.
+/// Writes the name of the port, such as "xdp:eth0", to `name`. The name is valid until the port is closed.
+/// Returns 0.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_name(
     worker: netmem_worker,
@@ -318,10 +337,12 @@ pub unsafe extern "C" fn netmem_port_name(
     })
 }
 
-/// A port's counters under the names of `netmem stat ports`: writes at most `room` and returns how many there are.
+/// Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
+/// counters to `counts`.
+/// Returns the number of counters that exist.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_counts(
     worker: netmem_worker,
@@ -337,7 +358,8 @@ pub unsafe extern "C" fn netmem_port_counts(
     })
 }
 
-/// Closes a port. Frames that it had go home, as far as its device is done with them.
+/// Closes a port. Its frames are freed, except for frames that the device still uses.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_port_close(worker: netmem_worker, port: netmem_port) -> c_int {
     cold(worker, "netmem_port_close", |mut inside| {

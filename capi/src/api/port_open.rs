@@ -1,4 +1,4 @@
-//! COLD: ports by the strings of `--port`.
+//! COLD: opens ports by the strings of `--port`.
 
 use super::pool::find;
 use super::types::{netmem_pool, netmem_port, netmem_port_config, netmem_worker, place, string};
@@ -22,16 +22,21 @@ use netmem_ports::{DeviceSpec, PortSpec, WrapSpec, XdpSpec, port_spec};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
 
-/// Places of a ring, where nothing else is said.
+/// Default number of slots of each ring.
 const RING: u32 = 2048;
 
-/// Opens a port of the worker by what is written behind `--port` of the program netmem ("xdp:eth0", "memif:/run/memif.sock", "packet:eth0",
-/// "tap:tap0", "pcap:in=FILE", with "fault:" and "trace:" around them), which receives into frames of `pool`. `config` may be NULL. A port
-/// that receives wants frames first: netmem_port_refill. It stays with the worker until netmem_port_close. "memif:PATH,lend=yes" lends frames of the whole
-/// memory, also with peer=, and is -EINVAL where no peer can map that: where it was opened without `in_file`, or has 4 GiB or more.
+/// Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
+/// program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
+/// with "fault:" and "trace:" as wrappers. `config` may be NULL, which selects the defaults.
+/// The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
+/// frames: call netmem_port_refill.
+/// "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also with peer=. The memory must have
+/// been opened with `in_file` and be smaller than 4 GiB, so that the peer can map it.
+/// Returns 0, -EINVAL if `text`, the options or the memory are not usable, or -EIO if the device cannot be
+/// opened.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_port_open(
     worker: netmem_worker,
@@ -61,7 +66,7 @@ pub unsafe extern "C" fn netmem_port_open(
     })
 }
 
-/// Places of each ring.
+/// Slots of each ring.
 fn places(config: Option<&netmem_port_config>) -> Result<u32, Failure> {
     match config.map_or(0, |config| config.ring) {
         0 => Ok(RING),
@@ -73,10 +78,10 @@ fn places(config: Option<&netmem_port_config>) -> Result<u32, Failure> {
     }
 }
 
-/// Whether a peer can be lent frames of a memory of so many bytes.
+/// Whether frames of a memory of this kind and size can be lent to a peer.
 ///
 /// # Errors
-/// It cannot, and says why: the port would copy.
+/// The frames cannot be lent, with the reason. The port would copy instead.
 fn can_lend(is_in_file: bool, bytes: usize) -> Result<(), Failure> {
     if !is_in_file {
         return Err(Failure::invalid(
@@ -91,7 +96,7 @@ fn can_lend(is_in_file: bool, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The port, with what is around it.
+/// Opens the device of a port, with its wrappers.
 fn opened(
     spec: &PortSpec,
     (memory, ring): (u64, u32),
@@ -139,7 +144,7 @@ fn opened(
     Ok(port)
 }
 
-/// A port on queues of an interface, over the UMEM that all of the memory's have.
+/// Opens a port on queues of an interface. All AF_XDP ports of the memory share one UMEM.
 fn xdp(
     spec: &XdpSpec,
     (memory, ring): (u64, u32),
@@ -173,7 +178,8 @@ fn xdp(
 mod tests {
     use super::can_lend;
 
-    /// Seen: a port with lend=yes copied without a word. A memory of 4 GiB would be all of some machines', so none is made.
+    /// Seen: a port with lend=yes copied without a message. No memory of 4 GiB is made here, because some
+    /// machines have no more than that.
     #[test]
     fn a_memory_that_lies_in_no_file_or_has_4_gib_is_not_lent_and_why_not_is_said() {
         let why = |is_in_file, bytes| can_lend(is_in_file, bytes).unwrap_err().text;

@@ -1,8 +1,8 @@
-//! HOT: frames without a generation, for who wants no check.
+//! HOT: frames without a generation, for programs that want no checks.
 //!
 //! # Unsafe code
-//! Here a word is a claim as it is: the caller promises what the type of a [`Frame`] would: that each word came from one of these calls, and
-//! is given back once.
+//! Here a word is a claim without further checks. The caller promises what the type [`Frame`] would
+//! guarantee: each word came from one of these calls, and is freed once.
 
 use super::burst::words;
 use super::pool::find;
@@ -21,10 +21,11 @@ use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-/// As netmem_alloc, of frames whose words nothing checks. Raw calls take no place of the program: what they refuse is reported by the call and the word.
+/// Allocates up to `n` raw frames from a pool. Works as netmem_alloc, but no call checks these frames. Raw
+/// calls have no call site: a report of a refused raw call shows the name of the call and the word.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_alloc(
     worker: netmem_worker,
@@ -41,8 +42,9 @@ pub unsafe extern "C" fn netmem_raw_alloc(
     }
 }
 
-/// One frame, where that costs least; None, and nothing has happened, where something is unusual. There is no call within, and what is called then
-/// is `extern "C"`, out of which nothing unwinds: so that is a jump, and nothing is saved on the way in.
+/// Fast path: allocates one frame. Returns None, with nothing changed, if anything is unusual. It makes no
+/// call of its own. What its caller calls next is `extern "C"`, which never unwinds: the compiler makes that
+/// a jump and saves no registers on entry.
 #[inline(always)]
 fn alloc_at_once(worker: netmem_worker, pool: netmem_pool, to: *mut netmem_raw) -> Option<()> {
     let to = NonNull::new(to)?;
@@ -62,7 +64,7 @@ extern "C" fn give_many(worker: netmem_worker, pool: netmem_pool, frames: *mut n
     }
 }
 
-/// As [`alloc_at_once`] of `n` frames.
+/// [`alloc_at_once`] for `n` frames.
 #[inline(always)]
 fn alloc_all_at_once(
     worker: netmem_worker,
@@ -73,7 +75,8 @@ fn alloc_all_at_once(
     let places = NonNull::new(frames)?;
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, .. } = &mut *inside;
-    // SAFETY: the promise of C; a raw frame of C's is a Frame's word, and nothing else, and what is written there is the caller's.
+    // SAFETY: the promise of C. A netmem_raw is one word, as a Frame is. What is written there belongs to the
+    // caller.
     let places = unsafe { slice::from_raw_parts_mut(places.as_ptr().cast(), n as usize) };
     pools.look_up(pool.word)?.alloc_cached_into(worker, places).then_some(())
 }
@@ -95,20 +98,21 @@ extern "C" fn give_with_care(
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
     let places: *mut MaybeUninit<Frame> = frames.as_mut_ptr().cast();
-    // SAFETY: a raw frame of C's is a Frame's word, and nothing else; what is written there is the caller's.
+    // SAFETY: a netmem_raw is one word, as a Frame is. What is written there belongs to the caller.
     pool.alloc_into(worker, unsafe { slice::from_raw_parts_mut(places, frames.len()) }) as c_int
 }
 
-/// Frees frames of netmem_raw_alloc, each of which is given back by this once. A word of 0 is passed over.
+/// Frees `n` raw frames. The caller must free each raw frame exactly once. Skips a word of 0.
+/// Returns 0.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_free(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> c_int {
     if n == 1 && free_at_once(worker, frames) { 0 } else { free_many(worker, frames, n) }
 }
 
-/// Frees one frame, where that costs least; false, and nothing has happened, where something is unusual.
+/// Fast path: frees one frame. Returns false, with nothing changed, if anything is unusual.
 #[inline(always)]
 fn free_at_once(worker: netmem_worker, frame: *const netmem_raw) -> bool {
     if frame.is_null() {
@@ -119,7 +123,7 @@ fn free_at_once(worker: netmem_worker, frame: *const netmem_raw) -> bool {
     let Some(word) = NonZeroU64::new(unsafe { frame.read() }.word) else { return false };
     // SAFETY: the caller's promise.
     let gone = unsafe { Frame::from_raw(word) }.free_cached(&mut inside.worker);
-    // It is the caller's word again.
+    // The word belongs to the caller again.
     gone.map_err(mem::forget).is_ok()
 }
 
@@ -128,14 +132,15 @@ extern "C" fn free_many(worker: netmem_worker, frames: *const netmem_raw, n: u32
     if free_all_at_once(worker, frames, n) { 0 } else { free_with_care(worker, frames, n) }
 }
 
-/// As [`free_at_once`] of `n` frames.
+/// [`free_at_once`] for `n` frames.
 #[inline(always)]
 fn free_all_at_once(worker: netmem_worker, frames: *const netmem_raw, n: u32) -> bool {
     if frames.is_null() {
         return false;
     }
     let Some(mut inside) = go_in(worker.word) else { return false };
-    // SAFETY: the promise of C. A raw frame of C's is a Frame's word, or 0 as None is; that they are claims which end here is the caller's promise.
+    // SAFETY: the promise of C. A netmem_raw is the word of a Frame, or 0 like None. The caller promises that
+    // the words are claims, which end here.
     unsafe { Frame::free_all_cached(slice::from_raw_parts(frames.cast(), n as usize), &mut inside.worker) }
 }
 
@@ -147,7 +152,8 @@ extern "C" fn free_with_care(worker: netmem_worker, frames: *const netmem_raw, n
         Ok(frames) => frames,
         Err(errno) => return errno,
     };
-    // SAFETY: a raw frame of C's is a Frame's word, or 0 as None is; that they are claims which end here is the caller's promise.
+    // SAFETY: a netmem_raw is the word of a Frame, or 0 like None. The caller promises that the words are
+    // claims, which end here.
     unsafe {
         let frames = slice::from_raw_parts(frames.as_ptr().cast(), frames.len());
         Frame::free_all(frames, &mut inside.worker);
@@ -155,16 +161,20 @@ extern "C" fn free_with_care(worker: netmem_worker, frames: *const netmem_raw, n
     0
 }
 
-/// As netmem_raw_free, of frames that are all this pool's: it costs less, since only the first frame is looked at. The caller promises that each word
-/// is a frame of this pool; none is 0.
-///
-/// All frames are looked at while netmem_trace(1) is on, where the first is another pool's, and where the pool's cache does not take them all. Then frames
-/// of other pools (-EXDEV) and words of 0 (-EBADF) are refused and stay with the caller, and the others are freed. A frame of another pool
-/// that is not looked at is given out again as one of this pool's, with this pool's headroom, whether its own size has room for that or not; the ledgers of both
-/// pools are wrong from then on, and this pool may give pages back while a frame in them is in use. So memory of others may be overwritten.
+/// Frees `n` raw frames, all of which must belong to `pool`. Costs less than netmem_raw_free, because it
+/// normally checks only the first frame. The caller vouches that each word is a frame of this pool and that
+/// none is 0.
+/// The call checks all frames if netmem_trace(1) is on, if the first frame belongs to another pool, or if the
+/// cache of the pool has no room for all of them. It then refuses frames of other pools (-EXDEV) and words of
+/// 0 (-EBADF), which stay with the caller, and frees the others.
+/// If a frame of another pool is not checked, this pool allocates it again as its own frame, with the
+/// headroom of this pool, even if the frame is too small for that. The ledgers of both pools are wrong from
+/// then on, and this pool may give pages back while a frame in them is in use. Memory of others may be
+/// overwritten.
+/// Returns 0, or the negative errno of the first refused word.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_pool_free(
     worker: netmem_worker,
@@ -181,7 +191,7 @@ pub unsafe extern "C" fn netmem_raw_pool_free(
     }
 }
 
-/// Frees one frame, where that costs least; None, and nothing has happened, where something is unusual.
+/// Fast path: frees one frame to its pool. Returns None, with nothing changed, if anything is unusual.
 #[inline(always)]
 fn keep_at_once(worker: netmem_worker, pool: netmem_pool, frame: *const netmem_raw) -> Option<()> {
     if sites::is_on() || frame.is_null() {
@@ -192,12 +202,12 @@ fn keep_at_once(worker: netmem_worker, pool: netmem_pool, frame: *const netmem_r
     let pool = pools.look_up(pool.word)?;
     // SAFETY: the promise of C; it is only read.
     let word = NonZeroU64::new(unsafe { frame.read() }.word)?;
-    // SAFETY: the caller's promise; where it is not freed it is the caller's word again.
+    // SAFETY: the caller's promise. If the frame is not freed, the word belongs to the caller again.
     let frame = ManuallyDrop::new(unsafe { Frame::from_raw(word) });
     if !pool.owns(&frame) {
         return None;
     }
-    // SAFETY: the frame belongs to this pool: `owns` has just said so.
+    // SAFETY: `owns` has just checked that the frame belongs to this pool.
     unsafe { pool.free_cached(worker, ManuallyDrop::into_inner(frame)) }.map_err(mem::forget).ok()
 }
 
@@ -214,7 +224,7 @@ extern "C" fn keep_many(
     }
 }
 
-/// As [`keep_at_once`] of `n` frames.
+/// [`keep_at_once`] for `n` frames.
 #[inline(always)]
 fn keep_all_at_once(
     worker: netmem_worker,
@@ -228,17 +238,18 @@ fn keep_all_at_once(
     let mut inside = go_in(worker.word)?;
     let State { pools, worker, .. } = &mut *inside;
     let pool = pools.look_up(pool.word)?;
-    // SAFETY: the promise of C. A raw frame of C's is a Frame's word, or 0 as None is; that they are claims which end here is the caller's promise.
+    // SAFETY: the promise of C. A netmem_raw is the word of a Frame, or 0 like None. The caller promises that
+    // the words are claims, which end here.
     let frames: &[Option<Frame>] = unsafe { slice::from_raw_parts(frames.cast(), n as usize) };
     let first = frames.first()?;
     if !first.as_ref().is_some_and(|first| pool.owns(first)) {
         return None;
     }
-    // SAFETY: that all are frames of the pool of the first is the caller's promise.
+    // SAFETY: the caller promises that all are frames of the pool of the first one.
     unsafe { pool.free_all_cached(worker, frames) }.then_some(())
 }
 
-/// Frees those that are frames of the pool, each of which is looked at.
+/// Frees the frames that belong to the pool. Checks each frame.
 #[inline(never)]
 extern "C" fn keep_with_care(
     worker: netmem_worker,
@@ -268,9 +279,10 @@ extern "C" fn keep_with_care(
     first
 }
 
-/// The frame of this word, if it is the pool's.
+/// Returns the frame of this word if it belongs to the pool.
 fn own(pool: &Pool, word: u64, refuse: &mut impl FnMut(u64)) -> Option<Frame> {
-    // SAFETY: the caller's promise; where it is another pool's it is the caller's word again.
+    // SAFETY: the caller's promise. If the frame belongs to another pool, the word belongs to the caller
+    // again.
     let frame = NonZeroU64::new(word).map(|word| ManuallyDrop::new(unsafe { Frame::from_raw(word) }));
     let own = frame.filter(|frame| pool.owns(frame));
     if own.is_none() {
@@ -279,10 +291,10 @@ fn own(pool: &Pool, word: u64, refuse: &mut impl FnMut(u64)) -> Option<Frame> {
     own.map(ManuallyDrop::into_inner)
 }
 
-/// The data of a raw frame; NULL for a word of 0.
+/// Returns the address of the data of a raw frame, or NULL if the word is 0.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_data(frame: netmem_raw) -> *mut c_void {
     let Some(word) = NonZeroU64::new(frame.word) else { return ptr::null_mut() };
@@ -291,16 +303,17 @@ pub unsafe extern "C" fn netmem_raw_data(frame: netmem_raw) -> *mut c_void {
     frame.data().as_ptr().cast_mut().cast()
 }
 
-/// Ends the data of a raw frame `n` bytes later, which changes its word. Returns where those bytes are, or NULL where there is no room.
+/// Appends `n` bytes to the data of a raw frame. This changes the word of the frame.
+/// Returns the address of the first appended byte, or NULL if the tailroom is less than `n`.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_raw_put(frame: *mut netmem_raw, n: u32) -> *mut c_void {
     // SAFETY: the promise of C.
     let Some(to) = (unsafe { frame.as_mut() }) else { return ptr::null_mut() };
     let Some(word) = NonZeroU64::new(to.word) else { return ptr::null_mut() };
-    // SAFETY: the caller's promise; it is given up again below.
+    // SAFETY: the caller's promise; the word goes back to the caller below.
     let mut frame = ManuallyDrop::new(unsafe { Frame::from_raw(word) });
     let tail = match frame.put(n as usize) {
         Ok(tail) => tail.as_mut_ptr().cast(),

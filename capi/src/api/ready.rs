@@ -1,4 +1,4 @@
-//! HOT: ready pools.
+//! HOT: ready pools, which keep packets ready for the next use.
 
 use super::burst::words;
 use super::known::look_up;
@@ -22,11 +22,14 @@ use netmem::{HeadCache, Packets, Worker};
 use std::ffi::{c_char, c_int};
 use std::iter;
 
-/// Opens a ready pool: of packets of frames of `pool` and of these heads it has up to `most` ready for each worker of the memory; 0: 50. A pool that is short
-/// of frames gets those that are ready, so none is missing elsewhere; one that clears its frames has none ready.
+/// Opens a ready pool for packets of frames of `pool` and heads of `heads`. It keeps up to `most` freed
+/// packets ready for each worker of the memory. 0: 50.
+/// If `pool` runs out of frames, the ready pool gives its packets back, so the packets it keeps are not
+/// missing elsewhere. If `pool` clears its frames (netmem_pool_config), the ready pool keeps no packets.
+/// Returns 0, or -ENFILE if the process has 4096 ready pools.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_ready_open(
     worker: netmem_worker,
@@ -53,12 +56,14 @@ pub unsafe extern "C" fn netmem_ready_open(
     })
 }
 
-/// Closes a ready pool. What it had ready goes back to the pool and the heads; packets that are out stay good, and are freed by netmem_packet_free.
+/// Closes a ready pool. Its ready packets go back to the pool and the heads. Packets that are allocated stay
+/// valid; free them with netmem_packet_free.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_ready_close(ready: netmem_ready) -> c_int {
     answer(|| {
         READY.close(ready.word, |open| {
-            // Workers that know it let go of it later: it has none ready from now on.
+            // Workers that have looked it up drop it later. It keeps no packets from now on.
             open.ready.set_max(0);
             Ok(())
         })?;
@@ -66,11 +71,13 @@ pub extern "C" fn netmem_ready_close(ready: netmem_ready) -> c_int {
     })
 }
 
-/// Takes up to `n` empty packets, ready ones first; the others are made. Returns how many, which are fewer only when the pool has no more frames or the
-/// memory none for heads.
+/// Allocates up to `n` empty packets and writes their handles to `packets`. Takes ready packets first and
+/// makes the others from the pool and the heads.
+/// Returns the number allocated. It is less than `n` only if the pool has no more frames or there is no
+/// memory for heads.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_ready_alloc_at(
     worker: netmem_worker,
@@ -107,7 +114,7 @@ pub unsafe extern "C" fn netmem_ready_alloc_at(
     got as c_int
 }
 
-/// Takes packets, ready ones first; how many.
+/// Allocates packets, ready ones first. Returns the number allocated.
 #[inline(always)]
 fn alloc(
     from: &ReadyPool,
@@ -128,11 +135,13 @@ fn alloc(
     got
 }
 
-/// Frees packets, of which those stay ready that are one frame of the ready pool's pool, theirs alone, as far as there is room; the others go home as by
-/// netmem_packet_free. Returns as that does; packets of other heads are refused (-EXDEV), and stay with the caller.
+/// Frees `n` packets. A packet stays ready if it is one unshared frame of the pool of `ready` and the worker
+/// has room for another ready packet. Other packets are freed as by netmem_packet_free. A packet of other
+/// heads is refused with -EXDEV and stays with the caller.
+/// Returns 0, or the negative errno of the first refused handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_ready_free_at(
     worker: netmem_worker,
@@ -183,7 +192,8 @@ pub unsafe extern "C" fn netmem_ready_free_at(
     first
 }
 
-/// Gives all packets that are ready, with all workers, back to the pool and the heads; returns how many.
+/// Gives the ready packets of all workers back to the pool and the heads.
+/// Returns the number of packets given back.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_ready_drain(worker: netmem_worker, ready: netmem_ready) -> c_int {
     const CALL: &str = "netmem_ready_drain";
@@ -195,10 +205,11 @@ pub extern "C" fn netmem_ready_drain(worker: netmem_worker, ready: netmem_ready)
     }
 }
 
-/// The counters of a ready pool: writes at most `room` and returns how many there are.
+/// Reads the counters of a ready pool. Writes at most `room` counters to `counts`.
+/// Returns the number of counters that exist.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_ready_counts(
     ready: netmem_ready,

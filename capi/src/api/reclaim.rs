@@ -1,4 +1,4 @@
-//! What a program has lost.
+//! Frees what a program has lost.
 
 use super::types::netmem_worker;
 use super::worker::cold;
@@ -7,8 +7,9 @@ use crate::workers::State;
 use netmem::Batch;
 use std::ffi::c_int;
 
-/// Ends every use that the worker has not given back, and sends the frames, objects, pages and packets home: for what a program has lost. Returns how many.
-/// Raw frames are not among them.
+/// Frees all frames, objects, pages, packets and shared frames that the worker holds, for a program that has
+/// lost their handles. The handles become invalid. Raw frames are not included.
+/// Returns the number freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_reclaim(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_reclaim", |mut inside| {

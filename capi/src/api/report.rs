@@ -1,4 +1,4 @@
-//! What a pool or cache says of itself.
+//! Counters and holders of pools and caches.
 
 use super::types::{list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
 use crate::failure::answer;
@@ -8,10 +8,12 @@ use netmem::pool::{AllocStats, PoolStats, RecycleStats};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
-/// Counts where a pool's frames are; exact while nobody moves one. Returns 1 where they add up, and 0 where not.
+/// Counts the frames of a pool by state into `ledger`. The result is exact as long as no thread moves a frame
+/// during the count.
+/// Returns 1 if the states add up to the total, 0 if they do not.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pool_ledger(pool: netmem_pool, ledger: *mut netmem_ledger) -> c_int {
     answer(|| {
@@ -33,10 +35,12 @@ pub unsafe extern "C" fn netmem_pool_ledger(pool: netmem_pool, ledger: *mut netm
     })
 }
 
-/// A pool's counters under the names of `netmem stat pools`: writes at most `room` and returns how many there are.
+/// Reads the counters of a pool, under the names that `netmem stat pools` shows. Writes at most `room`
+/// counters to `counts`.
+/// Returns the number of counters that exist.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pool_counts(
     pool: netmem_pool,
@@ -67,12 +71,13 @@ pub unsafe extern "C" fn netmem_pool_counts(
     })
 }
 
-/// Who holds frames of a pool that were given out while tracing was on, also as packets and shared frames, of which each counts as one, the one with most
-/// first: writes at most `room` and returns how many there
-/// are.
+/// Lists the call sites that allocated frames of a pool that are not freed yet, the site with most frames
+/// first. Covers frames that were allocated while tracing was on (netmem_trace), also if they are packets or
+/// shared frames now. Each packet and each claim counts as one. Writes at most `room` entries to `holders`.
+/// Returns the number of call sites.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pool_holders(
     pool: netmem_pool,
@@ -90,10 +95,11 @@ pub unsafe extern "C" fn netmem_pool_holders(
     })
 }
 
-/// As netmem_pool_holders, of the objects of a cache; `frames` counts objects.
+/// Lists the call sites that allocated objects of a cache that are not freed yet. Works as
+/// netmem_pool_holders; the field `frames` is the number of objects.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_cache_holders(
     cache: netmem_cache,
@@ -108,7 +114,9 @@ pub unsafe extern "C" fn netmem_cache_holders(
     })
 }
 
-/// Where what is held was given out of this pool or cache, the place with most first. `each` calls with the numbers that sites go by.
+/// The call sites at which things of this pool or cache were allocated that are still held, the site with
+/// most first. `each` calls its argument with the number that the sites of each held thing are recorded
+/// under.
 fn by_site(of: u64, each: impl FnOnce(&mut dyn FnMut(u32))) -> Vec<netmem_holder> {
     let mut by_site = BTreeMap::new();
     each(&mut |number| {

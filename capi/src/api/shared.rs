@@ -1,4 +1,4 @@
-//! HOT: frames that several read.
+//! HOT: shared frames, which several claims read.
 
 use super::burst::words;
 use super::known::look_up;
@@ -20,19 +20,21 @@ use netmem::pool::NoRoom;
 use std::ffi::{c_char, c_int, c_void};
 use std::{iter, ptr, slice};
 
-/// Notes that a thing became another one, of the same pool.
+/// Records that a thing became another one of the same pool.
 #[cold]
 fn note_moved(from: u64, to: u64, site: Site) {
     sites::note_ended(iter::once(from), site);
     sites::note_given(iter::once(to), traced_pool(from), site);
 }
 
-/// Makes frames such as several can read: from the front, `frames` become as many shared frames, whose words go to `shared`, another array, and the words of the
-/// frames are good no longer. Returns how many. Where a word is not good, it and those behind it are as they were; where that is the first one the
-/// result is the negative errno.
+/// Converts up to `n` frames to shared frames, from the front of the array. Writes their handles to `shared`,
+/// which must be another array. The handles of the frames become invalid. Each shared frame has one claim;
+/// netmem_shared_clone makes more.
+/// Returns the number converted. Stops at the first invalid handle, or if there is no memory for a handle:
+/// the frames from there on are unchanged. If the first handle is invalid, returns its negative errno.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_share_at(
     worker: netmem_worker,
@@ -80,10 +82,12 @@ fn change<R>(
     }
 }
 
-/// Makes one more claim on the same frame, with the same bytes, which each of both pulls and trims for itself: its word goes to `clone`.
+/// Makes one more claim on the frame of `shared` and writes its handle to `clone`. The new claim has the same
+/// data. Each claim is pulled and trimmed independently.
+/// Returns 0, or -ENOMEM if there is no memory for a handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_clone_at(
     worker: netmem_worker,
@@ -116,11 +120,12 @@ pub unsafe extern "C" fn netmem_shared_clone_at(
     }
 }
 
-/// Gives claims up; the last one on a frame sends it home. Those whose word is good are given up, also when another's is not: then the result is the
-/// negative errno of the first that is not, and 0 else.
+/// Frees `n` claims. The frame is freed with its last claim. Frees each claim whose handle is valid, even if
+/// other handles in the array are not.
+/// Returns 0, or the negative errno of the first invalid handle.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_free_at(
     worker: netmem_worker,
@@ -155,10 +160,10 @@ pub unsafe extern "C" fn netmem_shared_free_at(
     first
 }
 
-/// The bytes, to be read; NULL where the word is not good.
+/// Returns the address of the data of a claim, for reading, or NULL if the handle is invalid.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_data_at(
     worker: netmem_worker,
@@ -171,10 +176,10 @@ pub unsafe extern "C" fn netmem_shared_data_at(
     data.map_or(ptr::null(), <*const u8>::cast)
 }
 
-/// Bytes of data of this claim.
+/// Returns the number of bytes of data of a claim.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_len_at(
     worker: netmem_worker,
@@ -187,10 +192,10 @@ pub unsafe extern "C" fn netmem_shared_len_at(
     len.unwrap_or_else(|errno| errno)
 }
 
-/// Claims on the frame at this moment.
+/// Returns the number of claims on the frame at the time of the call.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_holders_at(
     worker: netmem_worker,
@@ -204,10 +209,11 @@ pub unsafe extern "C" fn netmem_shared_holders_at(
     holders.unwrap_or_else(|errno| errno)
 }
 
-/// Begins this claim's data `n` bytes later, and no other claim's: 0, or -ENOBUFS where there is less.
+/// Removes `n` bytes from the start of the data of this claim. Other claims do not change.
+/// Returns 0, or -ENOBUFS if there are fewer than `n` bytes of data.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_pull_at(
     worker: netmem_worker,
@@ -221,10 +227,11 @@ pub unsafe extern "C" fn netmem_shared_pull_at(
     done.map_or_else(|errno| errno, |()| 0)
 }
 
-/// Cuts this claim's data to its first `len` bytes, and no other claim's: 0, or -ENOBUFS where there are fewer.
+/// Truncates the data of this claim to its first `len` bytes. Other claims do not change.
+/// Returns 0, or -ENOBUFS if there are fewer than `len` bytes of data.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_trim_at(
     worker: netmem_worker,
@@ -238,11 +245,12 @@ pub unsafe extern "C" fn netmem_shared_trim_at(
     done.map_or_else(|errno| errno, |()| 0)
 }
 
-/// Makes the only claim on a frame that frame again, to be written and sent; its word goes to `frame`, and that of the claim is good no longer. -EBUSY
-/// where there are other claims: this one is as it was then.
+/// Converts the only claim on a frame back to a frame, which can be written and sent. Writes the handle of
+/// the frame to `frame`. The handle of the claim becomes invalid.
+/// Returns 0, or -EBUSY if there are other claims on the frame. After -EBUSY the claim is unchanged.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_into_frame_at(
     worker: netmem_worker,
@@ -259,7 +267,7 @@ pub unsafe extern "C" fn netmem_shared_into_frame_at(
         Ok(to) => to,
         Err(errno) => return errno,
     };
-    // The only claim cannot become one of several meanwhile.
+    // While it is the only claim, no other call can clone it.
     let others = match packets::change_shared(tag, shared.word, |shared| shared.holders() - 1) {
         Ok(others) => others,
         Err(kind) => return refused(kind, CALL, SHARED, shared.word, site),
@@ -276,11 +284,12 @@ pub unsafe extern "C" fn netmem_shared_into_frame_at(
     0
 }
 
-/// Gives a shared frame a head: its word is good no longer, that of the packet goes to `packet`. -ENOMEM where the memory has none for a head: the claim
-/// is as it was then.
+/// Converts a shared frame to a packet: the claim gets a head of `heads`. Writes the handle of the packet to
+/// `packet`. The handle of the claim becomes invalid.
+/// Returns 0, or -ENOMEM if there is no memory for a head. After -ENOMEM the claim is unchanged.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_packet_from_shared_at(
     worker: netmem_worker,
@@ -311,7 +320,7 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
         }
     }
     give_all((packets, heads.word), (uses, tag), (heads_of, worker), to);
-    // The packet has a claim of its own: the one of the word ends.
+    // The packet has its own claim. The claim of the handle ends.
     packets::take_shared(uses, tag, shared.word, End::Moved).into_iter().for_each(|claim| claim.free(worker));
     if sites::is_on() {
         sites::note_ended(iter::once(shared.word), site);
@@ -320,10 +329,11 @@ pub unsafe extern "C" fn netmem_packet_from_shared_at(
     0
 }
 
-/// Makes shared frames no worker's, to be given to another thread; as netmem_detach.
+/// Detaches `n` shared frames from the worker, so that another worker can attach them. Works as
+/// netmem_detach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_detach_at(
     worker: netmem_worker,
@@ -331,7 +341,7 @@ pub unsafe extern "C" fn netmem_shared_detach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a shared frame is.
+    // SAFETY: the promise of C; a netmem_shared is one word.
     let (site, shared) = unsafe { (Site::new(site), words(shared.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::detach(tag, What::Shared, word).ok_or_else(|| objects::why(What::Shared, word))
@@ -339,10 +349,10 @@ pub unsafe extern "C" fn netmem_shared_detach_at(
     pass_on((worker, "netmem_shared_detach", SHARED, site), shared, pass, |inside, n| inside.held -= n)
 }
 
-/// Makes detached shared frames this worker's; as netmem_attach.
+/// Attaches `n` detached shared frames to the worker. Works as netmem_attach.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_shared_attach_at(
     worker: netmem_worker,
@@ -350,7 +360,7 @@ pub unsafe extern "C" fn netmem_shared_attach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a shared frame is.
+    // SAFETY: the promise of C; a netmem_shared is one word.
     let (site, shared) = unsafe { (Site::new(site), words(shared.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::attach(tag, What::Shared, word).ok_or_else(|| objects::why(What::Shared, word))
@@ -358,7 +368,7 @@ pub unsafe extern "C" fn netmem_shared_attach_at(
     pass_on((worker, "netmem_shared_attach", SHARED, site), shared, pass, |inside, n| inside.held += n)
 }
 
-/// Ends all uses of shared frames that the worker has; how many there were.
+/// Ends all uses of shared frames that the worker holds. Returns the number ended.
 #[cold]
 pub fn reclaim(inside: &mut Inside) -> usize {
     let State { worker, tag, uses, held, .. } = &mut **inside;

@@ -1,4 +1,4 @@
-//! HOT: stocks of objects that are the program's own.
+//! HOT: stocks of objects that belong to the program.
 
 use super::burst::words;
 use super::types::{given, list, place, string};
@@ -13,61 +13,71 @@ use crate::workers;
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 
-/// A stock: objects of the program's own, each free or out. Any thread may take and give back.
+/// Handle of a stock. A stock records which objects of the program are free and which are out (taken). The
+/// objects lie in memory of the program. Any thread may use a stock.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_stock {
     pub word: u64,
 }
 
-/// How a stock is made.
+/// Options of netmem_stock_open.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_stock_config {
-    /// What it is called in reports; NULL: "stock".
+    /// Name in reports. NULL: "stock".
     pub name: *const c_char,
-    /// Objects at most.
+    /// Maximum number of objects, 1 to 2^30.
     pub objects: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u32; 7],
 }
 
-/// Where a stock's objects are: free + cached + out is total, and doubled is 0.
+/// Number of objects of a stock in each state. free + cached + out equals total, and doubled is 0, if the
+/// state of all objects is consistent.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_census {
+    /// Objects that were added.
     pub total: u64,
+    /// Free.
     pub free: u64,
-    /// Out, and in the caches that the call named.
+    /// Out, and in one of the caches that the call named.
     pub cached: u64,
-    /// Out, and in none: with the program, or lost by it.
+    /// Out, and in none of these caches: in use by the program, or lost.
     pub out: u64,
-    /// In those caches, but free, or twice: given back twice, and not yet come by here.
+    /// In one of these caches although free, or in the caches twice. The program gave such an object back
+    /// twice, and the stock has not seen the second time yet.
     pub doubled: u64,
-    /// Objects that were taken, and given back, since it was opened.
+    /// Objects taken since the stock was opened.
     pub taken: u64,
+    /// Objects given back since the stock was opened.
     pub given: u64,
-    /// Calls that wanted more than were free.
+    /// Calls that asked for more objects than were free.
     pub short_of: u64,
-    /// Refused: given back twice, and never of this stock.
+    /// Refused: objects that were given back twice.
     pub freed_twice: u64,
+    /// Refused: addresses that are not objects of the stock.
     pub made_up: u64,
 }
 
-/// Objects that were taken at one place of the program and are out.
+/// Objects that one call site took and that are still out.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_stock_holder {
-    /// As "program+0x1234 (function+0x56)", ended by 0; empty where it is not known.
+    /// The call site as "program+0x1234 (function+0x56)", a string that ends with a 0 byte. Empty if it is
+    /// not known.
     pub place: [c_char; 120],
-    /// How many.
+    /// Number of objects.
     pub objects: u64,
 }
 
-/// Opens a stock, without an object yet.
+/// Opens an empty stock and writes its handle to `stock`.
+/// Returns 0, -EFAULT if `config` is NULL, -EINVAL if `objects` is out of range, -ENOMEM if there is no
+/// memory for its tables, or -ENFILE if the process has 256 stocks.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_open(
     config: *const netmem_stock_config,
@@ -88,7 +98,8 @@ pub unsafe extern "C" fn netmem_stock_open(
     })
 }
 
-/// Closes a stock; returns how many of its objects were out.
+/// Closes a stock.
+/// Returns the number of its objects that were out.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_stock_close(stock: netmem_stock) -> c_int {
     answer(|| {
@@ -98,10 +109,13 @@ pub extern "C" fn netmem_stock_close(stock: netmem_stock) -> c_int {
     })
 }
 
-/// Adds objects by their addresses. They are out until they are given back the first time. Nothing is ever read or written there.
+/// Adds `n` objects by address. An object is out until it is given back for the first time. The library never
+/// reads or writes the memory of an object.
+/// Returns 0, -ENOBUFS if the stock has its maximum number of objects, or -EINVAL if an address is NULL or
+/// was added before. On failure the objects before the failing one stay added.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_add(stock: netmem_stock, objects: *const *mut c_void, n: u32) -> c_int {
     answer(|| {
@@ -113,11 +127,12 @@ pub unsafe extern "C" fn netmem_stock_add(stock: netmem_stock, objects: *const *
     })
 }
 
-/// Takes `n` objects: 0, or -ENOBUFS and none where fewer are free. `from` is the place in the program's code that reports are to name, as
-/// `__builtin_return_address(0)`, or NULL.
+/// Takes `n` objects and writes their addresses to `objects`. `from` is the code address that reports show as
+/// the call site, such as `__builtin_return_address(0)`, or NULL.
+/// Returns 0, or -ENOBUFS if fewer than `n` objects are free. After -ENOBUFS no object was taken.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_take(
     stock: netmem_stock,
@@ -141,11 +156,13 @@ pub unsafe extern "C" fn netmem_stock_take(
     }
 }
 
-/// Gives objects back. Those that are out are free from then on, also when another is refused: then the result is the negative errno of the first
-/// that is (-ESTALE: given back twice; -EBADF: not of this stock), and 0 else. `from` is as of netmem_stock_take.
+/// Gives `n` objects back. Each object that is out becomes free, even if other addresses in the array are
+/// refused. `from` is as in netmem_stock_take.
+/// Returns 0, or the negative errno of the first refused address: -ESTALE if the object was given back
+/// already, -EBADF if it is not an object of the stock.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_give(
     stock: netmem_stock,
@@ -169,7 +186,7 @@ pub unsafe extern "C" fn netmem_stock_give(
     if refused.is_empty() {
         return 0;
     }
-    // Without the lock: others go on while lines are written.
+    // Without the lock: other threads can use the stock while the lines are written.
     let name = stock::with(stock.word, |stock| stock.name.clone()).unwrap_or_default();
     let refuse = |object| refused_object(object, CALL, &name, from);
     refused.iter().fold(0, |first, object| first_of(first, || refuse(object)))
@@ -181,18 +198,20 @@ fn closed(stock: netmem_stock, call: &str) -> c_int {
     misuse::refused(Kind::Closed, call, "stock", stock.word, Site::UNKNOWN)
 }
 
-/// Objects that are free.
+/// Returns the number of free objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_stock_count(stock: netmem_stock) -> c_int {
     let free = stock::with(stock.word, |stock| stock.free());
     free.map_or_else(|| closed(stock, "netmem_stock_count"), |free| free as c_int)
 }
 
-/// Counts where a stock's objects are, of which those at the `n` addresses at `cached` lie in caches in front of it. Returns 1 where they add up,
-/// and 0 where not; exact while nobody moves one.
+/// Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that
+/// lie in caches in front of the stock. The result is exact as long as no thread moves an object during the
+/// count.
+/// Returns 1 if the states add up to the total and no object was given back twice, 0 otherwise.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_ledger(
     stock: netmem_stock,
@@ -223,11 +242,12 @@ pub unsafe extern "C" fn netmem_stock_ledger(
     })
 }
 
-/// Where the objects were taken that are out and not `cached`, the place with most first: writes at most `room` and returns how many
-/// there are.
+/// Lists the call sites that took objects that are out and not among the `n` addresses in `cached`, the site
+/// with most objects first. Writes at most `room` entries to `holders`.
+/// Returns the number of call sites.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_holders(
     stock: netmem_stock,
@@ -257,11 +277,11 @@ fn holder(at: Code, objects: u64) -> netmem_stock_holder {
 /// The `n` addresses at `objects`.
 ///
 /// # Safety
-/// Null, or `n` of them that nobody changes meanwhile.
+/// Null, or `n` addresses that do not change during the call.
 unsafe fn addresses<'a>(objects: *const *mut c_void, n: usize) -> Result<&'a [usize], Failure> {
     if objects.is_null() {
         return if n == 0 { Ok(&[]) } else { Err(Failure::null("the array")) };
     }
-    // SAFETY: the caller's promise; the number that an address is has a pointer's size.
+    // SAFETY: the caller's promise; an address as a number has the size of a pointer.
     Ok(unsafe { slice::from_raw_parts(objects.cast::<usize>(), n) })
 }

@@ -1,4 +1,4 @@
-//! Frames on their way from one worker to another, by whatever way the program has.
+//! Passes frames from one worker to another, over any queue of the program.
 
 use super::burst::words;
 use super::types::{netmem_frame, netmem_worker};
@@ -9,11 +9,13 @@ use crate::table::{Bad, Tag};
 use crate::workers::{Inside, go_in};
 use std::ffi::{c_char, c_int};
 
-/// Makes frames nobody's, to be given to another thread, and replaces each word by the one under which that thread attaches the frame.
-/// Returns how many. Where a word is not good, it and those behind it are as they were; where that is the first one the result is the negative errno.
+/// Detaches `n` frames from the worker, so that another worker can attach them. Replaces each handle in
+/// `frames` by the handle to pass to netmem_attach there; the old handles become invalid.
+/// Returns the number detached. Stops at the first invalid handle: that handle and those after it are
+/// unchanged. If the first handle is invalid, returns its negative errno.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_detach_at(
     worker: netmem_worker,
@@ -21,17 +23,18 @@ pub unsafe extern "C" fn netmem_detach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a frame is.
+    // SAFETY: the promise of C; a netmem_frame is one word.
     let (site, frames) = unsafe { (Site::new(site), words(frames.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| tag.detach(word).ok_or_else(|| tag.why(word));
     pass_on((worker, "netmem_detach", FRAME, site), frames, pass, |inside, n| inside.held -= n)
 }
 
-/// Makes detached frames this worker's, and replaces each word by the one that is good from now on. Returns as netmem_detach does. Of several that
-/// try, one gets the frame.
+/// Attaches `n` detached frames to the worker. Replaces each handle in `frames` by the handle to use from now
+/// on. If several workers try to attach the same frame, one of them gets it.
+/// Returns as netmem_detach does.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_attach_at(
     worker: netmem_worker,
@@ -39,13 +42,14 @@ pub unsafe extern "C" fn netmem_attach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a frame is.
+    // SAFETY: the promise of C; a netmem_frame is one word.
     let (site, frames) = unsafe { (Site::new(site), words(frames.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| tag.attach(word).ok_or_else(|| tag.why(word));
     pass_on((worker, "netmem_attach", FRAME, site), frames, pass, |inside, n| inside.held += n)
 }
 
-/// Passes words on, each of which is replaced by the one that is good from then on. `what` they name.
+/// Detaches or attaches: replaces each handle by the one that `pass` returns. `what` is the kind of thing
+/// that the handles name.
 pub fn pass_on(
     (worker, call, what, site): (netmem_worker, &str, &str, Site),
     words: Result<&mut [u64], c_int>,

@@ -4,265 +4,286 @@
 use crate::failure::Failure;
 use std::ffi::{CStr, c_char, c_void};
 
-/// A memory: pages, and the workers that may take them. 0 in `word` is none, here and in the other handles.
+/// Handle of a memory: a region of pages, and the workers that allocate from it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_memory {
     pub word: u64,
 }
 
-/// A worker of a memory, for one thread at a time.
+/// Handle of a worker of a memory. One thread at a time uses a worker.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_worker {
     pub word: u64,
 }
 
-/// A pool of frames.
+/// Handle of a pool of frames.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_pool {
     pub word: u64,
 }
 
-/// A port of a worker.
+/// Handle of a port. A port belongs to the worker that opened it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_port {
     pub word: u64,
 }
 
-/// A frame, and the use it was given out for. It is good until that use ends: by netmem_free, by netmem_port_tx.
+/// Handle of one use of a frame. It is valid until the frame is freed (netmem_free), posted to a port
+/// (netmem_port_tx, netmem_port_fill), sent by a lane, detached, or made part of a packet or a shared frame.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_frame {
     pub word: u64,
 }
 
-/// A cache of objects of one size.
+/// Handle of a cache of objects of one size.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_cache {
     pub word: u64,
 }
 
-/// Size classes: bytes of any number.
+/// Handle of a set of size classes, which allocate any number of bytes up to 4 MiB.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_sizes {
     pub word: u64,
 }
 
-/// An object of a cache, or bytes of size classes, and the use that it was given out for. It is good until netmem_object_free.
+/// Handle of one use of an object of a cache, or of bytes of size classes. It is valid until
+/// netmem_object_free or netmem_object_detach.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_object {
     pub word: u64,
 }
 
-/// A block of pages, and the use that it was given out for. It is good until netmem_page_free.
+/// Handle of one use of a block of pages. It is valid until netmem_page_free or netmem_page_detach.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_page {
     pub word: u64,
 }
 
-/// Heads for packets: of each packet what is known of it beside its bytes.
+/// Handle of a cache of packet heads. A head holds the metadata of one packet, such as its flow hash.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_heads {
     pub word: u64,
 }
 
-/// A packet: a head, and bytes in one frame or in several parts; and the use that it was given out for. It is good until that use ends: by
-/// netmem_packet_free, by netmem_port_tx_packets.
+/// Handle of one use of a packet. A packet is a head and its data, which lies in one frame or in several
+/// parts. The handle is valid until the packet is freed (netmem_packet_free), posted to a port
+/// (netmem_port_tx_packets), sent by a lane, detached, joined to another packet, or made a frame again.
+/// Bytes of a packet are shared if another packet or a claim of a shared frame can read them too. Shared
+/// bytes cannot be written.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_packet {
     pub word: u64,
 }
 
-/// A ready pool: packets whose head and frame stay together from one use to the next.
+/// Handle of a ready pool. It keeps freed packets with their head and frame together, ready for the next use.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_ready {
     pub word: u64,
 }
 
-/// A lane: rings by which frames and packets go from one worker to another.
+/// Handle of a lane. A lane is a pair of rings that carry frames and packets from one worker to another.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_lane {
     pub word: u64,
 }
 
-/// One of several claims on a frame, which none of them writes, and the use that it was given out for. It is good until netmem_shared_free.
+/// Handle of one claim on a shared frame. All claims on the frame read it; none may write it. The handle is
+/// valid until netmem_shared_free, netmem_shared_detach, netmem_shared_into_frame or
+/// netmem_packet_from_shared.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_shared {
     pub word: u64,
 }
 
-/// A frame without a generation: nothing that is done with it is checked. Bits 32 to 47 are its headroom, 48 to 63 its length.
+/// A raw frame: a frame without a generation. Calls do not check raw frames. Bits 32 to 47 are the headroom
+/// in bytes, bits 48 to 63 the length in bytes.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_raw {
     pub word: u64,
 }
 
-/// How a memory is made. What is 0 is as usual.
+/// Options of netmem_memory_open and netmem_memory_lend. A field that is 0 selects the default.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_memory_config {
-    /// Bytes of pages, rounded up to 2 MiB; 0: 64 MiB.
+    /// Bytes of pages, rounded up to a multiple of 2 MiB. 0: 64 MiB. netmem_memory_lend ignores this field.
     pub bytes: u64,
-    /// Workers at most, to 64; 0: 4.
+    /// Maximum number of workers, 1 to 64. 0: 4.
     pub workers: u32,
-    /// 1: small pages, without a try to have huge ones.
+    /// 1: use small pages and do not try to get huge pages.
     pub small_pages: u32,
-    /// 1: in a file that a peer process can map (netmem_memory_fd). Ports hand its frames to the peers they are told to lend to: a memif port with
-    /// lend=yes wants such a memory, of less than 4 GiB.
+    /// 1: allocate the memory in a file that a peer process can map (netmem_memory_fd). A memif port with
+    /// lend=yes needs such a memory, smaller than 4 GiB. The port lends frames of the memory to its peer. The
+    /// caller vouches that peers write only to frames that were handed to them.
     pub in_file: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u32; 5],
 }
 
-/// How a pool is made. What is 0 is as usual.
+/// Options of netmem_pool_open. A field that is 0 selects the default.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_pool_config {
-    /// What it is called in reports; NULL: "pool".
+    /// Name in reports. NULL: "pool".
     pub name: *const c_char,
-    /// Frames at most; 0: 4096.
+    /// Maximum number of frames. 0: 4096.
     pub frames: u32,
-    /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768; 0: 2048.
+    /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768. 0: 2048.
     pub frame_size: u32,
-    /// Frames that its worker keeps at hand; 0: 512. To have none, NETMEM_NONE.
+    /// Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NONE: no cache.
     pub cache: u32,
-    /// 1: all bytes of a frame are 0 when it is given out.
+    /// 1: clear all bytes of a frame to 0 when the frame is allocated.
     pub cleared: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u32; 8],
 }
 
-/// How a port is opened. What is 0 is as usual.
+/// Options of netmem_port_open. A field that is 0 selects the default.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_port_config {
-    /// Places of each ring, a power of two (else -EINVAL); 0: 2048.
+    /// Slots of each ring, a power of two. 0: 2048. netmem_port_open returns -EINVAL for any other value.
     pub ring: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u32; 7],
 }
 
-/// How heads are made. What is 0 is as usual.
+/// Options of netmem_heads_open. A field that is 0 selects the default.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_heads_config {
-    /// What they are called in reports; NULL: "packet_head".
+    /// Name in reports. NULL: "packet_head".
     pub name: *const c_char,
-    /// Free heads that each worker has at hand at most, 1 to 4096; 0: 128.
+    /// Maximum number of free heads that each worker keeps, 1 to 4096. 0: 128.
     pub size: u32,
-    /// Heads that a worker gets at once when it has none, 1 to size; 0: a quarter of size.
+    /// Heads that a worker takes in one refill, when it has no free head. 1 to `size`. 0: a quarter of
+    /// `size`.
     pub refill: u32,
-    /// Heads that a worker gives back at once when it has too many, 1 to size; 0: a quarter of size.
+    /// Heads that a worker gives back in one flush, when its list of free heads is full. 1 to `size`. 0: a
+    /// quarter of `size`.
     pub flush: u32,
-    /// 0.
+    /// Must be 0.
     pub reserved: [u32; 5],
 }
 
-/// One part of a packet, to be read.
+/// One part of a packet, for reading.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_part {
-    /// The first byte.
+    /// First byte of the data.
     pub data: *const c_void,
-    /// Bytes of data; some parts may have none.
+    /// Bytes of data. A part may be empty.
     pub len: u32,
-    /// Of the first part, bytes before it that netmem_packet_push can take; 0 of others.
+    /// In the first part: bytes before the data that netmem_packet_push can use. In other parts: 0.
     pub headroom: u16,
-    /// Of the last part, bytes after it that netmem_packet_put can take; 0 of others.
+    /// In the last part: bytes after the data that netmem_packet_put can use. In other parts: 0.
     pub tailroom: u16,
 }
 
-/// A frame's data, and the room around it.
+/// The data of a frame, and the free bytes before and after it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_span {
-    /// The first byte; NULL where the word was refused.
+    /// First byte of the data. NULL if the frame's handle was refused.
     pub data: *mut c_void,
     /// Bytes of data.
     pub len: u32,
-    /// Bytes before it.
+    /// Free bytes before the data.
     pub headroom: u16,
-    /// Bytes after it.
+    /// Free bytes after the data.
     pub tailroom: u16,
 }
 
-/// A counter.
+/// One counter.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_count {
-    /// Its name, ended by 0.
+    /// Name of the counter, a string that ends with a 0 byte.
     pub name: [c_char; 32],
+    /// Value of the counter.
     pub value: u64,
 }
 
-/// Where a pool's frames are: free + cached + ready + owned + posted + queued + returning is total while nobody moves one.
+/// Number of frames of a pool in each state. free + cached + ready + owned + posted + queued + returning
+/// equals total as long as no thread moves a frame during the count.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_ledger {
+    /// Frames that the pool has made of pages so far and still has.
     pub total: u64,
+    /// In the depot of the pool.
     pub free: u64,
+    /// In the owner's cache.
     pub cached: u64,
+    /// In ready pools.
     pub ready: u64,
-    /// With the program.
+    /// Allocated by the program.
     pub owned: u64,
-    /// With devices.
+    /// Owned by devices: in their fill, rx, tx and completion rings.
     pub posted: u64,
+    /// In lanes between workers.
     pub queued: u64,
+    /// On the remote free queue.
     pub returning: u64,
+    /// Frames by which the two counts of posted, queued and ready frames differ, plus frames of other pools
+    /// among the free frames. Normally 0.
     pub astray: u64,
 }
 
-/// Frames, or objects of a cache, that were given out at one place of the program and have not come back.
+/// Frames of a pool, or objects of a cache, that one call site allocated and that are not freed yet.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_holder {
-    /// Where, as "FILE:LINE"; NULL where that was before netmem_trace(1).
+    /// The call site as "FILE:LINE". NULL if the allocating call was given no call site.
     pub site: *const c_char,
-    /// How many.
+    /// Number of frames, or of objects.
     pub frames: u64,
 }
 
-/// What stands behind a pointer that is given as an argument.
+/// Returns the value behind the pointer argument named `what`.
 ///
 /// # Errors
-/// It is null.
+/// The pointer is null.
 ///
 /// # Safety
-/// Null, or a value that nobody changes meanwhile.
+/// Null, or a value that does not change during the call.
 pub unsafe fn given<'a, T>(what: &str, pointer: *const T) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_ref() }.ok_or_else(|| Failure::null(what))
 }
 
-/// Where a result goes.
+/// Returns the place behind the pointer argument named `what`, for a result.
 ///
 /// # Errors
-/// It is null.
+/// The pointer is null.
 ///
 /// # Safety
-/// Null, or room for a value that is the call's meanwhile, and that is initialised.
+/// Null, or an initialised value that nothing else accesses during the call.
 pub unsafe fn place<'a, T>(what: &str, pointer: *mut T) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller's promise.
     unsafe { pointer.as_mut() }.ok_or_else(|| Failure::null(what))
 }
 
-/// A string that is given as an argument; None for null.
+/// Returns a string argument. None for NULL.
 ///
 /// # Errors
-/// It is not UTF-8.
+/// The string is not UTF-8.
 ///
 /// # Safety
 /// Null, or a string that ends with a 0.
@@ -274,10 +295,10 @@ pub unsafe fn string<'a>(what: &str, pointer: *const c_char) -> Result<Option<&'
     crate::failure::text(what, unsafe { CStr::from_ptr(pointer) }).map(Some)
 }
 
-/// Writes as many of `values` as there is room for; how many there are.
+/// Writes at most `room` of `values` to `to`. Returns the number of values, which may be larger than `room`.
 ///
 /// # Safety
-/// `room` values at `to`, which may be null where `room` is 0, are the call's.
+/// `to` has room for `room` values that nothing else accesses. It may be null if `room` is 0.
 pub unsafe fn list<T>(to: *mut T, room: usize, values: impl Iterator<Item = T>) -> i32 {
     let mut n = 0;
     for value in values {
@@ -291,9 +312,9 @@ pub unsafe fn list<T>(to: *mut T, room: usize, values: impl Iterator<Item = T>) 
 }
 
 impl netmem_count {
-    /// With this name, cut to what there is room for.
+    /// Makes a counter. Cuts a name that is longer than the array.
     pub fn new(name: &str, value: u64) -> netmem_count {
-        // A char of C has a sign on some processors and none on others.
+        // A char in C is signed on some processors and unsigned on others.
         let mut to: [c_char; 32] = [0; 32];
         for (to, byte) in to.iter_mut().take(31).zip(name.bytes()) {
             *to = c_char::from_ne_bytes([byte]);

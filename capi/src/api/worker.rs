@@ -1,4 +1,4 @@
-//! Workers.
+//! Opens and closes workers.
 
 use super::types::{netmem_memory, netmem_worker, place};
 use crate::errno::ESTALE;
@@ -9,11 +9,13 @@ use crate::sites::Site;
 use crate::workers::{self, Inside};
 use std::ffi::c_int;
 
-/// Opens a worker of a memory, for the thread that calls. Every call that moves frames wants one, and only its own thread may make
-/// them; threads that use the library at the same time have a worker each.
+/// Opens a worker of a memory for the calling thread. Every call that moves frames takes a worker. Only the
+/// thread to which the worker belongs may make such calls, so each thread that uses the library needs a
+/// worker of its own.
+/// Returns 0, or -ENFILE if the memory has no free worker or the process has 120 workers.
 ///
 /// # Safety
-/// As of the module.
+/// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut netmem_worker) -> c_int {
     answer(|| {
@@ -27,14 +29,17 @@ pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut 
     })
 }
 
-/// Closes a worker, which has no port and no end of a lane any more, and holds no frame, object, page, packet or shared frame (else -EBUSY). Raw frames are
-/// not counted: they are out of their pool until they are freed, by whatever worker.
+/// Closes a worker.
+/// Returns 0, or -EBUSY if the worker still has an open port or an end of a lane, or holds frames, objects,
+/// pages, packets or shared frames. Raw frames do not count: they stay allocated until any worker frees them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_close(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_close", |inside| workers::close(inside).map(|()| 0))
 }
 
-/// Makes the worker no thread's, for another one to call netmem_worker_enter. A thread that ends leaves or closes its workers first.
+/// Releases the worker from the calling thread, so that another thread can take it over with
+/// netmem_worker_enter. A thread must leave or close its workers before it ends.
+/// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_leave(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_leave", |inside| {
@@ -43,20 +48,24 @@ pub extern "C" fn netmem_worker_leave(worker: netmem_worker) -> c_int {
     })
 }
 
-/// Makes a worker that no thread has the calling thread's.
+/// Assigns a worker that belongs to no thread to the calling thread.
+/// Returns 0, also if the worker belongs to the calling thread already. Returns -EPERM if it belongs to
+/// another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_enter(worker: netmem_worker) -> c_int {
     answer(|| workers::enter_thread(worker.word).map(|()| 0))
 }
 
-/// Frames, objects, pages, packets and shared frames that the worker was given and has not given back. Raw frames are not among them: only their pool has
-/// them, as `owned` in netmem_pool_ledger, and netmem_pool_close waits for them.
+/// Returns the number of frames, objects, pages, packets and shared frames that the worker holds: it was
+/// given them and has not given them back.
+/// Raw frames are not included. Only their pool accounts for them: as `owned` in netmem_pool_ledger, and
+/// netmem_pool_close waits for them.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_held(worker: netmem_worker) -> c_int {
     cold(worker, "netmem_worker_held", |inside| Ok(i32::try_from(inside.held).unwrap_or(i32::MAX)))
 }
 
-/// Does a worker's call that is not made for each packet.
+/// Runs a call of a worker that is not made for each packet.
 pub fn cold(worker: netmem_worker, call: &str, work: impl FnOnce(Inside) -> Result<i32, Failure>) -> c_int {
     match workers::go_in(worker.word) {
         Some(inside) => answer(|| work(inside)),
@@ -64,7 +73,7 @@ pub fn cold(worker: netmem_worker, call: &str, work: impl FnOnce(Inside) -> Resu
     }
 }
 
-/// The call does not get into its worker.
+/// Refuses a call that cannot enter its worker.
 #[cold]
 #[inline(never)]
 pub fn out(worker: netmem_worker, call: &str, site: Site) -> c_int {
