@@ -1,16 +1,16 @@
-//! COLD: places in the program's code, as text.
+//! COLD: code addresses of the program as text.
 //!
-//! Unsafe code: dladdr(3), which reads the lists of the dynamic linker, and the strings that it finds there, which stay for as long as the
+//! Unsafe code: dladdr(3), which reads the lists of the dynamic linker. The strings that it finds stay valid while the
 //! object is loaded.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-/// The address behind a call; 0 where it is not known.
+/// The return address of a call. 0 if it is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(pub usize);
 
-/// What dladdr(3) says.
+/// The result of dladdr(3).
 #[repr(C)]
 struct Found {
     file: *const c_char,
@@ -24,12 +24,13 @@ unsafe extern "C" {
 }
 
 impl Code {
-    /// Where it was not said.
+    /// No address.
     pub const UNKNOWN: Code = Code(0);
 
-    /// As "program+0x1234 (function+0x56)", the offset as addr2line(1) takes it; None where it is not known.
+    /// Returns the address as "program+0x1234 (function+0x56)", with the offset that addr2line(1) takes, or
+    /// None if it is not known.
     pub fn text(self) -> Option<String> {
-        // The call itself is before the address that it returns to.
+        // The call instruction lies before its return address.
         let at = self.0.checked_sub(1)?;
         let mut found = Found {
             file: ptr::null(),
@@ -37,11 +38,11 @@ impl Code {
             symbol: ptr::null(),
             symbol_at: ptr::null_mut(),
         };
-        // SAFETY: it takes any address, and writes what it finds.
+        // SAFETY: dladdr takes any address and writes its result.
         if unsafe { dladdr(ptr::without_provenance(at), &mut found) } == 0 || found.file.is_null() {
             return Some(format!("{at:#x}"));
         }
-        // SAFETY: it was found, so these are strings, which stay while the object is loaded.
+        // SAFETY: dladdr succeeded, so these are strings, which stay valid while the object is loaded.
         let text = |text: *const c_char| unsafe { CStr::from_ptr(text) }.to_string_lossy();
         let file = text(found.file);
         let name = file.rsplit('/').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The error numbers of Linux that calls return, negative.
+//! The error numbers of Linux. Calls return them negative.
 
 pub const EPERM: i32 = 1;
 pub const EIO: i32 = 5;

@@ -1,4 +1,4 @@
-//! What a call answers: a number, or a negative errno with a line of text, which the thread keeps.
+//! The result of a call: a number, or a negative errno with a line of text that the thread keeps.
 
 use crate::errno::{ECHILD, EFAULT, EINVAL, ENOTRECOVERABLE};
 use crate::process;
@@ -7,46 +7,46 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why a call did nothing.
+/// Why a call failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// Positive.
+    /// The errno, positive.
     pub errno: i32,
-    /// One line.
+    /// One line of text.
     pub text: String,
 }
 
 impl Failure {
-    /// With this text.
+    /// Makes a failure with this text.
     #[cold]
     pub fn new(errno: i32, text: impl ToString) -> Failure {
         Failure { errno, text: text.to_string() }
     }
 
-    /// An argument that cannot be.
+    /// Makes the failure for an argument that is not valid.
     #[cold]
     pub fn invalid(text: impl ToString) -> Failure {
         Failure::new(EINVAL, text)
     }
 
-    /// A pointer that must not be null.
+    /// Makes the failure for a pointer that must not be null.
     #[cold]
     pub fn null(what: &str) -> Failure {
         Failure::new(EFAULT, format!("{what} is NULL"))
     }
 
-    /// Keeps the text for this thread and gives the number that the call returns.
+    /// Stores the text for this thread. Returns the negative errno for the call.
     #[cold]
     pub fn keep(self) -> i32 {
         let text: Vec<u8> = self.text.into_bytes().into_iter().filter(|&byte| byte != 0).collect();
-        // A thread that is ending keeps nothing.
+        // A thread that is ending stores no text.
         let _ = LAST.try_with(|last| *last.borrow_mut() = CString::new(text).ok());
         -self.errno
     }
 }
 
-/// The number of the first of several steps that failed, 0 where none did: `first` is that of those before, and `next` does one more. The text that is
-/// kept stays that of the first.
+/// Runs one of several steps. `first` is the negative errno of the steps before, or 0. Returns `first` if it
+/// is not 0, otherwise the result of the step. The stored text stays that of the first failure.
 #[inline(always)]
 pub fn first_of(first: i32, next: impl FnOnce() -> i32) -> i32 {
     if first == 0 { next() } else { after(first, next) }
@@ -57,7 +57,7 @@ pub fn first_of(first: i32, next: impl FnOnce() -> i32) -> i32 {
 fn after(first: i32, next: impl FnOnce() -> i32) -> i32 {
     let kept = LAST.try_with(RefCell::take);
     next();
-    // A thread that is ending keeps nothing.
+    // A thread that is ending stores no text.
     let _ = kept.and_then(|kept| LAST.try_with(|last| last.replace(kept)));
     first
 }
@@ -66,19 +66,20 @@ thread_local! {
     static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// The text of the last failure of this thread; good until its next one.
+/// Returns the text of the last failure of this thread. It is valid until the next failure.
 pub fn last() -> *const c_char {
     let text = LAST.try_with(|last| last.borrow().as_ref().map(|text| text.as_ptr()));
     text.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
-/// Does what a call is for that is not made for each packet. No panic gets out of it, and in a child of the process nothing is done.
+/// Runs a call that is not made for each packet. Stops panics, and refuses the call in a child of the
+/// process.
 #[cold]
 pub fn answer(work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
     if process::is_child() { Failure::new(ECHILD, CHILD).keep() } else { contained(work) }
 }
 
-/// As [`answer`], of what a child may ask too.
+/// As [`answer`], for calls that a child may make too.
 #[cold]
 pub fn contained(work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -88,7 +89,7 @@ pub fn contained(work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
     }
 }
 
-/// What a child of fork(2) is told.
+/// The message for a child of fork(2).
 pub const CHILD: &str = "this process is a child of the one that opened netmem: a child has none of its parent's handles (fork(2))";
 
 fn said(panic: &(dyn Any + Send)) -> &str {
@@ -96,7 +97,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text")
 }
 
-/// The text of a C string that is UTF-8.
+/// Returns the text of a C string that is UTF-8.
 pub fn text<'a>(what: &str, text: &'a CStr) -> Result<&'a str, Failure> {
     text.to_str().map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
 }

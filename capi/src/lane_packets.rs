@@ -1,7 +1,8 @@
 //! HOT: the packets of a lane.
 //!
-//! A ring beside the one of the frames. Each packet in it is a [`QueuedPacket`], and so goes home whatever becomes of the ring; with it goes the word of its
-//! heads, which are not closed meanwhile ([`Tally::has_of`]).
+//! Packets have a ring next to the ring of the frames. Each packet in it is a [`QueuedPacket`], so it is freed even if
+//! the ring is dropped. The handle of its heads travels with it, and the heads cannot be closed before it arrives
+//! ([`Tally::has_of`]).
 
 use crate::opened::Known;
 use crate::registry::HEADS;
@@ -14,63 +15,64 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A packet on its way.
+/// A packet in a lane.
 struct Passing {
     packet: QueuedPacket,
     mark: Mark,
 }
 
-/// What goes with a packet.
+/// The data that travels with a packet.
 #[derive(Clone, Copy, Default)]
 pub struct Mark {
-    /// The word of its heads.
+    /// The handle of its heads.
     pub heads: u64,
-    /// The word of the pool that it was given out of, as far as that was traced.
+    /// The handle of the pool that the packet was allocated from, as far as tracing recorded it.
     pub pool: u64,
 }
 
 /// The marks of a burst.
 pub type Marks = [Mark; BATCH_MAX];
 
-/// A number that one thread changes at a time. On a line of its own.
+/// A number that one thread at a time changes. It has its own cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 struct Count(AtomicU64);
 
-/// What went through a lane, in all or of some heads. Each end writes one of both.
+/// The number of packets that entered and left a lane: all of them, or those of some heads. Each end writes
+/// one of the two counts.
 #[derive(Default)]
 struct Passed {
     sent: Count,
     came: Count,
 }
 
-/// What both ends say of a lane's packets.
+/// The counts of a lane's packets, which both ends write.
 #[derive(Default)]
 pub struct Tally {
     all: Passed,
-    /// By the word of their heads.
+    /// By the handle of the heads.
     by_heads: Mutex<Vec<(u64, Arc<Passed>)>>,
 }
 
-/// The end that sends.
+/// The sending end.
 pub struct PacketSender {
     ring: Sender<Passing>,
-    /// Packets at most, where the ring has room for more.
+    /// Maximum number of packets. The ring may have room for more.
     limit: usize,
     passed: Known<Arc<Passed>>,
-    /// Of the packets that are to be sent.
+    /// The marks of the packets that are to be sent.
     pub marks: Marks,
 }
 
-/// The end that receives.
+/// The receiving end.
 pub struct PacketReceiver {
     ring: Receiver<Passing>,
     passed: Known<Arc<Passed>>,
-    /// Of the packets that came last.
+    /// The marks of the packets that arrived last.
     pub marks: Marks,
 }
 
-/// Both ends, for so many packets.
+/// Makes both ends of a ring for this number of packets.
 pub fn open(packets: u32) -> (PacketSender, PacketReceiver) {
     let ((sender, receiver), marks) = (ring(packets), [Mark::default(); BATCH_MAX]);
     let sender = PacketSender { ring: sender, limit: packets as usize, passed: Known::new(), marks };
@@ -80,7 +82,8 @@ pub fn open(packets: u32) -> (PacketSender, PacketReceiver) {
 impl Count {
     #[inline(always)]
     fn add(&self, n: u64) {
-        // Release: pairs with the Acquire in `get`. Who sees that packets came sees that they were sent, which their receiver has seen.
+        // Release: pairs with the Acquire in `get`. A thread that sees that packets arrived also sees that
+        // they were sent, because their receiver saw it.
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Release);
     }
 
@@ -92,16 +95,16 @@ impl Count {
 }
 
 impl Passed {
-    /// Sent, and not yet come.
+    /// Returns the number of packets that were sent and have not arrived.
     fn waiting(&self) -> u64 {
-        // The later number first: it is the smaller one.
+        // Reads the smaller count first. The other one only grows.
         let came = self.came.get();
         self.sent.get().wrapping_sub(came)
     }
 }
 
 impl Tally {
-    /// Packets that were sent, and that were received.
+    /// Returns the number of packets sent, and of packets received.
     pub fn counts(&self) -> (u64, u64) {
         let came = self.all.came.get();
         (self.all.sent.get(), came)
@@ -112,7 +115,8 @@ impl Tally {
         self.by_heads().iter().any(|(word, passed)| *word == heads && passed.waiting() > 0)
     }
 
-    /// Adds packets, which an end that knows them has, to one of the numbers.
+    /// Adds the packets of these marks to one of the two counts of their heads. `known` is the end's table of
+    /// counts.
     #[inline(always)]
     fn add(&self, known: &mut Known<Arc<Passed>>, marks: &[Mark], to: fn(&Passed) -> &Count) {
         for run in marks.chunk_by(|one, next| one.heads == next.heads) {
@@ -126,7 +130,8 @@ impl Tally {
         self.by_heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The numbers of these heads, as an end that knows them finds them; else it gets to know them.
+    /// Returns the counts of these heads, from the end's table of known counts. If the counts are not in the
+    /// table, looks them up and adds them.
     #[inline(always)]
     fn of<'a>(&self, known: &'a mut Known<Arc<Passed>>, heads: u64) -> Option<&'a Passed> {
         let place = word::place(heads);
@@ -141,7 +146,8 @@ impl Tally {
     fn get_to_know(&self, known: &mut Known<Arc<Passed>>, heads: u64) {
         known.iter_mut().for_each(|known| drop(known.take_if(|(word, _)| !HEADS.is_open(*word))));
         let mut all = self.by_heads();
-        // One that an end knows, or that is not done, is one of heads that are about to be closed, and may not be.
+        // Counts that an end still refers to, or that are not equal yet, belong to heads that a call tries to
+        // close and that may stay open.
         all.retain(|(word, passed)| {
             HEADS.is_open(*word) || Arc::strong_count(passed) > 1 || passed.waiting() > 0
         });
@@ -158,18 +164,18 @@ impl Tally {
 }
 
 impl PacketSender {
-    /// Packets that there is room for, at most `want`.
+    /// Returns the number of packets that the lane has room for, at most `want`.
     #[inline(always)]
     pub fn room(&mut self, want: usize) -> usize {
         let spare = self.ring.capacity() - self.limit;
         self.ring.room(want.saturating_add(spare)).saturating_sub(spare)
     }
 
-    /// Sends packets, for all of which there is room; how many.
+    /// Sends packets. There must be room for all of them. Returns the number sent.
     #[inline(always)]
     pub fn send(&mut self, tally: &Tally, w: &Worker, packets: &mut Packets) -> usize {
         let marks = &self.marks[..packets.len()];
-        // Before they can come.
+        // Counted before the packets can arrive.
         tally.add(&mut self.passed, marks, |passed| &passed.sent);
         tally.all.sent.add(marks.len() as u64);
         let mut marks = marks.iter();
@@ -181,7 +187,8 @@ impl PacketSender {
 }
 
 impl PacketReceiver {
-    /// Appends up to `n` packets, oldest first, to none; how many. [`PacketReceiver::finish`] says later that they are somewhere else.
+    /// Receives up to `n` packets into `packets`, which must be empty, oldest first. Returns the number
+    /// received. Call [`PacketReceiver::finish`] after the packets have handles.
     #[inline(always)]
     pub fn receive(&mut self, w: &Worker, n: usize, packets: &mut Packets) -> usize {
         let mut places = self.marks.iter_mut();
@@ -193,19 +200,20 @@ impl PacketReceiver {
         })
     }
 
-    /// The `n` packets that came last have words.
+    /// Counts the `n` packets received last as arrived. Call it after they have handles.
     #[inline(always)]
     pub fn finish(&mut self, tally: &Tally, n: usize) {
         tally.add(&mut self.passed, &self.marks[..n], |passed| &passed.came);
         tally.all.came.add(n as u64);
     }
 
-    /// Whether one waits.
+    /// Whether a packet waits.
     pub fn waiting(&mut self) -> bool {
         self.ring.ready(1) > 0
     }
 
-    /// Closes the end: what waits goes home, by those heads that the worker knows. How many packets those were, which do not count as received.
+    /// Closes the end and frees the waiting packets to the heads that the worker has looked up. Returns the
+    /// number of packets freed. They do not count as received.
     #[cold]
     pub fn close(
         mut self,
@@ -223,7 +231,7 @@ impl PacketReceiver {
             for (packet, mark) in packets.drain().zip(&self.marks) {
                 match HEADS.of_part(known, mark.heads) {
                     Some(heads) => heads.free(w, packet),
-                    // They were closed meanwhile: by the slow way.
+                    // The heads were closed: frees the packet on the slow path.
                     None => drop(packet),
                 }
             }

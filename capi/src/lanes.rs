@@ -1,7 +1,8 @@
 //! HOT: lanes, each from one worker to another.
 //!
-//! A lane is the library's hand-off ring of one sender and one receiver: a mesh of a single worker, whose two ends are given to two. Frames in it count as
-//! `queued` in their pools' ledgers. Packets go by a ring beside it (`lane_packets.rs`). Each end belongs to the worker that has it, and is closed alone.
+//! A lane is a hand-off ring of the library with one sender and one receiver: a mesh of a single worker, whose two ends
+//! go to two workers. The ledgers of pools count the frames in a lane as `queued`. Packets have a ring of their own
+//! (`lane_packets.rs`). Each end belongs to one worker and is closed separately.
 
 use crate::lane_packets::{self, PacketReceiver, PacketSender, Tally};
 use crate::opened::{Known, Opened};
@@ -13,58 +14,58 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// All lanes of which an end is open.
+/// All lanes of which at least one end is open.
 pub static LANES: Opened<Arc<Lane>> = Opened::new("lanes", "the lane was closed, or never opened");
 
-/// The only worker of the mesh.
+/// The index of the only worker of the mesh.
 const ONLY: usize = 0;
 
-/// What both ends know of a lane.
+/// The part of a lane that both ends share.
 pub struct Lane {
     pub mesh: Arc<Mesh>,
-    /// What the receiver sleeps on.
+    /// The event that the receiver sleeps on.
     pub bell: Doorbell,
-    /// Of its packets.
+    /// The counts of its packets.
     pub tally: Tally,
-    /// The receiving end, until a worker takes it.
+    /// The receiving end, until a worker joins.
     inbox: Mutex<Option<(Inbox, PacketReceiver)>>,
     sender_gone: AtomicBool,
     receiver_gone: AtomicBool,
 }
 
-/// One of the two.
+/// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Sender,
     Receiver,
 }
 
-/// Why there is no lane.
+/// Why a lane cannot be made.
 #[derive(Debug)]
 pub enum LaneError {
-    /// A number is out of range, or there is no event to be had.
+    /// A number is out of range, or an event cannot be made.
     Mesh(MeshError),
-    /// There is no event to be had.
+    /// The event of the receiver cannot be made.
     Bell(io::Error),
 }
 
-/// The sending end, with the worker that has it.
+/// The sending end, which its worker holds.
 pub struct Sending {
     outbox: Outbox,
     pub packets: PacketSender,
     pub lane: Arc<Lane>,
 }
 
-/// The receiving end, with the worker that has it.
+/// The receiving end, which its worker holds.
 pub struct Receiving {
     inbox: Inbox,
     pub packets: PacketReceiver,
-    /// Frames that came when fewer were asked for.
+    /// Frames that arrived beyond the number that the call asked for.
     pub received: Batch,
     pub lane: Arc<Lane>,
 }
 
-/// The ends that a worker has, by the places of their lanes.
+/// The ends that a worker holds, by the places of their lanes.
 #[derive(Default)]
 pub struct Ends {
     pub sending: Known<Sending>,
@@ -72,14 +73,14 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// How many.
+    /// Returns the number of ends.
     pub fn len(&self) -> usize {
         self.sending.iter().flatten().count() + self.receiving.iter().flatten().count()
     }
 }
 
 impl Lane {
-    /// The receiving end, for the first that asks.
+    /// Returns the receiving end to the first caller, None to later ones.
     pub fn join(self: &Arc<Lane>) -> Option<Receiving> {
         let (inbox, packets) = self.inbox.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(Receiving { inbox, packets, received: Batch::new(), lane: Arc::clone(self) })
@@ -87,7 +88,7 @@ impl Lane {
 
     /// Whether an end was closed.
     pub fn is_gone(&self, end: End) -> bool {
-        // Acquire: pairs with the Release in `leave`; what the sender sent before is seen.
+        // Acquire: pairs with the Release in `leave`. The caller then sees what the sender sent before.
         self.gone(end).load(Acquire)
     }
 
@@ -98,9 +99,10 @@ impl Lane {
         }
     }
 
-    /// An end is closed; whether the other one was before, and nothing is left of the lane.
+    /// Marks an end as closed. Returns whether the other end was closed before, so that nothing of the lane
+    /// is left.
     fn leave(&self, end: End) -> bool {
-        // The lock decides which of two that leave at once is the last.
+        // If both ends leave at once, the lock decides which one is the last.
         let _alone = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         // Release: pairs with the Acquire in `is_gone`.
         self.gone(end).store(true, Release);
@@ -110,7 +112,7 @@ impl Lane {
 }
 
 impl Sending {
-    /// The sending end of a new lane for so many frames, and as many packets.
+    /// Makes a lane for this number of frames, and as many packets. Returns its sending end.
     ///
     /// # Errors
     /// [`LaneError`].
@@ -132,54 +134,57 @@ impl Sending {
         Ok(Sending { outbox, packets: sender, lane: Arc::new(lane) })
     }
 
-    /// Frames that the lane has room for now; None where the receiver has closed its end.
+    /// Returns the number of frames that the lane has room for, or None if the receiver has closed its end.
     #[inline(always)]
     pub fn room(&mut self) -> Option<usize> {
         self.outbox.has_reader(ONLY).then(|| self.outbox.room(ONLY))
     }
 
-    /// Lists frames for which there is room; `frames` is empty then.
+    /// Lists frames to be sent. There must be room for all of them. Empties `frames`.
     #[inline(always)]
     pub fn list(&mut self, w: &mut Worker, frames: &mut Batch) {
         self.outbox.hand_off(w, ONLY, Source::default(), frames);
     }
 
-    /// Sends what is listed, and wakes who receives it.
+    /// Sends the listed frames and wakes the receiver.
     #[inline(always)]
     pub fn flush(&mut self, w: &mut Worker) {
         self.outbox.flush_all(w);
         self.lane.bell.ring();
     }
 
-    /// Packets that the lane has room for now, at most `want`; None where the receiver has closed its end.
+    /// Returns the number of packets that the lane has room for, at most `want`, or None if the receiver has
+    /// closed its end.
     #[inline(always)]
     pub fn room_for_packets(&mut self, want: usize) -> Option<usize> {
         self.outbox.has_reader(ONLY).then(|| self.packets.room(want))
     }
 
-    /// Sends packets, for all of which there is room; how many. What goes with them stands in `packets.marks`.
+    /// Sends packets. There must be room for all of them, and their marks must be in `packets.marks`. Returns
+    /// the number sent.
     #[inline(always)]
     pub fn send_packets(&mut self, w: &Worker, packets: &mut Packets) -> usize {
         self.packets.send(&self.lane.tally, w, packets)
     }
 
-    /// Wakes who receives packets that were sent.
+    /// Wakes the receiver of packets that were sent.
     #[inline(always)]
     pub fn wake(&self) {
         self.lane.bell.ring();
     }
 
-    /// Closes the end; whether nothing is left of the lane.
+    /// Closes the end. Returns whether nothing of the lane is left.
     pub fn close(self) -> bool {
         let Sending { outbox, packets, lane } = self;
-        // What the receiver did not see any more goes home with them.
+        // The frames and packets that the receiver can no longer see are freed with them.
         drop((outbox, packets));
         lane.leave(End::Sender)
     }
 }
 
 impl Receiving {
-    /// Brings in what waits, where nothing is left of what came before; false where there is nothing.
+    /// Fetches the frames that wait, if none are left of those fetched before. Returns false if there are
+    /// none.
     #[inline(always)]
     pub fn receive(&mut self, w: &mut Worker) -> bool {
         if !self.received.is_empty() {
@@ -188,7 +193,7 @@ impl Receiving {
         self.inbox.take(w, &mut self.received).is_some()
     }
 
-    /// Says that there is room for as many as were taken.
+    /// Gives the room of the received frames back to the sender.
     #[inline(always)]
     pub fn finish(&mut self) {
         if self.received.is_empty() {
@@ -196,19 +201,19 @@ impl Receiving {
         }
     }
 
-    /// Says that the `n` packets that were received last have words.
+    /// Counts the `n` packets received last as arrived. Call it after they have handles.
     #[inline(always)]
     pub fn finish_packets(&mut self, n: usize) {
         self.packets.finish(&self.lane.tally, n);
     }
 
-    /// Whether something waits.
+    /// Whether frames or packets wait.
     pub fn waiting(&mut self) -> bool {
         !self.received.is_empty() || self.inbox.waiting() || self.packets.waiting()
     }
 
-    /// Closes the end: what waits goes home, packets by those heads that the worker knows. How many frames and packets those were, and whether nothing is left
-    /// of the lane.
+    /// Closes the end and frees what waits. Packets are freed to the heads that the worker has looked up.
+    /// Returns the number of frames and packets freed, and whether nothing of the lane is left.
     pub fn close(self, w: &mut Worker, known: &mut Known<HeadCache>, empty: &mut Packets) -> (u64, bool) {
         let Receiving { mut inbox, packets, mut received, lane } = self;
         let mut home = 0;
@@ -219,7 +224,7 @@ impl Receiving {
                 break;
             }
         }
-        // No packet is sent from now on but by a call that is under way.
+        // From now on only a call that is already running can send packets.
         drop(inbox);
         home += packets.close(&lane.tally, w, known, empty);
         home += lane.mesh.stats().iter().map(|stats| stats.lost).sum::<u64>();

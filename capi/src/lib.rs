@@ -1,9 +1,18 @@
-//! libnetmem: netmem's memory from C, with handles that catch every misuse.
+//! libnetmem: the C library of netmem, with checked handles.
 //!
-//! What C holds of a frame is a 64-bit word that names the frame and the use it was given out for. `table.rs` has the uses
-//! and is the only place that turns words into frames, by the slots of `slots.rs`; `lanes.rs` has the ends of lanes between workers, and `lane_packets.rs` the packets in them; `workers.rs` lets one thread at a time be a worker; `misuse.rs` says
-//! what becomes of a word that is refused. `objects.rs` has the uses of objects, pages, packets and shared frames, and `packets.rs` turns those of the last two into what they are; `stock.rs` does as much for objects that a program has already, by their addresses. The functions of `netmem.h` stand in `api/`, one file for each part of the header,
-//! and do nothing but read arguments and call the library. [ADR 0039] has the argument.
+//! A C program holds a frame as a handle: a 64-bit word that names the frame and one use of it.
+//!
+//! - `table.rs` has the uses of frames. Only this file turns handles into frames, by the slots of `slots.rs`.
+//! - `objects.rs` has the uses of objects, pages, packets and shared frames. `packets.rs` turns the handles of
+//!   packets and shared frames into what they name.
+//! - `stock.rs` does the same for objects that a program has already, by their addresses.
+//! - `lanes.rs` has the ends of lanes between workers, and `lane_packets.rs` the packets in lanes.
+//! - `workers.rs` lets one thread at a time use a worker.
+//! - `misuse.rs` counts and reports refused handles.
+//! - `api/` has the functions of `netmem.h`, one file for each part of the header. They read their arguments and
+//!   call the library, and do nothing else.
+//!
+//! [ADR 0039] explains the design.
 //!
 //! [ADR 0039]: ../docs/adr/0039-handles.md
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What becomes of a word that is refused: it is counted, reported, or the end of the process.
+//! Counts and reports refused handles, and aborts the process if the policy says so.
 
 use crate::code::Code;
 use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
@@ -10,17 +10,17 @@ use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Misuse is counted, and the call says so.
+/// Count misuse. The call returns an error.
 pub const COUNT: u32 = 0;
-/// And there is a line on standard error.
+/// Also write a line to standard error.
 pub const REPORT: u32 = 1;
-/// And the process ends after it.
+/// Also abort the process after the line.
 pub const ABORT: u32 = 2;
 
 static POLICY: AtomicU32 = AtomicU32::new(REPORT);
 static COUNTS: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
 
-/// What a caller did that must not be.
+/// The kinds of misuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Kind {
@@ -41,7 +41,7 @@ pub enum Kind {
     Reentered,
 }
 
-/// What is said of what is another worker's and is passed on by these two calls.
+/// The message for a thing of another worker that these two calls pass on.
 macro_rules! passed_on {
     ($calls:literal) => {
         concat!(
@@ -54,7 +54,7 @@ macro_rules! passed_on {
     };
 }
 
-/// Each kind's name in the counters, the errno it is answered by, and what is said of it.
+/// For each kind: its name in the counters, its errno, and the message.
 const KINDS: [(&str, i32, &str); 15] = [
     ("made_up", EBADF, "no such thing was ever given out"),
     ("freed_twice", ESTALE, "it was freed already"),
@@ -77,7 +77,7 @@ const KINDS: [(&str, i32, &str); 15] = [
     ("reentered", EBUSY, "a call with this worker is under way: none may be made out of a signal handler"),
 ];
 
-/// An object that a stock did not take back.
+/// An object that a stock refused to take back.
 #[derive(Clone, Copy, Debug)]
 pub struct Refused {
     pub kind: Kind,
@@ -87,7 +87,7 @@ pub struct Refused {
 }
 
 impl Kind {
-    /// What was done with a word that the table refuses, by a call that frees or another one.
+    /// The kind of misuse for a handle that the table refused. `frees` says whether the call frees.
     pub fn of(bad: Bad, frees: bool) -> Kind {
         match bad {
             Bad::MadeUp => Kind::MadeUp,
@@ -113,7 +113,7 @@ impl From<Out> for Kind {
     }
 }
 
-/// What is done about misuse from now on; false where there is no such policy.
+/// Sets the policy. Returns false if there is no such policy.
 pub fn set_policy(policy: u32) -> bool {
     let known = [COUNT, REPORT, ABORT].contains(&policy);
     if known {
@@ -122,18 +122,18 @@ pub fn set_policy(policy: u32) -> bool {
     known
 }
 
-/// What is done about misuse.
+/// Returns the policy.
 pub fn policy() -> u32 {
     POLICY.load(Relaxed)
 }
 
-/// Each kind's name and how often it was seen.
+/// Returns the name of each kind, and how often it was seen.
 pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
     KINDS.iter().zip(&COUNTS).map(|((name, ..), count)| (*name, count.load(Relaxed)))
 }
 
-/// Counts it, says it as far as the policy wants, and gives the number that the call returns. `what` is what was given: a frame, a
-/// worker.
+/// Counts and reports a refused handle, as the policy says. Returns the errno for the call. `what` is the
+/// kind of thing, such as a frame or a worker.
 #[cold]
 #[inline(never)]
 pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32 {
@@ -146,7 +146,7 @@ pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32
     )
 }
 
-/// As [`refused`], of an object that is the program's own, and of which its stock knows where it was given back before.
+/// As [`refused`], for an object of a stock. The stock knows where the object was given back before.
 #[cold]
 #[inline(never)]
 pub fn refused_object(object: &Refused, call: &str, stock: &str, from: Code) -> i32 {
@@ -156,7 +156,8 @@ pub fn refused_object(object: &Refused, call: &str, stock: &str, from: Code) -> 
     counted((object.kind, why(object.kind, OBJECT)), &format!("{call}{at}"), &what, &before)
 }
 
-/// What is said of a kind. What is another worker's is passed on by calls of its own, or not at all.
+/// Returns the message of a kind. The message for another worker's thing names the calls that pass such a
+/// thing on, if there are any.
 fn why(kind: Kind, what: &str) -> &'static str {
     match (kind, what) {
         (Kind::WrongWorker, LANE) => {
@@ -188,7 +189,7 @@ fn counted((kind, why): (Kind, &str), call: &str, what: &str, history: &str) -> 
     let text = format!("{call}: {name}: {what}: {why}{history}");
     let policy = policy();
     if policy != COUNT {
-        // Standard error may be closed; the count stands.
+        // Standard error may be closed. The misuse is counted all the same.
         let _ = writeln!(std::io::stderr(), "netmem: {text}");
     }
     if policy == ABORT {
@@ -197,7 +198,7 @@ fn counted((kind, why): (Kind, &str), call: &str, what: &str, history: &str) -> 
     Failure::new(errno, text).keep()
 }
 
-/// Where the last use began and ended, as far as that was traced.
+/// The text about where the last use began and ended, as far as tracing recorded it.
 fn history(what: &str, word: u64) -> String {
     if ![FRAME, OBJECT, PAGE, PACKET, SHARED].contains(&what) {
         return String::new();
@@ -208,19 +209,19 @@ fn history(what: &str, word: u64) -> String {
     said("last given out", sites.given()) + &said("last given back", sites.ended())
 }
 
-/// A word of a frame.
+/// The kind of a frame's handle, in reports.
 pub const FRAME: &str = "frame";
-/// A word of a raw frame.
+/// The kind of a raw frame's word, in reports.
 pub const RAW: &str = "raw frame";
-/// A word of an object.
+/// The kind of an object's handle, in reports.
 pub const OBJECT: &str = "object";
-/// A word of a page.
+/// The kind of a page's handle, in reports.
 pub const PAGE: &str = "page";
-/// A word of a packet.
+/// The kind of a packet's handle, in reports.
 pub const PACKET: &str = "packet";
-/// A word of a port.
+/// The kind of a port's handle, in reports.
 pub const PORT: &str = "port";
-/// A word of a lane.
+/// The kind of a lane's handle, in reports.
 pub const LANE: &str = "lane";
-/// A word of a shared frame.
+/// The kind of a shared frame's handle, in reports.
 pub const SHARED: &str = "shared frame";

@@ -1,16 +1,19 @@
-//! HOT: which use of an object, a page, a packet or a shared frame each word was given out for.
+//! HOT: the table of uses of objects, pages, packets and shared frames.
 //!
-//! What has no number of its own gets one: an entry of a table, which is given out anew when its use is over.
+//! These things have no number of their own. Each use takes an entry of a table and has its number. The entry is
+//! reused after the use is over.
 //!
 //! ```text
-//!   word       63 ───── generation ───── 39 38 ─ holder ─ 32 31 kind 29 28 ──── number of the entry ──── 0
+//!   handle     63 ───── generation ───── 39 38 ─ holder ─ 32 31 kind 29 28 ──── number of the entry ──── 0
 //!   entry's    63 ───── generation ───── 39 38 ─ holder ─ 32 31 kind 29            how the last use ended
 //! ```
-//! The rest is as with frames (`table.rs`): the generation moves on when a use ends, entries are never cleared and never freed.
+//! The rest is as for frames (`table.rs`): the generation advances when a use ends, and entries are never cleared and
+//! never freed.
 //!
 //! # Soundness
-//! An entry whose holder is a worker's [`Tag`] *is* the claim on what it says: a claim enters it by [`Uses::give`] and leaves it by
-//! [`Uses::take`], with which the holder is no more. Who may change an entry, and how it passes to another worker, is as with frames.
+//! An entry whose holder is a worker's [`Tag`] *is* the claim on the thing that it describes. A claim enters the entry
+//! by [`Uses::give`] and leaves it by [`Uses::take`]; then the entry has no holder any more. The rules of who may change
+//! an entry, and how it passes to another worker, are those for frames.
 
 use crate::table::{Bad, End, GENERATION, HOLDER, LOOSE, NEXT, NONE, Tag, USE};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -19,29 +22,29 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
-/// Where the kind stands.
+/// Position of the kind.
 const KIND_SHIFT: u32 = 29;
-/// The kind alone. 0 and 1 are those of frames, whose numbers have a bit more.
+/// The bits of the kind. Kinds 0 and 1 are frames, whose numbers are one bit longer.
 const KIND: u64 = 7 << KIND_SHIFT;
-/// Entries at most.
+/// Maximum number of entries.
 const NUMBERS: usize = 1 << KIND_SHIFT;
-/// Entries of a segment.
+/// Entries in a segment.
 const SEGMENT: usize = 1 << 14;
-/// Numbers that are taken, or given up, at once.
+/// Numbers that a worker takes, or gives up, in one step.
 const RUN: usize = 64;
-/// Numbers that a worker keeps at most.
+/// Maximum number of free numbers that a worker keeps.
 const KEPT: usize = 1024;
 
 type Segment = [Entry; SEGMENT];
 
 static DIRECTORY: [AtomicPtr<Segment>; NUMBERS / SEGMENT] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS / SEGMENT];
-/// Numbers from here on were never given out.
+/// Numbers from here on were never used.
 static FRESH: AtomicU32 = AtomicU32::new(0);
-/// Numbers that no worker has, and whose uses are over.
+/// Numbers that no worker has and whose uses are over.
 static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// What a word names.
+/// The kind of thing that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum What {
@@ -55,20 +58,20 @@ pub enum What {
     Shared = 7 << KIND_SHIFT,
 }
 
-/// One use at a time. Zeros are an entry that was never used.
+/// The entry of one use at a time. All zeros are an entry that was never used.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub struct Entry {
     use_: AtomicU64,
-    /// The address of an object, the number of a page, the word of a packet's or shared frame's bytes.
+    /// The address of an object, the number of a page, or the word of the bytes of a packet or shared frame.
     at: AtomicU64,
-    /// The word of the cache; of a packet, of the heads; of others, of the memory.
+    /// The handle of the cache of an object, of the heads of a packet, or of the memory of other things.
     of: AtomicU64,
-    /// The word of a packet's head; 0 while a call has the packet, and of others.
+    /// The word of a packet's head. 0 while a call has the packet, and for other things.
     head: AtomicU64,
 }
 
-/// A claim that lies in an entry, or has just left it.
+/// A claim that is in an entry or has just left it.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     pub at: u64,
@@ -94,15 +97,15 @@ impl Entry {
         self.head.store(head, Relaxed);
     }
 
-    /// Ends the use of a word that is good.
+    /// Ends the use of a valid handle.
     #[inline(always)]
     fn end(&self, what: What, word: u64, end: End) {
-        // Whatever holds it next may be of another kind: its generation is another one then.
+        // The next use of the entry may be of another kind. Its generation is different then.
         self.use_.store((word & GENERATION).wrapping_add(NEXT) | what as u64 | end as u64, Relaxed);
     }
 }
 
-/// An entry; None where there is none yet.
+/// Returns an entry, or None if it does not exist yet.
 #[inline(always)]
 fn entry(number: usize) -> Option<&'static Entry> {
     // Acquire: pairs with the Release in `make`.
@@ -111,7 +114,7 @@ fn entry(number: usize) -> Option<&'static Entry> {
     Some(&unsafe { segment.as_ref() }?[number % SEGMENT])
 }
 
-/// Makes the segment of these entries, if there is none yet; false where there is no memory for it.
+/// Makes the segment of this entry, if it does not exist yet. Returns false if there is no memory for it.
 #[cold]
 fn make(number: usize) -> bool {
     let Some(place) = DIRECTORY.get(number / SEGMENT) else { return false };
@@ -124,22 +127,23 @@ fn make(number: usize) -> bool {
     if new.is_null() {
         return false;
     }
-    // Release: pairs with the Acquire in `entry`, so that its zeros are seen; they are entries.
+    // Release: pairs with the Acquire in `entry`, which then sees the zeros. They are valid entries.
     if place.compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
-        // SAFETY: it was allocated above, with this layout, and nobody has seen it.
+        // SAFETY: it was allocated above with this layout, and no other thread has seen it.
         unsafe { dealloc(new.cast(), layout) };
     }
     true
 }
 
-/// The uses of one worker, and the numbers that it keeps for those to come.
+/// The uses of one worker, and the free numbers that it keeps for later uses.
 #[derive(Debug, Default)]
 pub struct Uses {
     numbers: Vec<u32>,
 }
 
 impl Uses {
-    /// Makes sure that `n` uses, [`RUN`] at most, can be given out; false where there is no memory for their entries.
+    /// Makes sure that `n` uses can be started, at most [`RUN`]. Returns false if there is no memory for
+    /// their entries.
     #[inline]
     pub fn reserve(&mut self, n: usize) -> bool {
         self.numbers.len() >= n || self.refill()
@@ -151,7 +155,7 @@ impl Uses {
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let rest = free.len().saturating_sub(RUN);
         self.numbers.extend(free.drain(rest..));
-        // One at a time comes by here: the lock is held.
+        // The lock is held, so one thread at a time runs this.
         while self.numbers.len() < RUN {
             let number = FRESH.load(Relaxed);
             if number as usize >= NUMBERS || !make(number as usize) {
@@ -163,13 +167,15 @@ impl Uses {
         true
     }
 
-    /// Gives out what was reserved: a word for a new use, which is this worker's. None where nothing was.
+    /// Starts a use with a reserved number, for this worker. Returns the handle, or None if nothing was
+    /// reserved.
     #[inline(always)]
     pub fn give(&mut self, tag: &mut Tag, what: What, claim: Claim) -> Option<u64> {
         give(tag, what, self.numbers.pop()?, claim)
     }
 
-    /// As [`Uses::give`] of each claim that there is a place for; how many.
+    /// Starts a use of each claim, as [`Uses::give`], and writes the handles to `places`. Returns the number of uses: it ends with
+    /// the claims, the places or the reserved numbers.
     #[inline(always)]
     pub fn give_all<'a>(
         &mut self,
@@ -186,7 +192,7 @@ impl Uses {
         n
     }
 
-    /// Ends a use: the claim, or None where the word is not good.
+    /// Ends a use. Returns the claim, or None if the handle is invalid.
     #[inline(always)]
     pub fn take(&mut self, tag: &mut Tag, what: What, word: u64, end: End) -> Option<Claim> {
         let entry = find(tag, what, word)?;
@@ -197,8 +203,8 @@ impl Uses {
         Some(claim)
     }
 
-    /// Claims of words, from the first on, whose uses end as they are taken, as long as the word is good and the claim `of` that. At most [`RUN`] are taken, and
-    /// [`Taking::finish`] is called at the end.
+    /// Returns an iterator that ends the uses of `words`, in order, and yields their claims. It stops at an invalid handle and at a
+    /// claim that is not of `of`. The caller takes at most [`RUN`] claims and then calls [`Taking::finish`].
     #[inline(always)]
     pub fn taking<'a>(
         &'a mut self,
@@ -212,7 +218,7 @@ impl Uses {
         Taking { uses: self, words, n: 0, own, change, of }
     }
 
-    /// Makes room for `n` numbers more, at most [`RUN`].
+    /// Makes room for `n` more numbers, at most [`RUN`].
     #[inline(always)]
     fn make_room(&mut self, n: usize) {
         if self.numbers.len() + n > KEPT {
@@ -220,7 +226,7 @@ impl Uses {
         }
     }
 
-    /// Lets others have numbers, until so many are left.
+    /// Gives free numbers to other workers, until `left` numbers are left.
     #[cold]
     pub fn give_up(&mut self, left: usize) {
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,16 +239,17 @@ fn number(word: u64) -> usize {
     word as usize & (NUMBERS - 1)
 }
 
-/// Claims whose uses end as they are taken.
+/// An iterator over claims. Each use ends when its claim is taken.
 pub struct Taking<'a> {
     uses: &'a mut Uses,
     words: &'a [u64],
-    /// Words whose uses have ended, the first ones.
+    /// The number of uses that have ended: those of the first words.
     n: usize,
-    /// Holder and kind.
+    /// Holder and kind of a valid handle.
     own: u64,
-    /// What makes of the generation of a good word an entry whose use has ended.
+    /// Added to the generation of a valid handle, this gives the entry of a use that has ended.
     change: u64,
+    /// The cache or the heads of the claims.
     of: u64,
 }
 
@@ -264,7 +271,7 @@ impl Iterator for Taking<'_> {
 }
 
 impl Taking<'_> {
-    /// Keeps the numbers of those that were taken for uses to come; how many.
+    /// Keeps the numbers of the ended uses for later uses. Returns the number of them.
     #[inline(always)]
     pub fn finish(self) -> usize {
         let taken = &self.words[..self.n];
@@ -274,7 +281,7 @@ impl Taking<'_> {
     }
 }
 
-/// Makes an entry that nobody holds a claim's; its word. None where there is no such entry.
+/// Stores a claim in a free entry and returns its handle, or None if there is no such entry.
 #[inline(always)]
 fn give(tag: &mut Tag, what: What, number: u32, claim: Claim) -> Option<u64> {
     let entry = entry(number as usize)?;
@@ -284,29 +291,31 @@ fn give(tag: &mut Tag, what: What, number: u32, claim: Claim) -> Option<u64> {
     Some(use_ | u64::from(number))
 }
 
-/// The entry of a word that is good, of this kind and this worker's.
+/// Returns the entry of a handle, or None if the handle is invalid, of another kind, or of another worker.
 #[inline(always)]
 fn find(tag: &Tag, what: What, word: u64) -> Option<&'static Entry> {
     find_own(tag.holder() | what as u64, word)
 }
 
-/// As [`find`], by holder and kind.
+/// Works as [`find`]; `own` is the holder and the kind.
 #[inline(always)]
 fn find_own(own: u64, word: u64) -> Option<&'static Entry> {
     if (word ^ own) & (HOLDER | KIND) != 0 {
         return None;
     }
-    // Relaxed: where it says this worker, this worker wrote it. What has a holder has no end in it: all but the number is the word.
+    // Relaxed: if the entry names this worker, this worker wrote it. An entry with a holder has no end, so it equals the handle but
+    // for the number.
     entry(number(word)).filter(|entry| entry.use_.load(Relaxed) == word & (USE | KIND))
 }
 
-/// What a word names, as long as the tag is borrowed; None where it is not good.
+/// Returns the claim of a handle, or None if the handle is invalid. The claim is usable while the tag is
+/// borrowed.
 #[inline(always)]
 pub fn look(tag: &Tag, what: What, word: u64) -> Option<Claim> {
     find(tag, what, word).map(Entry::claim)
 }
 
-/// Puts what a claim has become where it was found; nothing happens where the word is not good.
+/// Stores the changed words of a claim in its entry. Does nothing if the handle is invalid.
 #[inline(always)]
 pub fn put(tag: &mut Tag, what: What, word: u64, at: u64, head: u64) {
     if let Some(entry) = find(tag, what, word) {
@@ -314,8 +323,8 @@ pub fn put(tag: &mut Tag, what: What, word: u64, at: u64, head: u64) {
     }
 }
 
-/// Calls `change` with the claim of a word, which has then become the thing and the head that it returns; what else it returns. None where the word is
-/// not good, or `change` returns None.
+/// Calls `change` with the claim of a handle, and stores the two words (`at` and `head`) that it returns. Returns its third value, or None
+/// if the handle is invalid or `change` returns None.
 #[inline(always)]
 pub fn change<R>(
     tag: &mut Tag,
@@ -329,16 +338,17 @@ pub fn change<R>(
     Some(done)
 }
 
-/// Makes it anybody's: the word under which a worker attaches it.
+/// Detaches a thing, so that any worker can attach it. Returns the handle for that.
 pub fn detach(tag: &mut Tag, what: What, word: u64) -> Option<u64> {
     let entry = find(tag, what, word)?;
     let use_ = (word & GENERATION).wrapping_add(NEXT) | LOOSE | what as u64;
-    // Release: pairs with the AcqRel in `attach`, so that the next holder sees what this one wrote.
+    // Release: pairs with the AcqRel in `attach`. The next holder sees what this one wrote.
     entry.use_.store(use_, Release);
     Some(use_ | number(word) as u64)
 }
 
-/// Makes what was detached this worker's: its word from now on. None where the word is not that of a detached one, or another worker was first.
+/// Attaches a detached thing to this worker. Returns the new handle. Returns None if the thing is not
+/// detached under this handle, or another worker was first.
 pub fn attach(tag: &mut Tag, what: What, word: u64) -> Option<u64> {
     let entry = entry(number(word))?;
     let loose = word & (USE | KIND);
@@ -351,13 +361,13 @@ pub fn attach(tag: &mut Tag, what: What, word: u64) -> Option<u64> {
     Some(use_ | number(word) as u64)
 }
 
-/// Why a word was refused.
+/// Returns why a handle was refused.
 #[cold]
 pub fn why(what: What, word: u64) -> Bad {
     let entry = entry(number(word)).filter(|_| word & KIND == what as u64);
     let now = entry.map(|entry| entry.use_.load(Relaxed));
     match now {
-        // The use is over, or was never: the entry has been of another kind since.
+        // The use is over, or never existed: the entry has had another kind since.
         Some(now) if (now ^ word) & KIND != 0 => match Bad::of(now, word) {
             Bad::MadeUp => Bad::MadeUp,
             _ => Bad::Again,
@@ -367,7 +377,8 @@ pub fn why(what: What, word: u64) -> Bad {
     }
 }
 
-/// Of all that somebody holds, or that is between two holders, its word and claim, as of some moment.
+/// Calls `call` with the handle and the claim of each thing that has a holder or is detached. Reads one entry
+/// after another, while other threads may change them.
 #[cold]
 pub fn each_held(mut call: impl FnMut(u64, Claim)) {
     for number in 0..FRESH.load(Relaxed) as usize {
@@ -379,7 +390,7 @@ pub fn each_held(mut call: impl FnMut(u64, Claim)) {
     }
 }
 
-/// How many of a cache's objects are out.
+/// Returns the number of allocated objects of a cache, or of packets of heads.
 #[cold]
 pub fn out_of(of: u64) -> usize {
     let mut n = 0;

@@ -1,6 +1,6 @@
-//! What is open of one kind, by its words: caches, heads, ready pools, lanes.
+//! The table of open things of one kind, by handle: caches, heads, ready pools or lanes.
 //!
-//! A worker keeps what it has looked up ([`Known`]): then a call compares two words, and takes no lock.
+//! A worker keeps the things that it has looked up ([`Known`]). A call then compares two words and takes no lock.
 
 use crate::errno::{ENFILE, ESTALE};
 use crate::failure::Failure;
@@ -9,41 +9,41 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Of each kind at most.
+/// Maximum number of open things of each kind.
 const MOST: usize = 4096;
 
-/// What a worker has looked up, by place.
+/// The things that a worker has looked up, by place.
 pub type Known<T> = Vec<Option<(u64, T)>>;
 
-/// Why a word names nothing that a worker may use.
+/// Why a handle names nothing that the worker may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// It was closed, or never opened.
+    /// The thing was closed, or never opened.
     Closed,
-    /// It belongs to another memory than the worker's.
+    /// The thing belongs to another memory than the worker.
     OtherMemory,
 }
 
-/// All that is open of one kind.
+/// All open things of one kind.
 pub struct Opened<T> {
-    /// In reports: "heads".
+    /// The kind in reports, such as "heads".
     pub what: &'static str,
-    /// What an error says of a word that names none: "the heads were closed, or never opened".
+    /// The error for a handle that names nothing, such as "the heads were closed, or never opened".
     gone: &'static str,
-    /// The word at each place; 0 for none. Read by every call.
+    /// The handle at each place, 0 for none. Every call reads it.
     words: [AtomicU64; MOST],
     list: Mutex<Vec<Option<One<T>>>>,
 }
 
 struct One<T> {
     word: u64,
-    /// Of which memory.
+    /// The handle of its memory.
     memory: u64,
     value: T,
 }
 
 impl<T: Clone> Opened<T> {
-    /// Nothing yet.
+    /// Makes an empty table.
     pub const fn new(what: &'static str, gone: &'static str) -> Opened<T> {
         Opened { what, gone, words: [const { AtomicU64::new(0) }; MOST], list: Mutex::new(Vec::new()) }
     }
@@ -52,16 +52,16 @@ impl<T: Clone> Opened<T> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the word of one that is open.
+    /// Whether this is the handle of an open thing.
     #[inline(always)]
     pub fn is_open(&self, word: u64) -> bool {
         word != 0 && self.words.get(word::place(word)).is_some_and(|at| at.load(Relaxed) == word)
     }
 
-    /// Takes one in; its word.
+    /// Registers a thing. Returns its handle.
     ///
     /// # Errors
-    /// There are too many.
+    /// The process has the maximum number already.
     pub fn add(&self, value: T, memory: u64) -> Result<u64, Failure> {
         let mut list = self.list();
         let place = list.iter().position(Option::is_none).unwrap_or(list.len());
@@ -73,15 +73,16 @@ impl<T: Clone> Opened<T> {
         let len = list.len().max(place + 1);
         list.resize_with(len, || None);
         list[place] = Some(One { word, memory, value });
-        // Release: for a thread that hears of the word in another way than from this one; it looks it up under the lock.
+        // Release: for a thread that gets the handle in another way than from this thread. It looks the thing
+        // up under the lock.
         self.words[place].store(word, Release);
         Ok(word)
     }
 
-    /// The one of this word, with its memory's.
+    /// Returns the thing of this handle, with the handle of its memory.
     ///
     /// # Errors
-    /// There is none.
+    /// Nothing open has this handle.
     pub fn get(&self, word: u64) -> Result<(T, u64), Failure> {
         let list = self.list();
         let found = list.get(word::place(word)).and_then(Option::as_ref).filter(|one| one.word == word);
@@ -89,39 +90,40 @@ impl<T: Clone> Opened<T> {
         found.ok_or_else(|| Failure::new(ESTALE, self.gone))
     }
 
-    /// Forgets one, unless `is_used` says that it may not.
+    /// Removes a thing, unless `is_used` returns an error.
     ///
     /// # Errors
-    /// There is none; or what `is_used` says.
+    /// Nothing open has this handle, or the error of `is_used`.
     pub fn close(&self, word: u64, is_used: impl FnOnce(&T) -> Result<(), Failure>) -> Result<(), Failure> {
         let (value, _) = self.get(word)?;
         let at = &self.words[word::place(word)];
-        // First: so that no call begins to use it while it is asked.
+        // Cleared first, so that no call begins to use the thing during the check.
         at.store(0, Relaxed);
         if let Err(failure) = is_used(&value) {
             at.store(word, Relaxed);
             return Err(failure);
         }
         let taken = self.list().get_mut(word::place(word)).and_then(|at| at.take_if(|one| one.word == word));
-        // Without the lock: it may be the last.
+        // Without the lock, because this may be the last reference.
         drop((taken, value));
         Ok(())
     }
 
-    /// How many of a memory are open.
+    /// Returns the number of open things of a memory.
     pub fn of_memory(&self, memory: u64) -> usize {
         self.list().iter().flatten().filter(|one| one.memory == memory).count()
     }
 
-    /// How many are open of which `is_one` says so.
+    /// Returns the number of open things for which `is_one` returns true.
     pub fn count(&self, is_one: impl Fn(&T) -> bool) -> usize {
         self.list().iter().flatten().filter(|one| is_one(&one.value)).count()
     }
 
-    /// The one of this word, as a worker of `memory` that knows it finds it; else it gets to know it.
+    /// Returns the thing of this handle, from the table of a worker of `memory`. If it is not in that table,
+    /// looks it up and adds it.
     ///
     /// # Errors
-    /// It was closed, or it belongs to another memory.
+    /// The thing was closed, or it belongs to another memory.
     #[inline(always)]
     pub fn find<'a>(&self, known: &'a mut Known<T>, memory: u64, word: u64) -> Result<&'a T, Unknown> {
         if !(self.is_open(word) && knows(known, word)) {
@@ -142,7 +144,8 @@ impl<T: Clone> Opened<T> {
         Ok(())
     }
 
-    /// Where something came from, of whatever memory; None where that was closed, and the worker never knew it.
+    /// Returns the source of something, of any memory. Returns None if the source was closed and the worker
+    /// never looked it up.
     #[inline(always)]
     pub fn of_part<'a>(&self, known: &'a mut Known<T>, word: u64) -> Option<&'a T> {
         if !knows(known, word) {
@@ -152,7 +155,7 @@ impl<T: Clone> Opened<T> {
         known.get(word::place(word)).and_then(Option::as_ref).map(|(_, value)| value)
     }
 
-    /// Adds one, and lets go of those that were closed.
+    /// Adds a thing to the worker's table, and drops those that were closed.
     #[cold]
     fn put(&self, known: &mut Known<T>, word: u64, value: T) {
         known.iter_mut().for_each(|known| drop(known.take_if(|(word, _)| !self.is_open(*word))));

@@ -1,10 +1,12 @@
-//! HOT: packets and shared frames by their words.
+//! HOT: turns handles into packets and shared frames.
 //!
 //! # Soundness
-//! As of `objects.rs`: an entry whose holder is a worker *is* the claim on the packet or the shared frame whose words it has. A claim enters it
-//! only out of a `Packet` or a `SharedFrame` ([`give`], [`give_shared`], [`put_back`], [`change`]) and leaves it only as one: for good where the use ends
-//! ([`take`], [`take_shared`]), and for a while where a call has the packet ([`lend`], [`change`]). Meanwhile the entry has no head, by which a word that
-//! stands twice in one burst is refused the second time. [`look`] makes one that is never dropped, while the tag is borrowed.
+//! As in `objects.rs`, an entry whose holder is a worker *is* the claim on the packet or shared frame whose words it
+//! has. A claim enters an entry only from a `Packet` or a `SharedFrame` ([`give`], [`give_shared`], [`put_back`],
+//! [`change`]) and leaves it only as one. It leaves for good when the use ends ([`take`], [`take_shared`]), and for the
+//! time of a call when the call borrows the packet ([`lend`], [`change`]). While a call has the packet, the entry has no
+//! head. So a handle that a burst contains twice is refused the second time. [`look`] makes a packet that is never
+//! dropped, while the tag is borrowed.
 
 use crate::misuse::Kind;
 use crate::objects::{self, Claim, Uses, What};
@@ -13,59 +15,62 @@ use netmem::{Packet, Packets, SharedFrame};
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 
-/// What an entry holds of a packet: the word of its frame, and that of its head.
+/// Returns the two words that an entry stores for a packet: of its frame (0 if it has several parts) and of its head.
 #[inline(always)]
 fn words(packet: Packet) -> (u64, u64) {
     let (head, frame) = packet.into_raw();
     (frame.map_or(0, NonZeroU64::get), head.get())
 }
 
+/// Returns the claim that an entry stores for a packet.
 #[inline(always)]
 fn claim(packet: Packet, of: u64) -> Claim {
     let (at, head) = words(packet);
     Claim { at, of, head }
 }
 
-/// The packet of a claim; None where a call has it already.
+/// Returns the packet of a claim, or None if a call has it already.
 ///
 /// # Safety
-/// An entry has the claim, and has it no longer, or the packet is not dropped.
+/// The claim has left its entry, or the caller does not drop the packet.
 #[inline(always)]
 unsafe fn packet(claim: Claim) -> Option<Packet> {
     let head = NonZeroU64::new(claim.head)?;
-    // SAFETY: the words came from a packet; the rest is the caller's promise.
+    // SAFETY: the words came from a packet. The rest is the caller's promise.
     Some(unsafe { Packet::from_raw(head, NonZeroU64::new(claim.at)) })
 }
 
-/// The shared frame of a claim.
+/// Returns the shared frame of a claim.
 ///
 /// # Safety
-/// As of [`packet`].
+/// As for [`packet`].
 #[inline(always)]
 unsafe fn shared(claim: Claim) -> Option<SharedFrame> {
-    // SAFETY: as of `packet`.
+    // SAFETY: as for `packet`.
     NonZeroU64::new(claim.at).map(|word| unsafe { SharedFrame::from_raw(word) })
 }
 
-/// Gives out a packet whose use was reserved, and returns its word. `of` is the word of the heads to which the packet's head belongs.
+/// Starts a use of a packet with a reserved number. Returns the handle. `of` is the handle of the heads that
+/// the packet's head belongs to.
 #[inline(always)]
 pub fn give(uses: &mut Uses, tag: &mut Tag, packet: Packet, of: u64) -> u64 {
     uses.give(tag, What::Packet, claim(packet, of)).unwrap_or(0)
 }
 
-/// Ends a use: the packet and the word of its heads.
+/// Ends a use. Returns the packet and the handle of its heads.
 ///
 /// # Errors
-/// What is wrong with the word.
+/// The reason why the handle is invalid.
 #[inline(always)]
 pub fn take(uses: &mut Uses, tag: &mut Tag, word: u64, end: End) -> Result<(Packet, u64), Kind> {
     let frees = end == End::Freed;
     let claim = uses.take(tag, What::Packet, word, end).ok_or_else(|| why(word, frees))?;
-    // SAFETY: the entry had the claim, and has it no longer.
+    // SAFETY: the claim has left its entry.
     unsafe { packet(claim) }.map(|packet| (packet, claim.of)).ok_or(Kind::MadeUp)
 }
 
-/// Gives out packets whose uses were reserved, each of the heads of that word, as far as there are places for their words; how many.
+/// Starts a use of each packet with reserved numbers and writes the handles to `places`; `heads` are the handles of the packets' heads. Returns
+/// the number of uses.
 #[inline(never)]
 pub fn give_all<'a>(
     uses: &mut Uses,
@@ -78,11 +83,12 @@ pub fn give_all<'a>(
     uses.give_all(tag, What::Packet, claims, places)
 }
 
-/// Ends the uses of packets of one and the same heads, which are `heads` if those are named, and appends the packets to `to`: from the first word on, up to one
-/// that is not good or of other heads, and as far as there is room. Returns how many, at least one, and the word of their heads.
+/// Ends the uses of a run of packets that have the same heads, and appends the packets to `to`, which has room. The run begins with the first
+/// handle and stops at an invalid handle, at a packet of other heads, or when `to` is full. If `heads` is given, the packets must have those.
+/// Returns the length of the run, at least 1, and the handle of the heads.
 ///
 /// # Errors
-/// What is wrong with the first word.
+/// The reason why the first handle is refused.
 #[inline(never)]
 pub fn take_run(
     uses: &mut Uses,
@@ -98,56 +104,58 @@ pub fn take_run(
         return Err(Kind::WrongCache);
     }
     let mut taking = uses.taking(tag, What::Packet, run, end, of);
-    // SAFETY: the entry of each had it, and has it no longer.
+    // SAFETY: each claim has left its entry.
     to.extend(taking.by_ref().map_while(|claim| unsafe { packet(claim) }));
     Ok((taking.finish(), of))
 }
 
-/// Takes a packet out of its entry for the time of a call, at whose end [`put_back`] or [`end`] is called; and the word of its heads.
+/// Takes a packet out of its entry for the time of a call, and returns it with the handle of its heads. The
+/// call ends with [`put_back`] or [`end`].
 ///
 /// # Errors
-/// What is wrong with the word; `again` where the call has it already.
+/// The reason why the handle is invalid; `again` if the call has the packet already.
 #[inline(always)]
 pub fn lend(tag: &mut Tag, word: u64, again: Kind) -> Result<(Packet, u64), Kind> {
     let lent = |claim: Claim| Some((0, 0, claim));
     let claim = objects::change(tag, What::Packet, word, lent).ok_or_else(|| why(word, false))?;
-    // SAFETY: the entry had the claim, and has it no longer.
+    // SAFETY: the claim has left its entry.
     unsafe { packet(claim) }.map(|packet| (packet, claim.of)).ok_or(again)
 }
 
-/// Puts a packet back that was lent.
+/// Puts a lent packet back.
 #[inline(always)]
 pub fn put_back(tag: &mut Tag, word: u64, packet: Packet) {
     let (at, head) = words(packet);
     objects::put(tag, What::Packet, word, at, head);
 }
 
-/// Ends the use of a packet that was lent, and that was used up.
+/// Ends the use of a lent packet that the call has consumed.
 #[inline(always)]
 pub fn end(uses: &mut Uses, tag: &mut Tag, word: u64, end: End) {
     uses.take(tag, What::Packet, word, end);
 }
 
-/// Calls `look` with the packet of a word.
+/// Calls `look` with the packet of a handle.
 ///
 /// # Errors
-/// What is wrong with the word.
+/// The reason why the handle is invalid.
 #[inline(always)]
 pub fn look<R>(tag: &Tag, word: u64, look: impl FnOnce(&Packet) -> R) -> Result<R, Kind> {
     let claim = objects::look(tag, What::Packet, word).ok_or_else(|| why(word, false))?;
-    // SAFETY: it is not dropped, and the entry is this worker's, of which no other call is under way.
+    // SAFETY: the packet is not dropped. The entry belongs to this worker, and no other call of the worker is
+    // running.
     let packet = ManuallyDrop::new(unsafe { packet(claim) }.ok_or(Kind::MadeUp)?);
     Ok(look(&packet))
 }
 
-/// Calls `change` with the packet of a word and the word of its heads, and keeps what it has become.
+/// Calls `change` with the packet of a handle and the handle of its heads, and stores the changed packet.
 ///
 /// # Errors
-/// What is wrong with the word.
+/// The reason why the handle is invalid.
 #[inline(always)]
 pub fn change<R>(tag: &mut Tag, word: u64, change: impl FnOnce(&mut Packet, u64) -> R) -> Result<R, Kind> {
     let done = objects::change(tag, What::Packet, word, |claim| {
-        // SAFETY: it is not dropped, and the entry is this call's meanwhile.
+        // SAFETY: the packet is not dropped, and only this call uses the entry.
         let mut packet = ManuallyDrop::new(unsafe { packet(claim) }?);
         let done = change(&mut packet, claim.of);
         let (at, head) = words(ManuallyDrop::into_inner(packet));
@@ -156,28 +164,28 @@ pub fn change<R>(tag: &mut Tag, word: u64, change: impl FnOnce(&mut Packet, u64)
     done.ok_or_else(|| why(word, false))
 }
 
-/// Gives a shared frame out whose use was reserved: its word.
+/// Starts a use of a shared frame with a reserved number. Returns the handle.
 #[inline(always)]
 pub fn give_shared(uses: &mut Uses, tag: &mut Tag, shared: SharedFrame, of: u64) -> u64 {
     let claim = Claim { at: shared.into_raw().get(), of, head: 0 };
     uses.give(tag, What::Shared, claim).unwrap_or(0)
 }
 
-/// Ends a use: the shared frame.
+/// Ends a use. Returns the shared frame.
 ///
 /// # Errors
-/// What is wrong with the word.
+/// The reason why the handle is invalid.
 #[inline(always)]
 pub fn take_shared(uses: &mut Uses, tag: &mut Tag, word: u64, end: End) -> Result<SharedFrame, Kind> {
     let claim = uses.take(tag, What::Shared, word, end).ok_or_else(|| why_shared(word, end == End::Freed))?;
-    // SAFETY: the entry had the claim, and has it no longer.
+    // SAFETY: the claim has left its entry.
     unsafe { shared(claim) }.ok_or(Kind::MadeUp)
 }
 
-/// Calls `change` with the shared frame of a word, and keeps what it has become.
+/// Calls `change` with the shared frame of a handle, and stores the changed one.
 ///
 /// # Errors
-/// What is wrong with the word.
+/// The reason why the handle is invalid.
 #[inline(always)]
 pub fn change_shared<R>(
     tag: &mut Tag,
@@ -185,7 +193,7 @@ pub fn change_shared<R>(
     change: impl FnOnce(&mut SharedFrame) -> R,
 ) -> Result<R, Kind> {
     let done = objects::change(tag, What::Shared, word, |claim| {
-        // SAFETY: it is not dropped, and the entry is this call's meanwhile.
+        // SAFETY: the shared frame is not dropped, and only this call uses the entry.
         let mut shared = ManuallyDrop::new(unsafe { shared(claim) }?);
         let done = change(&mut shared);
         Some((ManuallyDrop::into_inner(shared).into_raw().get(), 0, done))

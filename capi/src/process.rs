@@ -1,51 +1,55 @@
-//! Whether this process is a child (fork(2)) of the one that began to use the library.
+//! Detects whether this process is a child (fork(2)) of the process that began to use the library.
 //!
-//! One word lies in a page that the kernel clears in a child (`MADV_WIPEONFORK`, Linux 4.14), as the entries of workers do.
+//! One word lies in a page that the kernel clears in a child (`MADV_WIPEONFORK`, Linux 4.14). The entries of workers
+//! lie in such a page too.
 //!
-//! Unsafe code: the advice. It changes no byte of this process; a child reads zeros, which are valid in every page that is given.
+//! Unsafe code: the advice to the kernel. It changes no byte of this process. A child reads zeros, which are valid in
+//! every page that is given here.
 
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// Bytes of a page of the system's. Where pages are larger the advice is refused, and a child is not known.
+/// Bytes of a page of the system. If the system's pages are larger, the kernel refuses the advice and a child
+/// is not detected.
 pub const PAGE: usize = 4096;
 
-/// A page that holds nothing else.
+/// A page that contains nothing else.
 #[repr(C, align(4096))]
 struct Page {
-    /// 1 in the process that began; 0 in its children.
+    /// 1 in the process that began to use the library, 0 in its children.
     parent: AtomicU32,
     _rest: [u8; PAGE - size_of::<AtomicU32>()],
 }
 
 static HERE: Page = Page { parent: AtomicU32::new(0), _rest: [0; PAGE - size_of::<AtomicU32>()] };
-/// Whether this process, or one that it is a child of, has begun.
+/// Whether this process, or an ancestor of it, has begun to use the library.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// A type of which a static fills one page, and of which zeros in every byte are a valid value.
+/// A type whose statics fill one page, and for which all-zero bytes are a valid value.
 ///
 /// # Safety
-/// As stated: its size and alignment are [`PAGE`], and all of it may turn to zeros in a child.
+/// The size and the alignment are [`PAGE`], and all bytes may become zeros in a child.
 pub unsafe trait Wiped: Sync + 'static {}
 
-// SAFETY: an atomic and bytes; the size is checked.
+// SAFETY: an atomic and bytes. The size is checked below.
 unsafe impl Wiped for Page {}
 const _: () = assert!(size_of::<Page>() == PAGE);
 
-/// Lets a child of this process see zeros in the page.
+/// Makes children of this process see zeros in the page.
 fn wipe_in_children<P: Wiped>(page: &'static P) {
     const WIPE_ON_FORK: i32 = 18;
     unsafe extern "C" {
         fn madvise(address: *mut u8, length: usize, advice: i32) -> i32;
     }
-    // SAFETY: the page is all of one static, by the promise of its type. A kernel that does not know the advice leaves children as
-    // they were.
+    // SAFETY: the type promises that one static fills the page. A kernel that does not know the advice does
+    // not change what children see.
     let _ = unsafe { madvise(ptr::from_ref(page).cast_mut().cast(), PAGE, WIPE_ON_FORK) };
 }
 
-/// This process begins to use the library, with this page of its; false in a child of one that did.
+/// Begins to use the library in this process, with this page to clear in children. Returns false in a child
+/// of a process that began.
 #[cold]
 pub fn begin<P: Wiped>(page: &'static P) -> bool {
     static ONCE: Once = Once::new();
@@ -58,7 +62,7 @@ pub fn begin<P: Wiped>(page: &'static P) -> bool {
     !is_child()
 }
 
-/// Whether this is a child of a process that began.
+/// Whether this process is a child of a process that began.
 pub fn is_child() -> bool {
     BEGUN.load(Relaxed) && HERE.parent.load(Relaxed) == 0
 }

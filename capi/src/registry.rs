@@ -1,4 +1,4 @@
-//! COLD: the memories, pools, caches, heads, ready pools and ports by their words.
+//! COLD: the memories, pools, caches, heads, ready pools and ports, by handle.
 
 use crate::errno::{ENFILE, ESTALE};
 use crate::failure::Failure;
@@ -13,15 +13,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Pools at most.
+/// Maximum number of pools.
 const POOLS: usize = 4096;
 
-/// The word of the pool at each place; 0 for none. Read by every allocation.
+/// The handle of the pool at each place, 0 for none. Every allocation reads it.
 static POOL_WORDS: [AtomicU64; POOLS] = [const { AtomicU64::new(0) }; POOLS];
 static POOLS_OPEN: Mutex<Vec<Option<OpenPool>>> = Mutex::new(Vec::new());
 static MEMORIES: Mutex<Vec<Option<OpenMemory>>> = Mutex::new(Vec::new());
 
-/// The words of the ports that are open, which their workers have.
+/// The handles of the open ports. The ports themselves are in the state of their workers.
 static PORTS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
 /// All caches and size classes that are open.
@@ -36,9 +36,9 @@ pub static READY: Opened<ReadyPool> =
 #[derive(Clone)]
 pub struct ReadyPool {
     pub ready: ReadyPackets,
-    /// The word of its heads.
+    /// The handle of its heads.
     pub heads: u64,
-    /// The word of its pool.
+    /// The handle of its pool.
     pub pool: u64,
 }
 
@@ -47,16 +47,16 @@ pub struct ReadyPool {
 pub struct OpenPool {
     pub word: u64,
     pub pool: Pool,
-    /// Of which memory.
+    /// The handle of its memory.
     pub memory: u64,
 }
 
-/// Where objects come from.
+/// The source of an object.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// All of one size, which is so many bytes.
+    /// A cache of objects of one size. The number is the size in bytes.
     Cache(RawCache, u32),
-    /// Of any.
+    /// Size classes.
     Sizes(SizeClasses),
 }
 
@@ -64,11 +64,11 @@ pub enum Source {
 #[derive(Clone)]
 pub struct OpenMemory {
     pub word: u64,
-    /// None once it was closed, while some of it is still out.
+    /// None after the memory was closed, while parts of it are still in use.
     pub memory: Option<Memory>,
-    /// Gone when nothing of it is in use any more.
+    /// Can be upgraded as long as a part of the memory is in use.
     pub region: Weak<Region>,
-    /// What its AF_XDP ports share, made by the first.
+    /// The UMEM that its AF_XDP ports share. The first such port makes it.
     pub umem: Option<Arc<Umem>>,
 }
 
@@ -80,14 +80,14 @@ fn pools() -> MutexGuard<'static, Vec<Option<OpenPool>>> {
     POOLS_OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this is the word of a pool that is open.
+/// Whether this is the handle of an open pool.
 #[inline(always)]
 pub fn is_pool(word: u64) -> bool {
-    // A place that is none is brought into the table, where no word has it.
+    // An index out of range is reduced to one in the table, where no entry has this handle.
     POOL_WORDS[word::place(word) % POOLS].load(Relaxed) == word
 }
 
-/// Puts a thing into the first free place; its word. `at_most` places there are.
+/// Puts a thing into the first free place of a list of at most `at_most` places. Returns its handle.
 fn put<T>(list: &mut Vec<Option<T>>, at_most: usize, make: impl FnOnce(u64) -> T) -> Option<u64> {
     let place = list.iter().position(Option::is_none).unwrap_or(list.len());
     if place >= at_most {
@@ -99,10 +99,10 @@ fn put<T>(list: &mut Vec<Option<T>>, at_most: usize, make: impl FnOnce(u64) -> T
     Some(word)
 }
 
-/// Takes a memory in; its word.
+/// Registers a memory. Returns its handle.
 ///
 /// # Errors
-/// There are too many.
+/// The process has the maximum number already.
 pub fn add_memory(memory: Memory) -> Result<u64, Failure> {
     let region = Arc::downgrade(memory.region());
     let open = |word| OpenMemory { word, memory: Some(memory), region, umem: None };
@@ -110,17 +110,17 @@ pub fn add_memory(memory: Memory) -> Result<u64, Failure> {
     word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 memories already: close one"))
 }
 
-/// Calls `with` with the memory of this word.
+/// Calls `with` with the memory of this handle.
 ///
 /// # Errors
-/// There is none.
+/// Nothing open has this handle.
 pub fn with_memory<R>(word: u64, with: impl FnOnce(&mut OpenMemory) -> R) -> Result<R, Failure> {
     let mut memories = memories();
     let found = memories.get_mut(word::place(word)).and_then(Option::as_mut).filter(|open| open.word == word);
     found.map(with).ok_or_else(|| Failure::new(ESTALE, "the memory was closed, or never opened"))
 }
 
-/// Forgets a memory.
+/// Removes a memory.
 pub fn remove_memory(word: u64) {
     let mut memories = memories();
     if let Some(place) = memories.get_mut(word::place(word)) {
@@ -128,52 +128,53 @@ pub fn remove_memory(word: u64) {
     }
 }
 
-/// Takes a pool in; its word.
+/// Registers a pool. Returns its handle.
 ///
 /// # Errors
-/// There are too many.
+/// The process has the maximum number already.
 pub fn add_pool(pool: Pool, memory: u64) -> Result<u64, Failure> {
     let mut pools = pools();
     let word = put(&mut pools, POOLS, |word| OpenPool { word, pool, memory });
     let word = word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 pools already: close one"))?;
-    // Release: for a thread that hears of the word in another way than from this one; it looks the pool up under the lock.
+    // Release: for a thread that gets the handle in another way than from this thread. It looks the pool up
+    // under the lock.
     POOL_WORDS[word::place(word)].store(word, Release);
     Ok(word)
 }
 
-/// The pool of this word.
+/// Returns the pool of this handle.
 ///
 /// # Errors
-/// There is none.
+/// Nothing open has this handle.
 pub fn pool(word: u64) -> Result<OpenPool, Failure> {
     let pools = pools();
     let found = pools.get(word::place(word)).and_then(Option::as_ref).filter(|open| open.word == word);
     found.cloned().ok_or_else(|| Failure::new(ESTALE, "the pool was closed, or never opened"))
 }
 
-/// A pool that nobody allocates from any more by its word; it is here until it is removed.
+/// Closes a pool: no call finds it by its handle any more. It stays registered until it is removed.
 ///
 /// # Errors
-/// There is none.
+/// Nothing open has this handle.
 pub fn close_pool(word: u64) -> Result<OpenPool, Failure> {
     let open = pool(word)?;
     POOL_WORDS[word::place(word)].store(0, Relaxed);
     Ok(open)
 }
 
-/// Forgets a closed pool.
+/// Removes a closed pool.
 pub fn remove_pool(word: u64) {
     let taken = pools().get_mut(word::place(word)).and_then(|place| place.take_if(|open| open.word == word));
-    // Without the lock: it may be the last to hold the pool.
+    // Without the lock, because this may be the last reference to the pool.
     drop(taken);
 }
 
-/// How many pools of this memory are open.
+/// Returns the number of open pools of this memory.
 pub fn pools_of(memory: u64) -> usize {
     pools().iter().flatten().filter(|open| open.memory == memory && is_pool(open.word)).count()
 }
 
-/// Forgets the pools of this memory that were closed and whose frames nobody waited for.
+/// Removes the pools of this memory that were closed but whose frames were not all waited for.
 pub fn remove_closed_pools(memory: u64) {
     let closed = |open: &mut OpenPool| open.memory == memory && !is_pool(open.word);
     let taken: Vec<_> = pools().iter_mut().filter_map(|place| place.take_if(closed)).collect();
@@ -184,18 +185,18 @@ fn ports() -> MutexGuard<'static, BTreeSet<u64>> {
     PORTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes the word of a port in, that its worker has opened.
+/// Registers the handle of a port that a worker has opened.
 pub fn add_port(word: u64) {
     ports().insert(word);
 }
 
-/// Whether some worker has an open port of this word.
+/// Whether a worker has an open port of this handle.
 #[cold]
 pub fn is_port(word: u64) -> bool {
     ports().contains(&word)
 }
 
-/// Forgets a port, which its worker closes.
+/// Removes a port that its worker closes.
 pub fn remove_port(word: u64) {
     ports().remove(&word);
 }

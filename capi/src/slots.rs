@@ -1,28 +1,33 @@
-//! HOT: where the slot of a chunk lies.
+//! HOT: finds the slot of a chunk.
 //!
-//! Slots lie in segments as large as those that memories are numbered by. Who keeps where the one lies that it looked into last ([`Near`]) finds a slot by a
-//! comparison, and no load of a directory that would have to be waited for.
+//! Slots lie in segments. A segment covers as many numbers as the unit in which memories are numbered. A caller that
+//! remembers the segment it used last ([`Near`]) finds a slot with one comparison, and waits for no load of the
+//! directory.
 //!
-//! Unsafe code: segments are leaked, and borrowed for good.
+//! Unsafe code: segments are leaked, and borrowed for the lifetime of the process.
 
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
-/// log2 of the chunks of a segment of slots: 2 GiB of frames. A memory begins at such a boundary of the numbers.
+/// log2 of the number of chunks in a segment of slots: 2 GiB of frames. A memory begins at a segment boundary
+/// of the chunk numbers.
 const SEGMENT_SHIFT: u32 = 20;
 const SEGMENT: usize = 1 << SEGMENT_SHIFT;
-/// Numbers that words have for chunks: 2 TiB of frames. The two bits above are kept for what is no frame.
+/// Number of chunks that handles can name: 2 TiB of frames. The two bits above mark handles of other things
+/// than frames.
 pub const NUMBERS: usize = 1 << 30;
 
 type Segment = [AtomicU64; SEGMENT];
 
 static DIRECTORY: [AtomicPtr<Segment>; NUMBERS / SEGMENT] =
     [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS / SEGMENT];
-/// Of each segment how many slots may have been used: those of the largest memory that lay there.
+/// For each segment, the number of slots that may have been used: the slots of the largest memory that lay
+/// there.
 static OPENED: [AtomicUsize; NUMBERS / SEGMENT] = [const { AtomicUsize::new(0) }; NUMBERS / SEGMENT];
 
-/// Makes slots for these chunks, if there are none yet; they stay for good. Only what is used of a segment takes memory.
+/// Makes slots for these chunks, if there are none yet. Slots are never freed. Only the used part of a
+/// segment takes memory.
 #[cold]
 pub fn open(chunks: std::ops::Range<u32>) {
     let (first, end) = (chunks.start as usize, chunks.end as usize);
@@ -31,42 +36,44 @@ pub fn open(chunks: std::ops::Range<u32>) {
         if !DIRECTORY[at].load(Relaxed).is_null() {
             continue;
         }
-        // By numbers: of those the standard library asks the system for zeros, instead of writing them.
+        // An array of numbers: the standard library asks the system for zeroed memory instead of writing
+        // zeros.
         let zeros: *mut [u64] = Box::into_raw(vec![0; SEGMENT].into_boxed_slice());
         let new: *mut Segment = zeros.cast();
-        // Release: pairs with the Acquire in `segment`, so that its zeros are seen.
+        // Release: pairs with the Acquire in `segment`, which then sees the zeros.
         if DIRECTORY[at].compare_exchange(ptr::null_mut(), new, Release, Relaxed).is_err() {
-            // SAFETY: it came out of a box above, whose length and layout it has, and nobody has seen it.
+            // SAFETY: it came from the box above, with the same length and layout, and no other thread has
+            // seen it.
             drop(unsafe { Box::from_raw(new) });
         }
     }
 }
 
-/// A segment of slots; None where no memory ever was.
+/// Returns a segment of slots, or None if no memory ever lay there.
 fn segment(at: usize) -> Option<&'static Segment> {
     // Acquire: pairs with the Release in `open`.
     let segment = DIRECTORY.get(at)?.load(Acquire);
-    // SAFETY: null, or a box that was leaked.
+    // SAFETY: null, or a leaked box.
     unsafe { segment.as_ref() }
 }
 
-/// The segment that was looked into last.
+/// The segment that was used last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Near {
-    /// Its place in the directory.
+    /// Its index in the directory.
     at: u32,
-    /// Where slot 0 would lie if the segment reached down to it.
+    /// The address that slot 0 would have if the segment began at slot 0.
     origin: *const AtomicU64,
 }
 
 impl Near {
-    /// None yet: no number has this place.
+    /// No segment. No chunk number has this index.
     pub const NONE: Near = Near { at: u32::MAX, origin: ptr::null() };
 
-    /// The bits of a number that all of a segment have in common.
+    /// The bits of a chunk number that are equal in the whole segment.
     pub const IN_ALL: u32 = !0 << SEGMENT_SHIFT;
 
-    /// The segment of a chunk; none where no memory ever was.
+    /// Returns the segment of a chunk, or [`Near::NONE`] if no memory ever lay there.
     #[cold]
     #[inline(never)]
     pub fn of(number: u32) -> Near {
@@ -77,33 +84,34 @@ impl Near {
         })
     }
 
-    /// The slot of a chunk, if it lies in this segment.
+    /// Returns the slot of a chunk, if it lies in this segment.
     #[inline(always)]
     pub fn slot(self, number: u32) -> Option<&'static AtomicU64> {
-        // SAFETY: the number's upper bits are those of the segment's first slot, so it is one of the segment, which was leaked.
+        // SAFETY: the upper bits of the number are those of the segment's first slot, so the slot lies in the
+        // segment, which is leaked.
         self.has(number).then(|| unsafe { &*self.origin.wrapping_add(number as usize) })
     }
 
-    /// The segment of all these chunks; none where they lie in several.
+    /// Returns the segment of all these chunks, or [`Near::NONE`] if they lie in several segments.
     #[cold]
     pub fn of_all(chunks: std::ops::Range<u32>) -> Near {
         let near = Near::of(chunks.start);
         if chunks.is_empty() || !near.has(chunks.end - 1) { Near::NONE } else { near }
     }
 
-    /// The number of the segment's first slot; None where it is none.
+    /// Returns the number of the segment's first slot, or None for [`Near::NONE`].
     #[inline(always)]
     pub fn first(self) -> Option<u32> {
         (!self.origin.is_null()).then_some(self.at << SEGMENT_SHIFT)
     }
 
-    /// The slot of a chunk in this segment.
+    /// Returns the slot of a chunk in this segment.
     ///
     /// # Safety
-    /// It is a segment, and the number has the bits of [`Near::IN_ALL`] in common with its first slot.
+    /// `self` is a segment, and the number has the bits of [`Near::IN_ALL`] in common with its first slot.
     #[inline(always)]
     pub unsafe fn slot_within(self, number: u32) -> &'static AtomicU64 {
-        // SAFETY: so it is one of the segment's slots, which was leaked.
+        // SAFETY: so the slot lies in the segment, which is leaked.
         unsafe { &*self.origin.wrapping_add(number as usize) }
     }
 
@@ -113,7 +121,7 @@ impl Near {
         number >> SEGMENT_SHIFT == self.at
     }
 
-    /// The slot of a chunk, whose segment is this one from then on; None where no memory ever was.
+    /// Returns the slot of a chunk, and remembers its segment. Returns None if no memory ever lay there.
     #[inline(always)]
     pub fn find(&mut self, number: u32) -> Option<&'static AtomicU64> {
         if !self.has(number) {
@@ -123,13 +131,13 @@ impl Near {
     }
 }
 
-/// The slot of a chunk; None where no memory ever was.
+/// Returns the slot of a chunk, or None if no memory ever lay there.
 #[inline]
 pub fn slot(number: u32) -> Option<&'static AtomicU64> {
     Near::of(number).slot(number)
 }
 
-/// Calls `call` with each slot that may have been used, and its chunk.
+/// Calls `call` with each slot that may have been used, and its chunk number.
 #[cold]
 pub fn each(mut call: impl FnMut(u32, &AtomicU64)) {
     for (at, opened) in OPENED.iter().enumerate() {

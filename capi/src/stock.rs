@@ -1,8 +1,9 @@
-//! HOT: stocks: objects that lie in the program's own memory, each free or out.
+//! HOT: stocks of objects that lie in memory of the program. Each object is free or out.
 //!
-//! For who has objects already and a list of the free ones, as a mempool of DPDK does: any thread takes and gives back, by address.
-//! Each object says whether it is out, and where in the program that began; so what is given back twice, or never was of the stock, is
-//! found in the same call, also when two threads do it at once: a call has the stock to itself.
+//! A stock serves programs that have objects already and need a list of the free ones, such as a DPDK mempool. Any
+//! thread takes objects and gives them back, by address. A stock records for each object whether it is out, and the
+//! call site of its last use. So a call that gives an object back twice, or one that is not of the stock, is refused at
+//! once, even if two threads do so at the same time: each call locks the stock.
 
 use crate::code::Code;
 use crate::errno::{ENFILE, ENOBUFS, ENOMEM};
@@ -12,12 +13,13 @@ use crate::word;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Stocks at most.
+/// Maximum number of stocks.
 const STOCKS: usize = 256;
-/// Objects of a stock at most: their numbers, and the places of a table twice as large, fit 32 bits.
+/// Maximum number of objects of a stock. Their numbers, and the indices of a table twice as large, fit into
+/// 32 bits.
 pub const OBJECTS_MAX: usize = 1 << 30;
 
-/// A stock's place; on lines of its own, since each call changes it.
+/// The place of a stock. It has its own cache lines, because each call changes it.
 #[repr(align(128))]
 struct Place(Mutex<Option<Stock>>);
 
@@ -31,25 +33,27 @@ pub struct Stock {
     room: usize,
     /// By number.
     objects: Vec<Object>,
-    /// The number of the object at an address, by open addressing; [`NOBODY`] in a free place. A power of two, at least twice the room.
+    /// A hash table with open addressing: the number of the object at an address, [`NOBODY`] in a free place.
+    /// The size is a power of two, at least twice the maximum number of objects.
     numbers: Vec<u32>,
-    /// The numbers of those that are free; the one given back last is taken first.
+    /// The numbers of the free objects. The object given back last is taken first.
     free: Vec<u32>,
     pub counts: Counts,
 }
 
-/// No number of an object.
+/// Not the number of an object.
 const NOBODY: u32 = u32::MAX;
 
 /// An object, and its last use.
 #[derive(Clone, Copy, Debug)]
 struct Object {
     address: usize,
-    /// Where it was taken, if it is out, and else where it was given back; 0 where that is not known. The upper bit says that it is out.
+    /// The code address at which the object was taken if it is out, or given back if it is free. 0 if that is
+    /// not known. The upper bit says that the object is out.
     last: usize,
 }
 
-/// In [`Object::last`]. No program has code at such an address.
+/// The upper bit of [`Object::last`]. No program has code at such an address.
 const OUT: usize = 1 << (usize::BITS - 1);
 
 impl Object {
@@ -62,32 +66,32 @@ impl Object {
     }
 }
 
-/// What happened so far.
+/// The counters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub taken: u64,
     pub given: u64,
-    /// Calls that wanted more than were free.
+    /// Calls that asked for more objects than were free.
     pub short: u64,
     pub freed_twice: u64,
-    /// Addresses that are no object's.
+    /// Addresses that are not objects of the stock.
     pub strangers: u64,
 }
 
-/// Where the objects are.
+/// Number of objects in each state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Census {
     pub total: usize,
     pub free: usize,
-    /// Out, and in the caches that the caller named.
+    /// Out, and in one of the caches that the caller named.
     pub cached: usize,
-    /// Out, and in none.
+    /// Out, and in none of these caches.
     pub out: usize,
-    /// In such a cache, and free all the same, or in it twice.
+    /// In one of these caches although free, or in the caches twice.
     pub doubled: usize,
 }
 
-/// The stock of this word, alone; None where it was closed, or never opened.
+/// Locks and returns the stock of this handle. Returns None if it was closed or never opened.
 #[inline]
 fn find(word: u64) -> Option<Found> {
     let place = PLACES.get(word::place(word))?;
@@ -97,13 +101,13 @@ fn find(word: u64) -> Option<Found> {
 
 type Found = MutexGuard<'static, Option<Stock>>;
 
-/// Calls `with` with the stock of this word, which nobody else has meanwhile.
+/// Calls `with` with the stock of this handle, which is locked during the call.
 #[inline]
 pub fn with<R>(word: u64, with: impl FnOnce(&mut Stock) -> R) -> Option<R> {
     find(word)?.as_mut().map(with)
 }
 
-/// Opens a stock for so many objects; its word.
+/// Opens a stock for at most `room` objects. Returns its handle.
 ///
 /// # Errors
 /// There are too many stocks, or there is no memory for its tables.
@@ -127,7 +131,7 @@ pub fn open(name: &str, room: usize) -> Result<u64, Failure> {
     Err(Failure::new(ENFILE, format!("the process has {STOCKS} stocks already: close one")))
 }
 
-/// Closes a stock; how many of its objects are out. None where there is none.
+/// Closes a stock. Returns the number of its objects that are out, or None if there is no such stock.
 #[cold]
 pub fn close(word: u64) -> Option<usize> {
     let gone = find(word)?.take();
@@ -135,19 +139,19 @@ pub fn close(word: u64) -> Option<usize> {
 }
 
 impl Stock {
-    /// Where the search for an address begins.
+    /// Returns the index at which the search for an address begins.
     #[inline(always)]
     fn begin(&self, address: usize) -> usize {
         let mixed = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize & (self.numbers.len() - 1)
     }
 
-    /// The number of the object at this address.
+    /// Returns the number of the object at this address.
     #[inline(always)]
     fn number(&self, address: usize) -> Option<u32> {
         let mut at = self.begin(address);
         loop {
-            // There is always a free place: half of them are.
+            // There is always a free place, because at least half of all places are free.
             let number = *self.numbers.get(at)?;
             if self.objects.get(number as usize)?.address == address {
                 return Some(number);
@@ -156,10 +160,10 @@ impl Stock {
         }
     }
 
-    /// Takes an object in. It is out until it is given back.
+    /// Adds an object. It is out until it is given back.
     ///
     /// # Errors
-    /// There is no room, or it is here already.
+    /// The stock is full, or has the object already, or the address is 0.
     #[cold]
     pub fn add(&mut self, address: usize) -> Result<(), Failure> {
         if self.objects.len() == self.room {
@@ -181,7 +185,7 @@ impl Stock {
         Ok(())
     }
 
-    /// Takes as many objects as `to` has places, or none; false where fewer are free.
+    /// Takes as many objects as `to` has places. Returns false and takes none if fewer are free.
     #[inline]
     pub fn take(&mut self, to: &mut [usize], from: Code) -> bool {
         let Some(rest) = self.free.len().checked_sub(to.len()) else {
@@ -198,7 +202,7 @@ impl Stock {
         true
     }
 
-    /// Gives objects back; those that are refused. A list of none takes no memory.
+    /// Gives objects back. Returns those that are refused; an empty list allocates no memory.
     #[inline]
     pub fn give(&mut self, objects: &[usize], from: Code) -> Vec<Refused> {
         let mut refused = Vec::new();
@@ -227,7 +231,7 @@ impl Stock {
         refused.push(Refused { kind, address, before });
     }
 
-    /// Objects that are free.
+    /// Returns the number of free objects.
     pub fn free(&self) -> usize {
         self.free.len()
     }
@@ -236,7 +240,7 @@ impl Stock {
         self.objects.iter().filter(|object| object.is_out()).count()
     }
 
-    /// Counts where the objects are; `cached` are the addresses that lie in caches of the program's.
+    /// Counts the objects by state. `cached` holds the addresses that lie in caches of the program.
     #[cold]
     pub fn census(&self, cached: &[usize]) -> Census {
         let seen: BTreeSet<usize> = cached.iter().copied().collect();
@@ -253,7 +257,8 @@ impl Stock {
         }
     }
 
-    /// Where the objects were taken that are out and not among `cached`, the place with most first.
+    /// Returns the code addresses at which objects were taken that are out and not among `cached`, with their
+    /// numbers, largest first.
     #[cold]
     pub fn holders(&self, cached: &[usize]) -> Vec<(Code, u64)> {
         let cached: BTreeSet<usize> = cached.iter().copied().collect();

@@ -1,15 +1,17 @@
-//! Which thread this is, in one instruction.
+//! Identifies the calling thread, in one instruction.
 //!
-//! Unsafe code: the register that holds a thread's own address is read by assembly. Nothing is read or written through it.
+//! Unsafe code: assembly reads the register that holds the address of the thread's own control block. Nothing is read
+//! or written through that address afterwards.
 
-/// A number of this thread that no other one has that lives; not 0.
+/// Returns a number of the calling thread. It is not 0 and differs from the number of every other living
+/// thread.
 #[inline(always)]
 pub fn here() -> usize {
     #[cfg(target_arch = "x86_64")]
     {
         let own: usize;
-        // SAFETY: the x86-64 ABI for TLS has the thread's control block at fs, and the block's own address in its first word;
-        // it is a load of the thread's own memory.
+        // SAFETY: by the x86-64 ABI for TLS, fs points to the control block of the thread, whose first word
+        // is its own address. The instruction loads memory of the thread itself.
         unsafe {
             std::arch::asm!("mov {}, fs:0", out(reg) own, options(nostack, preserves_flags, pure, readonly))
         };

@@ -1,17 +1,18 @@
-//! The workers, and who may be one now.
+//! The workers, and the thread to which each one belongs.
 //!
-//! A worker is for one thread at a time, and only inside of one call at a time. Its entry says which thread that is; a call goes in
-//! by comparing the word and the thread, and says that it is inside until it returns. So a call that comes from another thread,
-//! or out of a signal handler into one that is under way, is refused, and the state of a worker is `&mut` to the call that is in.
+//! One thread at a time uses a worker, and only one call at a time is inside it. The entry of a worker names the
+//! thread. A call enters by comparing the handle and the thread, and marks the entry as busy until it returns. So a
+//! call from another thread, or from a signal handler that interrupted a call, is refused. The call that is inside has
+//! the state of the worker as `&mut`.
 //!
-//! All entries lie in one page that the kernel clears in a child (`MADV_WIPEONFORK`): there every worker's word is unknown,
-//! without a check on the way in.
+//! All entries lie in one page that the kernel clears in a child (`MADV_WIPEONFORK`). So every handle of a worker is
+//! unknown in a child, without a check on entry.
 //!
 //! # Soundness
-//! `state` is followed only between the two stores of [`Inside`], by the thread whose number stood in `thread`: that number is put
-//! there by the thread itself ([`open`], [`enter_thread`]), by compare-and-exchange where another one may try, and threads
-//! that live have different ones. A thread that ended inside of nothing may leave its number to a later one, which is then the
-//! worker's only thread all the same.
+//! A call follows `state` only between the two stores of [`Inside`], and only if the number of its own thread stood in
+//! `thread`. A thread puts its number there itself ([`open`], [`enter_thread`]), by compare-and-exchange where another
+//! thread may try at the same time. Two living threads have different numbers. A thread that ended outside of any call
+//! may leave its number to a later thread, which then is the only thread of that worker all the same.
 
 use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM, ESTALE};
 use crate::failure::{CHILD, Failure};
@@ -34,30 +35,30 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, compiler_fence};
 use std::sync::{Mutex, PoisonError};
 
-/// In `thread`: a call is inside. No thread's number.
+/// Value of `thread` while a call is inside. It is not the number of a thread.
 const INSIDE: usize = 1;
-/// In `thread`: the worker is no thread's now.
+/// Value of `thread` while the worker belongs to no thread.
 const NOBODY: usize = 0;
 
-/// One worker.
+/// The entry of one worker.
 #[repr(C, align(32))]
 struct Entry {
-    /// 0 where there is none.
+    /// The handle of the worker. 0 if the entry is free.
     word: AtomicU64,
     thread: AtomicUsize,
     state: AtomicPtr<State>,
 }
 
-/// A page that holds nothing else.
+/// A page that contains nothing else.
 #[repr(C, align(4096))]
 struct Page {
     entries: [Entry; PLACES],
 }
 
-/// Places in the page, of which the first [`WORKERS`] are given.
+/// Entries in the page. Workers use the first [`WORKERS`] of them.
 const PLACES: usize = PAGE / size_of::<Entry>();
 const _: () = assert!(size_of::<Page>() == PAGE && WORKERS <= PLACES);
-// SAFETY: one page, as is checked. Zeros are valid for every field, and say that there is no worker.
+// SAFETY: one page, which is checked above. Zeros are valid for every field and mean that there is no worker.
 unsafe impl Wiped for Page {}
 
 static PAGE_OF_ALL: Page = Page {
@@ -69,22 +70,22 @@ static PAGE_OF_ALL: Page = Page {
         }
     }; PLACES],
 };
-/// Held while a worker is opened or closed.
+/// Locked while a worker is opened or closed.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// What a worker's calls work with.
+/// The state that the calls of a worker use.
 pub struct State {
-    /// The pools that it knows.
+    /// The pools that the worker has looked up.
     pub pools: Pools,
-    /// The caches and size classes that it knows, by place.
+    /// The caches and size classes that it has looked up, by place.
     pub caches: Known<Source>,
-    /// The heads that it knows.
+    /// The heads that it has looked up.
     pub heads: Known<HeadCache>,
-    /// The ready pools that it knows.
+    /// The ready pools that it has looked up.
     pub ready: Known<ReadyPool>,
-    /// Empty between two calls; what moves packets in bulk has its room.
+    /// Room for packets that move in bulk. Empty between two calls.
     pub packets: Packets,
-    /// Empty between two calls: heads whose frames a port is asked to take.
+    /// The heads of frames that a port is asked to take. Empty between two calls.
     pub posting: InFlightHeads,
     /// Its ends of lanes.
     pub lanes: Ends,
@@ -92,12 +93,12 @@ pub struct State {
     pub ports: Vec<Option<OpenPort>>,
     pub worker: Worker,
     pub tag: Tag,
-    /// What it has of uses that are not frames'.
+    /// Its uses of things other than frames.
     pub uses: Uses,
-    /// Frames, objects, pages, packets and shared frames that were given out to it and not given back.
+    /// Number of frames, objects, pages, packets and shared frames that the worker holds.
     pub held: u64,
     pub memory: Memory,
-    /// The memory's word.
+    /// The handle of the memory.
     pub memory_word: u64,
 }
 
@@ -105,14 +106,14 @@ pub struct State {
 pub struct OpenPort {
     pub word: u64,
     pub port: Box<dyn Port>,
-    /// The word of the pool that it was opened with.
+    /// The handle of the pool with which the port was opened.
     pub pool: u64,
-    /// Frames that it received when fewer were asked for.
+    /// Frames that the device returned beyond the number that the call asked for.
     pub received: Batch,
     pub name: CString,
 }
 
-/// A call that is inside of its worker; the way out is its Drop.
+/// A call that is inside its worker. Its Drop leaves the worker.
 pub struct Inside {
     entry: &'static Entry,
     here: usize,
@@ -123,7 +124,8 @@ impl Deref for Inside {
     type Target = State;
     #[inline(always)]
     fn deref(&self) -> &State {
-        // SAFETY: see the module: this call alone is inside, and the state lives until it is closed by a call that is.
+        // SAFETY: see the module. Only this call is inside, and the state lives until a call that is inside
+        // closes the worker.
         unsafe { &*self.state }
     }
 }
@@ -144,30 +146,30 @@ impl Drop for Inside {
     }
 }
 
-/// Why a call does not get in.
+/// Why a call cannot enter its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Out {
-    /// The word is no worker's, or of one that was closed.
+    /// The handle is not that of a worker, or the worker was closed.
     Closed,
-    /// The worker is another thread's, or no thread's.
+    /// The worker belongs to another thread, or to no thread.
     OtherThread,
-    /// A call of this worker is under way.
+    /// Another call of this worker is running.
     Busy,
-    /// This process is a child of the worker's.
+    /// This process is a child of the worker's process.
     Child,
 }
 
-/// The entry that a worker of this word would have.
+/// Returns the entry in which a worker of this handle would be.
 #[inline(always)]
 fn entry(word: u64) -> &'static Entry {
-    // A place that is none is brought into the page, where no word has it.
+    // An index out of range is reduced to one in the page, where no entry has this handle.
     &PAGE_OF_ALL.entries[word::place(word) % PLACES]
 }
 
-/// Goes in, if the word is that of a worker of this thread.
+/// Enters the worker of this handle, if it belongs to the calling thread.
 ///
 /// # Cost
-/// Two loads, two stores and two comparisons, all of one line.
+/// Two loads, two stores and two comparisons, all in one cache line.
 #[inline(always)]
 pub fn go_in(word: u64) -> Option<Inside> {
     let (entry, here) = (entry(word), thread::here());
@@ -175,19 +177,20 @@ pub fn go_in(word: u64) -> Option<Inside> {
         return None;
     }
     entry.thread.store(INSIDE, Relaxed);
-    // A signal handler runs on this thread: the compiler alone could put what follows, loads too, before that store. SeqCst, since
-    // nothing less orders a store before a load; it is no instruction.
+    // A signal handler runs on this thread, so only the compiler could move what follows, including loads,
+    // before that store. SeqCst, because no weaker ordering keeps a store before a load. It compiles to no
+    // instruction.
     compiler_fence(SeqCst);
     Some(Inside { entry, here, state: entry.state.load(Relaxed) })
 }
 
-/// The entry of the worker of this word, if there is one.
+/// Returns the entry of the worker of this handle, if there is such a worker.
 #[cold]
 fn found(word: u64) -> Option<&'static Entry> {
     Some(entry(word)).filter(|entry| word != 0 && entry.word.load(Relaxed) == word)
 }
 
-/// Why [`go_in`] said no.
+/// Returns why [`go_in`] refused.
 #[cold]
 pub fn why_out(word: u64) -> Out {
     if process::is_child() {
@@ -200,19 +203,19 @@ pub fn why_out(word: u64) -> Out {
     }
 }
 
-/// This process begins to use the library.
+/// Begins to use the library in this process.
 ///
 /// # Errors
-/// A child of one that did already has no use of it.
+/// This process is a child of a process that began to use the library.
 #[cold]
 pub fn begin() -> Result<(), Failure> {
     if process::begin(&PAGE_OF_ALL) { Ok(()) } else { Err(Failure::new(ECHILD, CHILD)) }
 }
 
-/// A worker of this memory that is this thread's; its word.
+/// Opens a worker of this memory for the calling thread. Returns its handle.
 ///
 /// # Errors
-/// There is none left, of the process or of the memory.
+/// The process or the memory has no free worker.
 #[cold]
 pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,7 +226,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     let worker = memory.worker().map_err(|error| Failure::new(ENFILE, too_many(&error)))?;
     let region = memory.region();
     let chunks = region.first_chunk()..region.first_chunk() + region.chunks();
-    // SAFETY: the place is free, and taken below before anybody else looks for one.
+    // SAFETY: the place is free, and the lock keeps other threads from taking it before this one does.
     let tag = unsafe { Tag::new(place, chunks) };
     let state = State {
         pools: Pools::new(),
@@ -248,7 +251,7 @@ pub fn open(memory: &Memory, memory_word: u64) -> Result<u64, Failure> {
     Ok(word)
 }
 
-/// Why the memory has no further worker.
+/// The message for a memory that has no free worker.
 fn too_many(error: &WorkerError) -> String {
     match error {
         WorkerError::AllTaken { workers } => format!(
@@ -258,10 +261,10 @@ fn too_many(error: &WorkerError) -> String {
     }
 }
 
-/// Closes a worker that a call is inside of. What its caches hold goes back.
+/// Closes the worker that the call is inside of. The contents of its caches go back.
 ///
 /// # Errors
-/// It has open ports, or frames.
+/// The worker has open ports or ends of lanes, or holds frames or other things.
 #[cold]
 pub fn close(mut inside: Inside) -> Result<(), Failure> {
     let held = inside.held;
@@ -286,26 +289,27 @@ pub fn close(mut inside: Inside) -> Result<(), Failure> {
     inside.here = NOBODY;
     drop(inside);
     drop(alone);
-    // SAFETY: it came out of a box in `open`, and nobody gets in any more: the word is gone.
+    // SAFETY: it came from a box in `open`, and no call can enter any more, because the entry has no handle.
     drop(unsafe { Box::from_raw(state) });
     Ok(())
 }
 
-/// The worker is no thread's from now on, until one enters.
+/// Releases the worker from its thread, until a thread enters it.
 #[cold]
 pub fn leave_thread(mut inside: Inside) {
     inside.here = NOBODY;
-    // Release: pairs with the Acquire in `enter_thread`, so that the next thread sees all that this one did.
+    // Release: pairs with the Acquire in `enter_thread`. The next thread sees everything that this thread
+    // did.
     std::sync::atomic::fence(Release);
 }
 
-/// The worker is this thread's from now on.
+/// Assigns the worker to the calling thread.
 ///
 /// # Errors
-/// It is another thread's, or there is none.
+/// The worker belongs to another thread, or there is no such worker.
 #[cold]
 pub fn enter_thread(word: u64) -> Result<(), Failure> {
-    // Nobody opens or closes one meanwhile.
+    // Keeps other threads from opening or closing a worker.
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(entry) = found(word) else {
         return Err(Failure::new(ESTALE, "the worker was closed, or never opened"));
@@ -322,11 +326,12 @@ pub fn enter_thread(word: u64) -> Result<(), Failure> {
     }
 }
 
-/// How many workers of this memory are open.
+/// Returns the number of open workers of this memory.
 #[cold]
 pub fn of_memory(memory_word: u64) -> usize {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let open = PAGE_OF_ALL.entries.iter().filter(|entry| entry.word.load(Relaxed) != 0);
-    // SAFETY: a worker is opened and closed under the lock, so its state lives; its memory's word is only ever read.
+    // SAFETY: workers are opened and closed under the lock, so the state lives. The handle of its memory
+    // never changes.
     open.filter(|entry| unsafe { (*entry.state.load(Relaxed)).memory_word } == memory_word).count()
 }
