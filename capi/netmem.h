@@ -15,7 +15,8 @@
  * failure. netmem_last_error returns one line of text about the failure. Beside the errors that a call documents, each
  * call can return:
  *   -EBADF   the handle was never given out
- *   -ESTALE  the use that the handle names is over; or the memory, worker, pool, port, lane or the like was closed
+ *   -ESTALE  the use that the handle names is over; or the memory, worker, pool, cache, heads, ready pool, lane, port or
+ *            stock was closed
  *   -EXDEV   the pool, cache, heads, ready pool or lane belongs to another memory than the worker
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached
@@ -101,7 +102,7 @@ typedef struct {
     uint32_t reserved[8];
 } netmem_pool_config;
 
-/* Handle of a pool of frames. */
+/* Handle of a pool of frames. The worker that opened the pool is its owner. */
 typedef struct {
     uint64_t word;
 } netmem_pool;
@@ -234,19 +235,19 @@ typedef struct {
 typedef struct {
     /* Frames that the pool has made of pages so far and still has. */
     uint64_t total;
-    /* In the depot of the pool. */
+    /* Free, in the depot of the pool. */
     uint64_t free;
-    /* In the owner's cache. */
+    /* Free, in the owner's cache. */
     uint64_t cached;
-    /* In ready pools. */
+    /* In packets that ready pools keep. */
     uint64_t ready;
-    /* Allocated by the program. */
+    /* Allocated by the program, as frames, packets, shared frames or raw frames. */
     uint64_t owned;
-    /* Owned by devices: in their fill, rx, tx and completion rings. */
+    /* Posted to devices: in their fill, rx, tx and completion rings. */
     uint64_t posted;
     /* In lanes between workers. */
     uint64_t queued;
-    /* On the remote free queue. */
+    /* On the remote free queue: freed by another worker, and not yet taken back by the owner. */
     uint64_t returning;
     /* Frames by which the two counts of posted, queued and ready frames differ, plus frames of other pools
      * among the free frames. Normally 0. */
@@ -1025,8 +1026,9 @@ int netmem_worker_reclaim(netmem_worker worker);
  * with "fault:" and "trace:" as wrappers. `config` may be NULL, which selects the defaults.
  * The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
  * frames: call netmem_port_refill.
- * "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also with peer=. The memory must have
- * been opened with `in_file` and be smaller than 4 GiB, so that the peer can map it.
+ * "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also to a peer of another user that
+ * the option peer= admits. The memory must have been opened with `in_file` and be smaller than 4 GiB, so
+ * that the peer can map it.
  * Returns 0, -EINVAL if `text`, the options or the memory are not usable, or -EIO if the device cannot be
  * opened. */
 int netmem_port_open(netmem_worker worker,

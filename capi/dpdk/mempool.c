@@ -1,10 +1,10 @@
-/* The mempool ops "netmem" for DPDK: which objects of a mempool are free, by a stock of libnetmem, which refuses what is given back twice.
+/* The mempool ops "netmem" for DPDK. A stock of libnetmem records which objects of a mempool are free, and refuses an object that is given back twice.
  *
  *   PROGRAM -d librte_mempool_netmem.so --mbuf-pool-ops-name=netmem ...
  *
- * The objects lie where DPDK puts them. A mempool's stock stands in its pool_id as a word: in a secondary process, which has none
- * of the primary's stocks, it is refused like any word that is not good. With a cache for each lcore an object comes by here with
- * many others, long after the program gave it back: so the place of a call is noted without such caches only.
+ * DPDK decides where the objects lie. The pool_id of a mempool holds the handle of its stock. A secondary process has none of the
+ * primary's stocks, so the library refuses the handle there like any invalid one. If the mempool has a cache for each lcore, an object
+ * arrives here together with many others, long after the program gave it back. So the call site is recorded only without such caches.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -32,29 +32,29 @@
 #define add_number rte_tel_data_add_dict_u64
 #endif
 
-/* Places of holders that are said, and calls on the way to a misuse. */
+/* Maximum number of call sites in a report of holders, and of calls in the backtrace of a misuse. */
 #define HOLDERS 16
 #define CALLS 10
 
-/* A mempool with these ops. */
+/* A mempool that uses these ops. */
 struct known {
     struct known *next;
     struct rte_mempool *mp;
     netmem_stock stock;
-    /* The caches of all lcores; NULL where it has none. */
+    /* The caches of all lcores. NULL if the mempool has no caches. */
     const struct rte_mempool_cache *caches;
     char name[RTE_MEMPOOL_NAMESIZE];
 };
 
 static struct known *first;
-/* Of the list; never held while the ops of a mempool move objects. */
+/* Protects the list. Never held while the ops of a mempool move objects. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Objects in the caches of lcores. */
+/* The objects in the caches of the lcores. */
 struct cached {
     void **objects;
     size_t n;
-    /* False where rte_eal_cleanup has unmapped the caches. */
+    /* False if rte_eal_cleanup has unmapped the caches. */
     bool is_known;
 };
 
@@ -102,7 +102,7 @@ static const char *or_unknown(const char *place)
     return place[0] ? place : "an unknown place (the mempool has a cache for each lcore)";
 }
 
-/* What has become of a mempool's objects, on standard error: DPDK's log may be closed. */
+/* Reports the objects of a mempool by state. Writes to standard error, because DPDK's log may be closed. */
 static void say(const struct known *pool, const char *when)
 {
     netmem_census census;
@@ -128,7 +128,7 @@ static void say(const struct known *pool, const char *when)
     free(cached.objects);
 }
 
-/* Before a mempool's memory is freed, while its ledger still says something. */
+/* Reports a mempool before its memory is freed, while the ledger is still valid. */
 static void on_event(enum rte_mempool_event event, struct rte_mempool *mp, void *unused)
 {
     (void)unused;
@@ -187,13 +187,13 @@ static const void *place(const struct rte_mempool *mp, const void *from)
     return mp->cache_size == 0 ? from : NULL;
 }
 
-/* The calls on the way to a misuse: where the compiler made a function of DPDK's inline ones, the place is in that. */
+/* Prints the backtrace of a misuse. It shows the caller if the compiler did not inline a DPDK function, in which the call site then lies. */
 static __attribute__((noinline)) void say_calls(const struct rte_mempool *mp)
 {
     void *calls[CALLS];
     int n = backtrace(calls, CALLS);
     fprintf(stderr, "netmem: mempool %s: the calls on the way there, the last one first:\n", mp->name);
-    /* Without this one and the op. */
+    /* Skips this function and the op. */
     backtrace_symbols_fd(calls + 2, n > 2 ? n - 2 : 0, STDERR_FILENO);
 }
 
@@ -219,7 +219,7 @@ static unsigned int get_count(const struct rte_mempool *mp)
     return free < 0 ? 0 : (unsigned int)free;
 }
 
-/* What DPDK does to each object that it places. */
+/* The callback of DPDK for each object that it places. */
 struct placed {
     rte_mempool_populate_obj_cb_t *call;
     void *argument;
@@ -234,7 +234,7 @@ static void take_in(struct rte_mempool *mp, void *argument, void *object, rte_io
         fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
 }
 
-/* DPDK's own layout: it places each object, which is out then, and gives it to these ops. */
+/* Uses the layout of DPDK. DPDK places each object, which is out then, and gives it to these ops. */
 static int populate(struct rte_mempool *mp, unsigned int at_most, void *memory, rte_iova_t iova, size_t bytes,
                     rte_mempool_populate_obj_cb_t *call, void *argument)
 {
@@ -254,7 +254,7 @@ static const struct rte_mempool_ops ops = {
 
 RTE_MEMPOOL_REGISTER_OPS(ops);
 
-/* Adds a part to an answer. DPDK 22.11 takes parts with names in dictionaries alone, and few characters in names. */
+/* Adds a part to an answer. DPDK 22.11 accepts parts with names only in dictionaries, and only some characters in names. */
 static void add_part(struct rte_tel_data *answer, const char *name, struct rte_tel_data *part)
 {
     char plain[RTE_MEMPOOL_NAMESIZE + 16];
@@ -266,7 +266,7 @@ static void add_part(struct rte_tel_data *answer, const char *name, struct rte_t
         rte_tel_data_free(part);
 }
 
-/* Adds what one mempool's ledger says. */
+/* Adds the ledger of one mempool. */
 static void add_ledger(struct rte_tel_data *answer, const struct known *pool)
 {
     netmem_census census;
@@ -292,7 +292,7 @@ static void add_ledger(struct rte_tel_data *answer, const struct known *pool)
     add_part(answer, pool->name, one);
 }
 
-/* Adds who has objects of one mempool. */
+/* Adds the call sites that hold objects of one mempool. */
 static void add_holders(struct rte_tel_data *answer, const struct known *pool)
 {
     netmem_stock_holder holders[HOLDERS];
@@ -341,7 +341,7 @@ RTE_INIT(netmem_tell)
     rte_telemetry_register_cmd("/netmem/holders", tell_holders, "Where objects that are out were taken. No parameters.");
 }
 
-/* What is left when the program ends: mempools that nobody freed. */
+/* Reports the mempools that were not freed when the program ends. */
 RTE_FINI(netmem_end)
 {
     pthread_mutex_lock(&list_lock);

@@ -1,5 +1,5 @@
-/* Receives by one port on one thread, hands the frames to another by a lane, and sends them by a second port there; until all of a file was received, or
- * SIGINT. usage: handoff PORT PORT, as in: handoff pcap:in=a.pcap pcap:out=b.pcap */
+/* One thread receives from a port and passes the frames through a lane. A second thread sends them through another port. Ends at the end of a capture,
+ * or on SIGINT. Usage: handoff PORT PORT, for example: handoff pcap:in=a.pcap pcap:out=b.pcap */
 #include <err.h>
 #include <errno.h>
 #include <netmem.h>
@@ -22,7 +22,7 @@ static void stop(int signal)
     stopped = 1;
 }
 
-/* Sends all of a burst: what the port has no room for is offered again. */
+/* Sends all frames of a burst: repeats the call for those that the port had no room for. */
 static void send_all(netmem_worker worker, netmem_port port, netmem_frame *frames, int n)
 {
     while (n > 0) {
@@ -34,7 +34,7 @@ static void send_all(netmem_worker worker, netmem_port port, netmem_frame *frame
     }
 }
 
-/* The second thread: sleeps while nothing comes, and ends when the sender has closed its end and all is sent. */
+/* The second thread. Sleeps while nothing arrives. Ends when the sender has closed its end and all frames are sent. */
 static void *send_what_comes(void *text)
 {
     netmem_worker worker;
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
         netmem_port_refill(worker, port, pool);
         int n = netmem_port_rx(worker, port, frames, BURST), sent = 0;
         MUST(n);
-        /* A full lane holds up who receives: nothing is dropped here. */
+        /* If the lane is full, the receiving thread waits. No frame is dropped here. */
         while (sent < n) {
             int more = netmem_lane_send(worker, lane, frames + sent, (uint32_t)(n - sent));
             MUST(more);

@@ -1,4 +1,4 @@
-/* Redirects what one port receives to another, both ways: redirect xdp:eth0 xdp:eth1
+/* Forwards between two ports, in both directions: redirect xdp:eth0 xdp:eth1
  *
  *   cc redirect.c -o redirect $(pkg-config --cflags --libs netmem)
  */
@@ -29,13 +29,13 @@ static int must(int said)
     return said;
 }
 
-/* One round from a port to another; how many frames came. */
+/* Moves one burst from a port to another. Returns the number of frames received. */
 static int move(netmem_port from, netmem_port to, unsigned long *dropped)
 {
     netmem_frame frames[BURST];
     int came = must(netmem_port_rx(worker, from, frames, BURST));
     int sent = came > 0 ? must(netmem_port_tx(worker, to, frames, came)) : 0;
-    /* What found no room is dropped, and is the program's to free. */
+    /* The port had no room for these frames. The program drops them and must free them. */
     must(netmem_free(worker, frames + sent, came - sent));
     *dropped += came - sent;
     must(netmem_port_complete(worker, to));
@@ -44,7 +44,7 @@ static int move(netmem_port from, netmem_port to, unsigned long *dropped)
     return came;
 }
 
-/* Waits until something comes, half a second at most. */
+/* Waits until something arrives, half a second at most. */
 static void rest(netmem_port *ports)
 {
     struct pollfd wake[2];

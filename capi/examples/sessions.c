@@ -1,10 +1,10 @@
-/* A server over TCP whose sessions are objects of a cache: each line that a client sends comes back with its number.
+/* A TCP server whose sessions are objects of a cache. It sends each line back with the number of the line in front.
  *
  *   cc sessions.c -o sessions $(pkg-config --cflags --libs netmem) -pthread
  *   sessions PORT [THREADS]
  *
- * The listening thread allocates a session for each client and hands it to a thread, which serves it and frees it. A session that is freed
- * twice, or used after it was handed over, is refused and reported, in this build. */
+ * The listening thread allocates a session for each client and passes it to a thread, which serves the session and frees it. If the program
+ * frees a session twice, or uses it after passing it on, the library refuses and reports the call. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netmem.h>
@@ -44,7 +44,7 @@ static int must(int said)
     return said;
 }
 
-/* What a client has sent comes back, each line behind its number. 0 when the client is gone. */
+/* Sends back the lines that a client has sent, each after its number. Returns 0 when the client is gone. */
 static int serve(struct session *session)
 {
     char in[512], out[640];
@@ -60,7 +60,7 @@ static int serve(struct session *session)
     return 1;
 }
 
-/* Serves the sessions that come through a pipe, until the pipe is closed and all clients are gone. */
+/* Serves the sessions that arrive through a pipe, until the pipe is closed and all clients are gone. */
 static void *work(void *pipe)
 {
     int incoming = *(int *)pipe, wait = epoll_create1(0), open = 1;
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     socklen_t length = sizeof at;
     if (bind(listening, (struct sockaddr *)&at, length) || listen(listening, 64) || getsockname(listening, (struct sockaddr *)&at, &length))
         return perror("sessions"), 1;
-    /* So it looks now and then whether it is to stop, whichever thread the signal came to. */
+    /* The timeout makes the loop check `stopped`, even if another thread received the signal. */
     setsockopt(listening, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_usec = 200000}, sizeof(struct timeval));
     pthread_t ids[THREADS_MAX];
     for (int i = 0; i < threads; i++)

@@ -23,7 +23,8 @@ const HEAD: &str = "\
  * failure. netmem_last_error returns one line of text about the failure. Beside the errors that a call documents, each
  * call can return:
  *   -EBADF   the handle was never given out
- *   -ESTALE  the use that the handle names is over; or the memory, worker, pool, port, lane or the like was closed
+ *   -ESTALE  the use that the handle names is over; or the memory, worker, pool, cache, heads, ready pool, lane, port or
+ *            stock was closed
  *   -EXDEV   the pool, cache, heads, ready pool or lane belongs to another memory than the worker
  *   -EPERM   the worker belongs to another thread; the frame, port or end of a lane belongs to another worker; or the
  *            frame, object, page, packet or shared frame is detached

@@ -30,8 +30,9 @@ const RING: u32 = 2048;
 /// with "fault:" and "trace:" as wrappers. `config` may be NULL, which selects the defaults.
 /// The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
 /// frames: call netmem_port_refill.
-/// "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also with peer=. The memory must have
-/// been opened with `in_file` and be smaller than 4 GiB, so that the peer can map it.
+/// "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also to a peer of another user that
+/// the option peer= admits. The memory must have been opened with `in_file` and be smaller than 4 GiB, so
+/// that the peer can map it.
 /// Returns 0, -EINVAL if `text`, the options or the memory are not usable, or -EIO if the device cannot be
 /// opened.
 ///

@@ -18,7 +18,7 @@ pub struct netmem_worker {
     pub word: u64,
 }
 
-/// Handle of a pool of frames.
+/// Handle of a pool of frames. The worker that opened the pool is its owner.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_pool {
@@ -227,19 +227,19 @@ pub struct netmem_count {
 pub struct netmem_ledger {
     /// Frames that the pool has made of pages so far and still has.
     pub total: u64,
-    /// In the depot of the pool.
+    /// Free, in the depot of the pool.
     pub free: u64,
-    /// In the owner's cache.
+    /// Free, in the owner's cache.
     pub cached: u64,
-    /// In ready pools.
+    /// In packets that ready pools keep.
     pub ready: u64,
-    /// Allocated by the program.
+    /// Allocated by the program, as frames, packets, shared frames or raw frames.
     pub owned: u64,
-    /// Owned by devices: in their fill, rx, tx and completion rings.
+    /// Posted to devices: in their fill, rx, tx and completion rings.
     pub posted: u64,
     /// In lanes between workers.
     pub queued: u64,
-    /// On the remote free queue.
+    /// On the remote free queue: freed by another worker, and not yet taken back by the owner.
     pub returning: u64,
     /// Frames by which the two counts of posted, queued and ready frames differ, plus frames of other pools
     /// among the free frames. Normally 0.
