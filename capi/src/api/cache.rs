@@ -101,7 +101,7 @@ fn close(word: u64) -> c_int {
 
 /// Reads the counters of a cache, under the names that `netmem stat` shows. Writes at most `room` counters to
 /// `counts`.
-/// Returns the number of counters that exist.
+/// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

@@ -102,7 +102,7 @@ pub extern "C" fn netmem_heads_end_round(worker: netmem_worker, heads: netmem_he
 }
 
 /// Reads the counters of heads. Writes at most `room` counters to `counts`.
-/// Returns the number of counters that exist.
+/// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

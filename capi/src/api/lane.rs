@@ -287,7 +287,7 @@ fn take_end<T>(ends: &mut Known<T>, lane: netmem_lane) -> Option<T> {
 }
 
 /// Reads the counters of a lane. Writes at most `room` counters to `counts`.
-/// Returns the number of counters that exist.
+/// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

@@ -55,7 +55,7 @@ pub extern "C" fn netmem_trace(on: c_int) -> c_int {
 }
 
 /// Reads the counters of misuse, one for each kind. Writes at most `room` counters to `counts`.
-/// Returns the number of counters that exist.
+/// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

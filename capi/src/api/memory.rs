@@ -41,9 +41,9 @@ pub unsafe extern "C" fn netmem_memory_open(
 }
 
 /// Opens a memory over `bytes` bytes at `base` that belong to the caller, such as a mapping of a memfd.
-/// `config` may be NULL.
+/// `config` may be NULL, which selects the defaults.
 /// The bytes must be mapped, readable and writable. Nothing else may access them until netmem_memory_close
-/// has returned 0.
+/// has returned 0. Caches, size classes and heads cannot be opened in such a memory.
 /// Returns 0, -EFAULT if `base` is NULL, -EINVAL if the range or the options are not usable, or an errno of
 /// netmem_memory_open.
 ///

@@ -56,7 +56,8 @@ pub unsafe extern "C" fn netmem_packet_len_at(
 }
 
 /// Lists the parts of a packet, first to last, for reading. Writes at most `room` parts to `parts`.
-/// Returns the number of parts that the packet has. If it is 1, that part has all the data.
+/// Returns the number of parts of the packet, which may be larger than `room`. If it is 1, that part has all
+/// the data.
 ///
 /// # Safety
 /// See the module.

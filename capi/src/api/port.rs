@@ -339,7 +339,7 @@ pub unsafe extern "C" fn netmem_port_name(
 
 /// Reads the counters of a port, under the names that `netmem stat ports` shows. Writes at most `room`
 /// counters to `counts`.
-/// Returns the number of counters that exist.
+/// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

@@ -206,7 +206,7 @@ pub extern "C" fn netmem_ready_drain(worker: netmem_worker, ready: netmem_ready)
 }
 
 /// Reads the counters of a ready pool. Writes at most `room` counters to `counts`.
-/// Returns the number of counters that exist.
+/// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

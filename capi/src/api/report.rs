@@ -37,7 +37,7 @@ pub unsafe extern "C" fn netmem_pool_ledger(pool: netmem_pool, ledger: *mut netm
 
 /// Reads the counters of a pool, under the names that `netmem stat pools` shows. Writes at most `room`
 /// counters to `counts`.
-/// Returns the number of counters that exist.
+/// Returns the number of counters, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn netmem_pool_counts(
 /// Lists the call sites that allocated frames of a pool that are not freed yet, the site with most frames
 /// first. Covers frames that were allocated while tracing was on (netmem_trace), also if they are packets or
 /// shared frames now. Each packet and each claim counts as one. Writes at most `room` entries to `holders`.
-/// Returns the number of call sites.
+/// Returns the number of call sites, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

@@ -244,7 +244,7 @@ pub unsafe extern "C" fn netmem_stock_ledger(
 
 /// Lists the call sites that took objects that are out and not among the `n` addresses in `cached`, the site
 /// with most objects first. Writes at most `room` entries to `holders`.
-/// Returns the number of call sites.
+/// Returns the number of call sites, which may be larger than `room`.
 ///
 /// # Safety
 /// See the module.

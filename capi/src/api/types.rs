@@ -33,7 +33,8 @@ pub struct netmem_port {
 }
 
 /// Handle of one use of a frame. It is valid until the frame is freed (netmem_free), posted to a port
-/// (netmem_port_tx, netmem_port_fill), sent by a lane, detached, or made part of a packet or a shared frame.
+/// (netmem_port_tx, netmem_port_fill), sent through a lane, detached, or converted to a packet or a shared
+/// frame.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct netmem_frame {
@@ -78,7 +79,8 @@ pub struct netmem_heads {
 
 /// Handle of one use of a packet. A packet is a head and its data, which lies in one frame or in several
 /// parts. The handle is valid until the packet is freed (netmem_packet_free), posted to a port
-/// (netmem_port_tx_packets), sent by a lane, detached, joined to another packet, or made a frame again.
+/// (netmem_port_tx_packets), sent through a lane, detached, joined to another packet, or converted to a
+/// frame.
 /// Bytes of a packet are shared if another packet or a claim of a shared frame can read them too. Shared
 /// bytes cannot be written.
 #[derive(Clone, Copy)]
@@ -129,8 +131,9 @@ pub struct netmem_memory_config {
     /// 1: use small pages and do not try to get huge pages.
     pub small_pages: u32,
     /// 1: allocate the memory in a file that a peer process can map (netmem_memory_fd). A memif port with
-    /// lend=yes needs such a memory, smaller than 4 GiB. The port lends frames of the memory to its peer. The
-    /// caller vouches that peers write only to frames that were handed to them.
+    /// lend=yes needs such a memory, smaller than 4 GiB; it lends frames of the memory to its peer. The
+    /// caller vouches that peers write only to frames that were handed to them. Caches, size classes and
+    /// heads cannot be opened in such a memory.
     pub in_file: u32,
     /// Must be 0.
     pub reserved: [u32; 5],
