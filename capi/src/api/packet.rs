@@ -51,7 +51,7 @@ pub unsafe extern "C" fn netmem_packet_alloc_at(
         (Err(errno), ..) | (_, Err(errno), _) | (.., Err(errno)) => return errno,
     };
     let got = match &mut *places {
-        // Apart: one wants no room on the stack.
+        // A case of its own, because one packet needs no arrays on the stack.
         [place] if uses.reserve(1) => {
             let made = heads_of.alloc(worker, pool_of);
             let word = made.map(|packet| packets::give(uses, tag, packet, heads.word));
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
         }
         let enough = uses.reserve(burst.len());
         let came = if enough { heads_of.attach_bulk(worker, &mut batch, packets) } else { 0 };
-        // Those for which there was no head stay frames.
+        // Frames for which there was no head stay frames.
         burst[came..].iter().zip(batch.drain()).for_each(|(frame, took)| tag.restore(frame.word, took));
         give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
         if sites::is_on() {
@@ -288,7 +288,7 @@ fn free_one(worker: netmem_worker, word: u64, site: Site) -> c_int {
             *held -= 1;
             match HEADS.of_part(known, of) {
                 Some(heads) => heads.free(worker, packet),
-                // They were closed meanwhile: by the slow way.
+                // The heads were closed: frees the packet on the slow path.
                 None => drop(packet),
             }
             0
@@ -372,7 +372,7 @@ fn send(known: &mut Known<HeadCache>, of: u64, packets: &mut Packets, worker: &m
     }
     match HEADS.of_part(known, of) {
         Some(heads) => heads.free_bulk(worker, packets),
-        // They were closed meanwhile: by the slow way.
+        // The heads were closed: frees the packet on the slow path.
         None => packets.drain().for_each(drop),
     }
 }
@@ -388,7 +388,7 @@ pub unsafe extern "C" fn netmem_packet_detach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a packet is.
+    // SAFETY: the promise of C; a netmem_packet is one word.
     let (site, packets) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::detach(tag, What::Packet, word).ok_or_else(|| objects::why(What::Packet, word))
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn netmem_packet_attach_at(
     n: u32,
     site: *const c_char,
 ) -> c_int {
-    // SAFETY: the promise of C; the word is all that a packet is.
+    // SAFETY: the promise of C; a netmem_packet is one word.
     let (site, packets) = unsafe { (Site::new(site), words(packets.cast::<u64>(), n)) };
     let pass = |tag: &mut Tag, word| {
         objects::attach(tag, What::Packet, word).ok_or_else(|| objects::why(What::Packet, word))

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn netmem_packet_parts_at(
         let all = packet.segments().map(part);
         // SAFETY: the promise of C.
         let n = unsafe { list(parts, room, all) };
-        // SAFETY: as above, of as many as were written.
+        // SAFETY: as above, for as many parts as were written.
         if let Ok(written) = unsafe { words(parts, u32::try_from(room.min(n as usize)).unwrap_or(0)) } {
             if let Some(first) = written.first_mut() {
                 first.headroom = short(packet.headroom());

@@ -78,7 +78,7 @@ fn take(
 ) -> Result<(), (u64, Kind)> {
     let (mut left, mut marks) = (burst, &mut marks[..]);
     while let [word, rest @ ..] = left {
-        // Before another packet may have its entry.
+        // Read before the use ends: another packet may take the entry then.
         let (run, pool) =
             if sites::is_on() { (slice::from_ref(word), traced_pool(*word)) } else { (left, 0) };
         let taken = packets::take_run(uses, tag, (run, table::End::Moved), None, packets);
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
         (Ok(receiving), Ok(places)) => (receiving, places),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    // Asked first: what was sent before is seen then.
+    // Read first: the call then sees everything that was sent before the sender closed.
     let is_over = receiving.lane.is_gone(End::Sender);
     let (mut got, mut is_short) = (0, false);
     for burst in places.chunks_mut(BATCH_MAX) {

@@ -29,7 +29,7 @@ fn join(
     if packet.word == other.word {
         return Failure::invalid(format!("{call}: a packet cannot be joined with itself")).keep();
     }
-    // Looked at first: where it is not good the other one stays as it is.
+    // Checked first: if this handle is invalid, the other packet does not change.
     if let Err(kind) = packets::look(tag, packet.word, |_| ()) {
         return refused(kind, call, PACKET, packet.word, site);
     }

@@ -55,7 +55,7 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
         open.received.drain().move_to(&mut frames, places.len().min(BATCH_MAX));
         heads_of.attach_bulk(worker, &mut frames, packets);
         let asked = packets.len() + frames.len();
-        // What found no head waits in front of what was received later.
+        // Frames without a head wait in front of those received later.
         frames.append(&mut open.received);
         open.received = frames;
         let came = give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
             return if posted == 0 { errno } else { posted as c_int };
         }
         let mut batch = Batch::new();
-        // Each was found to be one frame.
+        // `lend` has checked that each packet is one frame.
         packets.drain().for_each(|packet| drop(posting.depart(packet, &mut batch)));
         asked.iter_mut().zip(batch.iter()).for_each(|(asked, frame)| asked.frame = frame.id().get());
         open.port.tx(worker, &mut batch);
@@ -117,7 +117,8 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
         }
         for gone in &asked[..taken] {
             packets::end(uses, tag, gone.word, End::Sent);
-            // The heads of all are alike: each goes back by whose packets there were.
+            // All heads are alike, so any free head can go back for each packet. It goes to the heads that
+            // the packet belonged to.
             HEADS.of_part(known, gone.of).into_iter().for_each(|heads| posting.give_up(1, heads, worker));
         }
         *held -= taken as u64;
@@ -215,7 +216,7 @@ mod tests {
             .zip(all.iter())
             .map(|(word, frame)| Asked { word, frame: frame.id().get(), ..Asked::default() })
             .collect();
-        // The third found no room, and the first can never be carried: it stays behind.
+        // The port had no room for the third frame and can never send the first one, which stays behind.
         let (mut taken, mut first) = (Batch::new(), Batch::new());
         let mut frames = all.drain();
         frames.move_to(&mut first, 1);
