@@ -12,7 +12,7 @@ pub const CHUNK_SHIFT: u32 = CHUNK_SIZE.trailing_zeros();
 /// Bytes of the largest frame.
 pub const FRAME_SIZE_MAX: usize = 32 << 10;
 
-/// Frames one [`Pool`](crate::pool::Pool) has at most.
+/// The maximum number of frames in one [`Pool`](crate::pool::Pool).
 pub const FRAMES_MAX: usize = 1 << 22;
 
 /// The largest order of the buddy allocator: blocks of 2^10 pages, 4 MiB.
@@ -21,11 +21,11 @@ pub const ORDER_MAX: u8 = 10;
 /// The largest order that has per-worker lists.
 pub const LOCAL_ORDER_MAX: u8 = 3;
 
-/// Workers one memory can have at most.
+/// The maximum number of workers of one memory.
 pub const WORKERS_MAX: usize = 64;
 
-/// Frames one [`Batch`](crate::pool::Batch) holds at most.
+/// The maximum number of frames in one [`Batch`](crate::pool::Batch).
 pub const BATCH_MAX: usize = 64;
 
-/// Bytes of one cache line on the machines we know.
+/// Bytes of one cache line on the supported machines.
 pub const CACHE_LINE: usize = 64;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Frames ahead of the one in work whose headers are prefetched.
 const AHEAD: usize = 24;
 
-/// What a forwarder asks about the frames that it received: forward, drop, pass, wait, or cut.
+/// Decides about the frames that a forwarder received: forward, drop, pass, wait, or fragment.
 ///
 /// A dataplane of one's own is an implementation of this trait: [`decide`](Self::decide) alone is required, everything else
 /// (several workers, sleep, latency, rules, taps, counters, what the control socket shows) is the
@@ -224,7 +224,7 @@ impl Verdicts {
     }
 }
 
-/// Frames that are sent in the place of dropped ones, each with what becomes of it.
+/// Frames that are sent instead of dropped ones, each with its verdict.
 #[derive(Debug)]
 pub struct Replies {
     pub(super) frames: Batch,
@@ -248,7 +248,7 @@ impl Replies {
     }
 }
 
-/// What becomes of a frame that is cut: the frames that are sent in its place.
+/// The frames that are sent instead of a fragmented frame.
 #[derive(Debug)]
 pub struct Pieces<'a> {
     replies: Replies,

@@ -8,24 +8,24 @@ use crate::wire::Ethernet;
 use std::error::Error;
 use std::mem;
 
-/// Frames from port 0 leave by port 1 and the other way round, 2 and 3 likewise, unchanged, as long as they came: padding of
-/// the link too.
+/// Sends frames from port 0 by port 1 and from port 1 by port 0 (2 and 3 likewise), unchanged, including link padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CrossConnect;
 
-/// Every frame leaves by the port it came from, its MAC addresses swapped and as long as it came, as with `XDP_TX`.
+/// Sends every frame by the port that received it, with its MAC addresses swapped and its length unchanged, as `XDP_TX`
+/// does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reflect;
 
-/// Every frame is dropped unread, as with `XDP_DROP`.
+/// Drops every frame unread, as `XDP_DROP` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DropAll;
 
-/// Every frame goes to the [local queue](super::local_queue), unread.
+/// Puts every frame into the [local queue](super::local_queue), unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PassAll;
 
-/// There are ports without a partner.
+/// Some ports have no partner.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0} ports: give an even number in cross-connect mode")]
 pub struct Unpaired(pub usize);

@@ -20,7 +20,7 @@ use crate::stats::Count;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Rules at most.
+/// The maximum number of rules.
 pub const RULES_MAX: usize = 1024;
 
 /// A rule and what it decided about; written by the forwarder, read by any thread.
@@ -42,7 +42,7 @@ struct Shared {
     unmatched: Count,
 }
 
-/// A rule and what it has decided about so far.
+/// A rule and the number of packets that it has decided about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleCount {
     /// The rule.
@@ -73,7 +73,7 @@ pub enum FilterError {
     },
 }
 
-/// The rules as the forwarder has them.
+/// The forwarder's end of the rules.
 #[derive(Debug)]
 pub struct Filter {
     shared: Arc<Shared>,
@@ -84,13 +84,13 @@ pub struct Filter {
     seen: u64,
 }
 
-/// The rules as others read and change them, while packets pass.
+/// The control end of the rules, which other threads can read and change under traffic.
 #[derive(Debug, Clone)]
 pub struct FilterControl {
     shared: Arc<Shared>,
 }
 
-/// A filter of these rules, and what changes it.
+/// Makes a filter of these rules, and the control that changes it.
 ///
 /// # Errors
 /// [`FilterError::TooMany`].

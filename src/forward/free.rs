@@ -3,7 +3,7 @@
 use crate::pool::Batch;
 use crate::sync::Worker;
 
-/// How sent and dropped frames are freed: for measurements, `Bulk` is what one wants ([brouer15-bulk]).
+/// How sent and dropped frames are freed: use `Bulk`; the other values are for measurements ([brouer15-bulk]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Free {
     /// A batch at once.

@@ -38,7 +38,7 @@ pub enum Idle {
     Sleep,
 }
 
-/// A worker's [`Idle`], to be read and changed from any thread while it works.
+/// The [`Idle`] mode of a worker; any thread can read and change it while the worker runs.
 #[derive(Debug, Clone, Default)]
 pub struct IdleControl(Arc<AtomicBool>);
 

@@ -27,7 +27,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What became of the frames that a local queue took, readable from any thread.
+/// The counters of the frames that a local queue took, readable from any thread.
 ///
 /// Conservation, once nothing moves: `taken == given + waiting + kept`, and what a reader or retention that is gone
 /// left behind has been freed with it.
@@ -62,7 +62,7 @@ pub struct LocalQueue {
     counters: Arc<LocalQueueCounters>,
 }
 
-/// The other end, for whichever worker reads.
+/// The other end of the queue, for the worker that reads.
 ///
 /// Dropped, it frees what waits, and the forwarder drops from then on what it would pass.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub struct Reader {
     counters: Arc<LocalQueueCounters>,
 }
 
-/// A queue of at least `frames` places (rounded up to a power of two, at most 2^20).
+/// Makes a queue of at least `frames` slots (rounded up to a power of two, at most 2^20).
 #[cold]
 pub fn local_queue(frames: u32) -> (LocalQueue, Reader) {
     let (sender, receiver) = ring(frames.min(1 << 20));

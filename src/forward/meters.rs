@@ -5,7 +5,7 @@ use super::position::Position;
 use super::verdict::Drops;
 use crate::stats::{Buckets, Count, Windows};
 
-/// The forwarder's counters, written by its worker, where nothing else is said, and read by any thread.
+/// The forwarder's counters, written by its worker unless stated otherwise, and read by any thread.
 ///
 /// Conservation, at every quiescent point: `received + taken + originated + fragments == transmitted + drops.total() + held +
 /// passed + handed + fragmented`; and once all ports of all workers are idle, `transmitted == completed`.

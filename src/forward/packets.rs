@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// Packets ahead of the one in work whose headers are asked for.
 const AHEAD: usize = 8;
 
-/// What frames need to be packets on their way: where heads come from, and what hooks there are.
+/// The settings of the packet path: the source of heads, and the hooks.
 #[derive(Debug)]
 pub struct PacketPath {
     buffers: Buffers,

@@ -2,7 +2,7 @@
 
 use crate::stats::Count;
 
-/// A call of a worker that may take long: those of its ports, and its rest.
+/// A call of a worker that may take long: a call of a port, or a rest without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// [`Rx::rx`](crate::port::Rx::rx), and what is decided about the frames that it gave.

@@ -64,7 +64,8 @@ pub struct Recorder {
     worker: Option<u16>,
 }
 
-/// Records what comes by so many ports and is decided about by `decision`: the decision for the forwarder, and what reads it.
+/// Records the packets of this many ports, about which `decision` decides; returns the decision for the forwarder, and
+/// the reading end.
 ///
 /// # Example
 /// ```

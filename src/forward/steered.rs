@@ -39,7 +39,7 @@ pub struct Steering {
     workers: u16,
 }
 
-/// All workers' steering as others see and change it, while packets pass.
+/// The steering of all workers, which other threads can read and change under traffic.
 #[derive(Debug, Clone)]
 pub struct SteeringControl {
     mesh: Arc<Mesh>,

@@ -10,7 +10,7 @@ use crate::stats::Count;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What a tap counted, readable from any thread. `taken + missed` is what was sent since it was there.
+/// The counters of a tap, readable from any thread. `taken + missed` is what was sent since it was there.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct TapCounters {
@@ -29,14 +29,14 @@ pub struct Tap {
     counters: Arc<TapCounters>,
 }
 
-/// The other end. Dropped, it releases what waits, and the tap gets nothing more.
+/// The reading end of a tap. Dropped, it releases what waits, and the tap gets nothing more.
 #[derive(Debug)]
 pub struct TapReader {
     queue: Receiver<SharedFrame>,
     counters: Arc<TapCounters>,
 }
 
-/// A tap whose queue has at least `frames` places (rounded up to a power of two, at most 2^20).
+/// Makes a tap whose queue has at least `frames` slots (rounded up to a power of two, at most 2^20).
 #[cold]
 pub fn tap(frames: u32) -> (Tap, TapReader) {
     let (sender, receiver) = ring(frames.min(1 << 20));

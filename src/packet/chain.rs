@@ -8,7 +8,7 @@ use super::packet::Packet;
 use crate::pool::{Fragment, NoRoom, SharedFrame};
 use crate::sync::Worker;
 
-/// Why a packet could not be split; it is as it was.
+/// Why a packet could not be split; the packet is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SplitError {

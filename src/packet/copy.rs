@@ -10,7 +10,7 @@ use crate::wire::offload::Offload;
 use std::mem;
 use std::time::Duration;
 
-/// Why bytes could not be copied into frames; the packet is as it was.
+/// Why bytes could not be copied into frames; the packet is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {

@@ -21,7 +21,7 @@ use crate::sync::{Steps, Worker};
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Copies small slices out; see the module's formula.
+/// Copies small packets into objects of their size; see the formula of the module.
 #[derive(Debug)]
 pub struct CopyBreak {
     sizes: SizeClasses,

@@ -9,7 +9,7 @@ use crate::wire::offload::Offload;
 use std::iter::successors;
 use std::time::Duration;
 
-/// A packet that is yours alone: sixteen bytes, move-only.
+/// A packet with one owner: sixteen bytes, move-only.
 ///
 /// Most packets are one part, whose bytes are in one frame: then [`Packet::data`] is all of them, the packet carries the
 /// frame, and what moves its data touches nothing else. Others are a chain of parts ([`Packet::append`]), or share their

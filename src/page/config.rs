@@ -120,7 +120,8 @@ impl Lists {
     }
 }
 
-/// Free pages, of the whole memory, at which something happens; each node has its share. `min <= low <= high`.
+/// Numbers of free pages at which the memory takes action, for the whole memory; each node has its share.
+/// `min <= low <= high`.
 ///
 /// Free are pages on the nodes; what lies in workers' lists is no part of the reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -151,7 +152,7 @@ impl Watermarks {
     }
 }
 
-/// Why a memory could not be made, or its watermarks not be changed.
+/// Why a memory could not be made, or why its watermarks could not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryError {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a memory, and the caches, size classes and pools that are made of it, do against misuse. Nothing by default, and then it
-/// costs nothing: not an instruction of a hot path.
+/// The protections of a memory, and of its caches, size classes and pools, against misuse. Nothing by default, and then
+/// it costs nothing: not an instruction of a hot path.
 ///
 /// | part | what is done | what it costs |
 /// |---|---|---|
@@ -54,7 +54,7 @@ pub struct Hardening {
     pub on_misuse: OnMisuse,
 }
 
-/// What a cache does with a misuse that it found.
+/// What a cache does when it detects a misuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnMisuse {
@@ -94,7 +94,7 @@ impl Hardening {
     }
 }
 
-/// A text that names no parts of a [`Hardening`].
+/// The text does not name parts of a [`Hardening`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("hardening {text:?}: give guard, random, clear and canary with commas between, or all, or off")]
 #[non_exhaustive]

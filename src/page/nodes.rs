@@ -10,7 +10,8 @@ use crate::sync::{Steps, Worker};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
 
-/// Pages became scarce on a node, or no longer are; see [`Memory::on_pressure`](super::Memory::on_pressure).
+/// Free pages of a node became scarce, or are no longer scarce; see
+/// [`Memory::on_pressure`](super::Memory::on_pressure).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     /// The node.

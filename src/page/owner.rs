@@ -17,8 +17,8 @@ pub(crate) const FIRST: u16 = 0xff00;
 static TABLE: [OnceLock<Owner>; OWNERS] = [const { OnceLock::new() }; OWNERS];
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// What is called for an owner's pages. Both run on the thread that releases, with its worker where it has one at
-/// hand, and inside of nothing: no lock is held, and the worker may be used.
+/// The callback of an owner of pages. Both run on the thread that releases, with its worker where it has one at hand,
+/// and inside of nothing: no lock is held, and the worker may be used.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner {
     /// The last claim is gone: here is the page, yours alone again, and the word it was shared with. To keep it,

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Chunks in a page: page numbers and chunk numbers count the same memory.
 const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 
-/// A block of 2^order pages that is yours alone; four bytes, move-only.
+/// A block of 2^order pages with one owner; four bytes, move-only.
 ///
 /// Give it back with [`Memory::free`](super::Memory::free); dropped anywhere else it goes home too, by a
 /// slower way, and never leaks. The memory stays mapped as long as a page is out.

@@ -387,7 +387,7 @@ impl Drop for Added {
     }
 }
 
-/// Takes frames from the front of a [`Batch`]; when it is dropped the rest moves up.
+/// Takes frames from the front of a [`Batch`]; when it is dropped, the remaining frames move up.
 #[derive(Debug)]
 pub struct Drain<'a> {
     /// Its `len` is 0 meanwhile: a leaked Drain leaks frames and breaks nothing else.

@@ -5,7 +5,7 @@ use crate::sys::region;
 use crate::wire::offload::VIRTIO_LEN;
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// There are fewer bytes of room than asked for; nothing has changed. Eight bytes, so that it travels in a register.
+/// There is less room than requested; nothing has changed. Eight bytes, so that it travels in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{wanted} bytes wanted where there are {room}")]
 pub struct NoRoom {

@@ -25,7 +25,7 @@ pub enum DmaMap {
     Mapper(Arc<dyn DmaMapper>),
 }
 
-/// Makes memory known to one device, as whoever drives it knows how.
+/// Maps memory for one device; the device's driver implements it.
 ///
 /// A pool asks once for each page, or block of pages, that it takes, and once more when that leaves: never for a frame. No lock is held and
 /// no cache entered meanwhile, so that a call may take its time; it must not use the pool that it maps for.

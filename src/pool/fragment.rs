@@ -148,7 +148,7 @@ fn refs<'a>(id: NonZeroU32) -> Refs<'a> {
     unsafe { frame_table::of(id) }.refs(id)
 }
 
-/// A piece of a frame that is yours alone, to be written; the other pieces are others'.
+/// A writable piece of a frame with one owner; the other pieces have other owners.
 ///
 /// Twelve bytes: it carries its bounds, so that no move of its data needs a look-up. Pins its whole frame: see
 /// [`Fragments`].

@@ -21,7 +21,7 @@ use std::slice;
 /// Frames that are written without a loop, by fours, which is what fits a vector register of every x86-64.
 pub(crate) const RUN: usize = 8;
 
-/// A frame that is yours alone: eight bytes, move-only, `Option<Frame>` is eight too.
+/// A frame with one owner: eight bytes, move-only; `Option<Frame>` has eight bytes too.
 ///
 /// Give it to a port, to its pool ([`Frame::free`], in bulk [`Batch::free`](super::Batch::free)), or drop it:
 /// dropped anywhere it goes home, slower and without a leak.

@@ -110,7 +110,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A closed pool has frames that did not come home by the deadline.
+/// A closed pool has frames that were not freed by the deadline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "pool {}: {} of {} frames are still out ({} with the program, {} with devices, {} in queues, {} in ready pools){}",

@@ -21,7 +21,7 @@ use crate::stats::Count;
 use crate::sync::Worker;
 use std::ptr;
 
-/// Where frames are that the program has neither in its hands nor given back.
+/// Where frames are that the program neither owns nor has freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a ready pool, attached to a head.

@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-/// One of several claims on a frame: read-only, eight bytes, `Option<SharedFrame>` is eight too.
+/// One of several claims on a frame: read-only, eight bytes; `Option<SharedFrame>` has eight bytes too.
 ///
 /// Made by [`Frame::share`] and [`Fragment::share`](super::Fragment::share). Each claim has a view of its own, which
 /// it can only narrow. More than 2^31 claims on one frame (cloned and forgotten) end the process, as with `Arc`.

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 
-/// Keeps unused frames of a pool ready, and gives them back when the pool asks, which it does before an allocation fails.
+/// Keeps unused frames of a pool ready, and gives them back when the pool asks; the pool asks before an allocation
+/// fails.
 ///
 /// All are called inside of nothing: no lock is held and no slot entered, so they may allocate and free.
 pub trait Shrinker: Send + Sync {

@@ -8,7 +8,8 @@ use super::shared::PoolLane;
 use crate::limits::PAGE_SIZE;
 use crate::stats::Count;
 
-/// A pool's counters; those of allocations count frames where it says so, else calls of the cold half.
+/// The counters of a pool; the counters of allocations count calls of the slow path unless they say that they count
+/// frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PoolStats {

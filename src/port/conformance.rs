@@ -52,7 +52,7 @@ const SEQUENCES: u64 = 48;
 /// Calls in one of them at most.
 const CALLS: u64 = 60;
 
-/// A memory with a worker and a pool: what a port is opened with.
+/// A memory with a worker and a pool, to open a port with.
 #[derive(Debug)]
 pub struct Fixture {
     /// The worker that makes all calls.
@@ -151,7 +151,7 @@ impl Peer for PortPeer {
     }
 }
 
-/// What is wrong with some of the frames that are offered.
+/// What is wrong with some of the offered frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadFrame {
     /// They are too short for an interface.
@@ -183,8 +183,8 @@ pub enum Step {
     Free,
 }
 
-/// Holds the ports that `open` opens to their promises, a new one with its peer for each of some sequences of calls. The
-/// sequences are the same in every run.
+/// Checks the promises of all ports on the ports that `open` opens, with a new port and peer for each sequence of
+/// calls. The sequences are the same in every run.
 ///
 /// # Panics
 /// When a promise is broken; what is printed begins with the sequence.

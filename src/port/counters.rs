@@ -3,7 +3,7 @@
 use crate::pool::Frame;
 use crate::stats::{Count, Writer};
 
-/// What a port that wraps another counts besides, readable from any thread.
+/// Additional counters of a port that wraps another port, readable from any thread.
 pub trait WrapCounters: Send + Sync {
     /// Every counter with its name, which begins with the port's kind.
     fn counts(&self) -> Vec<(&'static str, u64)>;

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// Destinations that are known at most; beyond that one is forgotten for each that is new.
 const KNOWN_MAX: usize = 16_384;
 
-/// From where on the link a packet is sent, and whereto.
+/// The source and destination MAC addresses of a packet to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextHop {
     /// The MAC address of the port's interface.
@@ -18,8 +18,8 @@ pub struct NextHop {
     pub dst_mac: MacAddr,
 }
 
-/// Next hops of destinations, learned from the packets that came from there or given by a function. At most 16,384 are known; beyond that one is forgotten for each
-/// that is new.
+/// The next hops of destinations, learned from received packets or given by a function. At most 16,384 are known;
+/// beyond that one is forgotten for each that is new.
 ///
 /// A packet with a false source address teaches a false next hop for that address, until the next packet of the true one comes: who is on
 /// the link can do that to ARP as well.

@@ -10,7 +10,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU32;
 use std::slice;
 
-/// A frame that a device has: counted as posted in its pool's ledger, and not the program's until [`Batch::claim`].
+/// A frame that a device has: the pool's ledger counts it as posted, and the program gets it back by [`Batch::claim`].
 ///
 /// A port whose device lies in this process, or that keeps its frames beside the descriptors of a ring, holds values of this
 /// type. They are made by [`Batch::post`] and can be moved anywhere, also to another thread or from one port to another.

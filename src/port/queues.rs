@@ -202,7 +202,7 @@ pub trait Complete {
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 }
 
-/// Wake-ups, of the device by the worker and of the worker by the device.
+/// Wake-ups in both directions: the worker wakes the device, and the device wakes the worker.
 ///
 /// The caller kicks once a round, after the other calls. A worker that wants to sleep arms its ports, looks at what that
 /// returns, sleeps on the descriptors, and disarms. The implementer makes the descriptor readable by whatever comes after
@@ -284,7 +284,7 @@ pub trait Wake {
     fn disarm(&mut self) {}
 }
 
-/// A device's queues as one value, and what is known of the device.
+/// The queues of a device as one value, and information about the device.
 ///
 /// All calls are bursts: as many frames as fit or are there. None blocks, allocates or fails; a device that can no longer
 /// be trusted goes [`PortState::Down`].

@@ -26,7 +26,7 @@ pub(crate) trait Index {
     fn store_release(&self, value: u32);
 }
 
-/// The other side's index is further away than the ring is long: its memory cannot be trusted.
+/// The index of the other side is further away than the ring is long, so its memory cannot be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ring of {size} entries: the other side's index {theirs} is impossible beside ours {mine}")]
 pub struct Corrupt {

@@ -5,7 +5,7 @@ use super::slabs::capacity;
 use super::word::WordForm;
 use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE};
 
-/// What a worker keeps for itself.
+/// The per-worker layer of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layer {
     /// Two arrays of free objects, and a barn of full and empty ones for all workers (Linux 6.18 and later).
@@ -70,7 +70,7 @@ impl CacheConfig {
     }
 }
 
-/// Why a cache could not be made, or a tunable not be changed.
+/// Why a cache could not be made, or why a tunable could not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheError {

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Objects that a [`Live`] lists at most.
 const LISTED: usize = 32;
 
-/// Something that [`Cache::validate`](super::Cache::validate) found wrong.
+/// A fault that [`Cache::validate`](super::Cache::validate) found.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Finding {
@@ -33,7 +33,7 @@ pub enum Finding {
     Object(Misuse),
 }
 
-/// Why a cache was not ended: objects are out, or others share it. Holds the cache.
+/// Why a cache was not destroyed: objects are out, or the cache is shared. Holds the cache.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Live<C> {

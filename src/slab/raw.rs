@@ -189,7 +189,8 @@ unsafe fn free_all(
     freed
 }
 
-/// Gives objects of any caches back at once (the form without a cache argument): runs of one cache go to it together.
+/// Frees objects of any caches in bulk (the form without a cache argument): consecutive objects of one cache are freed
+/// together.
 ///
 /// # Errors
 /// As [`RawCache::free`]; runs before the one that failed were given back.

@@ -3,8 +3,8 @@
 use super::Count;
 use std::array::from_fn;
 
-/// How often numbers came, in `N` buckets: up to 2^`LEAST`, up to each following power of two, and in the last all that are larger.
-/// Written by one thread, read by any.
+/// Counts values in `N` buckets: up to 2^`LEAST`, up to each following power of two, and all larger values in the last
+/// bucket. Written by one thread, read by any.
 ///
 /// # Example
 /// ```

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter that wraps at 2^64, written by one thread and read by any: who has it can read it, and who has the
-/// [`Writer`](super::Writer) of what it belongs to can write it.
+/// A counter that one thread writes, with its [`Writer`](super::Writer), and that any thread reads; it wraps at 2^64.
 ///
 /// Relaxed throughout: a reader sees some recent value; sums over several counters are exact only at a
 /// quiescent point.

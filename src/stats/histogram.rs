@@ -7,7 +7,7 @@ const STEPS: u64 = 1 << BITS;
 /// Buckets for all 64-bit numbers: those below [`STEPS`] have one each, and then each power of two has that many.
 const BUCKETS: usize = ((64 - BITS + 1) as usize) << BITS;
 
-/// How often each number came, to a relative error of 1/32; the largest and the smallest are exact.
+/// Counts values with a relative error of 1/32; the largest and the smallest value are exact.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Box<[u64; BUCKETS]>,

@@ -36,7 +36,7 @@ pub struct Windows {
     dropped: AtomicU64,
 }
 
-/// The worker's own state of the window that is open.
+/// A worker's state of the open window.
 #[derive(Debug)]
 pub struct Stopwatch {
     gap: u64,

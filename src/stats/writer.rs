@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 
-/// Counters `T` and the right to write them, which their one writer keeps; everybody else gets a [`Writer::reader`].
+/// Counters `T` and the right to write them, for their only writer; all other threads get a [`Writer::reader`].
 ///
 /// For ports, devices and other parts that are made outside of this library; the library's own keep theirs in the same way.
 ///

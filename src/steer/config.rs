@@ -6,7 +6,7 @@ use crate::limits::{BATCH_MAX, WORKERS_MAX};
 use std::io;
 use std::time::Duration;
 
-/// Whose receive queue is recorded for frames that are handed over; the transmit queue follows from it
+/// Which worker's receive queue is recorded for a handed-over frame; the transmit queue follows from it
 /// ([`tx_queue`](super::tx_queue)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Record {
@@ -18,7 +18,7 @@ pub enum Record {
     Second,
 }
 
-/// So that one flow cannot take a whole inbox (flow limit of receive packet steering), of what is steered.
+/// The limit that keeps one flow from filling an inbox (flow limit of receive packet steering), for steered frames.
 ///
 /// All packets that have no addresses of IP are one flow. Beyond half of an inbox each frame's flow is noted among the last `history`; a flow that makes more than half of them
 /// is dropped.
@@ -36,7 +36,7 @@ impl Default for FlowLimitConfig {
     }
 }
 
-/// Workers and what lies between them.
+/// The settings of a mesh: its workers and the queues between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshConfig {
     /// Workers, 1 to 64. Default 2.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// No worker: none is known.
 pub(super) const NOBODY: u8 = u8::MAX;
 
-/// The workers that consume flows, as their consumers say: under [`Policy::Flow`](super::Policy::Flow) a flow goes to its own.
+/// The workers that consume flows, as the consumers registered them: with [`Policy::Flow`](super::Policy::Flow) a flow
+/// goes to its worker.
 ///
 /// What the kernel's receive flow steering has in its table of sockets. Whoever consumes a flow, a server's socket for example, notes
 /// the worker that it runs on, as often as it likes: a flow moves when its old worker is done with all its frames. Packets that

@@ -32,7 +32,7 @@ pub(super) struct SteerCounts {
     pub(super) postponed: Count,
 }
 
-/// Frames that were dropped on their way to a worker, by cause: frames that stayed with the sender are none.
+/// Frames that were dropped between workers, by cause; frames that stayed with the sender do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HandOffDrops {

@@ -8,7 +8,7 @@ use crate::pool::{Batch, Line, Place};
 use crate::sync::{Doorbell, Worker};
 use std::sync::Arc;
 
-/// The receiving side of a worker: a lane from every worker, and those that others handed over to it.
+/// The receiving side of a worker: a lane from every worker, and the inboxes that other workers handed over to it.
 ///
 /// A worker that stops hands it on ([`Inbox::hand_over`]). Dropped, it leaves its senders without a reader: nothing fits into it
 /// then, what they listed is dropped and counted, and what waits goes home by the slow way.

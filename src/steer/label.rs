@@ -3,7 +3,7 @@
 use crate::limits::WORKERS_MAX;
 use crate::pool::Line;
 
-/// Where frames came in: what the worker that gets them must know and cannot read from them.
+/// Where a frame was received: information that its next worker needs and cannot read from the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Source {
     /// The port's number with the worker that received.

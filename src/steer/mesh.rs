@@ -17,7 +17,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// What workers share: their lanes' progress and counters, their bells, the policy.
+/// The state that workers share: the progress and counters of their lanes, their doorbells, the policy.
 ///
 /// Any thread may read the counters and change the policy.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 /// Sequence numbers that a flow's window remembers: whether one that comes later than that came before is not known.
 const WINDOW: u64 = 4096;
 
-/// What became of numbered frames. Conservation: numbers `0..=highest` of each flow = `received` − `duplicated` + `missing`.
+/// The counts of numbered frames: received, reordered, duplicated and missing. Conservation: numbers `0..=highest` of
+/// each flow = `received` − `duplicated` + `missing`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OrderCounts {

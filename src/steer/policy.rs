@@ -7,7 +7,7 @@ use crate::limits::WORKERS_MAX;
 /// Receive queues that a map may name.
 const QUEUES_MAX: u16 = 1024;
 
-/// Workers to choose from, in order; none named means all there are.
+/// The workers to choose from, in order; an empty list means all workers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Targets(Vec<u8>);
 
@@ -91,8 +91,8 @@ impl QueueMap {
     }
 }
 
-/// Which worker a frame is for. Written as `none`, `map=rx0:1,rx1:2,3`, `round-robin`, `hash`, `flow`; the last three may
-/// name workers to choose from, as in `hash=1,2`.
+/// How the worker of a frame is chosen. Written as `none`, `map=rx0:1,rx1:2,3`, `round-robin`, `hash`, `flow`; the last
+/// three may name workers to choose from, as in `hash=1,2`.
 ///
 /// | policy | goes by | order within a flow |
 /// |---|---|---|

@@ -32,8 +32,8 @@ pub const SYMMETRIC_KEY: [u8; KEY_LEN] = {
     key
 };
 
-/// A key that nobody else knows, another one at each call: who sends packets cannot choose the worker that gets them, nor fill one worker's
-/// inbox with flows that all fall to it.
+/// A random key, different at each call: senders of packets can neither choose the worker nor direct all flows to one
+/// worker's inbox.
 ///
 /// ```
 /// use netmem::steer::{MeshConfig, random_key};

@@ -28,7 +28,7 @@ const ASLEEP: u32 = 1;
 /// The caller of `ring` has to fence for itself: there is no membarrier here.
 const FENCED: u32 = 2;
 
-/// Wakes one sleeper; any number of threads may ring.
+/// Wakes one sleeping thread; any number of threads may ring.
 ///
 /// # Example
 /// A worker sleeps until another thread has something for it. It arms the bell, looks once more, and waits by poll(2) for the descriptor.

@@ -32,7 +32,7 @@ const HUGE_PAGES: u64 = 0x9584_58f6;
 /// Bytes of an ordinary page.
 const PAGE: usize = 4096;
 
-/// Which foreign memory may be mapped.
+/// Which memory of a peer may be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sealing {
     /// Only what its owner cannot make shorter any more.

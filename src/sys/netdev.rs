@@ -53,7 +53,7 @@ pub struct Queues {
     pub tx: u32,
 }
 
-/// One network interface of the namespace in which it was opened: that one, whatever it or another is called later.
+/// One network interface of the namespace in which it was opened; a later change of names does not matter.
 #[derive(Debug)]
 pub struct Netdev {
     /// Any socket of the namespace will do: it only carries the ioctls.

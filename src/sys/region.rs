@@ -76,7 +76,7 @@ pub fn chunk_at(address: *const u8) -> Option<u32> {
     (segment != 0).then_some(segment << SEGMENT_SHIFT | chunk)
 }
 
-/// The largest kind of page to ask for; what cannot be had falls back to the next smaller.
+/// The largest kind of page to request; if it is not available, the next smaller kind is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BackingPreference {
     /// Huge pages, else transparent huge pages, else 4 KiB.
@@ -88,7 +88,7 @@ pub enum BackingPreference {
     Small,
 }
 
-/// The kind of page a region stands on.
+/// The kind of page that a region consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// 1 GiB pages.
@@ -103,7 +103,7 @@ pub enum PageKind {
     Lent,
 }
 
-/// What a region got, and why not better.
+/// The kind of pages that a region has, and the reason if it is not the best kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backing {
     /// The kind of page.

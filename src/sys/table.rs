@@ -37,7 +37,7 @@ impl ChunkTable {
     }
 }
 
-/// Why the table cannot be had, or a part of it.
+/// Why the table, or a part of it, is not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "mapping the table of chunks failed ({0}): raise the limit on address space or on locked memory (ulimit -v, -l)"

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A one's complement sum in the making, in the machine's own byte order.
+/// A partial one's complement sum, in the machine's byte order.
 ///
 /// The sum may be taken in any byte order as long as the result is stored in the same one (RFC 1071
 /// §2(B)), so bytes are added as they lie and only numbers are turned round.

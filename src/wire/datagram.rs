@@ -47,10 +47,10 @@
 use super::{Ethernet, Ipv4, Ipv6, MacAddr, Malformed, Udp, ethernet, ipv4, ipv6, udp};
 use std::net::{IpAddr, SocketAddr};
 
-/// The hop limit that hosts begin with (RFC 1700, IANA), and that an answer has.
+/// The default hop limit of hosts (RFC 1700, IANA), which an answer has too.
 pub const HOP_LIMIT: u8 = 64;
 
-/// From where a UDP datagram comes and whereto it goes: on the link, by address, by port.
+/// The MAC addresses, IP addresses and ports of a UDP datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Datagram {
     /// The station that sends it on this link.
@@ -67,7 +67,7 @@ pub struct Datagram {
     pub tos: u8,
 }
 
-/// Why a frame holds no datagram that could be read: the first thing found, from the outside in.
+/// Why a frame does not contain a valid datagram: the first check that failed, from the outer header to the inner one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoDatagram {

@@ -53,7 +53,7 @@ pub fn cover_priority_tag(frame: &mut [u8]) -> bool {
     is_tagged
 }
 
-/// What a frame carries behind all its VLAN tags: the ethertype, and the bytes from there on.
+/// The ethertype behind all VLAN tags of a frame, and the bytes after it.
 ///
 /// For who decides about packets and must not be passed by one behind a tag: [`Ethernet::parse`] says [`VLAN`] of those.
 ///
@@ -80,7 +80,7 @@ pub fn behind_tags(frame: &[u8]) -> Result<(u16, &[u8]), Malformed> {
     Ok((ethertype, rest))
 }
 
-/// A 48-bit link address, written `02:00:00:00:00:01`.
+/// A 48-bit MAC address, written `02:00:00:00:00:01`.
 #[derive(
     Clone,
     Copy,
@@ -133,7 +133,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// A text that is not a link address.
+/// The text is not a MAC address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{seen:?} is not a MAC address: write six pairs of hex digits, as in 02:00:00:00:00:01")]
 pub struct MacAddrError {

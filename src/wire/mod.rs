@@ -44,7 +44,7 @@ pub use udp::Udp;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The headers that nearly every frame begins with, as one view: one check of the length for both.
+/// A view of an Ethernet header and the IPv4 header behind it, with one length check for both.
 ///
 /// Only the length is checked: what the fields say is not to be relied on as after [`Ipv4::parse`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -70,7 +70,7 @@ impl Headers {
     }
 }
 
-/// What is wrong with the headers a router reads: the first check that failed, from the outside in.
+/// What is wrong with the headers of a frame: the first check that failed, from the outer header to the inner one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 #[non_exhaustive]

@@ -18,7 +18,7 @@ const NEEDS_CSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_ECN`, set beside one of the kinds: the first segment alone bears CWR, which cutting sees to anyway.
 const GSO_ECN: u8 = 0x80;
 
-/// What is left to be done to a packet.
+/// The checksum and segmentation work that is pending for a packet.
 ///
 /// ```
 /// use netmem::wire::offload::{GsoKind, Offload};
@@ -42,7 +42,7 @@ pub struct Offload {
     pub gso: Option<Gso>,
 }
 
-/// A checksum whose place holds the sum of the pseudo-header alone.
+/// A checksum whose field contains only the sum of the pseudo-header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartialChecksum {
     /// Bytes from the packet's start to where the sum begins: the header of TCP or UDP.
@@ -60,7 +60,7 @@ pub struct Gso {
     pub size: NonZeroU16,
 }
 
-/// What a packet that is to be cut carries.
+/// The protocol of a packet that is to be segmented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GsoKind {
@@ -99,7 +99,7 @@ impl GsoKind {
 /// one byte on, and all of the segments are made at once: 28 KiB in single bytes took as long as 1,400 packets.
 pub const SEGMENTS_MAX: usize = 512;
 
-/// What is said to be left to be done makes no sense for the packet, or is nothing that can be done.
+/// The requested offload does not fit the packet or is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadOffload {
@@ -307,8 +307,8 @@ pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
     (checksum == sum && at + 2 <= layers.end).then_some(layers)
 }
 
-/// Completes the checksum of a frame of TCP or UDP whose sender has left it to a card; whether there was one. It is seen by its being
-/// the sum of the pseudo-header and nothing else.
+/// Completes the checksum of a TCP or UDP frame whose sender left it to a card; returns whether there was one. It is
+/// seen by its being the sum of the pseudo-header and nothing else.
 ///
 /// Of complete checksums one in 65,535 looks like that by chance. To complete it once more does an intact packet no harm.
 ///

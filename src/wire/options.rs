@@ -19,7 +19,7 @@ const LOOSE_ROUTE: u8 = 131;
 /// Strict source and record route.
 const STRICT_ROUTE: u8 = 137;
 
-/// What a header's options ask of a router.
+/// What the options of a header request from a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestedOptions {
     /// A source route, whose next stop is the destination: loose or strict.
@@ -28,7 +28,7 @@ pub struct RequestedOptions {
     pub records: bool,
 }
 
-/// Whether a source route names every router on the way.
+/// Whether a source route names every router on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
     /// Others may be in between.
@@ -37,7 +37,7 @@ pub enum Strictness {
     Strict,
 }
 
-/// Options that are not as they must be.
+/// The options are malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadOptions {
     /// The byte of the header that is wrong, from 0: what a parameter problem points at (RFC 792).
@@ -112,7 +112,8 @@ pub struct Stamp<F> {
     pub milliseconds: u32,
 }
 
-/// Writes what each router has to write (RFC 1812 §5.3.13.5, §5.3.13.6). The header checksum is right afterwards.
+/// Writes the router's address and time into the options that ask for them (RFC 1812 §5.3.13.5, §5.3.13.6). The header
+/// checksum is right afterwards.
 ///
 /// Options that [`requested`] refuses stay as they are.
 pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {

@@ -13,7 +13,7 @@ use super::ipv4;
 use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload, SEGMENTS_MAX};
 use super::{Ipv4, tcp};
 
-/// How a packet is cut: where its headers end, and how much of what is behind them each segment gets.
+/// How a packet is segmented: where its headers end, and how many payload bytes each segment gets.
 ///
 /// It does not borrow the packet, which may wait while segments of it are on their way; each call gets it again.
 ///

@@ -17,11 +17,11 @@ pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
 /// The connection is reset.
 pub const RST: u8 = 0x04;
-/// The data is to be passed on at once.
+/// The receiver is to pass the data on at once.
 pub const PSH: u8 = 0x08;
-/// The acknowledgement counts.
+/// The acknowledgement number is valid.
 pub const ACK: u8 = 0x10;
-/// The urgent pointer counts.
+/// The urgent pointer is valid.
 pub const URG: u8 = 0x20;
 /// Congestion was met (RFC 3168).
 pub const ECE: u8 = 0x40;

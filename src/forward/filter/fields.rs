@@ -4,7 +4,7 @@ use crate::wire::ipv4::{TCP, UDP};
 use crate::wire::{Ethernet, Headers, ethernet, icmp, ipv4};
 use std::net::Ipv4Addr;
 
-/// What rules look at, read once from a frame.
+/// The fields that rules compare, read once from a frame.
 ///
 /// Only lengths are checked: a frame may still be malformed, and is dropped for that behind the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// What a rule says of the packets that it matches.
+/// What a rule does with the packets that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// They are forwarded as the mode says.
@@ -52,7 +52,7 @@ pub struct Rule {
     pub dst_ports: Option<RangeInclusive<u16>>,
 }
 
-/// A text is no rule.
+/// The text is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {

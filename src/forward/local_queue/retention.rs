@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much a retention keeps and how long: both can be changed from any one thread while it works.
+/// How much a retention keeps, and for how long; any one thread can change both at run time.
 ///
 /// A frame goes when `packets` newer ones have come, when it and those newer take up more than the bytes, or when it is
 /// older than the time.
@@ -63,7 +63,7 @@ impl RetentionLimit {
     }
 }
 
-/// Takes what a [`Reader`] gets, keeps it, and frees it on its own worker.
+/// Keeps the frames that a [`Reader`] gets, and frees them on its own worker.
 #[derive(Debug)]
 pub struct Retention {
     reader: Reader,

@@ -4,7 +4,7 @@ use crate::forward::filter::Fields;
 use crate::stats::Count;
 use crate::wire::ethernet;
 
-/// Packets that came the full path, each counted under one name, and the bytes of all.
+/// Packets that took the full path, each counted under one protocol, and the bytes of all.
 #[derive(Debug, Default)]
 pub struct Protocols {
     /// TCP over IPv4.

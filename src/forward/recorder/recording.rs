@@ -7,7 +7,7 @@ use crate::sys::clock;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What reads a recording, at any time and as often as one likes.
+/// The reading end of a recording; it can be read at any time and any number of times.
 #[derive(Debug, Clone)]
 pub struct Recording {
     rings: Arc<[Ring]>,
@@ -17,7 +17,7 @@ pub struct Recording {
     own: &'static [&'static str],
 }
 
-/// A packet and what became of it, as far as that is known.
+/// A packet and its verdict, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedPacket {

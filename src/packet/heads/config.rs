@@ -52,7 +52,7 @@ impl Default for HeadCacheConfig {
     }
 }
 
-/// Why heads could not be made, or a tunable not be changed.
+/// Why heads could not be made, or why a tunable could not be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeadCacheError {

@@ -34,7 +34,7 @@ use stacks::Stacks;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 
-/// What a ready pool of pairs counts.
+/// The counters of `ReadyPackets`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadyPacketsStats {
     /// Pairs ready now.

@@ -25,7 +25,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// A port within whose device sees frames of one pool alone. See [the module](self).
+/// A port around another port, whose device sees only frames of one pool. See [the module](self).
 ///
 /// Its name and its counters are those of the port within, in which `copied` is what was copied here too.
 ///

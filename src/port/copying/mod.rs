@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use rx_buffers::{RxBuffer, RxBuffers};
 
-/// What moves bytes in and out, by copying them.
+/// A device that moves bytes in and out by copying them.
 pub trait Device: Send {
     /// The kind of port: `pcap`.
     fn kind(&self) -> &'static str;

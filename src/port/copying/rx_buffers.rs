@@ -76,7 +76,7 @@ impl<'a> RxBuffers<'a> {
     }
 }
 
-/// The room of one frame; what is put there is what the port receives.
+/// The buffer of one frame; the port receives the bytes that are put there.
 #[derive(Debug)]
 pub struct RxBuffer<'a>(&'a mut Frame);
 

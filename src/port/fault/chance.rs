@@ -14,7 +14,7 @@ pub enum Chance {
     Share(u64),
 }
 
-/// What is no chance.
+/// The text is not a probability.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0:?} is not a probability: give a share from 0 to 1, as 0.01, or 1/N for every N-th frame")]
 pub struct ChanceError(String);

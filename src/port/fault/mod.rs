@@ -28,10 +28,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Frames that are late at most.
+/// The maximum number of delayed frames.
 pub const LATE_MAX: usize = 1024;
 
-/// What goes wrong. By default nothing does.
+/// The faults to inject. By default nothing does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultConfig {
     /// What decides; the same seed, the same faults.
@@ -58,7 +58,7 @@ impl Default for FaultConfig {
     }
 }
 
-/// What was done, readable from any thread.
+/// The counters of injected faults, readable from any thread.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FaultCounters {
@@ -90,7 +90,7 @@ impl WrapCounters for FaultCounters {
     }
 }
 
-/// A port within whose received frames meet with faults. See [the module](self).
+/// A port around another port, which injects faults into received frames. See [the module](self).
 ///
 /// Its counters are its own: `rx` is what its caller received, duplicates too; what it dropped is in `rx_dropped`.
 pub struct FaultPort {

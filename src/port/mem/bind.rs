@@ -25,7 +25,7 @@ impl Default for MemConfig {
     }
 }
 
-/// Why a wire could not be laid.
+/// Why a wire could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemError {
@@ -40,7 +40,7 @@ pub enum MemError {
     Event(String),
 }
 
-/// Lays a wire: the port for a dataplane, and the device at its other side.
+/// Makes a wire: the port for a dataplane, and the device at its other end.
 ///
 /// # Errors
 /// [`MemError`] when a number is out of range, or the process out of descriptors.

@@ -6,7 +6,7 @@ use crate::ring::Borrower;
 use crate::sync::Doorbell;
 use std::sync::Arc;
 
-/// The device at the other side of a [`MemPort`](super::MemPort); moves to whatever thread plays the network.
+/// The device at the other end of a [`MemPort`](super::MemPort); move it to the thread that plays the network.
 #[derive(Debug)]
 pub struct MemDevice {
     /// Empty frames to receive into.

@@ -4,7 +4,7 @@
 //! holds `&[u8]` of a frame ([`Frame::data`](crate::pool::Frame::data)). The kernel cannot forbid that, so somebody has to
 //! promise it: lending begins with an `unsafe` call.
 
-/// The caller's word that peers may be lent frames, for [`MemifConfig::lend`](super::MemifConfig::lend).
+/// The caller's confirmation that frames may be lent to peers, for [`MemifConfig::lend`](super::MemifConfig::lend).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lend(());
 

@@ -123,7 +123,7 @@ pub enum Role {
     Server,
 }
 
-/// Which users' processes may be the peer, by the user that each ran as when it connected or began to listen.
+/// Which users' processes may be the peer, by the user of the process when it connected or began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PeerUser {
     /// The user that this process runs as.

@@ -56,7 +56,7 @@ pub enum TapPortError {
     },
 }
 
-/// Opens a port at the far end of the TAP interface `name`, made and set up where there is none.
+/// Opens a port at the far end of the TAP interface `name`; makes the interface and sets it up if there is none.
 ///
 /// # Errors
 /// [`TapPortError`] with the step and the remedy.

@@ -17,7 +17,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Bytes kept to be written at most.
 const BEHIND: usize = 256 << 10;
 
-/// How it is written down.
+/// The file format of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TraceFormat {
     /// An object on each line.
@@ -46,7 +46,7 @@ impl Default for TraceConfig {
     }
 }
 
-/// Why a trace could not be begun.
+/// Why a trace could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {

@@ -30,7 +30,7 @@ use log::Log;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// What was written down, readable from any thread.
+/// The counters of a trace, readable from any thread.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct TraceCounters {
@@ -46,7 +46,7 @@ impl WrapCounters for TraceCounters {
     }
 }
 
-/// A port within whose traffic is written down. See [the module](self).
+/// A port around another port, whose traffic is written to a capture. See [the module](self).
 pub struct TracePort {
     name: String,
     within: Box<dyn Port>,

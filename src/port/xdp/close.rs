@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long close waits for the kernel to complete what it was given to send.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What became of the frames that the kernel held when a port was closed.
+/// What happened to the frames that the kernel held when a port was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
     /// Frames that went home.

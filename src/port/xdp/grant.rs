@@ -44,7 +44,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a message at most: that of the rules of a port.
 const MESSAGE_MAX: usize = 64 << 10;
 
-/// A queue of an interface, part of whose packets one port may take: a socket that is not bound yet, and an attached program.
+/// A granted queue of an interface, from which one port may take some packets: an unbound socket, and an attached
+/// program.
 #[derive(Debug)]
 pub struct XdpGrant {
     pub(super) interface: String,
@@ -54,7 +55,7 @@ pub struct XdpGrant {
     pub(super) attachment: Attachment,
 }
 
-/// Why a grant was not had.
+/// Why a grant was not given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrantError {

@@ -86,7 +86,7 @@ impl OwnAddresses {
     }
 }
 
-/// Own addresses could not be followed.
+/// The host's own addresses could not be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnAddressesError {

@@ -5,7 +5,8 @@ use crate::sync::shim::{Mutex, MutexGuard, lock};
 use crate::sys::bpf::{BpfError, Take};
 use std::sync::Weak;
 
-/// What the ports of one interface take from it ([`XdpConfig::take`](super::XdpConfig::take)), to be read and changed from any thread.
+/// The rules of what the ports of one interface receive ([`XdpConfig::take`](super::XdpConfig::take)); any thread can
+/// read and change them.
 ///
 /// It lives on while the interface is gone: when there is one of its name again, its ports take what this says.
 ///

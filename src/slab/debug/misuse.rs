@@ -5,7 +5,7 @@ use super::track::{Site, Track};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// What was found wrong.
+/// The kind of damage that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {
@@ -57,7 +57,7 @@ pub enum Damage {
     Freelist,
 }
 
-/// A misuse of a cache's object: what, which object of which cache, and who held it.
+/// A misuse of an object: the kind of misuse, the object, its cache and its users.
 ///
 /// Its [`Display`](fmt::Display) is the whole report, several lines. Eight bytes, so that a free that may fail
 /// costs nothing where it does not.

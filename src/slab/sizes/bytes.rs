@@ -6,7 +6,7 @@ use crate::sync::Worker;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Some bytes of a [`SizeClasses`], yours alone: move-only, derefs to `[u8]`.
+/// Bytes from a [`SizeClasses`] with one owner: move-only, derefs to `[u8]`.
 ///
 /// Give it back with [`SizeClasses::free_bytes`]; dropped anywhere else, on any thread, it goes home by a slower way.
 ///

@@ -138,7 +138,7 @@ pub struct BpfError {
     pub log: String,
 }
 
-/// In which of the kernel's two ways a program sees packets.
+/// Which of the kernel's two XDP modes a program runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver, before the kernel has built a packet of its own.

@@ -38,7 +38,7 @@ use super::instruction::{Assembler, Instruction, Label, Load, Store, When};
 use super::take::Take;
 use take::take_what_matches;
 
-/// Which packets of a queue are left to the kernel's stack (in routers: punted) and never reach the socket.
+/// Which packets of a queue are left to the kernel's stack (routers call this punting) and never reach the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Punt {
     /// None: every frame comes to the socket.

@@ -16,7 +16,7 @@ const PROTOCOLS: [(&str, u8, bool); 5] =
 /// mobility, HIP, shim6 (IANA, IPv6 Extension Header Types; without ESP and AH, which are protocols of their own to a rule).
 pub(super) const EXTENSIONS: [u8; 7] = [0, 43, 44, 60, 135, 139, 140];
 
-/// The packets that come to a port; all others stay with the kernel, as if no port were there.
+/// The packets that a port receives; all others stay with the kernel, as if there were no port.
 ///
 /// It is a list of [rules](TakeRule), of which one has to match. Written with `+` between them, each as `PROTOCOL[:PORT][@ADDRESS]`:
 /// a name (`udp`, `tcp`, `sctp`, `icmp`, `icmpv6`, or `ip` for any) or a number; the port it is for; the address it is for, of IPv4 or
@@ -41,7 +41,7 @@ pub struct Take {
     rules: Vec<TakeRule>,
 }
 
-/// Matches the packets that have everything it names.
+/// A rule that matches packets with all of the named properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct TakeRule {
     /// The protocol behind the IP header; None for any.
@@ -52,7 +52,7 @@ pub struct TakeRule {
     pub to: Option<IpNet>,
 }
 
-/// Rules that cannot be.
+/// The rules are not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeError {
