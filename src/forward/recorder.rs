@@ -37,7 +37,7 @@ const AHEAD: usize = 24;
 /// Packets that can be kept of each port: fewer than numbers in the index have bits for.
 const PACKETS_MAX: usize = 1 << 20;
 
-/// What a recorder keeps.
+/// The settings of a recorder: what it keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecorderConfig {
     /// Packets of each port at least, rounded up to a power of two: 64 to 2^20. Default 1,024, of 192 bytes.

@@ -28,7 +28,7 @@ use crate::sync::Worker;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// One worker's ends of the lanes between all of them.
+/// One worker's ends of the lanes between all workers.
 #[derive(Debug)]
 pub struct Steering {
     outbox: Outbox,

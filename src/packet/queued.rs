@@ -9,8 +9,8 @@ use crate::sync::Worker;
 use std::slice;
 use std::vec;
 
-/// A packet in a ring to another worker: meanwhile nobody reads or changes it, and the frames that it has for itself alone count as `queued` in the ledgers
-/// of their pools.
+/// A packet in a ring to another worker: no thread reads or changes it there, and its unshared frames count as `queued`
+/// in the ledgers of their pools.
 ///
 /// Made by [`Packets::send_queued`](super::Packets::send_queued), and a packet again by
 /// [`Packets::receive_queued`](super::Packets::receive_queued). Dropped, it goes home by the slow way.

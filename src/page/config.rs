@@ -10,7 +10,7 @@ pub(super) const ORDERS: usize = LOCAL_ORDER_MAX as usize + 1;
 /// Blocks moved between a list and a node in one turn at most: they lie on the stack meanwhile.
 pub(super) const TURN: usize = 128;
 
-/// What a memory is made with.
+/// The settings of a memory.
 #[derive(Debug, Clone)]
 pub struct MemoryConfig {
     /// Bytes of pages; rounded up to 2 MiB. Default 64 MiB.
@@ -52,8 +52,8 @@ impl Default for MemoryConfig {
     }
 }
 
-/// The sizes of a worker's list of single pages: how many it holds at most (`high`), and how many move between it
-/// and the node at once (`batch`).
+/// The sizes of a worker's list of single pages: the most pages that it holds (`high`), and the pages that move between
+/// it and the node at once (`batch`).
 ///
 /// The lists of orders 1 to 3 have a 2nd, 4th and 8th of both, so that each holds the same number of pages. However
 /// configured, the lists of all workers together hold half of the memory at most. Moves are of 128 blocks at most.

@@ -16,7 +16,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Region, pages and workers: clone the handle freely, drop the last to give the memory back.
+/// A handle to a region, its pages and its workers: clone it freely; the last drop gives the memory back.
 ///
 /// Pages that are still out when the last handle goes keep the memory mapped until they are home.
 #[derive(Debug, Clone)]

@@ -34,7 +34,7 @@ pub struct Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnerId(u16);
 
-/// Why there is no further owner.
+/// Why no further owner can be registered.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnerError {

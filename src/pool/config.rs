@@ -5,7 +5,7 @@ use super::dma::DmaMap;
 use crate::limits::{CHUNK_SIZE, FRAME_SIZE_MAX, FRAMES_MAX};
 use crate::sys::table::TableError;
 
-/// What a pool is made with.
+/// The settings of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
     /// What it is called in reports. Default "pool".

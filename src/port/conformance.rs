@@ -199,7 +199,8 @@ pub fn check(mut open: impl FnMut(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>
     }
 }
 
-/// Makes the calls of `steps` on `port`, which was opened with `fixture` and not used, and checks what holds after each.
+/// Makes the calls of `steps` on `port`, and checks the promises after each call; the port was opened with `fixture`
+/// and not used yet.
 ///
 /// # Panics
 /// When a promise is broken.

@@ -158,7 +158,7 @@ impl Batch {
     }
 }
 
-/// The frames of a [`Batch`] that are being posted: see [`Batch::post`].
+/// The frames of a [`Batch`] that are being posted; see [`Batch::post`].
 #[derive(Debug)]
 #[must_use = "frames that are not taken stay in the batch"]
 pub struct Posting<'a> {

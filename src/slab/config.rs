@@ -16,7 +16,7 @@ pub enum Layer {
     CpuSlab,
 }
 
-/// What a cache is made with.
+/// The settings of a cache.
 #[derive(Debug, Clone)]
 pub struct CacheConfig {
     /// What it is called in reports.

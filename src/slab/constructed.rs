@@ -14,7 +14,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// A cache whose objects are constructed when their slab is made, and dropped when it is given back.
+/// A cache that constructs its objects when it makes a slab, and drops them when it gives the slab back.
 ///
 /// An object that is allocated holds what its last user left: for things that are dear to make, and cheap to bring
 /// back into their first state. The freelist word stands behind the object. Never merged.
@@ -58,7 +58,8 @@ impl<T> Clone for ConstructedCache<T> {
     }
 }
 
-/// An object of a [`ConstructedCache`]: eight bytes, move-only, derefs to the `T`; its value outlives it.
+/// An object of a [`ConstructedCache`]: eight bytes, move-only, derefs to the `T`; the value is kept when the object is
+/// freed.
 ///
 /// What is written through it is read by the next user, as a value of the type with which the cache was made:
 /// ```compile_fail,E0308

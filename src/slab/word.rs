@@ -13,7 +13,7 @@ use crate::page::{Desc, Table};
 use crate::stats::Count;
 use std::sync::atomic::{Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
-/// How a slab's word is changed.
+/// How the word of a slab is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WordForm {
     /// Packed in 64 bits, by one compare-and-swap.

@@ -79,7 +79,7 @@ impl Default for MeshConfig {
     }
 }
 
-/// Why there is no mesh.
+/// Why a mesh could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {

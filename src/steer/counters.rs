@@ -51,7 +51,7 @@ impl HandOffDrops {
     }
 }
 
-/// One worker's row, as a kernel shows it in `/proc/net/softnet_stat`.
+/// The counters of one worker, like a row of the kernel's `/proc/net/softnet_stat`.
 ///
 /// Conservation over all workers, once nothing moves: frames that an outbox took = `kept` + `sent` + `drops`, and
 /// `sent = received + waiting + lost`.

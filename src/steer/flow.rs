@@ -6,8 +6,8 @@ use crate::wire::{Ethernet, Ipv4, Ipv6, ethernet};
 use std::net::IpAddr;
 use zerocopy::FromBytes;
 
-/// What of a packet names its flow, in the order in which receive-side scaling hashes it: source and destination address,
-/// then source and destination port where there are any.
+/// The fields that identify a packet's flow, in the order in which RSS hashes them: source and destination address,
+/// then source and destination port if there are ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     bytes: [u8; INPUT_MAX],

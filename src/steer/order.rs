@@ -18,7 +18,7 @@ pub struct OrderCounts {
     pub missing: u64,
 }
 
-/// Follows the frames of flows by the numbers that their sender gave them: 0, 1, 2, … in each flow.
+/// Checks the order of frames by the numbers that their sender gave them: 0, 1, 2, … in each flow.
 ///
 /// For tests and experiments: not for hot paths.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ struct Flow {
 /// Flows that a checker follows at most: each takes half a KiB.
 const FLOWS_MAX: usize = 1 << 16;
 
-/// Why there is no checker.
+/// Why a checker could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrderError {

@@ -1,7 +1,8 @@
 //! Which transmit queue a frame goes out by.
 
-/// The transmit queue out of `queues` for a frame: its recorded receive queue, brought below `queues` by subtraction, so that a
-/// queue's frames go out by one queue; without one, its flow's hash scaled (both as the kernel's `skb_tx_hash`).
+/// The transmit queue of a frame, out of `queues`: its recorded receive queue, reduced below `queues` by subtraction,
+/// so that the frames of a receive queue use one transmit queue; without a recorded queue, the scaled hash of its flow
+/// (both as in the kernel's `skb_tx_hash`).
 ///
 /// 0 where there are no queues.
 #[inline]

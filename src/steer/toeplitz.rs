@@ -20,8 +20,8 @@ pub const DEFAULT_KEY: [u8; KEY_LEN] = [
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// A key that gives both directions of a connection one hash: it repeats after 16 bits, so that addresses and ports may
-/// change places (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
+/// A key with which both directions of a connection have the same hash: it repeats after 16 bits, so addresses and
+/// ports may be swapped (Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling", 2012).
 pub const SYMMETRIC_KEY: [u8; KEY_LEN] = {
     let mut key = [0x6d; KEY_LEN];
     let mut at = 1;

@@ -49,7 +49,7 @@ pub(crate) trait Leave {
     fn leave(&self, worker: &mut Worker);
 }
 
-/// Why there is no further worker.
+/// Why no further worker can be claimed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerError {

@@ -128,8 +128,8 @@ impl std::fmt::Display for Backing {
     }
 }
 
-/// One mapping of private memory, 2 GiB aligned, faulted in, or the caller's own, page aligned ([`Lent`]); and its range
-/// of chunk numbers.
+/// One mapping of private memory (2 GiB aligned, populated) or of the caller's memory (page aligned, [`Lent`]), with
+/// its range of chunk numbers.
 ///
 /// Handles of later stages hold it by `Arc`; the last one unmaps it.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ pub(super) fn socket_at(path: &Path) -> Option<Identity> {
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
 }
 
-/// Who may connect to a socket in the file system, whatever the process's umask is.
+/// Who may connect to a socket in the file system, independent of the process's umask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The permission bits: who may write may connect.

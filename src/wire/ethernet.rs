@@ -22,28 +22,28 @@ pub const ARP: u16 = 0x0806;
 pub const IPV6: u16 = 0x86dd;
 /// Ethertype of an 802.1Q tag.
 pub const VLAN: u16 = 0x8100;
-/// The outer one of two VLAN tags follows (802.1ad).
+/// Ethertype of the outer of two VLAN tags (802.1ad).
 pub const SERVICE_VLAN: u16 = 0x88a8;
 
 /// Bytes of the two addresses, behind which a tag stands.
 pub(crate) const ADDRESSES_LEN: usize = 12;
 
-/// Whether the frame is priority-tagged: its 802.1Q tag names no VLAN (VID 0), so that it belongs where untagged frames do.
+/// Whether the frame is priority-tagged: its 802.1Q tag names no VLAN (VID 0), so it is treated as an untagged frame.
 #[inline]
 pub fn is_priority_tagged(frame: &[u8]) -> bool {
     let tag = frame.get(ADDRESSES_LEN..HEADER_LEN + TAG_LEN).and_then(|bytes| bytes.first_chunk());
     tag.is_some_and(|&[a, b, c, d]| u16::from_be_bytes([a, b]) == VLAN && c & 0x0f == 0 && d == 0)
 }
 
-/// What a priority-tagged frame is without its tag, but for the addresses: its ethertype and packet stand where an untagged
-/// frame has them. None where it is not tagged so.
+/// A view of a priority-tagged frame without its tag and without the addresses: ethertype and packet are where an
+/// untagged frame has them. None where it is not tagged so.
 #[inline]
 pub fn behind_priority_tag(frame: &[u8]) -> Option<&[u8]> {
     if is_priority_tagged(frame) { frame.get(TAG_LEN..) } else { None }
 }
 
-/// Moves the addresses of a priority-tagged frame over its tag, so that an untagged frame begins [`TAG_LEN`] bytes later;
-/// whether it was tagged so.
+/// Moves the addresses of a priority-tagged frame over its tag, so that an untagged frame begins [`TAG_LEN`] bytes
+/// later; returns whether the frame had such a tag.
 #[inline]
 pub fn cover_priority_tag(frame: &mut [u8]) -> bool {
     let is_tagged = is_priority_tagged(frame);

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Protocol number of ICMP in an IPv4 header.
 pub const PROTOCOL: u8 = 1;
-/// The same of ICMPv6 in an IPv6 header.
+/// Protocol number of ICMPv6 in an IPv6 header.
 pub const PROTOCOL_V6: u8 = 58;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = size_of::<Icmp>();
@@ -78,13 +78,13 @@ impl Icmp {
     }
 }
 
-/// Whether an IPv4 message that begins so may have an error sent about it: a request or a reply. A type that is not known may be
-/// an error (RFC 1812 §4.3.2.7, RFC 1122 §3.2.2).
+/// Whether an error may be sent about an IPv4 ICMP message that begins with these bytes: it is a request or a reply. A
+/// type that is not known may be an error (RFC 1812 §4.3.2.7, RFC 1122 §3.2.2).
 pub fn is_query(message: &[u8]) -> bool {
     message.first().is_some_and(|kind| QUERIES.contains(kind))
 }
 
-/// The same of an ICMPv6 message: no error, and no redirect (RFC 4443 §2.4 (e.1), (e.2)).
+/// The same for an ICMPv6 message: it is neither an error nor a redirect (RFC 4443 §2.4 (e.1), (e.2)).
 pub fn is_query_v6(message: &[u8]) -> bool {
     message.first().is_some_and(|&kind| kind >= FIRST_V6_QUERY && kind != V6_REDIRECT)
 }
@@ -111,7 +111,7 @@ const MOBILITY: u8 = 135;
 const HOST_IDENTITY: u8 = 139;
 const SHIM6: u8 = 140;
 
-/// Whether something else may be carried behind a header of this number (RFC 7045 §4, without what cannot be read).
+/// Whether another header may follow a header of this number (RFC 7045 §4, without headers that cannot be parsed).
 pub const fn is_extension(protocol: u8) -> bool {
     matches!(
         protocol,

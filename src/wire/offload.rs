@@ -51,7 +51,7 @@ pub struct PartialChecksum {
     pub offset: u16,
 }
 
-/// Generic segmentation offload: one packet that stands for several, which differ by their numbers only.
+/// Generic segmentation offload: one packet that stands for several, which differ only in the numbers in their headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gso {
     /// What it carries.
@@ -95,8 +95,9 @@ impl GsoKind {
     }
 }
 
-/// A packet is cut into so many segments at most. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are 123. A sender may name any size from
-/// one byte on, and all of the segments are made at once: 28 KiB in single bytes took as long as 1,400 packets.
+/// The maximum number of segments of a packet. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are
+/// 123. A sender may name any size from one byte on, and all of the segments are made at once: 28 KiB in single bytes
+/// took as long as 1,400 packets.
 pub const SEGMENTS_MAX: usize = 512;
 
 /// The requested offload does not fit the packet or is not supported.
@@ -178,8 +179,8 @@ impl Offload {
     }
 }
 
-/// How a frame of TCP that is longer than `mtu` allows was meant to be cut, where nothing says it: into segments whose packets have
-/// `mtu` bytes at most. None where it is no TCP, or `mtu` has no room for data.
+/// How to segment a TCP frame that is longer than `mtu` allows, if the segment length is not known: into segments whose
+/// packets have at most `mtu` bytes. None where it is no TCP, or `mtu` has no room for data.
 ///
 /// ```
 /// use netmem::wire::offload::cut_to_mtu;

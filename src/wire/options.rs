@@ -80,8 +80,8 @@ impl Strictness {
     }
 }
 
-/// What the options of the header that `packet` begins with ask for; the header is a checked one ([`Ipv4::parse`]). Options that are
-/// not known ask for nothing, and are to be forwarded unchanged.
+/// Returns what the IPv4 options at the start of `packet` request; the header must have been checked ([`Ipv4::parse`]).
+/// Options that are not known ask for nothing, and are to be forwarded unchanged.
 ///
 /// # Errors
 /// [`BadOptions`]: the packet is to be dropped (RFC 791 §3.1).
@@ -101,7 +101,7 @@ pub fn requested(packet: &[u8]) -> Result<RequestedOptions, BadOptions> {
     Ok(requested)
 }
 
-/// What a router writes into options.
+/// The data that a router writes into options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp<F> {
     /// Its address, that of the interface that the packet leaves by; None where it has none, so that none is written.
@@ -132,9 +132,9 @@ pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {
     Ipv4::seal(header);
 }
 
-/// Makes the options of the header that `packet` begins with those of a later fragment: what is not to be copied into every piece
-/// (RFC 791 §3.1) is overwritten with padding, so that the header stays as long, as Linux has it. The checksum is wrong until
-/// [sealed](Ipv4::seal).
+/// Turns the IPv4 options at the start of `packet` into those of a later fragment: options without the copied flag (RFC
+/// 791 §3.1) are overwritten with padding, so that the header keeps its length, as in Linux. The checksum is wrong
+/// until [sealed](Ipv4::seal).
 pub fn retain_copied(packet: &mut [u8]) {
     let (length, mut at) = (header(packet).len(), HEADER_LEN);
     let header = &mut packet[..length];

@@ -171,7 +171,7 @@ pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, length: u32) -> Sum {
     Sum::pseudo_header_v6(src, dst, ipv4::TCP, length)
 }
 
-/// Whether `segment`, header and data, is as it was sent: its header is whole and its checksum right.
+/// Whether `segment` (header and data) is intact: its header is complete and its checksum is correct.
 pub fn intact(src: Ipv4Addr, dst: Ipv4Addr, segment: &[u8]) -> bool {
     let Ok(length) = u16::try_from(segment.len()) else { return false };
     Tcp::parse(segment).is_some() && pseudo_header(src, dst, length).bytes(segment).intact()

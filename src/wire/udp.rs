@@ -187,8 +187,7 @@ pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, length: u16) -> Sum {
     Sum::pseudo_header_v6(src, dst, ipv4::UDP, length.into())
 }
 
-/// The checksum as it is sent: a sum that comes out as 0 is sent as `0xffff`, its twin, because 0
-/// says that there is none.
+/// The checksum as it is sent: a sum of 0 is sent as `0xffff`, because 0 means that there is no checksum.
 #[inline]
 pub const fn checksum(sum: Sum) -> u16 {
     match sum.checksum() {
@@ -197,8 +196,7 @@ pub const fn checksum(sum: Sum) -> u16 {
     }
 }
 
-/// Whether `datagram`, header and payload, is as it was sent: its length fits, and its checksum is
-/// right or there is none.
+/// Whether `datagram` (header and payload) is intact: its length fits, and its checksum is correct or absent.
 pub fn intact(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> bool {
     let Some((header, payload)) = Udp::parse(datagram) else { return false };
     let sum = pseudo_header(src, dst, header.length.get()) + header.sum().bytes(payload);

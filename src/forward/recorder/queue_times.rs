@@ -28,7 +28,7 @@ struct Entry {
     lost: AtomicU64,
 }
 
-/// Entries of frames that are or were in queues between threads, for all workers of a run; clones are the same.
+/// The times of frames in queues between threads, for all workers of a run; clones share them.
 #[derive(Debug, Clone)]
 pub struct QueueTimes(Arc<[Entry]>);
 

@@ -2,7 +2,7 @@
 
 use crate::slab::{CacheConfig, CacheError};
 
-/// What a worker keeps of free heads above their cache: [brouer15-bulk]'s steps, from none to today's.
+/// Which free heads a worker keeps above their cache: the steps of [brouer15-bulk], from none to the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadCacheMode {
     #[cfg(feature = "comparisons")]
@@ -20,7 +20,7 @@ pub enum HeadCacheMode {
     TwoSided,
 }
 
-/// What heads are made with.
+/// The settings of a cache of heads.
 #[derive(Debug, Clone)]
 pub struct HeadCacheConfig {
     /// The cache that heads come from.

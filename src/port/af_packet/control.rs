@@ -17,9 +17,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// The control traffic of a host, which its kernel handles: the packets that an `xdp` port with `Punt::Control` leaves to it. Those are frames
-/// to broadcast and multicast addresses, all that is not IP (ARP), IPv6 neighbour discovery, answers of DHCP servers to the MAC address
-/// that they are sent to, and packets to the host's own addresses, which change. Shared by the ports of a host.
+/// The control traffic of a host, which its kernel handles: the packets that an `xdp` port with `Punt::Control` leaves
+/// to the kernel. Those are frames to broadcast and multicast addresses, all that is not IP (ARP), IPv6 neighbour
+/// discovery, answers of DHCP servers to the MAC address that they are sent to, and packets to the host's own
+/// addresses, which change. Shared by the ports of a host.
 ///
 /// ```no_run
 /// use netmem::port::af_packet::{self, ControlTraffic};

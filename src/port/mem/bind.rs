@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Descriptors in a ring at most: with 2 KiB for each frame, 2 GiB of them posted.
 const RING_MAX: usize = 1 << 20;
 
-/// What a wire is made with; by default rings of 512, and completions by 32.
+/// The settings of a wire; by default rings have 512 slots, and frames are completed in batches of 32.
 #[derive(Debug, Clone)]
 pub struct MemConfig {
     /// Descriptors in each of the two rings, a power of two: 2 to 2^20. Default 512.

@@ -150,7 +150,7 @@ impl PeerUser {
     }
 }
 
-/// What a port is opened with.
+/// The settings of a port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MemifConfig {
     /// Which end it is. Default client.

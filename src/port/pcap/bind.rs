@@ -28,7 +28,7 @@ pub enum Speed {
     Recorded,
 }
 
-/// What a port is opened with.
+/// The settings of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PcapConfig {
     /// The file to receive, or `-` for standard input, a file or a pipe; None receives nothing.

@@ -8,7 +8,7 @@ use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::tap::{TapError, TapQueue, TapStep};
 
-/// What a port is opened with.
+/// The settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapConfig {
     /// Whether the interface has several queues, one for each port that is opened on it. Default one.

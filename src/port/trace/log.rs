@@ -27,7 +27,7 @@ pub enum TraceFormat {
     Pcap,
 }
 
-/// What a trace is made with.
+/// The settings of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceConfig {
     /// The file, made anew when the first round ends; None is standard error.

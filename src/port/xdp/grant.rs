@@ -231,7 +231,7 @@ fn next(giver: &Connection, until: Instant) -> Result<(String, OwnedFd), GrantEr
     }
 }
 
-/// Where processes without privileges ask for grants.
+/// The socket on which processes without privileges ask for grants.
 #[derive(Debug)]
 pub struct GrantListener(Listener);
 

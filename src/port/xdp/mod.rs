@@ -143,7 +143,7 @@ impl XdpModePreference {
     }
 }
 
-/// What a port is opened with.
+/// The settings of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct XdpConfig {
     /// Entries of the four rings, each a power of two up to 65,536. Default 2,048 each.

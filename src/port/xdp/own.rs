@@ -8,9 +8,9 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The own addresses that the redirect programs of one [`Umem`](super::Umem) know, on whatever interface: like the
-/// kernel's stack, they take a packet to any of the host's addresses for the host's. They are prefixes: a host has single
-/// addresses as a rule, and whole networks where its table `local` says so (`ip route add local 192.0.2.0/24 dev lo`).
+/// The host's own addresses that the redirect programs of one [`Umem`](super::Umem) know: like the kernel's stack, the
+/// programs accept any of the host's addresses on any interface. They are prefixes: a host has single addresses as a
+/// rule, and whole networks where its table `local` says so (`ip route add local 192.0.2.0/24 dev lo`).
 ///
 /// Loopback addresses never are among them: no packet to one may come by a wire.
 #[derive(Debug)]

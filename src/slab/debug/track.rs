@@ -39,7 +39,7 @@ impl fmt::Display for Site {
     }
 }
 
-/// Where something was done to an object, and by which thread.
+/// The call site and the thread of an operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track {
     /// The call.
