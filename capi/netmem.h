@@ -782,6 +782,16 @@ int netmem_packet_parts_at(netmem_worker worker,
                            size_t room,
                            const char *site);
 
+/* Describes the first part of each of `n` packets, for reading: the whole packet, unless it has more parts. Writes one netmem_part for each
+ * packet to `parts`, with the headroom in front of it and, if it is the whole packet, the tailroom behind it. Sets `data` to NULL for an invalid
+ * handle.
+ * Returns the number of packets that have more parts (netmem_packet_parts describes those), or the negative errno of the first invalid handle. */
+int netmem_packet_first_parts_at(netmem_worker worker,
+                                 const netmem_packet *packets,
+                                 uint32_t n,
+                                 netmem_part *parts,
+                                 const char *site);
+
 /* Returns the address of the data of the first part, for reading, or NULL if the handle is invalid. */
 const void *netmem_packet_data_at(netmem_worker worker, netmem_packet packet, const char *site);
 
@@ -1335,6 +1345,7 @@ int netmem_stock_holders(netmem_stock stock,
 #define netmem_packet_attach(worker, packets, n) netmem_packet_attach_at((worker), (packets), (n), NETMEM_SITE)
 #define netmem_packet_len(worker, packet) netmem_packet_len_at((worker), (packet), NETMEM_SITE)
 #define netmem_packet_parts(worker, packet, parts, room) netmem_packet_parts_at((worker), (packet), (parts), (room), NETMEM_SITE)
+#define netmem_packet_first_parts(worker, packets, n, parts) netmem_packet_first_parts_at((worker), (packets), (n), (parts), NETMEM_SITE)
 #define netmem_packet_data(worker, packet) netmem_packet_data_at((worker), (packet), NETMEM_SITE)
 #define netmem_packet_write(worker, packet) netmem_packet_write_at((worker), (packet), NETMEM_SITE)
 #define netmem_packet_copy(worker, packet, to, room) netmem_packet_copy_at((worker), (packet), (to), (room), NETMEM_SITE)

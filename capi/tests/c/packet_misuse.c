@@ -74,6 +74,16 @@ static int packet_parts_after_free(void)
     return netmem_packet_parts(worker, freed(), &part, 1);
 }
 
+static int first_parts_after_free(void)
+{
+    netmem_packet packets[2] = {a_packet("good"), freed()};
+    netmem_part parts[2];
+    int said = netmem_packet_first_parts(worker, packets, 2, parts);
+    CHECK(parts[0].len == 4 && memcmp(parts[0].data, "good", 4) == 0 && parts[1].data == NULL && parts[1].len == 0);
+    CHECK(netmem_packet_free(worker, packets, 1) == 0);
+    return said;
+}
+
 static int packet_read_after_free(void)
 {
     CHECK(netmem_packet_data(worker, freed()) == NULL);
@@ -484,6 +494,7 @@ static const struct {
     CASE(shared_freed_twice_in_one_burst, -ESTALE, "freed_twice"),
     CASE(packet_length_after_free, -ESTALE, "used_after_free"),
     CASE(packet_parts_after_free, -ESTALE, "used_after_free"),
+    CASE(first_parts_after_free, -ESTALE, "used_after_free"),
     CASE(packet_read_after_free, 0, "used_after_free"),
     CASE(packet_written_after_free, 0, "used_after_free"),
     CASE(packet_put_after_free, 0, "used_after_free"),

@@ -54,6 +54,11 @@ static void chains(void)
     CHECK(netmem_packet_append(worker, packet, packet) == -EINVAL && says(packet, "front middle end"));
     /* Between two parts, and through one, which both share then. */
     CHECK(netmem_packet_split(worker, packet, 12, &rest) == 0 && says(packet, "front middle") && says(rest, " end"));
+    netmem_packet two[2] = {rest, packet};
+    CHECK(netmem_packet_first_parts(worker, two, 2, parts) == 1 && parts[0].len == 4 && parts[0].tailroom > 0);
+    CHECK(parts[1].len == 6 && parts[1].headroom > 0 && parts[1].tailroom == 0);
+    CHECK(parts[0].data == netmem_packet_data(worker, rest) && parts[1].data == netmem_packet_data(worker, packet));
+    CHECK(netmem_packet_first_parts(worker, NULL, 0, NULL) == 0 && netmem_packet_first_parts(worker, two, 2, NULL) == -EFAULT);
     CHECK(netmem_packet_free(worker, &rest, 1) == 0);
     CHECK(netmem_packet_split(worker, packet, 8, &rest) == 0 && says(packet, "front mi") && says(rest, "ddle"));
     CHECK(netmem_packet_split(worker, packet, 9, &end) == -ENOBUFS && netmem_packet_write(worker, rest) == NULL);
