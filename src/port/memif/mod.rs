@@ -14,7 +14,7 @@
 //!
 //! A packet that is longer than a buffer of its reader's lies in several slots, and is put together in one frame if it fits
 //! there, else dropped and counted (`rx_too_long`). What is copied is counted (`copied`). There is no thread: the socket is looked at every so many rounds
-//! ([`Wake::kick`](super::Wake::kick)), and before and after each sleep.
+//! ([`Wake::kick`](super::Wake::kick)), where rounds are far apart within 32 of them, and before and after each sleep.
 //!
 //! # What is trusted
 //! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once, checked,
@@ -242,7 +242,7 @@ pub struct MemifPort {
     ringer: Ringer,
     /// Poll rounds, wrapping.
     rounds: u32,
-    /// When the socket was looked at last without a peer.
+    /// When the socket was looked at last between rounds.
     sought: Instant,
     birthplace: Birthplace,
     counters: Arc<PortCounters>,

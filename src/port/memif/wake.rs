@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 
 /// Rounds between two looks at the socket, with a peer.
 const LOOK_ROUNDS: u32 = 4096;
+/// And so long after the last look at the latest, as far as the clock is read: where rounds are far apart.
+const LOOK_TIME: Duration = Duration::from_millis(500);
+/// Rounds between two looks at the clock, with a peer.
+const CLOCK_ROUNDS: u32 = 32;
 /// The same without one: a look is a system call that is cheap when there is nothing else to do.
 const SEEK_ROUNDS: u32 = 64;
 /// And so long after the last look at the latest, where rounds are far apart.
@@ -22,7 +26,7 @@ const MESSAGES: usize = 1024;
 impl Wake for MemifPort {
     /// # Cost
     /// A look at each queue's own memory; a load of shared memory where something was sent, and a system call where the peer
-    /// sleeps then.
+    /// sleeps then. In one round of 32 the clock is read.
     #[inline]
     fn kick(&mut self) {
         if self.birthplace.is_elsewhere() {
@@ -42,8 +46,8 @@ impl Wake for MemifPort {
         }
         if self.active == 0 {
             self.seek();
-        } else if self.rounds.is_multiple_of(LOOK_ROUNDS) {
-            self.service();
+        } else if self.rounds.is_multiple_of(CLOCK_ROUNDS) {
+            self.look();
         }
     }
 
@@ -94,6 +98,16 @@ impl MemifPort {
     #[inline(never)]
     fn seek(&mut self) {
         if self.rounds.is_multiple_of(SEEK_ROUNDS) || self.sought.elapsed() >= SEEK_TIME {
+            self.sought = Instant::now();
+            self.service();
+        }
+    }
+
+    /// Hears what the peer says, if that is due.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) {
+        if self.rounds.is_multiple_of(LOOK_ROUNDS) || self.sought.elapsed() >= LOOK_TIME {
             self.sought = Instant::now();
             self.service();
         }

@@ -199,3 +199,20 @@ fn ports_that_are_kicked_now_and_then_meet_within_a_few_rounds() {
     server.close();
     client.close();
 }
+
+/// Seen: a program whose rounds took 50 ms noticed after minutes that its peer had gone.
+#[test]
+fn a_port_that_is_kicked_now_and_then_sees_within_a_few_rounds_that_its_peer_is_gone() {
+    let path = fresh_path();
+    let (mut server, mut client) = (Side::server(&path), Side::client(&path, false));
+    until(&mut server, &mut client, |server, client| server.is_up() && client.is_up());
+    server.close();
+    let mut rounds = 0;
+    while client.is_up() {
+        rounds += 1;
+        assert!(rounds < 200, "{:?}", client.port);
+        std::thread::sleep(Duration::from_millis(50));
+        client.port.kick();
+    }
+    client.close();
+}
