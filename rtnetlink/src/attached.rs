@@ -28,11 +28,6 @@ impl Attached {
         if let Attached::Own(name) = self { Some(name) } else { None }
     }
 
-    /// Whether the interface of this name is the host's end of the link.
-    pub fn is_opposite(&self, name: &str) -> bool {
-        matches!(self, Attached::Opposite(its) if its == name)
-    }
-
     /// The router's end of the link, which was so `before`, now that the interface is like `kernel`: opposite ends have a link address
     /// each, and one MTU.
     pub fn end(&self, before: Interface, kernel: Interface) -> Interface {

@@ -66,6 +66,9 @@ pub struct Follower {
     event_socket: EventSocket,
     request_socket: RequestSocket,
     ports: Vec<(Interface, Attached)>,
+    /// Each port's interface by its number: a socket stays with that, whatever it or another one is called later. None while there is none of
+    /// the port's name.
+    indices: Vec<Option<u32>>,
     wanted: Vec<Wanted>,
     asking: Asking,
     /// How each link is.
@@ -101,6 +104,7 @@ impl Follower {
             event_socket,
             request_socket,
             asking: Asking::new(setup.ports.len()),
+            indices: vec![None; setup.ports.len()],
             ports: setup.ports,
             wanted: Vec::new(),
             links: HashMap::new(),
@@ -269,22 +273,29 @@ impl Follower {
     /// Takes note of a link's names, its own first, and of the router's end of it; it has none if it is gone.
     fn link(&mut self, index: u32, names: Vec<String>, interface: Option<Interface>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let is = |its: Option<&str>| its.is_some_and(|its| names.iter().any(|name| name == its));
-        let port = self.ports.iter().position(|(_, its)| is(its.own())).map(|port| port as u8);
-        if let Some(before) = port.and_then(|port| known.rib.link(port))
-            && before != index
-        {
-            known.rib.set_port(before, None);
-        }
-        known.rib.set_port(index, port);
         let mut changes = Vec::new();
-        for (port, (its, attached)) in (0..).zip(&mut self.ports) {
-            let now = interface.filter(|_| is(attached.name())).map(|kernel| attached.end(*its, kernel));
+        let mut own = None;
+        let each = (0..).zip(self.ports.iter_mut().zip(&mut self.indices));
+        for (port, ((its, attached), at)) in each {
+            let is_named = attached.name().is_some_and(|its| names.iter().any(|name| name == its));
+            match *at {
+                None if is_named => *at = Some(index),
+                Some(before) if before == index && names.is_empty() => *at = None,
+                _ => {}
+            }
+            if *at != Some(index) {
+                continue;
+            }
+            if attached.own().is_some() {
+                own = own.or(Some(port));
+            }
+            let now = interface.map(|kernel| attached.end(*its, kernel));
             if let Some(now) = now.filter(|now| now != its) {
                 *its = now;
                 changes.push(Change::Interface(port, now));
             }
         }
+        known.rib.set_port(index, own);
         match names.into_iter().next() {
             Some(name) => drop(known.names.insert(index, name)),
             None => drop(known.names.remove(&index)),
@@ -336,8 +347,8 @@ impl Follower {
         if std::mem::take(&mut self.unshown) {
             let links = (0..self.ports.len()).map(|port| known.rib.link(port as u8));
             let opposite = |link| {
-                let name = known.names.get(&link);
-                name.is_some_and(|name| self.ports.iter().any(|(_, its)| its.is_opposite(name)))
+                let mut ports = self.ports.iter().zip(&self.indices);
+                ports.any(|((_, its), at)| its.own().is_none() && *at == Some(link))
             };
             changes.extend(self.addresses.unshown(links, opposite));
         }

@@ -122,6 +122,17 @@ impl Netdev {
         &self.name
     }
 
+    /// The name that it has now.
+    ///
+    /// # Errors
+    /// `NODEV` when the interface is gone.
+    pub fn current_name(&self) -> Result<String, Errno> {
+        let request = self.request()?;
+        let name =
+            request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect::<Vec<_>>();
+        Ok(String::from_utf8_lossy(&name).into_owned())
+    }
+
     /// The kernel's number for it; it stays when the interface is renamed.
     pub fn index(&self) -> u32 {
         self.index
@@ -259,7 +270,7 @@ mod tests {
     fn the_loopback_interface_is_number_one_and_has_one_queue_or_does_not_say() {
         let lo = Netdev::open("lo").unwrap();
         assert_eq!(lo.index(), 1);
-        assert_eq!(lo.name(), "lo");
+        assert_eq!((lo.name(), lo.current_name()), ("lo", Ok("lo".to_owned())));
         assert!(lo.mtu().unwrap() >= 1280);
         assert_eq!(lo.mac(), Err(Errno::AFNOSUPPORT));
         assert_eq!((lo.queues(), lo.is_virtual()), (Ok(None), Ok(true)));

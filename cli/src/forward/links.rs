@@ -1,6 +1,9 @@
-//! Following the router's ends of its links where only given routes are: an interface that is made again, or changed, may have
-//! another address and MTU. COLD.
+//! Following the interfaces of ports: their names, and where only given routes are, the router's ends of their links. An interface that is
+//! made again, or changed, may have another address and MTU. COLD.
 
+use super::plan::Source;
+use crate::args::attached;
+use crate::log::Level;
 use netmem::system::netdev::Netdev;
 use netmem::wire::MacAddr;
 use netmem_router::Interface;
@@ -11,47 +14,105 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The table of given routes, what changes what workers read of it, and the router's own addresses.
 pub type GivenTable = Arc<Mutex<(Rib, FibControl, Vec<OwnAddress>)>>;
 
-/// The interfaces of a router's ports, as its packets are sent by them.
-#[derive(Default)]
+/// The interfaces of a run's ports.
 pub struct Links {
-    /// None where nobody asks for them, or the kernel tells of them.
+    /// None where packets are not sent by it, or the kernel tells of interfaces.
     table: Option<GivenTable>,
-    /// In the order of the ports: the kernel's interface, and the router's end of the link.
-    known: Vec<(Attached, Interface)>,
+    /// In the order of the ports.
+    ports: Vec<PortLink>,
+}
+
+/// The interface of a port.
+struct PortLink {
+    /// The port as it is written.
+    port: String,
+    attached: Attached,
+    /// The kernel's interface: a port stays with that one, whatever it or another one is called later.
+    netdev: Option<Netdev>,
+    /// How it was called last.
+    name: String,
+    /// The router's end of the link.
+    end: Interface,
 }
 
 impl Links {
-    /// Of these ports: the kernel's interface, and how the router's end of the link is now.
-    pub fn new(table: GivenTable, ports: impl Iterator<Item = (Attached, Interface)>) -> Links {
-        Links { table: Some(table), known: ports.collect() }
+    /// Of ports that are open, whose ends of the links are so; packets are sent by that table, where it is of given routes.
+    pub fn new(table: Option<GivenTable>, source: &Source, ends: Vec<Interface>) -> Links {
+        let Source::Ports { ports, .. } = source else { return Links { table: None, ports: Vec::new() } };
+        let link = |(port, end)| {
+            let attached = attached(port);
+            let name = attached.name().unwrap_or_default().to_owned();
+            let netdev = attached.name().and_then(|name| Netdev::open(name).ok());
+            PortLink { port: port.to_string(), attached, netdev, name, end }
+        };
+        Links { table, ports: ports.iter().zip(ends).map(link).collect() }
     }
 
     /// Looks how they are now, and has packets sent so; a line for each that has changed.
-    pub fn look(&mut self) -> Vec<String> {
-        let Some(table) = &self.table else { return Vec::new() };
+    pub fn look(&mut self) -> Vec<(Level, String)> {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
-        for (place, (attached, known)) in (0..).zip(&mut self.known) {
-            let Some(name) = attached.name() else { continue };
-            // One that is gone is as it was until there is another.
-            let Some(kernel) = interface(name) else { continue };
-            let now = attached.end(*known, kernel);
-            if now != *known {
-                *known = now;
-                changes.push(Change::Interface(place, now));
-                lines.push(match attached.own() {
-                    Some(_) => format!("interface {name} has address {} and MTU {} now", now.mac, now.mtu),
-                    None => format!("interface {name} has MTU {} now", now.mtu),
-                });
+        for (place, link) in (0..).zip(&mut self.ports) {
+            lines.extend(link.look_at_name().map(|line| (Level::Warning, line)));
+            if self.table.is_some()
+                && let Some(line) = link.look_at_end()
+            {
+                changes.push(Change::Interface(place, link.end));
+                lines.push((Level::Info, line));
             }
         }
-        table.lock().unwrap_or_else(PoisonError::into_inner).1.apply(changes);
+        if let Some(table) = &self.table {
+            table.lock().unwrap_or_else(PoisonError::into_inner).1.apply(changes);
+        }
         lines
     }
 }
 
-/// The kernel's end of the interface of that name, with its MAC address and MTU; None where there is none.
-fn interface(name: &str) -> Option<Interface> {
-    let netdev = Netdev::open(name).ok()?;
+impl PortLink {
+    /// Looks how it is called now; a line where that has changed. One that is gone is the one that has its name now.
+    fn look_at_name(&mut self) -> Option<String> {
+        let written = self.attached.name()?;
+        let now = self.netdev.as_ref().and_then(|netdev| netdev.current_name().ok());
+        let Some(now) = now else {
+            self.netdev = match &self.netdev {
+                Some(netdev) => netdev.again().ok(),
+                None => Netdev::open(written).ok(),
+            }
+            .or(self.netdev.take());
+            written.clone_into(&mut self.name);
+            return None;
+        };
+        if now == self.name {
+            return None;
+        }
+        let (port, before) = (&self.port, std::mem::replace(&mut self.name, now));
+        let now = &self.name;
+        Some(if now == written {
+            format!("port {port}: its interface {before} is called {now} again")
+        } else {
+            format!(
+                "port {port}: its interface {before} is called {now} now; the port goes on by it, and looks for {written} when it goes away: \
+                 give it back its name, or start netmem again with {now}"
+            )
+        })
+    }
+
+    /// Looks how the router's end of the link is now; a line where that has changed. One that is gone is as it was until there is another.
+    fn look_at_end(&mut self) -> Option<String> {
+        let now = self.attached.end(self.end, interface(self.netdev.as_ref()?)?);
+        if now == self.end {
+            return None;
+        }
+        self.end = now;
+        let name = &self.name;
+        Some(match self.attached.own() {
+            Some(_) => format!("interface {name} has address {} and MTU {} now", now.mac, now.mtu),
+            None => format!("interface {name} has MTU {} now", now.mtu),
+        })
+    }
+}
+
+/// The kernel's end of an interface, with its MAC address and MTU; None where it is gone.
+fn interface(netdev: &Netdev) -> Option<Interface> {
     let (mac, mtu) = (netdev.mac().ok()?, netdev.mtu().ok()?);
     Some(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })
 }

@@ -1,6 +1,6 @@
 //! Routes: the ones given, or the kernel's as they change. COLD.
 
-use super::links::{GivenTable, Links};
+use super::links::GivenTable;
 use super::own_addresses::{Own, Told};
 use super::phases::Phases;
 use super::plan::{Plan, Source};
@@ -80,13 +80,11 @@ impl GivenRoutes {
         }
     }
 
-    /// Who follows the interfaces of these ports, where the kernel's routes are not followed.
-    pub fn links(&self, source: &Source, interfaces: Vec<Interface>) -> Links {
-        match (self, source) {
-            (GivenRoutes::Alone(table), Source::Ports { ports, .. }) => {
-                Links::new(Arc::clone(table), ports.iter().map(attached).zip(interfaces))
-            }
-            _ => Links::default(),
+    /// The table of the given routes, where the kernel's are not followed.
+    pub fn table(&self) -> Option<GivenTable> {
+        match self {
+            GivenRoutes::Alone(table) => Some(Arc::clone(table)),
+            GivenRoutes::Beside(_) => None,
         }
     }
 }

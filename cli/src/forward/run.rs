@@ -339,7 +339,7 @@ fn watch(
             looked = Instant::now();
             phases.ask_to_look_up();
             own.look().iter().for_each(|line| live.say(Level::Info, line));
-            links.look().iter().for_each(|line| live.say(Level::Info, line));
+            links.look().iter().for_each(|(level, line)| live.say(*level, line));
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
@@ -351,6 +351,8 @@ fn watch(
     begun.elapsed().as_secs_f64()
 }
 
+    // What a short run would not have looked at.
+    links.look().iter().for_each(|(level, line)| live.say(*level, line));
 /// Reads the configuration again if that was asked for, and logs the result.
 fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Live) {
     let Some((reload, callers)) = reload.and_then(|reload| reload.asked().map(|callers| (reload, callers)))

@@ -27,6 +27,7 @@ mod punt;
 mod qualify;
 mod reasons;
 mod refusals;
+mod renamed;
 mod sandbox;
 mod soak;
 mod start;

@@ -19,6 +19,7 @@ mod frames;
 mod iperf3;
 mod questions;
 mod random;
+mod renamed;
 mod router;
 mod scan;
 mod spray;

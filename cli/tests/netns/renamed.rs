@@ -1,0 +1,44 @@
+//! An interface that is renamed while it is forwarded by.
+
+use crate::forwarder::netmem;
+use crate::testbed::{Testbed, Wiring, host_mac, wait_until};
+use crate::traffic::ping_once;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Seen: the router took the address and MTU of the interface that had the name, and dropped all packets of its own as `not_for_us`.
+#[test]
+fn a_router_with_given_routes_keeps_to_the_interface_that_was_renamed() {
+    let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
+    let mut command = netmem(&bed);
+    command.args(["forward", "--port=packet:one", "--port=packet:two"]);
+    command.args(
+        [(0, 1), (1, 2)].map(|(port, host)| format!("--route=10.77.{host}.0/24,{port},{}", host_mac(host))),
+    );
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("netmem");
+    let (said, from) = (Arc::new(Mutex::new(String::new())), child.stderr.take().expect("its lines"));
+    let to = Arc::clone(&said);
+    let reading = thread::spawn(move || {
+        BufReader::new(from)
+            .lines()
+            .map_while(Result::ok)
+            .for_each(|line| to.lock().expect("lines").push_str(&(line + "\n")));
+    });
+    let has_said = |line: &str| said.lock().expect("lines").contains(line);
+    wait_until("packets cross", || ping_once(&bed.h1, "10.77.2.1"));
+    bed.dut.ip("link set dev two name uplink");
+    bed.dut.ip("link add two mtu 1300 type veth peer name other");
+    let line = "netmem: port packet:two: its interface two is called uplink now; the port goes on by it, and looks for two when it goes away: \
+                give it back its name, or start netmem again with uplink\n";
+    wait_until("the new name is said", || has_said(line));
+    bed.dut.ip("link set dev uplink mtu 1400");
+    wait_until("the MTU of the interface is followed", || has_said("netmem: interface uplink has address "));
+    wait_until("packets cross", || ping_once(&bed.h1, "10.77.2.1"));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+    let status = child.wait().expect("wait");
+    reading.join().expect("lines");
+    assert!(status.success() && !has_said("MTU 1300"), "{}", said.lock().expect("lines"));
+}

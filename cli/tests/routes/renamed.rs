@@ -1,0 +1,45 @@
+//! Interfaces that are renamed while a router by the kernel's routes has them.
+
+use crate::router::Router;
+use crate::testbed::wait_until;
+
+/// Whether netmem has heard of a neighbour on the interface of this name.
+fn has_heard_of(router: &Router, name: &str) -> bool {
+    router.stat("neighbours").iter().any(|neighbour| neighbour["dev"] == name)
+}
+
+fn renamed(ports: [&str; 2], steps: &[&str], names: [&str; 2]) -> Option<String> {
+    let router = Router::start_on(ports, &["ping"], &[])?;
+    wait_until("packets pass", || router.pings("10.77.2.1"));
+    for step in steps {
+        router.bed.dut.ip(step);
+    }
+    wait_until("it has heard", || names.iter().all(|name| has_heard_of(&router, name)));
+    wait_until("packets pass again", || router.pings("10.77.2.1"));
+    let (_, said) = router.end_with();
+    Some(said)
+}
+
+/// Whether it said that the port's interface has that name now.
+fn has_said(said: &str, port: &str, name: &str) -> bool {
+    let begin = format!("netmem: port {port}: its interface ");
+    let end = format!("or start netmem again with {name}");
+    said.lines().any(|line| line.starts_with(&begin) && line.ends_with(&end))
+}
+
+/// Seen: routes and neighbours went with the name, and all packets were dropped as `not_for_us` without a word.
+#[test]
+fn packets_pass_by_an_interface_that_was_renamed_and_a_line_says_so() {
+    for ports in [["packet:one", "packet:two"], ["xdp:one", "xdp:two"]] {
+        let Some(said) = renamed(ports, &["link set two name uplink"], ["one", "uplink"]) else { return };
+        assert!(has_said(&said, ports[1], "uplink"), "{said}");
+    }
+}
+
+#[test]
+fn packets_pass_by_two_interfaces_that_have_swapped_their_names() {
+    let swap = ["link set one name third", "link set two name one", "link set third name two"];
+    let Some(said) = renamed(["packet:one", "packet:two"], &swap, ["one", "two"]) else { return };
+    assert!(has_said(&said, "packet:one", "two"), "{said}");
+    assert!(has_said(&said, "packet:two", "one"), "{said}");
+}
