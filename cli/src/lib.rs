@@ -41,15 +41,19 @@ use std::process::ExitCode;
 
 /// Runs the program with the words of its command line.
 pub fn main() -> ExitCode {
+    log::prepare();
     netmem_ports::open_files_by(open_to_read);
+    netmem_ports::warn_by(|line| log::say(log::Level::Warning, line));
     let done = match args::parse() {
         Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)),
         Err(outcome) => outcome,
     };
-    match done {
+    let code = match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
-    }
+    };
+    log::finish();
+    code
 }
 
 fn run(command: Command) -> Result<(), Failure> {

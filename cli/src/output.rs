@@ -1,10 +1,15 @@
 //! Standard output, where a closed pipe is an error and no panic.
 
 use crate::failure::Failure;
+use crate::stop;
+use netmem::system::stderr::Stream;
 use netmem_ports::PortSpec;
 use std::env;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// How often a reader that does not read is waited for once the run is asked to end, which is five seconds or more.
+const PATIENCE: u32 = 1000;
 
 /// Whether a port writes a capture to standard output.
 static IS_CAPTURE: AtomicBool = AtomicBool::new(false);
@@ -14,21 +19,31 @@ pub fn leave_to_capture(ports: &[PortSpec]) {
     IS_CAPTURE.store(ports.iter().any(PortSpec::writes_standard_output), Relaxed);
 }
 
-/// Writes `text` to standard output, or standard error where that has a capture, all of it.
+/// Writes `text` to standard output, or standard error where that has a capture, all of it. Once a signal has asked the run to end, a reader that
+/// does not read is waited for some seconds only.
 ///
 /// # Errors
 /// [`Failure::Run`] when nobody takes it.
 pub fn print(text: &str) -> Result<(), Failure> {
     if IS_CAPTURE.load(Relaxed) {
-        return write(io::stderr().lock(), "error", text);
+        return write(Stream::of(io::stderr()), "error", text);
     }
-    write(io::stdout().lock(), "output", text)
+    write(Stream::of(io::stdout()), "output", text)
 }
 
-fn write(mut to: impl Write, name: &str, text: &str) -> Result<(), Failure> {
-    to.write_all(text.as_bytes())
-        .and_then(|()| to.flush())
-        .map_err(|error| Failure::run(format!("cannot write to standard {name}: {error}")))
+fn write(mut to: Stream, name: &str, text: &str) -> Result<(), Failure> {
+    let mut waited = 0;
+    let goes_on = || {
+        waited += u32::from(stop::is_asked());
+        waited < PATIENCE
+    };
+    to.write_while(text.as_bytes(), goes_on).map_err(|error| {
+        let why = match error.kind() {
+            ErrorKind::WouldBlock => "it is not read".to_owned(),
+            _ => error.to_string(),
+        };
+        Failure::run(format!("cannot write to standard {name}: {why}"))
+    })
 }
 
 /// Whether standard output wants colours: a terminal that knows them, and nobody said NO_COLOR.

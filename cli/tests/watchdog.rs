@@ -4,25 +4,16 @@
 
 mod netmem;
 mod odd;
+mod terminal;
 
 use netmem::{number, start};
 use odd::{Folder, frames, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
 use std::thread;
-
-/// A terminal that nobody reads, and its other end's path.
-fn terminal() -> (File, String) {
-    let reader = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&reader).unwrap();
-    unlockpt(&reader).unwrap();
-    let name = ptsname(&reader, Vec::new()).unwrap();
-    (reader.into(), name.into_string().unwrap())
-}
+use terminal::terminal;
 
 /// A run that traces to a terminal what it forwards without end.
 fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {

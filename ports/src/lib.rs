@@ -21,7 +21,7 @@ mod options;
 mod spec;
 mod xdp;
 
-pub use memif::open_files_by;
+pub use memif::{open_files_by, warn_by};
 pub use nearest::nearest;
 pub use open::{KernelCopies, OpenConfig, OpenError, OpenPort, PortOpener, PortPlace};
 pub use spec::{DeviceSpec, PortSpec, WrapSpec, port_spec};

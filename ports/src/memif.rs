@@ -123,6 +123,15 @@ pub fn open_files_by(open: fn(&Path) -> io::Result<File>) {
     let _ = OPEN.set(open);
 }
 
+/// What says a line about a port; standard error where nobody said otherwise.
+static WARN: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Has lines about ports said by `warn` from now on, for who does not wait for a reader of standard error. The first call counts.
+pub fn warn_by(warn: fn(&str)) {
+    // One that was set stays.
+    let _ = WARN.set(warn);
+}
+
 /// The secret in a file, without the end of its line; says so on standard error where everybody can read it.
 fn secret_of(path: &Path) -> Result<String, String> {
     let at = path.display();
@@ -140,7 +149,8 @@ fn secret_of(path: &Path) -> Result<String, String> {
         format!("memif: secret-file={at}: it has no secret of 1 to {SECRET_MAX} bytes of text on one line")
     })?;
     if mode & 0o004 != 0 {
-        eprintln!("netmem: memif: everybody can read the secret in {at}: chmod o-r {at}");
+        let line = format!("netmem: memif: everybody can read the secret in {at}: chmod o-r {at}");
+        WARN.get().map_or_else(|| eprintln!("{line}"), |warn| warn(&line));
     }
     Ok(secret)
 }

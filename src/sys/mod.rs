@@ -30,7 +30,6 @@ pub mod packet;
 pub mod privileges;
 pub mod random;
 pub mod region;
-#[cfg(feature = "pcap")]
 pub mod reopen;
 #[cfg(any(feature = "xdp", feature = "memif"))]
 pub mod seqpacket;
@@ -38,6 +37,7 @@ pub mod seqpacket;
 pub mod shared_event;
 #[cfg(any(feature = "xdp", feature = "memif"))]
 mod stranger;
+pub mod stderr;
 pub mod table;
 #[cfg(feature = "tap")]
 pub mod tap;

@@ -11,32 +11,38 @@ use std::os::unix::fs::OpenOptionsExt;
 ///
 /// # Errors
 /// What open(2) says; a socket cannot be opened so.
+#[cfg(feature = "pcap")]
 pub fn reopen_nonblocking(descriptor: impl AsFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd());
     File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
 }
 
-/// As [`reopen_nonblocking`], to be written: a write that would have to wait fails so. A file is not opened once more, so what was
+/// The pipe or terminal behind a descriptor, opened once more to be written: a write that would have to wait fails with
+/// [`WouldBlock`](io::ErrorKind::WouldBlock), and nobody who shares the descriptor notices. A file is not opened once more, so what was
 /// written to it stays and what others write follows.
 ///
 /// # Errors
-/// As there.
+/// What open(2) says; a socket cannot be opened so.
 pub fn reopen_to_write(descriptor: impl AsFd) -> io::Result<File> {
     let same = File::from(descriptor.as_fd().try_clone_to_owned()?);
     if same.metadata()?.is_file() {
         return Ok(same);
     }
     let path = format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd());
-    File::options().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+    // A terminal does not become that of the process.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    File::options().write(true).custom_flags(flags.bits() as i32).open(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{ErrorKind, Read, Write};
+    use std::io::{ErrorKind, Write};
 
+    #[cfg(feature = "pcap")]
     #[test]
     fn a_pipe_opened_once_more_does_not_wait_and_the_first_reader_still_does() {
+        use std::io::Read;
         let (mut from, mut to) = io::pipe().unwrap();
         let mut again = reopen_nonblocking(&from).unwrap();
         let mut bytes = [0; 2];

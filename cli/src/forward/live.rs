@@ -8,7 +8,8 @@ use netmem::forward::Meters;
 use netmem::pool::Pool;
 use netmem::port::{Port, PortCounters, PortState};
 use netmem::stats::Windows;
-use std::io::{self, IsTerminal, Write};
+use netmem::system::stderr;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -117,6 +118,7 @@ impl Live {
 
     /// Says what there is to say now; call it often.
     pub fn tick(&mut self, states: &[Vec<PortState>]) {
+        log::catch_up();
         self.say_changes(states);
         let now = Instant::now();
         if self.on && now.duration_since(self.last.0) >= INTERVAL {
@@ -130,8 +132,8 @@ impl Live {
         if self.width > 0 {
             self.write("");
             self.width = 0;
-            // Nothing to be done about a terminal that is gone.
-            let _ = write!(io::stderr(), "\r");
+            // Nothing to be done about a terminal that is gone, or stands still.
+            let _ = stderr::offer(b"\r");
         }
     }
 
@@ -189,9 +191,10 @@ impl Live {
     /// Writes over what stands there.
     fn write(&mut self, line: &str) {
         let width = self.width.max(line.len());
-        let mut out = io::stderr().lock();
-        let _ = write!(out, "\r{line:<width$}").and_then(|()| out.flush());
-        self.width = line.len();
+        // A terminal that stands still gets the next one.
+        if stderr::offer(format!("\r{line:<width$}").as_bytes()).is_ok() {
+            self.width = line.len();
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use super::watchdog::Watchdog;
 use super::worker_setup::{Owner, WorkerSetup};
 use crate::failure::Failure;
 use crate::listening::Server;
-use crate::log::Level;
+use crate::log::{self, Level};
 use crate::sandbox;
 use crate::service::Service;
 use crate::threads;
@@ -248,6 +248,7 @@ fn threads(
         phases.begin(team.is_ok());
         let Team { network, holding, following, workers } = team?;
         let alive = || !workers.iter().any(|worker| worker.is_finished());
+        log::never_wait();
         let seconds = watch(phases, plan, stop, (&mut watchdog, told), alive);
         phases.stop_forwarding();
         await_end(&mut watchdog, &workers);
@@ -255,6 +256,7 @@ fn threads(
         phases.drained();
         following
             .map(|following| following.join())
+        log::may_wait();
             .transpose()
             .map_err(|why| died("the follower of routes", &*why))?;
         let traveled = network.map(|network| network.join()).transpose();
@@ -280,6 +282,7 @@ fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>]) {
             Failure::Run(stuck).report();
             process::exit(1);
         }
+            log::may_wait();
         thread::park_timeout(SHORT);
     }
 }

@@ -6,8 +6,9 @@ use crate::pool::Frame;
 use crate::port::PortState;
 use crate::port::output_file::{OutputFile, is_pipe};
 use crate::port::pcap::{cut_off, file_header, packet_header, write_all};
+use crate::sys::stderr;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -81,16 +82,40 @@ enum To {
 }
 
 impl To {
-    fn write(&mut self, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+    /// Writes `bytes` from `written` on, which then says how many were. Of what goes to standard error whole lines are, as many as can be by
+    /// `offer`.
+    fn write(
+        &mut self,
+        bytes: &[u8],
+        written: &mut usize,
+        offer: fn(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         match self {
             To::File(_, file) => {
                 // Also where there is nothing to write: what it held before goes.
                 file.flush()?;
                 write_all(file, bytes, written)
             }
-            To::Stderr => io::stderr().write_all(bytes),
+            To::Stderr => {
+                while *written < bytes.len() {
+                    let end = *written + lines_at_once(&bytes[*written..]);
+                    match offer(&bytes[*written..end]) {
+                        Ok(()) => *written = end,
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(())
+            }
         }
     }
+}
+
+/// Bytes of as many whole lines as a pipe takes at once; of one at least.
+fn lines_at_once(bytes: &[u8]) -> usize {
+    let end = |part: &[u8]| part.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1);
+    let first = || bytes.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+    end(&bytes[..bytes.len().min(stderr::WHOLE)]).or_else(first).unwrap_or(bytes.len())
 }
 
 /// Where a trace goes.
@@ -127,7 +152,11 @@ impl Log {
                 To::File(path.clone(), file)
             }
             None if config.format == TraceFormat::Pcap => return Err(TraceError::NoFile),
-            None => To::Stderr,
+            None => {
+                // By now: the thread that writes may have no right to open anything.
+                stderr::prepare();
+                To::Stderr
+            }
         };
         Ok(Log {
             to,
@@ -234,25 +263,40 @@ impl Log {
         self.broken.is_none() && self.behind.len() + bytes < BEHIND
     }
 
-    /// Writes out what was written down. The first time what the file held before goes.
+    /// Writes out what was written down; standard error takes what it can take now. The first time what the file held before goes.
     pub(super) fn write(&mut self) {
+        self.write_by(stderr::offer);
+    }
+
+    fn write_by(&mut self, offer: fn(&[u8]) -> io::Result<()>) {
         if !self.opened {
             self.opened = true;
             let header = if self.format == TraceFormat::Pcap { &file_header()[..] } else { &[] };
-            if let Err(error) = self.to.write(header, &mut 0) {
+            if let Err(error) = self.to.write(header, &mut 0, offer) {
                 self.fail(&error, 0);
             }
         }
         let mut written = 0;
         if !self.behind.is_empty()
             && self.broken.is_none()
-            && let Err(error) = self.to.write(&self.behind, &mut written)
+            && let Err(error) = self.to.write(&self.behind, &mut written, offer)
         {
             self.fail(&error, written);
+        }
+        if self.broken.is_none() && written < self.behind.len() {
+            return self.keep_from(written);
         }
         let outcome = if self.broken.is_some() { &self.counters.lost } else { &self.counters.written };
         outcome.add(std::mem::take(&mut self.unwritten));
         self.behind.clear();
+    }
+
+    /// Keeps what standard error did not take yet, which begins so many bytes on; there each frame and burst is a line.
+    #[cold]
+    fn keep_from(&mut self, written: usize) {
+        let lines = self.behind.drain(..written).filter(|&byte| byte == b'\n').count() as u64;
+        self.counters.written.add(lines);
+        self.unwritten -= lines;
     }
 
     /// Why nothing more is written down, if so.
@@ -285,8 +329,9 @@ impl Drop for Log {
     fn drop(&mut self) {
         // A port that was never used leaves the file as it is.
         if !self.behind.is_empty() {
-            self.write();
+            self.write_by(stderr::insist);
         }
+        self.counters.lost.add(self.unwritten);
     }
 }
 

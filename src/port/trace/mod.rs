@@ -12,7 +12,8 @@
 //! # What it costs, and what is bounded
 //! A call only formats into a buffer of 256 KiB; [`Wake::kick`], at the end of a round, writes it out with one write, which
 //! takes as long as the file system takes. A round that has more to say, or a trace that has reached its limit of frames,
-//! says less: what is missing is counted ([`TraceCounters::lost`]), and traffic goes on. So it does when writing fails: the
+//! says less: what is missing is counted ([`TraceCounters::lost`]), and traffic goes on. So does a trace to standard error that nobody
+//! reads: what a full pipe or a stopped terminal does not take stays in the buffer. So it does when writing fails: the
 //! file ends with what is whole, nothing more is written down, and [`Port::complaint`] says why.
 
 mod log;
