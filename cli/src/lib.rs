@@ -45,7 +45,7 @@ pub fn main() -> ExitCode {
     netmem_ports::open_files_by(open_to_read);
     netmem_ports::warn_by(|line| log::say(log::Level::Warning, line));
     let done = match args::parse() {
-        Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)),
+        Ok(command) => stop::outlive_file_limits().and_then(|()| run(command)).map_err(sandbox::cause),
         Err(outcome) => outcome,
     };
     let code = match done {

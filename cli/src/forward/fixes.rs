@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::log::{self, Level};
+use crate::sandbox;
 use netmem::system::broker::{self, Request};
 use netmem_doctor::{Host, Journal, Wanted, findings};
 use std::path::Path;
@@ -77,7 +78,9 @@ pub fn take_back(fixes: &Option<Fixes>) -> Result<(), String> {
 /// [`Failure::Run`], whose lines were said.
 pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Failure> {
     let Some(made) = fixes else { return Ok(()) };
-    let broker = broker::current().filter(|_| is_by_broker && made.any);
+    // One that ended while the run was set up has left this process its privileges.
+    let is_left = broker::is_gone() && sandbox::has_privileges();
+    let broker = broker::current().filter(|_| is_by_broker && made.any && !is_left);
     let Some(broker) = broker else { return made.take_back() };
     broker::ask(broker, &Request::Undo, &[]).map(drop).map_err(|refusal| {
         if refusal.text.is_empty() {

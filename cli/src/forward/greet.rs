@@ -4,6 +4,7 @@ use crate::log::{self, Level};
 use crate::stop;
 use netmem::port::memif::MemifPort;
 use netmem::port::{Port, PortState};
+use netmem::system::broker;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// Waits for the peer of a memif port, if it is there.
 pub fn greet(port: &mut MemifPort) {
     let (first, begun, mut is_said) = (FIRST.get_or_init(Instant::now), Instant::now(), false);
-    while first.elapsed() < GREETING && !stop::is_asked() {
+    while first.elapsed() < GREETING && !stop::is_asked() && !broker::is_gone() {
         let waiting = Instant::now();
         // There is a peer, or nobody to be waited for.
         if port.wait(BRIEF) || waiting.elapsed() < BRIEF {

@@ -128,6 +128,9 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     if !plan.on {
         return Ok(());
     }
+    if broker::is_gone() {
+        return Err(ended_early("before its first packet"));
+    }
     let (filter, user) = (filters::compiled(Side::Control)?, plan.user);
     let is_short = privileges::raise_lock_limit().is_some_and(|limit| limit < memory_bytes as u64);
     let kept = if plan.locks_again && is_short { Kept::ToLock } else { Kept::Nothing };
@@ -192,6 +195,28 @@ pub fn look() -> Option<&'static str> {
         "the broker (netmem-broker) has ended: ports go on, and those whose interface goes away stay down, new neighbours are not asked for, and \
          the configuration is not read again, until netmem is restarted",
     )
+}
+
+/// Why the set-up of a run has failed: that its broker has ended, where it has; otherwise as it is said.
+pub fn cause(failure: Failure) -> Failure {
+    if !has_privileges() || !broker::is_gone() || failure == Failure::Interrupted {
+        return failure;
+    }
+    // What was asked of it and not answered may have many reasons besides.
+    ended_early(&failure.lines().join("; "))
+}
+
+/// Whether this process has not given up yet what it began with.
+pub fn has_privileges() -> bool {
+    !ENTERED.load(Relaxed)
+}
+
+/// That the broker has ended before the run began, at that step.
+fn ended_early(step: &str) -> Failure {
+    Failure::input(format!(
+        "sandbox: the broker (netmem-broker) has ended while the run was set up ({step}): find out what ended it (a lack of \
+         memory is in journalctl -k) and start netmem again, or run without (--no-sandbox)"
+    ))
 }
 
 /// That a step was refused, with the remedy.

@@ -3,11 +3,15 @@
 use crate::forwarder::netmem;
 use crate::links::Pair;
 use crate::odd::Folder;
+use crate::sandbox::broker_of;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
 use crate::traffic::ping_once;
+use ::netmem::system::seqpacket::Listener;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// Settings that stand in the way of a router by packet sockets, and what they are to be meanwhile.
 const SETTINGS: [(&str, &str, &str); 3] = [
@@ -71,6 +75,8 @@ fn said(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
+/// How the line about a broker begins that ended before the run began.
+const ENDED: &str = "error: sandbox: the broker (netmem-broker) has ended while the run was set up";
 const BEFORE: [&str; 3] = [SETTINGS[0].1, SETTINGS[1].1, SETTINGS[2].1];
 const MEANWHILE: [&str; 3] = [SETTINGS[0].2, SETTINGS[1].2, SETTINGS[2].2];
 
@@ -152,6 +158,27 @@ fn a_run_without_a_broker_that_was_killed_leaves_a_journal_that_the_next_one_doe
     let undone = undo(&bed, &journal);
     assert!(undone.status.success(), "{}", said(&undone));
     assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false));
+}
+
+/// Seen: the run went on, or ended with "Broken pipe", and the host stayed as the run had changed it.
+#[test]
+fn a_run_whose_broker_is_killed_while_it_is_set_up_ends_with_one_line_and_the_host_as_it_was() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-set-up");
+    let (journal, silent) = (folder.path("journal"), folder.path("silent"));
+    let _listener = Listener::new(&silent).expect("a socket");
+    let mut command = netmem(&bed);
+    command.args(["forward", "--seconds=1", "--port=packet:one", "--port=packet:two"]);
+    command.arg(format!("--port=memif:{}", silent.display())).args(options(&journal));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("netmem");
+    let mut said = BufReader::new(child.stderr.take().expect("its lines")).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("is waited for")), "it ended by itself");
+    let broker = Pid::from_raw(broker_of(child.id()).cast_signed()).expect("a number");
+    kill_process(broker, Signal::KILL).expect("kill(2)");
+    let lines: Vec<String> = said.collect();
+    assert_eq!(child.wait().expect("wait").code(), Some(2), "{lines:?}");
+    assert!(lines.len() == 1 && lines[0].starts_with(ENDED), "{lines:?}");
+    assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false), "{lines:?}");
 }
 
 #[test]

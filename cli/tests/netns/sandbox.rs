@@ -28,7 +28,7 @@ fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
 }
 
 /// The broker of a run.
-fn broker_of(pid: u32) -> u32 {
+pub fn broker_of(pid: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("its children");
     let mut children = children.split_whitespace().map(|child| child.parse::<u32>().expect("a number"));
     let is_broker = |child: &u32| {

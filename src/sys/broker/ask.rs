@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -33,7 +34,11 @@ thread_local! {
 
 /// The end of a process that asks its broker.
 #[derive(Debug)]
-pub struct Broker(Mutex<Channel>);
+pub struct Broker {
+    channel: Mutex<Channel>,
+    /// This process wants nothing of it any more.
+    is_over: AtomicBool,
+}
 
 /// What the broker answers in place of what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +74,7 @@ pub fn ask(broker: &Broker, request: &Request, descriptors: &[BorrowedFd<'_>]) -
 pub fn tell(broker: &Broker, request: &Request) -> Result<(), Errno> {
     let mut message = vec![TOLD];
     message.append(&mut request.to_bytes());
-    broker.0.lock().unwrap_or_else(PoisonError::into_inner).send(&message, &[])
+    broker.channel.lock().unwrap_or_else(PoisonError::into_inner).send(&message, &[])
 }
 
 /// As [`ask`], for what is answered by one descriptor.
@@ -130,7 +135,7 @@ pub fn at<T>(socket: BorrowedFd<'_>, call: impl FnOnce() -> T) -> Result<T, Errn
     Ok(call())
 }
 
-/// Whether this process had a broker, which has ended.
+/// Whether this process had a broker, which has ended and was not to.
 #[cold]
 pub fn is_gone() -> bool {
     current().is_some_and(Broker::is_gone)
@@ -143,22 +148,24 @@ pub(super) fn set(channel: Channel) -> bool {
 
 impl Broker {
     pub(super) fn new(channel: Channel) -> Broker {
-        Broker(Mutex::new(channel))
+        Broker { channel: Mutex::new(channel), is_over: AtomicBool::new(false) }
     }
 
     /// Closes the socket for both: the broker ends.
     pub(super) fn close(&self) {
-        let channel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_over.store(true, Relaxed);
+        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
         // One that is gone needs no word.
         let _ = rustix::net::shutdown(&channel.0, rustix::net::Shutdown::Both);
     }
 
     pub(super) fn is_gone(&self) -> bool {
         // While somebody waits for an answer, that one finds out.
-        let Ok(channel) = self.0.try_lock() else { return false };
+        let Ok(channel) = self.channel.try_lock() else { return false };
         let mut ends = [PollFd::new(&channel.0, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut ends, Some(&at_once)).is_ok() && ends[0].revents().contains(PollFlags::HUP)
+        let is_closed = poll(&mut ends, Some(&at_once)).is_ok() && ends[0].revents().contains(PollFlags::HUP);
+        is_closed && !self.is_over.load(Relaxed)
     }
 
     pub(super) fn ask(
@@ -170,7 +177,7 @@ impl Broker {
         let mut message = vec![u8::from(place.is_some())];
         message.append(&mut request.to_bytes());
         let with: Vec<_> = place.map(AsFd::as_fd).into_iter().chain(descriptors.iter().copied()).collect();
-        let channel = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = channel.send(&message, &with).and_then(|()| channel.receive(ANSWER_MAX));
         match answer {
             Ok(Some((bytes, brought))) => Refusal::of_answer(bytes, brought),
