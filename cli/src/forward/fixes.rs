@@ -2,10 +2,17 @@
 
 use crate::failure::Failure;
 use crate::log::{self, Level};
-use crate::sandbox;
+use crate::sandbox::{self, SandboxPlan};
 use netmem::system::broker::{self, Request};
 use netmem_doctor::{Host, Journal, Wanted, findings};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use std::{fs, thread};
+
+/// How long a run that ends without one of its workers waits until its changes are taken back.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What was changed for a run.
 pub struct Fixes {
@@ -95,4 +102,29 @@ pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Fai
         }
         Failure::Run(Vec::new())
     })
+}
+
+/// Takes back what was changed, and the sockets that the run listens at, before the process ends without a worker that never does. What holds
+/// that up may hold this up too: it is waited for some seconds, and then left in the journal.
+pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, plan: &SandboxPlan) {
+    let (done, is_done) = mpsc::channel();
+    let its = Arc::clone(fixes);
+    // What it says is said.
+    let take_back = move || done.send(take_back_by(is_by_broker, &its).ok()).ok();
+    let taking_back = thread::Builder::new().spawn(take_back);
+    if !is_by_broker {
+        // One that is there now is this run's: it has not stopped listening. The broker does the same.
+        let sockets = plan.listening.iter().chain(&plan.made);
+        sockets.for_each(|path| drop(fs::remove_file(path)));
+    }
+    let is_late = taking_back.is_err() || is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+    if let Some(made) = (**fixes).as_ref().filter(|made| is_late && made.any) {
+        let journal = made.journal.path().display();
+        log::say(
+            Level::Error,
+            format_args!(
+                "error: the changes are not taken back yet: netmem doctor --undo --journal {journal} does it"
+            ),
+        );
+    }
 }

@@ -61,6 +61,7 @@ use crate::{output, sandbox, stop};
 use fixes::Fixes;
 use netmem_doctor::{Wanted, beside_the_kernel};
 use plan::Plan;
+use report::Report;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -88,26 +89,37 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    let ran = forward(&plan, args.json, (&stop, asked));
-    let taken_back = fixes::take_back_by(broker.is_some(), &fixes);
+    let is_by_broker = broker.is_some();
+    let give_up = || fixes::give_up(is_by_broker, &fixes, &plan.sandbox);
+    let ran = forward(&plan, (&stop, asked), &give_up);
+    // Before anything is printed: nobody may ever read it.
+    let taken_back = fixes::take_back_by(is_by_broker, &fixes);
     drop(broker);
-    ran.and(taken_back)
+    ran.and_then(|report| print(&report, args.json)).and(taken_back)
 }
 
-/// Forwards as planned, prints what came of it, and checks that it adds up.
-fn forward(plan: &Plan, as_json: bool, (stop, asked): (&AtomicBool, stop::Asked)) -> Result<(), Failure> {
+/// Forwards as planned; what came of it. Where a worker never ends the process does, after `give_up`.
+fn forward(
+    plan: &Plan,
+    (stop, asked): (&AtomicBool, stop::Asked),
+    give_up: &dyn Fn(),
+) -> Result<Report, Failure> {
     // As the host is when the run begins, and not as it is once ports are there.
     let beside = beside_the_kernel(&wanted::of_plan(plan));
     let dataplane = set_up::open(plan, asked)?;
     let warnings = wanted::warnings(beside, &dataplane.copies);
     warnings.iter().for_each(|line| log::say(Level::Warning, format_args!("netmem: {line}")));
-    let report = run::run(dataplane, plan, stop)?;
-    output::print(&if as_json { json::object(&report) } else { summary::text(&report) })?;
+    run::run(dataplane, plan, (stop, give_up))
+}
+
+/// Prints what came of a run, and checks that it adds up.
+fn print(report: &Report, as_json: bool) -> Result<(), Failure> {
+    output::print(&if as_json { json::object(report) } else { summary::text(report) })?;
     let stopped = stop::is_asked();
-    for line in check::without_peers(&report).iter().filter(|_| stopped) {
+    for line in check::without_peers(report).iter().filter(|_| stopped) {
         log::say(Level::Warning, format_args!("netmem: {line}"));
     }
-    let broken = check::broken(&report, stopped);
+    let broken = check::broken(report, stopped);
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
 }
 

@@ -71,11 +71,14 @@ type Beside<'a> = (
 type Told<'a> =
     (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut Option<RecordWriter>);
 
-/// Forwards as planned until the time, the packets or `stop` end it.
+/// What ends a run: the flag of a signal, and what is done before the process ends without a worker that never does.
+type End<'a> = (&'a AtomicBool, &'a dyn Fn());
+
+/// Forwards as planned until the time, the packets or a signal end it.
 ///
 /// # Errors
 /// [`Failure::Input`] if a thread of the run cannot be had: nothing was forwarded then. [`Failure::Run`] if one died.
-pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Report, Failure> {
+pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Failure> {
     let Dataplane {
         memory,
         mut setups,
@@ -99,7 +102,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, stop: &AtomicBool) -> Result<Repor
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
     let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
     let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
-    let ran = threads(&mut setups, ended, beside, told, plan, stop)?;
+    let ran = threads(&mut setups, ended, beside, told, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
@@ -236,7 +239,7 @@ fn threads(
     beside: Beside<'_>,
     told: Told<'_>,
     plan: &Plan,
-    stop: &AtomicBool,
+    (stop, give_up): End<'_>,
 ) -> Result<Ran, Failure> {
     fill_rings(setups);
     let phases = &Phases::new(setups.len(), beside.0.is_none());
@@ -245,18 +248,18 @@ fn threads(
     beside.4.begin(phases.look_up());
     thread::scope(|scope| {
         let team = start(scope, setups, ended, beside, phases);
+        log::never_wait();
         phases.begin(team.is_ok());
         let Team { network, holding, following, workers } = team?;
         let alive = || !workers.iter().any(|worker| worker.is_finished());
-        log::never_wait();
         let seconds = watch(phases, plan, stop, (&mut watchdog, told), alive);
         phases.stop_forwarding();
-        await_end(&mut watchdog, &workers);
+        await_end(&mut watchdog, &workers, give_up);
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        log::may_wait();
         phases.drained();
         following
             .map(|following| following.join())
-        log::may_wait();
             .transpose()
             .map_err(|why| died("the follower of routes", &*why))?;
         let traveled = network.map(|network| network.join()).transpose();
@@ -274,15 +277,17 @@ fn threads(
 }
 
 /// Waits for workers that are to end. Where one never does, the process ends without it, with a line and the exit code of a
-/// run that went wrong: a thread cannot be taken out of a system call.
-fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>]) {
+/// run that went wrong: a thread cannot be taken out of a system call. Before that it gives up, which has the host be as it was.
+fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>], give_up: &dyn Fn()) {
     while !workers.iter().all(|worker| worker.is_finished()) {
         let stuck = watchdog.stuck(|worker| workers[worker].is_finished());
         if !stuck.is_empty() {
+            log::may_wait();
             Failure::Run(stuck).report();
+            give_up();
+            log::finish();
             process::exit(1);
         }
-            log::may_wait();
         thread::park_timeout(SHORT);
     }
 }
@@ -346,6 +351,8 @@ fn watch(
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
+    // What a short run would not have looked at.
+    links.look().iter().for_each(|(level, line)| live.say(*level, line));
     service.stopping();
     phases.stop_sending();
     while !phases.is_alone() && !phases.is_sending_over() {
@@ -354,8 +361,6 @@ fn watch(
     begun.elapsed().as_secs_f64()
 }
 
-    // What a short run would not have looked at.
-    links.look().iter().for_each(|(level, line)| live.say(*level, line));
 /// Reads the configuration again if that was asked for, and logs the result.
 fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Live) {
     let Some((reload, callers)) = reload.and_then(|reload| reload.asked().map(|callers| (reload, callers)))

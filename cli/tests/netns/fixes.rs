@@ -2,8 +2,9 @@
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
-use crate::odd::Folder;
+use crate::odd::{Folder, frames, pcap_at_intervals};
 use crate::sandbox::broker_of;
+use crate::terminal::terminal;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
 use crate::traffic::ping_once;
 use ::netmem::system::seqpacket::Listener;
@@ -179,6 +180,31 @@ fn a_run_whose_broker_is_killed_while_it_is_set_up_ends_with_one_line_and_the_ho
     assert_eq!(child.wait().expect("wait").code(), Some(2), "{lines:?}");
     assert!(lines.len() == 1 && lines[0].starts_with(ENDED), "{lines:?}");
     assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false), "{lines:?}");
+}
+
+/// Seen: a worker that stood in a write at the end had the process end with the host as the run had changed it.
+#[test]
+fn what_a_run_without_a_broker_changed_is_taken_back_though_a_worker_never_ends() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-stuck");
+    let (journal, control) = (folder.path("journal"), folder.path("control"));
+    let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
+    let (reader, name) = terminal();
+    let mut command = netmem(&bed);
+    command.args(["forward", "--no-sandbox", "--watchdog=0.5", "--port=packet:one", "--port=packet:two"]);
+    command.arg(format!("--port=trace:file={name}/pcap:in={},speed=recorded,loop=0", input.display()));
+    command.arg(format!("--control={}", control.display())).args(options(&journal));
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("netmem");
+    let mut said = BufReader::new(child.stderr.take().expect("its lines")).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("has not come round")), "it ended by itself");
+    assert_eq!(settings(&bed.dut), MEANWHILE);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
+    let lines: Vec<String> = said.collect();
+    assert_eq!(child.wait().expect("wait").code(), Some(1), "{lines:?}");
+    assert!(lines.iter().any(|line| line.starts_with("error: worker 0 does not end: ")), "{lines:?}");
+    assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false), "{lines:?}");
+    assert!(!control.exists(), "{lines:?}");
+    drop(reader);
 }
 
 #[test]

@@ -36,6 +36,8 @@ mod summary;
 mod tap;
 #[path = "../../../tests/testbed/mod.rs"]
 mod testbed;
+#[path = "../terminal/mod.rs"]
+mod terminal;
 mod testpmd;
 mod traffic;
 #[path = "../tshark/mod.rs"]
