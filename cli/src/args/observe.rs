@@ -34,7 +34,7 @@ pub struct StatArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub interval: Option<f64>,
 
-    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    /// The control socket [default: $NETMEM_CONTROL, else the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -45,7 +45,7 @@ pub struct StatArgs {
 /// the file, or it cannot be read: then nothing has changed.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
-    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    /// The control socket [default: $NETMEM_CONTROL, else the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, default_value = "1")]
     pub interval: f64,
 
-    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    /// The control socket [default: $NETMEM_CONTROL, else the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }
@@ -87,7 +87,7 @@ pub struct SetArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    /// The control socket [default: $NETMEM_CONTROL, else the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }

@@ -131,7 +131,7 @@ pub struct RecordArgs {
     #[arg(long)]
     pub follow: bool,
 
-    /// The control socket [default: $NETMEM_CONTROL, else netmem.sock in $XDG_RUNTIME_DIR, else in /run]
+    /// The control socket [default: $NETMEM_CONTROL, else the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }

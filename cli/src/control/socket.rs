@@ -2,21 +2,33 @@
 
 use std::collections::hash_map::RandomState;
 use std::env;
-use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::fs::{self, DirBuilder, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Where the socket is if nobody says: `$NETMEM_CONTROL`, else `netmem.sock` in `$XDG_RUNTIME_DIR`, else in `/run`.
+/// Where the socket is if nobody says: `$NETMEM_CONTROL`, else the first `netmem.sock` that is there of those in `$XDG_RUNTIME_DIR`, in `/run` and
+/// in `/run/netmem`, where that of `netmem.service` is.
 pub fn default_path() -> PathBuf {
     let given = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("NETMEM_CONTROL").unwrap_or_else(|| {
-        given("XDG_RUNTIME_DIR").unwrap_or_else(|| PathBuf::from("/run")).join("netmem.sock")
+        let folders = given("XDG_RUNTIME_DIR").into_iter().chain(["/run", "/run/netmem"].map(PathBuf::from));
+        first_there(folders)
     })
 }
 
+/// The first `netmem.sock` in these folders that is there, or else the one in the first of them.
+fn first_there(folders: impl Iterator<Item = PathBuf>) -> PathBuf {
+    let paths: Vec<_> = folders.map(|folder| folder.join("netmem.sock")).collect();
+    let there = paths.iter().find(|path| path.exists()).or(paths.first());
+    there.cloned().unwrap_or_default()
+}
+
+/// A descriptor that only names a file, of open(2): to a socket there is no other.
+const O_PATH: i32 = 0o10_000_000;
 /// Bytes of a path at most.
 const PATH_MAX: usize = 107;
 
@@ -103,7 +115,7 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
     if !meta.file_type().is_socket() {
         return Err(format!("{what} {at}: something else is there, and no socket: give another path"));
     }
-    match UnixStream::connect(path) {
+    match connect(path, &meta) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             // Another program may have put its own there meanwhile.
             let is_it = |now: Metadata| (now.dev(), now.ino()) == (meta.dev(), meta.ino());
@@ -117,6 +129,30 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
         Ok(_) => Err(format!("{what} {at}: another program listens there: give another path, or end it")),
         Err(error) => Err(format!("{what} {at}: {error}: give another path")),
     }
+}
+
+/// Connects to the socket that is there. One of another user's, as `--user` leaves behind, refuses a root without CAP_DAC_OVERRIDE, as a service's is:
+/// who may give files to others takes it for that long. Where somebody listens, it is given back.
+fn connect(path: &Path, meta: &Metadata) -> io::Result<UnixStream> {
+    let connected = UnixStream::connect(path);
+    if !connected.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
+        return connected;
+    }
+    // By this descriptor it is the same one, whatever the path leads to meanwhile.
+    let Ok(held) = OpenOptions::new().read(true).custom_flags(O_PATH).open(path) else { return connected };
+    let itself = format!("/proc/self/fd/{}", held.as_raw_fd());
+    let is_it = |held: Metadata| (held.dev(), held.ino()) == (meta.dev(), meta.ino());
+    let give_to = |user| chown(&itself, Some(user), None);
+    let is_taken = || fs::metadata("/proc/self").and_then(|ours| give_to(ours.uid())).is_ok();
+    if !held.metadata().is_ok_and(is_it) || !is_taken() {
+        return connected;
+    }
+    let again = UnixStream::connect(&itself);
+    if !again.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+        // It was theirs a moment ago.
+        let _ = give_to(meta.uid());
+    }
+    again
 }
 
 impl Drop for Socket {
@@ -139,6 +175,20 @@ mod tests {
         let place = env::temp_dir().join(format!("netmem-socket-{}-{name}", std::process::id()));
         fs::create_dir_all(&place).unwrap();
         place
+    }
+
+    #[test]
+    fn a_client_takes_the_first_socket_that_is_there_and_names_the_first_place_where_none_is() {
+        let place = place("first");
+        let folders = ["session", "run", "service"].map(|name| place.join(name));
+        let taken = || first_there(folders.iter().cloned());
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        assert_eq!(taken(), folders[0].join("netmem.sock"));
+        for folder in folders.iter().rev() {
+            fs::write(folder.join("netmem.sock"), "").unwrap();
+            assert_eq!(taken(), folder.join("netmem.sock"));
+        }
+        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]
