@@ -2,7 +2,7 @@
 
 use super::config::Places;
 use super::frame_size::{FrameSize, frame_size};
-use super::number::{power_of_two, seconds, whole};
+use super::number::{patience, power_of_two, seconds, whole};
 use super::packets::PacketArgs;
 use super::recorder::RecorderArgs;
 use super::route::{ByPort, route};
@@ -242,6 +242,13 @@ pub struct ForwardArgs {
     /// By the rules of netmem doctor. Nothing is opened or changed. Exit code 1 where something will not work or loses packets.
     #[arg(long, help_heading = RUN)]
     pub check: bool,
+
+    /// Wait up to S seconds at the start for interfaces of xdp and packet ports that are not there yet, or are down.
+    ///
+    /// A line says which. Those that are missing when the time is over are an error, as without it. With --fix what is down is not waited for: it is set up.
+    #[arg(long, value_name = "S", value_parser = patience, default_value = "0", allow_negative_numbers = true,
+          hide_short_help = true, help_heading = RUN)]
+    pub wait: f64,
 
     /// Change what netmem doctor --fix would, for this run: it is taken back at the end.
     ///

@@ -253,6 +253,7 @@ pub mod tests {
                 locks_again: false,
             },
             watchdog: None,
+            wait: Duration::ZERO,
         };
         set_up::open(&plan, Asked::default()).unwrap()
     }

@@ -1,16 +1,16 @@
 //! `netmem forward`, by the stages of a run:
 //!
 //! ```text
-//!   plan ─► fixes ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
-//!                                   ├─ holding      the local queue, where frames are passed to it
-//!                                   ├─ network      generator and sink, where the ports are mem ports
-//!                                   ├─ routing      the kernel's routes, where they are followed
-//!                                   ├─ reload       the configuration read again
-//!                                   ├─ watchdog     who has not come round
-//!                                   ├─ cuts         what all had counted at the end of a round, for metrics
-//!                                   ├─ live         the line on a terminal
-//!                                   └─ registry     what the control socket shows, where there is one
-//!                              └──► report ─► check ─► summary or json
+//!   plan ─► late ─► fixes ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
+//!                                           ├─ holding      the local queue, where frames are passed to it
+//!                                           ├─ network      generator and sink, where the ports are mem ports
+//!                                           ├─ routing      the kernel's routes, where they are followed
+//!                                           ├─ reload       the configuration read again
+//!                                           ├─ watchdog     who has not come round
+//!                                           ├─ cuts         what all had counted at the end of a round, for metrics
+//!                                           ├─ live         the line on a terminal
+//!                                           └─ registry     what the control socket shows, where there is one
+//!                                      └──► report ─► check ─► summary or json
 //! ```
 
 mod recorder;
@@ -29,6 +29,7 @@ mod greet;
 mod hooks;
 mod icmp_registry;
 pub mod json;
+mod late;
 mod links;
 mod live;
 mod network;
@@ -75,6 +76,8 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     }
     output::leave_to_capture(&args.port);
     let plan = Plan::of(args)?;
+    // A signal ends it at once meanwhile: nothing is set up yet.
+    late::await_interfaces(&plan);
     let stop = stop::on_signal()?;
     // Before anybody can find the run: a signal that comes early is answered once it stands.
     let records = plan.recorder.as_ref().is_some_and(|recorder| recorder.to.is_some());

@@ -72,6 +72,8 @@ pub struct Plan {
     pub ring: u32,
     /// How long; None until something else ends it.
     pub time: Option<Duration>,
+    /// How long it waits for interfaces before.
+    pub wait: Duration,
     /// Whether the kernel is kept from what packet ports take.
     pub packets_alone: bool,
     /// Whether a terminal may be written to meanwhile.
@@ -177,6 +179,7 @@ impl Plan {
             hardening: args.hardening,
             ring,
             time: seconds.map(Duration::from_secs_f64),
+            wait: Duration::from_secs_f64(args.wait),
             packets_alone: args.kernel_copies != Some(CopiesArg::Keep),
             live: !args.json,
             watchdog: Some(args.team.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),

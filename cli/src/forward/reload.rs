@@ -128,7 +128,7 @@ fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
 }
 
 /// The keys that each part of a plan which cannot change is made of, and whether it differs.
-fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 23] {
+fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 24] {
     [
         (&["workers"], same.workers != new.workers),
         (&["steer"], same.steer != new.steer),
@@ -146,6 +146,7 @@ fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 23] {
         (&["ring"], same.ring != new.ring),
         (&["kernel-copies"], same.packets_alone != new.packets_alone),
         (&["seconds"], same.time != new.time),
+        (&["wait"], same.wait != new.wait),
         (&["watchdog"], same.watchdog != new.watchdog),
         (&["control"], same.control != new.control),
         (&["metrics", "metrics-from"], same.metrics != new.metrics),

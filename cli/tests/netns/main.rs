@@ -16,6 +16,7 @@ mod forwarding;
 mod granted;
 #[path = "../iperf3/mod.rs"]
 mod iperf3;
+mod late;
 mod links;
 mod measured;
 mod mixed;

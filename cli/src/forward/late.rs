@@ -1,0 +1,45 @@
+//! Waits at the start for interfaces that come later, as at a boot. COLD.
+
+use super::plan::{Plan, Source};
+use crate::log::{self, Level};
+use netmem::system::netdev::Netdev;
+use netmem_ports::DeviceSpec;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long from one look to the next.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Waits until each interface that the plan's ports are on is there and set up, or `plan.wait` is over; says once of each what is
+/// waited for. What is still missing then is said by whoever opens it.
+pub fn await_interfaces(plan: &Plan) {
+    let Source::Ports { ports, .. } = &plan.source else { return };
+    let begun = Instant::now();
+    let interfaces = ports.iter().filter_map(|port| match &port.device {
+        DeviceSpec::Xdp(xdp) => Some(&xdp.interface),
+        DeviceSpec::Packet { interface, .. } => Some(interface),
+        _ => None,
+    });
+    for name in interfaces {
+        let mut said = None;
+        while let Some(state) = lacks(name, plan.fix.is_some())
+            && begun.elapsed() < plan.wait
+        {
+            if said != Some(state) {
+                let line = format_args!("netmem: waits for interface {name}, which {state} (--wait)");
+                log::say(Level::Info, line);
+                said = Some(state);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// What an interface lacks to be a port's; None where it lacks nothing, or where the run sets it up.
+fn lacks(name: &str, is_set_up_by_us: bool) -> Option<&'static str> {
+    match Netdev::open(name).and_then(|netdev| netdev.is_up()) {
+        Err(_) => Some("does not exist"),
+        Ok(false) if !is_set_up_by_us => Some("is down"),
+        Ok(_) => None,
+    }
+}
