@@ -84,10 +84,20 @@ fn lines_have_their_level_in_front_where_the_journal_reads_them() {
 fn the_unit_is_one_that_systemd_reads() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/netmem.service");
     let text = fs::read_to_string(&unit).expect("the unit");
-    for line in
-        ["Type=notify", "NotifyAccess=main", "WatchdogSec=", "NoNewPrivileges=yes", "ProtectSystem=strict"]
-    {
-        assert!(text.contains(line), "{line}");
+    let lines = [
+        "Type=notify",
+        "NotifyAccess=main",
+        "WatchdogSec=30",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        // Else the journals of what was changed go with a stop.
+        "RuntimeDirectoryPreserve=yes",
+        // The socket is another user's where the option user is given.
+        "ExecReload=+/usr/bin/netmem reload --control /run/netmem/netmem.sock",
+        "ExecStopPost=/usr/bin/netmem doctor --undo --journal /run/netmem/forward.journal",
+    ];
+    for line in lines {
+        assert!(text.lines().any(|its| its == line), "{line}");
     }
     // The command of the unit is one that netmem understands.
     let command =
