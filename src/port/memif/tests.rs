@@ -3,6 +3,7 @@
 mod bells;
 mod forked;
 mod giants;
+mod hand;
 mod hostile;
 mod smaller;
 mod talking;

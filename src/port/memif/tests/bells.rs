@@ -1,6 +1,6 @@
 //! Peers that make the eventfd by which they are rung one that waits, and fill it up.
 
-use super::hostile::Hand;
+use super::hand::{Hand, PACKETS};
 use super::message::{AddRing, Hello, MESSAGE_LEN, Message, Text, VERSION};
 use super::ring::{Descriptor, Serving};
 use super::*;
@@ -56,7 +56,7 @@ fn a_client_that_fills_its_event_and_makes_it_wait_stops_no_server() {
     let (hand, _to_server, mut to_client) = Hand::connected(&mut server, &path);
     let bell = hand.bell().try_clone_to_owned().unwrap();
     to_client.wake.want(true);
-    let empty = Descriptor { next: false, region: 0, len: 100, offset: 4096 };
+    let empty = Descriptor { next: false, region: 0, len: 100, offset: PACKETS };
     let mut make_room = move || {
         let n = to_client.returned().unwrap();
         to_client.take_back(n);

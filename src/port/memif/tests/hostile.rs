@@ -1,149 +1,12 @@
 //! Peers that say or write what nobody sane would, and peers that die.
 
-use super::message::{AddRegion, AddRing, Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
+use super::hand::{Hand, LOG2_SIZE, PACKETS, REGION, TO_CLIENT, serves};
+use super::message::{AddRegion, AddRing, MESSAGE_LEN, Message, Text, VERSION};
 use super::ring::{Descriptor, Lending, ring_bytes};
 use super::*;
 use crate::port::Wake;
-use crate::sys::event::Event;
 use crate::sys::memfd::SharedMemory;
-use crate::sys::seqpacket::{Connection, Listener, Received};
-use std::fs::File;
-
-/// Bytes of the memory that the hand-made client brings.
-const REGION: u64 = 16 << 10;
-/// log2 of the slots of its rings.
-pub(super) const LOG2_SIZE: u8 = 3;
-/// Where the ring to the client lies; the one to the server is at 0.
-const TO_CLIENT: u64 = 1024;
-/// Where its packets lie.
-pub(super) const PACKETS: u32 = 4096;
-
-/// A client by hand: it says what it is told to.
-pub(super) struct Hand {
-    connection: Connection,
-    memory: Arc<SharedMemory>,
-    event: Event,
-}
-
-impl Hand {
-    fn new(path: &Path) -> Hand {
-        let memory = SharedMemory::new("hand", REGION as usize).unwrap();
-        Hand { connection: Connection::open(path).unwrap(), memory, event: Event::new().unwrap() }
-    }
-
-    /// One whose memory is a file that it can cut, and the file.
-    fn with_scissors(path: &Path) -> (Hand, File) {
-        let name = std::env::temp_dir().join(format!("netmem-memif-file-{:?}", std::thread::current().id()));
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&name).unwrap();
-        std::fs::remove_file(&name).unwrap();
-        file.set_len(REGION).unwrap();
-        let memory = SharedMemory::map(file.try_clone().unwrap().into(), REGION, Sealing::Trusted).unwrap();
-        let connection = Connection::open(path).unwrap();
-        (Hand { connection, memory, event: Event::new().unwrap() }, file)
-    }
-
-    pub(super) fn bell(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.event.as_fd()
-    }
-
-    fn init() -> Message {
-        let (secret, name) = (Text::default(), Text::new("hand"));
-        Message::Init(Init { version: VERSION, id: 0, mode: MODE_ETHERNET, secret, name })
-    }
-
-    fn region() -> Message {
-        Message::AddRegion(AddRegion { index: 0, size: REGION })
-    }
-
-    fn ring(to_server: bool) -> AddRing {
-        let offset = if to_server { 0 } else { TO_CLIENT as u32 };
-        AddRing { to_server, index: 0, region: 0, offset, log2_size: LOG2_SIZE, private_header: 0 }
-    }
-
-    /// All that a sane client says.
-    fn sane() -> Vec<Message> {
-        let rings = [true, false].map(|to_server| Message::AddRing(Hand::ring(to_server)));
-        let [to_server, to_client] = rings;
-        vec![Hand::init(), Hand::region(), to_server, to_client, Message::Connect(Text::new("hand"))]
-    }
-
-    fn say(&self, message: &Message) {
-        let descriptor = match message {
-            Message::AddRegion(_) => Some(self.memory.as_fd()),
-            Message::AddRing(_) => Some(self.event.as_fd()),
-            _ => None,
-        };
-        // The server may have hung up.
-        let _ = self.connection.send(&message.bytes(), descriptor);
-    }
-
-    /// Makes the rings, with their cookies.
-    fn lay_rings(&self) -> (Lending, Lending) {
-        let ring = |offset| Lending::new(&self.memory, offset, LOG2_SIZE).unwrap();
-        (ring(0), ring(TO_CLIENT))
-    }
-
-    /// What the server says next, if it says anything; None when it hung up.
-    fn hear(&self, server: &mut Side) -> Option<Message> {
-        let end = Instant::now() + LONG;
-        let mut bytes = [0; MESSAGE_LEN];
-        loop {
-            assert!(Instant::now() < end, "the server says nothing: {:?}", server.port);
-            server.idle();
-            match self.connection.receive(&mut bytes) {
-                Received::Message(_, _) => return Some(Message::parse(&bytes).unwrap()),
-                Received::Nothing => {}
-                Received::End | Received::Stranger => return None,
-            }
-        }
-    }
-
-    /// Says these one by one, and hears each answer, until the server hangs up.
-    fn converse(&self, server: &mut Side, messages: &[Message]) -> Option<Message> {
-        let mut answer = self.hear(server);
-        for message in messages {
-            self.say(message);
-            answer = self.hear(server);
-            if matches!(answer, None | Some(Message::Disconnect { .. })) {
-                break;
-            }
-        }
-        answer
-    }
-
-    /// A client that is connected, and its ends of the rings.
-    pub(super) fn connected(server: &mut Side, path: &Path) -> (Hand, Lending, Lending) {
-        let hand = Hand::new(path);
-        let (to_server, to_client) = hand.lay_rings();
-        let answer = hand.converse(server, &Hand::sane());
-        assert!(matches!(answer, Some(Message::Connected(_))), "{answer:?}");
-        server.idle();
-        (hand, to_server, to_client)
-    }
-}
-
-/// Whether the server still serves a sane client.
-pub(super) fn serves(server: &mut Side, path: &Path) {
-    let (hand, mut to_server, mut to_client) = Hand::connected(server, path);
-    assert!(hand.memory.write(PACKETS.into(), b"a sane packet"));
-    let packet = Descriptor { next: false, region: 0, len: 13, offset: PACKETS };
-    to_server.write(to_server.next_at(0), packet);
-    to_server.lend(1);
-    assert_eq!(server.receive(), [b"a sane packet"]);
-    assert_eq!(to_server.returned(), Ok(1));
-    to_client.write(to_client.next_at(0), Descriptor { len: 100, ..packet });
-    to_client.lend(1);
-    assert_eq!(server.send(&[vec![7; 20]]), 1);
-    assert_eq!((to_client.returned(), to_client.read(to_client.returned_at(0)).len), (Ok(1), 20));
-    hand.say(&Message::disconnect("thank you"));
-    let end = Instant::now() + LONG;
-    while server.is_up() {
-        assert!(Instant::now() < end);
-        server.idle();
-    }
-    assert_eq!(server.reason(), "the peer ended it: thank you");
-    server.complete();
-}
+use crate::sys::seqpacket::Listener;
 
 #[test]
 fn every_message_cut_at_every_length_or_made_longer_ends_the_connection_and_no_more() {
@@ -204,7 +67,7 @@ fn what_is_said_out_of_turn_or_makes_no_sense_ends_the_connection_with_the_reaso
     ];
     for (sentence, reason) in sentences {
         let hand = Hand::new(&path);
-        hand.lay_rings();
+        hand.lay_rings(LOG2_SIZE);
         match hand.converse(&mut server, &sentence) {
             Some(Message::Disconnect { reason: told, .. }) => {
                 assert!(told.to_string().contains(reason), "{told} for {reason}");
@@ -225,7 +88,7 @@ fn a_bell_that_is_no_event_is_refused_before_anything_is_done_with_it() {
     let memory = SharedMemory::new("no bell", 4096).unwrap();
     for other in [reader.as_fd(), writer.as_fd(), memory.as_fd()] {
         let hand = Hand::new(&path);
-        hand.lay_rings();
+        hand.lay_rings(LOG2_SIZE);
         hand.converse(&mut server, &Hand::sane()[..2]);
         hand.connection.send(&Hand::sane()[2].bytes(), Some(other)).unwrap();
         assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
@@ -248,7 +111,7 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
     }
     let tell = |server: &mut Side| {
         let (hand, _file) = Hand::with_scissors(&path);
-        hand.lay_rings();
+        hand.lay_rings(LOG2_SIZE);
         hand.converse(server, &Hand::sane());
         hand
     };
@@ -285,7 +148,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_client_is_serv
             [Side::idle, |side| _ = side.receive(), |side| _ = side.send(&[vec![1; 60]])];
         for step in steps {
             let (hand, file) = Hand::with_scissors(&path);
-            let (mut to_server, mut to_client) = hand.lay_rings();
+            let (mut to_server, mut to_client) = hand.lay_rings(LOG2_SIZE);
             let answer = hand.converse(&mut server, &Hand::sane());
             assert!(matches!(answer, Some(Message::Connected(_))), "{answer:?}");
             server.idle();
@@ -313,7 +176,7 @@ fn a_client_that_cuts_its_memory_before_it_connects_is_refused() {
     let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
     let mut server = Side::open(&path, false, &trusting);
     let (hand, file) = Hand::with_scissors(&path);
-    hand.lay_rings();
+    hand.lay_rings(LOG2_SIZE);
     hand.converse(&mut server, &Hand::sane()[..4]);
     file.set_len(100).unwrap();
     hand.say(&Hand::sane()[4]);
@@ -404,7 +267,7 @@ fn a_client_that_dies_at_any_word_leaves_a_server_that_serves_the_next() {
     let mut server = Side::server(&path);
     for said in 0..=Hand::sane().len() {
         let hand = Hand::new(&path);
-        hand.lay_rings();
+        hand.lay_rings(LOG2_SIZE);
         hand.converse(&mut server, &Hand::sane()[..said]);
         drop(hand);
         let end = Instant::now() + LONG;

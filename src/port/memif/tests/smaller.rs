@@ -1,6 +1,6 @@
-//! A client whose server goes, and whose next one has smaller rings; and one whose buffers have no room.
+//! A client whose server goes, and whose next one has smaller rings; and clients whose buffers have little room or none.
 
-use super::hostile::{Hand, LOG2_SIZE, PACKETS, serves};
+use super::hand::{Hand, LOG2_SIZE, PACKETS, serves};
 use super::message::{Hello, Message, Text, VERSION};
 use super::ring::{Descriptor, Serving};
 use super::*;
@@ -120,5 +120,59 @@ fn a_buffer_without_room_ends_the_connection() {
     assert!(server.reason().contains("tx ring: the descriptor"), "{}", server.reason());
     assert_eq!(server.port.counters().bad_descriptor.get(), 1);
     serves(&mut server, &path);
+    server.close();
+}
+
+/// Bytes of a buffer that a packet needs many of.
+const SMALL: u32 = 20;
+
+/// Connects a client by rings of 128 slots.
+fn with_many_slots(server: &mut Side, path: &Path) -> (Hand, ring::Lending, ring::Lending) {
+    Hand::connected_by(server, path, 7)
+}
+
+#[test]
+fn a_packet_in_65_slots_ends_the_connection_and_one_in_64_comes() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    for (parts, comes) in [(65, false), (64, true)] {
+        let (_hand, mut to_server, _) = with_many_slots(&mut server, &path);
+        for i in 0..parts {
+            let part = Descriptor { next: i < parts - 1, region: 0, len: SMALL, offset: PACKETS };
+            to_server.write(to_server.next_at(i), part);
+        }
+        to_server.lend(parts);
+        let came: Vec<usize> = server.receive().iter().map(Vec::len).collect();
+        if comes {
+            assert_eq!(came, [(parts * SMALL) as usize]);
+        } else {
+            assert!(came.is_empty());
+            assert!(
+                server.reason().contains("a packet without an end within 64 slots"),
+                "{}",
+                server.reason()
+            );
+        }
+    }
+    server.close();
+}
+
+#[test]
+fn a_packet_leaves_in_64_slots_and_one_that_needs_65_is_dropped_and_counted() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let (_hand, _, mut to_client) = with_many_slots(&mut server, &path);
+    for i in 0..128 {
+        let small = Descriptor { next: false, region: 0, len: SMALL, offset: PACKETS + i * SMALL };
+        to_client.write(to_client.next_at(i), small);
+    }
+    to_client.lend(128);
+    let most = 64 * SMALL as usize;
+    assert_eq!(server.send(&[vec![1; most + 1], vec![2; most]]), 2);
+    assert_eq!(server.port.counters().tx_invalid.get(), 1);
+    assert_eq!(to_client.returned().unwrap(), 64);
+    let parts: Vec<_> = (0..64).map(|i| to_client.read(to_client.returned_at(i))).collect();
+    assert!(parts.iter().all(|part| part.len == SMALL));
+    assert_eq!(parts.iter().position(|part| !part.next), Some(63));
     server.close();
 }
