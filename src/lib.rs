@@ -1,7 +1,7 @@
 //! The memory system of a packet dataplane in user space.
 //!
-//! Pages, objects, DMA-mapped frames, packet buffers, and the way they travel between devices and cores and
-//! come home again.
+//! It manages pages, objects, DMA-mapped frames and packet buffers. Frames travel between devices and cores, and return
+//! to the pool that they came from.
 //!
 //! ```text
 //!  OS memory ─ sys ─► page ─► pool ──────► packet ──► port fill ─► [device] ─► port rx ─► steer ───┐
@@ -9,12 +9,13 @@
 //!    home ◄─ pool (owner: its cache · anyone else: the remote free queue) ◄─ port complete ◄─ [device] ◄─ forward ─► port tx
 //! ```
 //!
-//! The modules below are the stages, in the order of that path; a stage uses only those above it in this file
-//! (a test holds them to it). In each storage stage `local.rs` is the hot file (one worker, no shared atomics),
-//! `shared.rs` what crosses cores, `grow.rs` what asks the stage below; in each port `fill.rs`, `rx.rs`, `tx.rs`
-//! and `complete.rs` are the device's queues.
+//! The modules below are the stages, in the order of that path. A stage uses only the stages above it in this file; a
+//! test checks this. In each storage stage, `local.rs` is the hot file (one worker, no shared atomics), `shared.rs` has
+//! the state that several cores use, and `grow.rs` allocates from the stage below. In each port, `fill.rs`, `rx.rs`,
+//! `tx.rs` and `complete.rs` are the queues of the device.
 //!
-//! `docs/guide` in the repository goes from here to a dataplane on several cores, chapter by chapter, each with a program.
+//! The guide in `docs/guide` of the repository goes from here to a dataplane on several cores. Each chapter has a
+//! program.
 //!
 //! # First steps
 //! ```
@@ -38,8 +39,9 @@
 //! # }
 //! ```
 //! # Features
-//! The kinds of port are features, all on by default: `xdp`, `memif`, `af-packet`, `tap`, `pcap` (with traces). `statistics`, on
-//! by default too, counts pages. `comparisons` and `slab-debug` are for measurements and for finding a misuse.
+//! Each kind of port is a feature: `xdp`, `memif`, `af-packet`, `tap` and `pcap` (with traces). All of them are on by
+//! default. `statistics` counts pages and is also on by default. `comparisons` and `slab-debug` are for measurements
+//! and for finding a misuse.
 #![deny(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
@@ -62,7 +64,7 @@ pub mod forward;
 #[doc(hidden)]
 pub mod system;
 
-// What a first program needs; everything else stands in its stage.
+// The items that a first program needs. All other items are in their stages.
 pub use forward::{Decide, Forwarder, Reason, Verdict};
 pub use packet::{HeadCache, Packet, Packets};
 pub use page::{Memory, MemoryConfig};
@@ -82,7 +84,7 @@ pub use port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 pub use steer::Mesh;
 pub use sync::Worker;
 
-/// The snippets of the README and the guide, as tests.
+/// Runs the snippets of the README and the guide as tests.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../README.md")]

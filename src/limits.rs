@@ -1,4 +1,4 @@
-//! The constants every stage agrees on.
+//! The constants that all stages share.
 
 /// Bytes in one page: the unit of the page stage.
 pub const PAGE_SIZE: usize = 4096;
@@ -27,5 +27,5 @@ pub const WORKERS_MAX: usize = 64;
 /// The maximum number of frames in one [`Batch`](crate::pool::Batch).
 pub const BATCH_MAX: usize = 64;
 
-/// Bytes of one cache line on the supported machines.
+/// Bytes of a cache line on the supported machines.
 pub const CACHE_LINE: usize = 64;

@@ -1,19 +1,20 @@
-//! A doorbell: wakes a sleeper, and costs those who ring it next to nothing while it is awake.
+//! A doorbell wakes a sleeping thread. Ringing it costs next to nothing while that thread is awake.
 //!
-//! Asymmetric, as the [slot](super::slot) is: whoever has put something where the sleeper looks rings with a plain load;
-//! the sleeper, which comes here only when it has nothing to do, makes every core pass a barrier (membarrier(2)) before it
-//! looks for the last time.
+//! The doorbell is asymmetric, as the [slot](super::slot) is. A thread first writes its work where the sleeper looks,
+//! then rings with a plain load. The sleeper comes here only when it has nothing to do. It makes every core pass a
+//! barrier (membarrier(2)) before it looks for the last time.
 //!
 //! ```text
-//!   whoever rings                         the sleeper
-//!   puts something where it looks         asleep = 1                                  arm
+//!   a thread that rings                   the sleeper
+//!   writes work where it looks            asleep = 1                                  arm
 //!   (compiler fence)        ◄─ pairs ─►   membarrier: a full fence on every core
 //!   asleep == 0 ? go on                   something there ? asleep = 0, work          disarm
 //!               : asleep = 0, raise                       : poll(2), then the same
 //! ```
-//! Of the two stores before the two loads at least one is seen by the other side: so either the sleeper finds what was put
-//! there, or the event is raised that it sleeps for. No wake-up is lost, and of many that ring one raises. Without membarrier
-//! `FENCED` stays set and whoever rings runs a real fence: slower, still right. Loom checks that very path.
+//! Each side stores before it loads, and at least one side sees the other side's store. So either the sleeper finds the
+//! work, or the ringing thread raises the event that the sleeper waits for. No wake-up is lost. If many threads ring,
+//! one of them raises the event. Without membarrier(2) `FENCED` stays set, and the ringing thread runs a real fence:
+//! this is slower and still correct. Loom checks that path.
 
 use super::shim::{AtomicU32, fence};
 use crate::sys::event::Event;
@@ -23,15 +24,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
-/// The sleeper sleeps, or is about to.
+/// The sleeper sleeps, or is about to sleep.
 const ASLEEP: u32 = 1;
-/// The caller of `ring` has to fence for itself: there is no membarrier here.
+/// The caller of `ring` has to fence, because membarrier(2) is not available.
 const FENCED: u32 = 2;
 
 /// Wakes one sleeping thread; any number of threads may ring.
 ///
 /// # Example
-/// A worker sleeps until another thread has something for it. It arms the bell, looks once more, and waits by poll(2) for the descriptor.
+/// A worker sleeps until another thread has work for it. The worker arms the bell, looks once more, and waits for the
+/// descriptor with poll(2).
 /// ```
 /// use netmem::sync::Doorbell;
 /// use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,29 +63,31 @@ const FENCED: u32 = 2;
 /// ```
 #[derive(Debug)]
 pub struct Doorbell {
-    /// 0 while the sleeper is awake and ringing costs nothing.
+    /// 0 while the sleeper is awake and ringing needs no event.
     state: AtomicU32,
     event: Event,
 }
 
 impl Doorbell {
-    /// A doorbell whose sleeper is awake.
+    /// Makes a doorbell whose sleeper is awake.
     ///
     /// # Errors
-    /// What eventfd(2) says.
+    /// The error of eventfd(2).
     #[cold]
     pub fn new() -> io::Result<Doorbell> {
         let fenced = cfg!(loom) || !membarrier::available();
         Ok(Doorbell { state: AtomicU32::new(if fenced { FENCED } else { 0 }), event: Event::new()? })
     }
 
-    /// Wakes the sleeper if it sleeps; what was put where it looks comes before. True if this was what woke it.
+    /// Wakes the sleeper if it sleeps. The caller writes the work before this call. Returns true if this call woke the
+    /// sleeper.
     ///
     /// # Cost
-    /// While it is awake one load of a line that nobody writes; else a locked instruction and one write(2) a sleep.
+    /// While the sleeper is awake: one load of a line that no thread writes. Otherwise: one locked instruction, and one
+    /// write(2) for each sleep.
     #[inline(always)]
     pub fn ring(&self) -> bool {
-        // Keeps the caller's stores before the load in program order; the sleeper's membarrier does the rest.
+        // Keeps the caller's stores before the load in program order. The sleeper's membarrier does the rest.
         compiler_fence(SeqCst);
         self.state.load(Relaxed) != 0 && self.wake()
     }
@@ -92,13 +96,14 @@ impl Doorbell {
     #[inline(never)]
     fn wake(&self) -> bool {
         if self.state.load(Relaxed) & FENCED != 0 {
-            // SeqCst fence: pairs with the sleeper's in `arm`; one of the two sees the other's store.
+            // SeqCst fence: pairs with the sleeper's in `arm`. At least one side sees the other side's store.
             fence(SeqCst);
         }
         if self.state.load(Relaxed) & ASLEEP == 0 {
             return false;
         }
-        // Relaxed: it only decides who raises the event; what was put there is ordered by its own ring.
+        // Relaxed: the flag only decides which thread raises the event. The ring that carries the work orders the work
+        // itself.
         let woken = self.state.fetch_and(!ASLEEP, Relaxed) & ASLEEP != 0;
         if woken {
             self.event.raise();
@@ -106,8 +111,8 @@ impl Doorbell {
         woken
     }
 
-    /// The sleeper is about to sleep: it looks once more at everything it sleeps for after this, and sleeps on this
-    /// descriptor only if there is nothing.
+    /// Announces that the sleeper is about to sleep. After this call the sleeper looks once more at everything that it
+    /// waits for. It sleeps on this descriptor only if it finds nothing.
     ///
     /// # Cost
     /// A membarrier(2): microseconds.
@@ -120,17 +125,17 @@ impl Doorbell {
         }
     }
 
-    /// The sleeper is awake again, whatever woke it.
+    /// Announces that the sleeper is awake again, for any reason.
     #[cold]
     pub fn disarm(&self) {
         self.state.fetch_and(!ASLEEP, Relaxed);
-        // One who rang and has not raised it yet wakes the next sleep in vain, and does no harm.
+        // A thread that rings but has not raised the event yet wakes the next sleep in vain. This does no harm.
         self.event.clear();
     }
 }
 
 impl AsFd for Doorbell {
-    /// What to sleep on: readable when it was rung since it was armed.
+    /// The descriptor to sleep on. It is readable if the bell was rung since it was armed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -145,7 +150,7 @@ mod tests {
     use std::sync::atomic::Ordering::{Acquire, Release};
     use std::time::Duration;
 
-    /// Things put there by each of two who ring: few under loom.
+    /// Items that each of two ringing threads puts there: few under loom.
     const THINGS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
     #[test]

@@ -1,15 +1,15 @@
-//! A counted handle: the last clone to go closes what it leads to.
+//! A counted handle: the drop of the last clone closes the object behind it.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 
-/// What handles lead to. What is outside may keep it alive (a strong count) after the last handle went.
+/// The object behind handles. Code outside may keep it alive with a strong count after the last handle is gone.
 pub(crate) trait Close {
-    /// Handles there are; only [`Handle`] changes it.
+    /// The number of handles. Only [`Handle`] changes it.
     fn handles(&self) -> &AtomicUsize;
 
-    /// The last handle is gone. Called once.
+    /// Closes the object when the last handle is gone. Called once.
     fn close(self: &Arc<Self>);
 }
 
@@ -20,14 +20,14 @@ pub(crate) struct Handle<S: Close> {
 }
 
 impl<S: Close> Handle<S> {
-    /// One handle more.
+    /// Makes one more handle.
     pub(crate) fn new(shared: &Arc<S>) -> Self {
-        // Relaxed: a new handle comes from one that is there, or is the first.
+        // Relaxed: a new handle is made from an existing handle, or is the first.
         shared.handles().fetch_add(1, Relaxed);
         Handle { shared: Arc::clone(shared) }
     }
 
-    /// One handle more, unless the last one went already.
+    /// Makes one more handle, or returns None if the last handle is already gone.
     pub(crate) fn another(shared: &Arc<S>) -> Option<Self> {
         // Relaxed: as in `new`.
         let more = |handles: usize| handles.checked_add(1).filter(|_| handles > 0);
@@ -35,7 +35,7 @@ impl<S: Close> Handle<S> {
         Some(Handle { shared: Arc::clone(shared) })
     }
 
-    /// Handles beside this one, at this moment.
+    /// The number of other handles at this moment.
     pub(crate) fn others(&self) -> usize {
         self.shared.handles().load(Relaxed).saturating_sub(1)
     }
@@ -58,7 +58,8 @@ impl<S: Close> Deref for Handle<S> {
 impl<S: Close> Drop for Handle<S> {
     #[cold]
     fn drop(&mut self) {
-        // AcqRel: pairs with itself on other handles, so that the one who closes sees what all of them did.
+        // AcqRel: pairs with itself on other handles, so that the thread that closes sees everything that the others
+        // did.
         if self.shared.handles().fetch_sub(1, AcqRel) == 1 {
             self.shared.close();
         }

@@ -1,18 +1,19 @@
-//! The one shape of every owner-only cache: a bounded array, the last one in is the first one out.
+//! The structure of every owner-only cache: a bounded array that works last in, first out.
 //!
-//! Page lists, frame caches and sheaves of objects are this array with other constants. What is taken out in
-//! bulk for someone else comes from the cold end.
+//! Page lists, frame caches and sheaves of objects are this array with different constants. Items that leave in bulk
+//! for another user come from the cold end.
 
 use crate::sys::cpu::by_one_register;
 
-/// Up to a fixed number of `T`, newest last.
+/// An array of up to a fixed number of `T`, newest last.
 ///
-/// What was put last is often taken next, before its store is through: so both reach it by one register.
+/// The item that was put last is often taken next, before its store has completed. For this reason both operations
+/// reach the item through one register.
 #[derive(Debug)]
 pub(crate) struct Lifo<T> {
     items: Box<[T]>,
     len: usize,
-    /// How many to move at once between this array and the store below it; at most the capacity.
+    /// Items to move at once between this array and the store below it; at most the capacity.
     pub(crate) batch: usize,
 }
 
@@ -21,17 +22,17 @@ impl<T: Copy + Default> Lifo<T> {
         Lifo { items: vec![T::default(); capacity].into(), len: 0, batch: batch.min(capacity) }
     }
 
-    /// The newest item.
+    /// Takes the newest item.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        // Of an empty array the newest would be at usize::MAX: one check for both.
+        // In an empty array the newest index is usize::MAX, so one check covers both cases.
         let newest = self.len.wrapping_sub(1);
         let item = *by_one_register(self.items.get_mut(newest)?);
         self.len = newest;
         Some(item)
     }
 
-    /// The newest `n` items (fewer if there are fewer), oldest of them first.
+    /// Takes the newest `n` items, or all if there are fewer. The oldest of them comes first.
     #[inline(always)]
     pub(crate) fn pop_slice(&mut self, n: usize) -> &[T] {
         let end = self.len;
@@ -39,7 +40,7 @@ impl<T: Copy + Default> Lifo<T> {
         self.items.get(self.len..end).unwrap_or_default()
     }
 
-    /// The newest `n` items, oldest of them first; None when there are fewer.
+    /// Takes the newest `n` items, oldest first. Returns None if there are fewer.
     #[inline(always)]
     pub(crate) fn pop_exactly(&mut self, n: usize) -> Option<&[T]> {
         let rest = self.len.checked_sub(n)?;
@@ -48,20 +49,21 @@ impl<T: Copy + Default> Lifo<T> {
         Some(items)
     }
 
-    /// Keeps an item; false when the array is full.
+    /// Puts an item. Returns false if the array is full.
     #[inline(always)]
     pub(crate) fn push(&mut self, item: T) -> bool {
         let len = self.len;
         let Some(place) = self.items.get_mut(len) else { return false };
         *by_one_register(place) = item;
-        // Not `+= 1`: for all the compiler knows the item was written over the length.
+        // Not `+= 1`: the compiler must assume that the write of the item changed the length.
         self.len = len + 1;
         true
     }
 
-    /// Keeps the items that `item` makes of `from`, as many as there is room for, from the first on; returns how many.
+    /// Puts the items that `item` makes from `from`, from the first on, until the array is full. Returns how many it
+    /// put.
     ///
-    /// Of a slice, not an iterator: so the copy is a few vector instructions.
+    /// It takes a slice instead of an iterator, so that the copy is a few vector instructions.
     #[inline(always)]
     pub(crate) fn extend<S>(&mut self, from: &[S], item: impl Fn(&S) -> T) -> usize {
         let (len, n) = (self.len, from.len().min(self.room()));
@@ -71,8 +73,8 @@ impl<T: Copy + Default> Lifo<T> {
         n
     }
 
-    /// The next `n` places, for the caller to write: what is in them counts as items from now on. None when there is
-    /// no room for as many.
+    /// Returns the next `n` slots for the caller to write. Their contents count as items from now on. Returns None if
+    /// there is no room for `n` items.
     #[inline(always)]
     pub(crate) fn places(&mut self, n: usize) -> Option<&mut [T]> {
         let end = self.len + n;
@@ -81,7 +83,7 @@ impl<T: Copy + Default> Lifo<T> {
         Some(places)
     }
 
-    /// Takes out the `n` items that have lain longest (fewer if there are fewer).
+    /// Takes out the `n` oldest items, or all if there are fewer.
     pub(crate) fn coldest(&mut self, n: usize, mut give: impl FnMut(T)) {
         let n = n.min(self.len);
         self.items[..n].iter().for_each(|&item| give(item));
@@ -89,7 +91,7 @@ impl<T: Copy + Default> Lifo<T> {
         self.len -= n;
     }
 
-    /// As [`Lifo::coldest`], by a copy into an array, as many as it has room for; returns how many.
+    /// Copies the oldest items into an array and takes them out, as many as the array has room for. Returns how many.
     pub(crate) fn coldest_into(&mut self, into: &mut [T]) -> usize {
         let n = into.len().min(self.len);
         into[..n].copy_from_slice(&self.items[..n]);
@@ -98,28 +100,28 @@ impl<T: Copy + Default> Lifo<T> {
         n
     }
 
-    /// The items, oldest first.
+    /// Iterates over the items, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items[..self.len].iter()
     }
 
-    /// Takes everything out.
+    /// Takes all items out.
     pub(crate) fn drain(&mut self, give: impl FnMut(T)) {
         self.coldest(self.len, give);
     }
 
-    /// Items inside.
+    /// The number of items.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Items there is room for when it is empty.
+    /// The number of items that an empty array has room for.
     pub(crate) fn capacity(&self) -> usize {
         self.items.len()
     }
 
-    /// Items there is room for.
+    /// The number of items that there is still room for.
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
         self.items.len() - self.len

@@ -1,4 +1,4 @@
-//! Stage `sync`: the worker's token, and what hangs on it.
+//! Stage `sync`: the worker token, and the primitives that workers share.
 
 mod doorbell;
 mod handle;

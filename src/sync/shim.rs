@@ -1,5 +1,7 @@
-//! The primitives every later stage uses, so that loom can stand in for them (`--cfg loom`), and a lock that
-//! ThreadSanitizer can see through (`--cfg tsan`: it does not know the standard library's, which is built without it).
+//! The primitives that every later stage uses. Loom can replace them (`--cfg loom`).
+//!
+//! For ThreadSanitizer (`--cfg tsan`) there is a lock that it can see through. It does not know the locks of the
+//! standard library, which is built without it.
 
 #[cfg(all(feature = "comparisons", loom))]
 pub(crate) use loom::sync::atomic::AtomicBool;
@@ -29,7 +31,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A cell reached through raw pointers, as loom wants it so that it can watch every access.
+/// A cell that is reached through raw pointers. Loom requires this form to watch every access.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(
     #[cfg(loom)] loom::cell::UnsafeCell<T>,
@@ -44,7 +46,7 @@ impl<T> UnsafeCell<T> {
         return UnsafeCell(std::cell::UnsafeCell::new(value));
     }
 
-    /// Runs `f` with the pointer; loom reports any access that is not exclusive meanwhile.
+    /// Runs `f` with the pointer. Loom reports any access that is not exclusive during this call.
     #[inline(always)]
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         #[cfg(loom)]

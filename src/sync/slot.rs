@@ -1,9 +1,9 @@
-//! A cell that one owner uses without atomics, and that a thief may open when it must.
+//! A cell that one owner uses without atomics, and that a thief can open when it must.
 //!
-//! Asymmetric locking. The owner marks itself busy with a plain store and looks at the gate with a plain
-//! load; a thief closes the gate, makes every core pass a barrier (membarrier(2)), and waits until the owner
-//! is not busy. The owner pays two stores and a load that stay in its own cache; the thief pays
-//! microseconds, and comes only when all else is empty.
+//! The lock is asymmetric. The owner marks itself busy with a plain store, and looks at the gate with a plain load. A
+//! thief closes the gate, makes every core pass a barrier (membarrier(2)), and waits until the owner is not busy. The
+//! owner pays two stores and a load, which stay in its own cache. The thief pays microseconds. It comes only when every
+//! other source is empty.
 //!
 //! ```text
 //!   owner                              thief
@@ -12,10 +12,10 @@
 //!   gate == 0 ? go on                  busy == 0 ? take
 //!             : busy = 0, go round               : wait, bounded
 //! ```
-//! Of the two stores before the two loads at least one is seen by the other side, so owner and thief are
-//! never both inside. Without membarrier the gate keeps `FENCED` set and the owner's cold path runs a real
-//! fence: slower, still right. Loom checks that very path, and the one above with a fence on each side in the place of
-//! the barrier.
+//! Each side stores before it loads, and at least one side sees the other side's store. So owner and thief are never
+//! both inside. Without membarrier(2) the gate keeps `FENCED` set, and the owner's cold path runs a real fence: this is
+//! slower and still correct. Loom checks that path. Loom also checks the path above, with a fence on each side in place
+//! of the barrier.
 
 use super::shim::{AtomicU32, Mutex, UnsafeCell, fence, lock, yield_now};
 use crate::sys::membarrier;
@@ -24,11 +24,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 #[cfg(not(loom))]
 use std::sync::atomic::compiler_fence;
 
-/// A thief is inside or on its way in.
+/// A thief is inside, or about to be.
 const STOLEN: u32 = 1;
-/// The owner has to fence for itself: there is no membarrier here.
+/// The owner has to fence, because membarrier(2) is not available.
 const FENCED: u32 = 2;
-/// Closed for good: everything takes the shared path from now on.
+/// The slot is closed for good: all users take the shared path from now on.
 const SHUT: u32 = 4;
 
 /// How often a thief looks before it gives up on a busy owner.
@@ -39,19 +39,19 @@ const PATIENCE: u32 = 2;
 
 /// The local state `L` of one owner, and gauges `G` that any thread may read.
 ///
-/// In this order, so that the way in and what the state begins with lie in one cache line.
+/// The order of the fields puts the fields of the entry and the begin of the state in one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Slot<L, G = ()> {
-    /// 1 while the owner is inside; written by the owner only.
+    /// 1 while the owner is inside. Only the owner writes it.
     busy: AtomicU32,
-    /// 0 while the owner may go straight in; written by thieves.
+    /// 0 while the owner may enter at once. Thieves write it.
     gate: AtomicU32,
     local: UnsafeCell<L>,
     gauges: G,
-    /// One thief at a time.
+    /// Admits one thief at a time.
     thieves: Mutex<()>,
-    /// Whether a model has a membarrier, which loom has not: the owner's half of it.
+    /// Whether a model has a membarrier (the owner's half of it), because loom has none.
     #[cfg(loom)]
     barrier: bool,
 }
@@ -76,7 +76,7 @@ impl<L, G: Default> Slot<L, G> {
         }
     }
 
-    /// As it is where there is a membarrier: the owner decides by its one look at the gate.
+    /// Makes a slot as on a system that has membarrier(2): the owner decides by its one look at the gate.
     #[cfg(loom)]
     pub(super) fn with_barrier(local: L) -> Self {
         Slot { gate: AtomicU32::new(0), barrier: true, ..Slot::new(local) }
@@ -84,13 +84,14 @@ impl<L, G: Default> Slot<L, G> {
 }
 
 impl<L, G> Slot<L, G> {
-    /// What the owner counts for others to read.
+    /// The gauges: counts of the owner that others may read.
     #[inline(always)]
     pub(crate) fn gauges(&self) -> &G {
         &self.gauges
     }
 
-    /// Goes in as the owner; None when a thief is inside or the slot is shut, and the shared path is the way.
+    /// Enters as the owner. Returns None if a thief is inside or the slot is shut; the caller then takes the shared
+    /// path.
     ///
     /// # Safety
     /// The caller is the slot's only owner, and holds no other [`Held`] of it.
@@ -105,25 +106,26 @@ impl<L, G> Slot<L, G> {
         Some(Held { slot: self })
     }
 
-    /// As [`Slot::enter`], without a second look: None also where the owner has to fence for itself. There is no call on the way.
+    /// Enters as [`Slot::enter`] does, but without a second look: also returns None if the owner has to fence. It makes
+    /// no function call.
     ///
     /// # Safety
-    /// As of [`Slot::enter`].
+    /// As for [`Slot::enter`].
     #[inline(always)]
     pub(crate) unsafe fn enter_at_once(&self) -> Option<Held<'_, L, G>> {
         self.busy.store(1, Relaxed);
         self.keep_order();
         let held = Held { slot: self };
-        // Acquire: as in `enter`. Not in, it leaves as if it had been.
+        // Acquire: as in `enter`. If the owner does not get in, `held` is dropped as if it had been in.
         (self.gate.load(Acquire) == 0).then_some(held)
     }
 
-    /// Keeps the store before the load in program order; the thief's membarrier does the rest.
+    /// Keeps the store before the load in program order. The thief's membarrier does the rest.
     #[inline(always)]
     fn keep_order(&self) {
         #[cfg(not(loom))]
         compiler_fence(SeqCst);
-        // SeqCst fence: pairs with the thief's in `wait_outside`; the two together are the membarrier of a model.
+        // SeqCst fence: pairs with the thief's in `wait_outside`. The two together are the membarrier of a model.
         #[cfg(loom)]
         if self.barrier {
             fence(SeqCst);
@@ -134,7 +136,7 @@ impl<L, G> Slot<L, G> {
     #[inline(never)]
     fn pass_gate(&self) -> bool {
         if self.gate.load(Relaxed) & (STOLEN | SHUT) == 0 {
-            // SeqCst fence: pairs with the thief's fence in `steal`; one of the two sees the other's store.
+            // SeqCst fence: pairs with the thief's fence in `steal`. At least one side sees the other side's store.
             fence(SeqCst);
             // Acquire: as in `enter`.
             if self.gate.load(Acquire) & (STOLEN | SHUT) == 0 {
@@ -146,7 +148,7 @@ impl<L, G> Slot<L, G> {
         false
     }
 
-    /// Goes in from any thread; None if the owner stayed inside for longer than a bounded wait.
+    /// Enters from any thread. Returns None if the owner stays inside for longer than a bounded wait.
     ///
     /// # Cost
     /// A membarrier(2) and an uncontended lock: microseconds.
@@ -156,13 +158,13 @@ impl<L, G> Slot<L, G> {
         self.gate.fetch_or(STOLEN, Relaxed);
         let _open = Opens(self);
         self.wait_outside().then(|| {
-            // SAFETY: the gate is closed and the owner was seen outside after a barrier on every core, so it
-            // cannot be inside; `thieves` keeps other thieves out.
+            // SAFETY: the gate is closed and the owner was seen outside after a barrier on every core, so the owner
+            // cannot be inside. `thieves` keeps other thieves out.
             self.local.with_mut(|local| take(unsafe { &mut *local }))
         })
     }
 
-    /// Closes the slot for good: the owner takes the shared path from now on. Waits for it to leave.
+    /// Closes the slot for good: the owner takes the shared path from now on. Waits until the owner has left.
     #[cold]
     pub(crate) fn shut<R>(&self, take: impl FnOnce(&mut L) -> R) -> R {
         let _alone = lock(&self.thieves);
@@ -188,7 +190,7 @@ impl<L, G> Slot<L, G> {
     }
 }
 
-/// Opens the gate again when the thief leaves, also by a panic.
+/// Opens the gate again when the thief leaves, also after a panic.
 struct Opens<'a, L, G>(&'a Slot<L, G>);
 
 impl<L, G> Drop for Opens<'_, L, G> {
@@ -198,13 +200,13 @@ impl<L, G> Drop for Opens<'_, L, G> {
     }
 }
 
-/// The owner's stay inside a [`Slot`]; the way out is its Drop.
+/// The owner's stay inside a [`Slot`]. Its drop ends the stay.
 pub(crate) struct Held<'a, L, G = ()> {
     slot: &'a Slot<L, G>,
 }
 
 impl<'a, L, G> Held<'a, L, G> {
-    /// Gauges, which outlive the stay, and state.
+    /// Splits the stay into the gauges, which outlive it, and the state.
     #[inline(always)]
     pub(crate) fn split(&mut self) -> (&'a G, &mut L) {
         (&self.slot.gauges, self)

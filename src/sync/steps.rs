@@ -1,17 +1,17 @@
-//! Steps that are all done, whichever of them panics.
+//! Runs several steps to the end, even if some of them panic.
 //!
-//! The caller's own code runs inside of ours: a value's Drop, a constructor, a callback. Where several things are to be given
-//! back and one of them runs such code, a panic of it must not keep the others from being given back.
+//! Code of the caller runs inside of this crate's code: the Drop of a value, a constructor, a callback. If several
+//! things are given back and one of them runs such code, a panic must not keep the others from being given back.
 
 use std::any::Any;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
-/// Does steps one after the other; the first panic among them goes on when all are done ([`Steps::end`]).
+/// Runs steps one after the other. The first panic resumes when all steps are done ([`Steps::end`]).
 ///
-/// Further panics end here: the panic hook has reported them. So does the first if the thread unwinds already, as the
-/// process would end otherwise.
+/// Further panics end here; the panic hook has reported them. The first panic also ends here if the thread already
+/// unwinds, because the process would abort otherwise.
 #[derive(Default)]
 pub(crate) struct Steps {
     panic: Option<Box<dyn Any + Send>>,
@@ -23,7 +23,7 @@ impl Steps {
         Steps { panic: None }
     }
 
-    /// Does a step. What it works on must be whole also if it panics.
+    /// Runs a step. The data that it works on must stay valid if it panics.
     pub(crate) fn run(&mut self, step: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
             match self.panic {
@@ -33,13 +33,13 @@ impl Steps {
         }
     }
 
-    /// Whether one of them has panicked.
+    /// Whether a step has panicked.
     #[inline]
     pub(crate) fn have_panicked(&self) -> bool {
         self.panic.is_some()
     }
 
-    /// All are done: lets the first panic go on, if there was one.
+    /// Ends the steps: resumes the first panic, if there was one.
     #[inline]
     pub(crate) fn end(mut self) {
         if let Some(panic) = self.panic.take() {
@@ -57,7 +57,7 @@ fn go_on(panic: Box<dyn Any + Send>) {
     discard(panic);
 }
 
-/// Drops what was thrown, which may panic in its own Drop.
+/// Drops the payload of a panic. Its Drop may panic again.
 #[cold]
 fn discard(panic: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
@@ -66,7 +66,7 @@ fn discard(panic: Box<dyn Any + Send>) {
 }
 
 impl Drop for Steps {
-    /// Something else unwinds.
+    /// The thread unwinds from another panic.
     #[inline]
     fn drop(&mut self) {
         if let Some(panic) = self.panic.take() {

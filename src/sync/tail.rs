@@ -1,15 +1,16 @@
-//! The newest items of an array: taken and put one at a time, and moved behind those of another, each read and written once.
+//! Takes and puts the newest items of an array one at a time, or moves them behind the items of another array. Each
+//! item is read and written once.
 
 use crate::sys::cpu::in_one_register;
 use std::mem::ManuallyDrop;
 
 /// Takes the newest item.
 ///
-/// `pop` says the same, and waits for an item that was put a moment ago: see [`in_one_register`].
+/// `pop` does the same, but waits for an item that was put a moment ago; see [`in_one_register`].
 #[inline(always)]
 pub(crate) fn take_newest<T>(from: &mut Vec<T>) -> Option<T> {
     let rest = from.len().checked_sub(1)?;
-    // SAFETY: the item is initialised, and no longer `from`'s when it is read, once.
+    // SAFETY: the item is initialised, is read once, and does not belong to `from` any more when it is read.
     unsafe {
         from.set_len(rest);
         Some(in_one_register(from.as_ptr().add(rest)).read())
@@ -19,14 +20,14 @@ pub(crate) fn take_newest<T>(from: &mut Vec<T>) -> Option<T> {
 /// Puts an item behind the others.
 ///
 /// # Errors
-/// The item, when the array is full: none is allocated.
+/// The item, if the array is full: this call never allocates.
 #[inline(always)]
 pub(crate) fn put_newest<T>(into: &mut Vec<T>, item: T) -> Result<(), T> {
     let end = into.len();
     if end == into.capacity() {
         return Err(item);
     }
-    // SAFETY: there is room behind the last item, and what is written there is `into`'s from then on.
+    // SAFETY: there is room behind the last item, and the value written there belongs to `into` from then on.
     unsafe {
         in_one_register(into.as_mut_ptr().add(end)).cast_mut().write(item);
         into.set_len(end + 1);
@@ -34,7 +35,8 @@ pub(crate) fn put_newest<T>(into: &mut Vec<T>, item: T) -> Result<(), T> {
     Ok(())
 }
 
-/// Moves the newest `n` items of `from` (all, if there are fewer) behind those of `into`, in order; returns how many.
+/// Moves the newest `n` items of `from` (all, if there are fewer) behind the items of `into`, in order. Returns how
+/// many.
 ///
 /// # Panics
 /// If `into` has no room for them and none can be allocated.
@@ -43,8 +45,8 @@ pub(crate) fn move_last<T>(from: &mut Vec<T>, n: usize, into: &mut Vec<T>) -> us
     let n = n.min(from.len());
     let (rest, end) = (from.len() - n, into.len());
     into.reserve(n);
-    // SAFETY: the last `n` items are initialised and `into`, another vector, has room for them behind its own. They are no
-    // longer `from`'s when they become `into`'s, and nothing between can panic.
+    // SAFETY: the last `n` items are initialised. `into` is another vector and has room for them behind its own. They
+    // do not belong to `from` any more when they become `into`'s, and nothing between can panic.
     unsafe {
         from.set_len(rest);
         into.as_mut_ptr().add(end).copy_from_nonoverlapping(from.as_ptr().add(rest), n);
@@ -53,10 +55,10 @@ pub(crate) fn move_last<T>(from: &mut Vec<T>, n: usize, into: &mut Vec<T>) -> us
     n
 }
 
-/// Puts what `make` makes of the newest `n` items of `from` (all, if there are fewer) behind those of `into`, in order;
-/// returns how many.
+/// Converts the newest `n` items of `from` (all, if there are fewer) with `make`, and puts the results behind the items
+/// of `into`, in order. Returns how many.
 ///
-/// `drain` and `extend` say the same, and cost seven instructions an item.
+/// `drain` and `extend` do the same, but cost seven instructions an item.
 ///
 /// # Panics
 /// If `into` has no room for them and none can be allocated. A panic of `make` leaks them.
@@ -70,8 +72,9 @@ pub(crate) fn make_of_last<T, U>(
     let n = n.min(from.len());
     let (rest, end) = (from.len() - n, into.len());
     into.reserve(n);
-    // SAFETY: the last `n` items are initialised and `into`, another vector, has room for as many behind its own. They are no
-    // longer `from`'s when each is read, once, and `into`'s when all are written.
+    // SAFETY: the last `n` items are initialised. `into` is another vector and has room for as many behind its own. The
+    // items do not belong to `from` any more when each is read, once. The results belong to `into` when all are
+    // written.
     unsafe {
         from.set_len(rest);
         make_each(from.as_ptr().add(rest), n, into.as_mut_ptr().add(end), make);
@@ -80,14 +83,15 @@ pub(crate) fn make_of_last<T, U>(
     n
 }
 
-/// As [`make_of_last`], of the oldest `n` items; the others move up.
+/// Does the same as [`make_of_last`] with the oldest `n` items; the others move up.
 #[inline(always)]
 pub(crate) fn make_of_first<T, U>(from: &mut Vec<T>, n: usize, into: &mut Vec<U>, make: impl FnMut(T) -> U) {
     let (n, end) = (n.min(from.len()), into.len());
     let rest = from.len() - n;
     into.reserve(n);
-    // SAFETY: the first `n` items are initialised and `into`, another vector, has room for as many behind its own. They are no
-    // longer `from`'s when each is read, once, and `into`'s when all are written; those behind are `from`'s again then.
+    // SAFETY: the first `n` items are initialised. `into` is another vector and has room for as many behind its own.
+    // The items do not belong to `from` any more when each is read, once. The results belong to `into` when all are
+    // written. The items behind them belong to `from` again then.
     unsafe {
         from.set_len(0);
         make_each(from.as_ptr(), n, into.as_mut_ptr().add(end), make);
@@ -97,10 +101,11 @@ pub(crate) fn make_of_first<T, U>(from: &mut Vec<T>, n: usize, into: &mut Vec<U>
     }
 }
 
-/// Writes what `make` makes of each of `n` items.
+/// Writes the result of `make` for each of `n` items.
 ///
 /// # Safety
-/// They are initialised, and the caller's to give away; there are as many places, elsewhere.
+/// The items are initialised, and the caller may give them away. `places` has room for as many results, in other
+/// memory.
 #[inline(always)]
 unsafe fn make_each<T, U>(items: *const T, n: usize, places: *mut U, mut make: impl FnMut(T) -> U) {
     for i in 0..n {
@@ -109,10 +114,11 @@ unsafe fn make_each<T, U>(items: *const T, n: usize, places: *mut U, mut make: i
     }
 }
 
-/// Moves items from the front of `from` behind those of `into` while `ready`, which may change them, says so; returns how
-/// many. The one it says no to stays, and all behind it.
+/// Moves items from the front of `from` behind the items of `into` as long as `ready` returns true. `ready` may change
+/// the item. Returns how many it moved. The item for which `ready` returned false stays, and so do all items behind it.
 ///
-/// Each is loaded and stored once: what was changed where it lay would be waited for by a copy of them all.
+/// Each item is loaded and stored once. If items were changed in place, a later copy of all of them would wait for
+/// those stores.
 ///
 /// # Panics
 /// As [`make_of_last`]. A panic of `ready` leaks what was in `from`.
@@ -124,8 +130,8 @@ pub(crate) fn move_while<T>(
 ) -> usize {
     let (n, end) = (from.len(), into.len());
     into.reserve(n);
-    // SAFETY: the first `n` items of `from` are initialised, and from now on not its own; `into`, another vector, has room for
-    // `n` behind its own. Each is moved once, or stays where it is.
+    // SAFETY: the first `n` items of `from` are initialised, and do not belong to it from now on. `into` is another
+    // vector and has room for `n` behind its own. Each item is moved once, or stays where it is.
     unsafe {
         from.set_len(0);
         let (first, mut place) = (from.as_mut_ptr(), into.as_mut_ptr().add(end));
@@ -232,7 +238,7 @@ mod tests {
         assert_eq!((from.len(), into.len()), (0, 0), "leaked, not dropped twice");
         drop((from, into));
         assert!(held.iter().all(|item| Arc::strong_count(item) == 2));
-        // SAFETY: the counts that were leaked, which are nobody's.
+        // SAFETY: the counts that were leaked, which have no other owner.
         held.iter().for_each(|item| drop(unsafe { std::ptr::read(item) }));
     }
 }

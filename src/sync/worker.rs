@@ -1,6 +1,6 @@
-//! The worker: a token whose `&mut` is the proof that nobody else is at this worker's caches.
+//! The worker: a token. `&mut Worker` proves that no other thread is at this worker's caches.
 //!
-//! What "softirq is off" is in a kernel, `&mut Worker` is here: exclusive access, known at compile time.
+//! A kernel gets this exclusion by disabling softirqs. Here it is exclusive access that the compiler checks.
 //!
 //! ```compile_fail,E0277
 //! // A worker cannot be used by two threads at once: it is not Sync.
@@ -25,15 +25,15 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, atomic};
 
-/// Where a slot's number stands in a worker's key: keys less the memory's number are offsets into arrays of entries this
-/// large, a power of two.
+/// The position of the slot number in a worker's key. A key minus the memory's number is an offset into an array whose
+/// entries have this size, a power of two.
 pub(super) const SLOT_BYTES: usize = 512;
-/// Below the memory's number in a key.
+/// The shift of the memory's number in a key.
 const DOMAIN_SHIFT: u32 = 16;
 
 const _: () = assert!(WORKERS_MAX * SLOT_BYTES <= 1 << DOMAIN_SHIFT);
 
-/// Who may call itself a worker of one memory: a fixed number of slots, and what runs when one leaves.
+/// The workers of one memory: a fixed number of slots, and the stages to call when a worker leaves.
 pub(crate) struct Roster {
     domain: u64,
     workers: usize,
@@ -42,10 +42,10 @@ pub(crate) struct Roster {
     leavers: Mutex<Vec<Weak<dyn Leave + Send + Sync>>>,
 }
 
-/// A stage that keeps something for a worker, and takes it back when the worker goes.
+/// A stage that keeps items for a worker, and takes them back when the worker goes.
 pub(crate) trait Leave {
-    /// Hands back all that `worker`'s caches hold. Stages are asked last registered first, so that a stage
-    /// can still give to the ones below it.
+    /// Takes back everything in `worker`'s caches. Stages are called in reverse order of registration, so that a stage
+    /// can still give items to the stages below it.
     fn leave(&self, worker: &mut Worker);
 }
 
@@ -56,15 +56,15 @@ pub enum WorkerError {
     /// All slots are in use.
     #[error("all {workers} workers of this memory are in use: drop one, or configure more")]
     AllTaken {
-        /// Slots this memory was made with.
+        /// The number of slots that this memory was made with.
         workers: usize,
     },
 }
 
 impl Roster {
-    /// A roster of `workers` slots (1..=64).
+    /// Makes a roster of `workers` slots (1..=64).
     pub(crate) fn new(workers: usize) -> Arc<Roster> {
-        // 2^48 memories before the number wraps.
+        // The number wraps after 2^48 memories.
         static DOMAINS: atomic::AtomicU64 = atomic::AtomicU64::new(1);
         let domain = DOMAINS.fetch_add(1, Relaxed) << DOMAIN_SHIFT;
         let workers = workers.clamp(1, WORKERS_MAX);
@@ -76,17 +76,17 @@ impl Roster {
         self.domain
     }
 
-    /// Whether `worker` is one of this memory's.
+    /// Whether `worker` belongs to this memory.
     pub(crate) fn claimed(&self, worker: &Worker) -> bool {
         (worker.key ^ self.domain) >> DOMAIN_SHIFT == 0
     }
 
-    /// Slots, used or not.
+    /// The number of slots, used or not.
     pub(crate) fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Registers a stage for the departure of workers; later registered, earlier asked.
+    /// Registers a stage for the departure of workers. Stages that register later are called earlier.
     pub(crate) fn on_leave<S: Leave + Send + Sync + 'static>(&self, stage: &Arc<S>) {
         let stage: Arc<dyn Leave + Send + Sync> = stage.clone();
         let mut leavers = lock(&self.leavers);
@@ -106,8 +106,8 @@ impl Roster {
         Ok(Worker { key, recent: 0, roster: Arc::clone(self), _not_sync: PhantomData })
     }
 
-    /// Does something while the slot that `key` names is nobody's and can be claimed by nobody; false, and nothing is done, if
-    /// it is somebody's.
+    /// Runs `work` while no worker has the slot that `key` names and none can claim it. Returns false without running
+    /// `work` if a worker has the slot.
     #[cold]
     pub(super) fn while_vacant(&self, key: u64, work: impl FnOnce() -> bool) -> bool {
         let taken = lock(&self.taken);
@@ -129,26 +129,26 @@ impl std::fmt::Debug for Roster {
 
 /// One worker of a memory: the key to its caches. `Send`, not `Sync`, one per slot.
 ///
-/// Dropping it hands back everything its caches hold.
+/// Dropping it gives back everything in its caches.
 #[derive(Debug)]
 pub struct Worker {
-    /// The memory's number and the slot's ([`SLOT_BYTES`]), so that one comparison checks both.
+    /// The memory's number and the slot's ([`SLOT_BYTES`]). One comparison checks both.
     key: u64,
-    /// An address that whoever works for this worker used last and expects again; never followed unless it is compared
-    /// with the one that is meant (`sys::cpu::expected`).
+    /// An address that code of this worker used last and expects again. It is never followed before it is compared with
+    /// the address that is meant (`sys::cpu::expected`).
     pub(crate) recent: usize,
     roster: Arc<Roster>,
     _not_sync: PhantomData<Cell<()>>,
 }
 
 impl Worker {
-    /// This worker's slot in its memory, 0-based.
+    /// This worker's slot in its memory, counted from 0.
     #[inline(always)]
     pub fn slot(&self) -> usize {
         slot_of(self.key)
     }
 
-    /// The memory's number and the slot's in one.
+    /// The memory's number and the slot's number in one word.
     #[inline(always)]
     pub(crate) fn key(&self) -> u64 {
         self.key
@@ -158,12 +158,13 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         let leavers: Vec<_> = lock(&self.roster.leavers).iter().rev().filter_map(Weak::upgrade).collect();
-        // Values' own Drop and callbacks run in there: whichever panics, all stages are asked and the slot is free again.
+        // The Drop of values and callbacks run in there. If one of them panics, all stages are still called and the
+        // slot is freed.
         let mut steps = Steps::new();
         for stage in leavers {
             steps.run(|| {
                 stage.leave(self);
-                // It may be the last to hold the stage.
+                // This may be the last reference to the stage.
                 drop(stage);
             });
         }
