@@ -1,20 +1,20 @@
 //! The buddy allocator: free blocks of 2^order pages, orders 0..=10.
 //!
-//! Policy in safe code over page indices and the descriptor table. A block of order `o` begins at a multiple
-//! of 2^o, so its buddy is one XOR away.
+//! The policy is safe code over page indices and the descriptor table. A block of order `o` begins at a multiple of
+//! 2^o, so one XOR gives the index of its buddy.
 //!
-//! Conservation: the sum over orders of `lists[o].len() << o`, plus the pages of blocks that are out, is the
-//! number of its pages.
+//! Conservation: the sum over orders of `lists[o].len() << o`, plus the pages of blocks that are out, is the number of
+//! pages of the allocator.
 
 use super::list::List;
 use super::table::{State, Table};
 use crate::limits::ORDER_MAX;
 use std::ops::Range;
 
-/// The free lists; the table itself is shared with those who hold pages.
+/// The free lists. The table itself is shared with the holders of pages.
 #[derive(Debug)]
 pub(crate) struct Buddy {
-    /// Its pages.
+    /// The pages of this allocator.
     pages: Range<u32>,
     /// Free blocks of each order.
     lists: [List; ORDER_MAX as usize + 1],
@@ -23,7 +23,7 @@ pub(crate) struct Buddy {
 }
 
 impl Buddy {
-    /// All of `pages` free, in the largest blocks that fit.
+    /// Makes an allocator in which all of `pages` are free, in the largest blocks that fit.
     pub(crate) fn new(table: &Table, pages: Range<u32>) -> Self {
         let mut buddy = Buddy {
             pages: pages.clone(),
@@ -45,12 +45,12 @@ impl Buddy {
         self.free
     }
 
-    /// Its pages, free or not.
+    /// The number of pages, free or not.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
     }
 
-    /// Takes a block of 2^order pages, splitting a larger one if need be.
+    /// Takes a block of 2^order pages. Splits a larger block if it has to.
     pub(crate) fn take(&mut self, table: &Table, order: u8) -> Option<u32> {
         let first = |o| Some((o, self.lists[usize::from(o)].first()?));
         let (found, page) = (order..=ORDER_MAX).find_map(first)?;
@@ -63,7 +63,7 @@ impl Buddy {
         Some(page)
     }
 
-    /// Puts a block back and joins it with its buddies as far as they are free.
+    /// Puts a block back, and merges it with its buddies as long as they are free.
     pub(crate) fn put(&mut self, table: &Table, page: u32) {
         let desc = table.desc(page);
         debug_assert!(desc.is_out(), "page {page} put back that is not out");

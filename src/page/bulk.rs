@@ -1,6 +1,6 @@
-//! HOT: single pages in arrays: one entry into the worker's list, one copy, one update of the counters.
+//! HOT: single pages in arrays. A bulk enters the worker's list once, copies once, and updates the counters once.
 //!
-//! An `Option<Page>` is a number or 0, as in the list, so that a bulk that fits is a copy of a slice.
+//! An `Option<Page>` is a number or 0, as in the list. So a bulk that fits is a copy of a slice.
 
 use super::grow;
 use super::local::Local;
@@ -10,14 +10,14 @@ use super::stats::PageLane;
 use crate::sync::Worker;
 use std::mem;
 
-/// Empty places of an array.
+/// The number of empty slots of an array.
 #[inline(always)]
 pub(super) fn empty_places(pages: &[Option<Page>]) -> usize {
-    // In 32 bits, as wide as a place: twice as many at once.
+    // The sum has 32 bits, as wide as a slot: the compiler handles twice as many at once.
     pages.iter().map(|page| u32::from(page.is_none())).sum::<u32>() as usize
 }
 
-/// Puts pages that were just taken off a list into the first empty places, of which there are enough.
+/// Puts pages that were just taken off a list into the first empty slots. There are enough of these.
 #[inline(always)]
 pub(super) fn fill(pages: &mut [Option<Page>], numbers: &[u32]) {
     let mut numbers = numbers.iter();
@@ -27,17 +27,17 @@ pub(super) fn fill(pages: &mut [Option<Page>], numbers: &[u32]) {
     }
 }
 
-/// As [`fill`] where all places are empty: a copy.
+/// Does the same as [`fill`] if all slots are empty: a copy.
 #[inline(always)]
 fn fill_all(pages: &mut [Option<Page>], numbers: &[u32]) {
     for (place, &number) in pages.iter_mut().zip(numbers) {
-        // What was there is None and need not be dropped.
+        // The old value is None and need not be dropped.
         mem::forget(mem::replace(place, claim(number)));
     }
 }
 
 impl Shared {
-    /// Fills the empty places of `pages`, as many as there are pages for; returns how many.
+    /// Fills the empty slots of `pages`, as many as there are pages for. Returns how many.
     #[inline]
     pub(super) fn alloc_bulk(&self, w: &mut Worker, pages: &mut [Option<Page>]) -> usize {
         let empty = empty_places(pages);
@@ -79,11 +79,11 @@ impl Shared {
 }
 
 impl Local {
-    /// Keeps all of `pages` if each is a single page of the home node and there is room; else none.
+    /// Keeps all of `pages` if each is a single page of the home node and there is room. Otherwise keeps none.
     #[inline(always)]
     fn take_in(&mut self, pages: &mut [Option<Page>], lane: &PageLane) -> bool {
-        // No branch on the way, so that the compiler looks at several pages at once. An empty place is no page of
-        // any node.
+        // There is no branch on the way, so that the compiler checks several pages at once. An empty slot is not a page
+        // of any node.
         let number = |page: &Option<Page>| page.as_ref().map_or(0, Page::claim_number);
         let fit = pages.iter().fold(true, |fit, page| fit & self.is_single_of_home(number(page)));
         if !fit || pages.len() > self.lists[0].room() {
@@ -93,7 +93,7 @@ impl Local {
         let Some(places) = list.places(pages.len()) else { return false };
         for (place, page) in places.iter_mut().zip(pages) {
             *place = number(page);
-            // The list has the claim now.
+            // The claim is in the list now.
             mem::forget(page.take());
         }
         lane.cached[0].set(list.len() as u64);

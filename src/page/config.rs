@@ -1,13 +1,13 @@
-//! What a memory is made with.
+//! The settings of a memory.
 
 use super::hardening::Hardening;
 use super::table::DescriptorSize;
 use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE, WORKERS_MAX};
 use crate::sys::region::{BackingPreference, RegionError};
 
-/// Orders that have lists.
+/// The number of orders that have lists.
 pub(super) const ORDERS: usize = LOCAL_ORDER_MAX as usize + 1;
-/// Blocks moved between a list and a node in one turn at most: they lie on the stack meanwhile.
+/// Maximum number of blocks that move between a list and a node in one turn. They lie on the stack during the move.
 pub(super) const TURN: usize = 128;
 
 /// The settings of a memory.
@@ -15,24 +15,25 @@ pub(super) const TURN: usize = 128;
 pub struct MemoryConfig {
     /// Bytes of pages; rounded up to 2 MiB. Default 64 MiB.
     pub bytes: usize,
-    /// Workers at most, 1..=64. Default 4.
+    /// Maximum number of workers, 1..=64. Default 4.
     pub workers: usize,
-    /// The kind of page to ask the system for. Default [`BackingPreference::Huge`], with small ones where there are none.
+    /// The kind of page to request from the system. Default [`BackingPreference::Huge`], with small pages if there are
+    /// no huge ones.
     pub backing: BackingPreference,
-    /// Whether the page counters count; can be switched while running. Without the cargo feature `statistics` they
-    /// never do, and cost nothing. Default true.
+    /// Whether the page counters count. This can be switched at run time. Without the cargo feature `statistics` they
+    /// never count and cost nothing. Default true.
     pub statistics: bool,
     /// How many free pages a worker keeps for itself. Default [`Lists::Linux2021`].
     pub lists: Lists,
-    /// How far page descriptors lie apart. Default [`DescriptorSize`]'s.
+    /// The distance between page descriptors. Default: the default of [`DescriptorSize`].
     pub descriptor: DescriptorSize,
-    /// Nodes the region is split into, 1 (default) or more, at least 4 MiB each. It is a division and nothing else: netmem neither asks the
-    /// system which nodes there are nor binds memory to one of them; that is for whoever lends the memory
-    /// ([`Lent`](super::Lent)).
+    /// The number of nodes that the region is split into: 1 (default) or more, at least 4 MiB each. The split is a
+    /// division and nothing else. netmem neither asks the system which NUMA nodes there are nor binds memory to one of
+    /// them. The code that lends the memory has to do that ([`Lent`](super::Lent)).
     pub nodes: usize,
-    /// When pages become scarce, and how many are kept back. Default: never, and none.
+    /// When pages become scarce, and how many are kept in reserve. Default: never, and none.
     pub watermarks: Watermarks,
-    /// What is done against misuse of the memory, and of what is made of it. Default: nothing.
+    /// The protections against misuse of the memory and of what is made from it. Default: none.
     pub hardening: Hardening,
 }
 
@@ -55,31 +56,33 @@ impl Default for MemoryConfig {
 /// The sizes of a worker's list of single pages: the most pages that it holds (`high`), and the pages that move between
 /// it and the node at once (`batch`).
 ///
-/// The lists of orders 1 to 3 have a 2nd, 4th and 8th of both, so that each holds the same number of pages. However
-/// configured, the lists of all workers together hold half of the memory at most. Moves are of 128 blocks at most.
+/// The lists of orders 1, 2 and 3 have a half, a quarter and an eighth of both numbers, so that each list holds the
+/// same number of pages. In every configuration, the lists of all workers together hold half of the memory at most. A
+/// move has 128 blocks at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lists {
-    /// 128, moves of 32: what [brouer17-pages] reads off its curve of Linux 4.11-rc1.
+    /// 128, moves of 32: the values that [brouer17-pages] reads off its curve of Linux 4.11-rc1.
     Brouer2017,
     /// 186, moves of 31: Linux in 2017 (`batch` of a large zone, `high = 6 * batch`).
     Linux2017,
-    /// 252, moves of 63: the least of Linux since 5.14 of 2021 (`high = 4 * batch`), before its self-tuning.
+    /// 252, moves of 63: the minimum of Linux since 5.14 of 2021 (`high = 4 * batch`), before its self-tuning.
     #[default]
     Linux2021,
-    /// These numbers. A `high` that is a multiple of `batch` keeps a worker off its node that holds no more than
-    /// `high` pages at once.
+    /// These numbers. If `high` is a multiple of `batch`, a worker that holds no more than `high` pages at once stays
+    /// off its node.
     Fixed {
-        /// Pages in the list at most; 0: every page comes from the node and goes there.
+        /// Maximum number of pages in the list. 0: every page comes from the node and goes back to it.
         high: usize,
         /// Pages moved at once.
         batch: usize,
     },
-    /// `high` grows by a batch with every miss, and with an overflow that follows a miss, and shrinks by an eighth
-    /// with [`Memory::decay`](super::Memory::decay). While a worker only frees, its batch doubles up to 32 times.
+    /// `high` tunes itself. It grows by a batch with every miss, and with an overflow that follows a miss. It shrinks
+    /// by an eighth with [`Memory::decay`](super::Memory::decay). While a worker only frees, its batch doubles up to 32
+    /// times.
     Tuned {
-        /// `high` at least, and at first.
+        /// Minimum of `high`, and its first value.
         least: usize,
-        /// `high` at most.
+        /// Maximum of `high`.
         most: usize,
     },
 }
@@ -87,18 +90,18 @@ pub enum Lists {
 /// Pages moved at once in Linux since 2021: 63.
 const BATCH_2021: usize = 63;
 
-/// What one list is made with, after all limits.
+/// The sizes of one list, after all limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ListSize {
-    /// Bounds of `high`; the same for a fixed list.
+    /// Bounds of `high`. A fixed list has the same value in both.
     pub(super) least: usize,
     pub(super) most: usize,
     pub(super) batch: usize,
 }
 
 impl Lists {
-    /// None where pages are cleared when they are freed, so that each passes the cold half, by the check of room that is there
-    /// already.
+    /// Returns lists without pages if pages are cleared when they are freed. Each page then takes the cold path,
+    /// because the existing check for room fails.
     pub(super) fn under(self, hardening: Hardening) -> Lists {
         if hardening.clear { Lists::Fixed { high: 0, batch: 0 } } else { self }
     }
@@ -120,23 +123,23 @@ impl Lists {
     }
 }
 
-/// Numbers of free pages at which the memory takes action, for the whole memory; each node has its share.
-/// `min <= low <= high`.
+/// Numbers of free pages at which the memory takes action. They are for the whole memory; each node has its share. `min
+/// <= low <= high`.
 ///
-/// Free are pages on the nodes; what lies in workers' lists is no part of the reserve.
+/// Free pages are pages on the nodes. Pages in workers' lists are not part of the reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Watermarks {
-    /// The reserve: only [`Memory::alloc_urgent`](super::Memory::alloc_urgent) takes pages from here on. 0: there is
-    /// no reserve, everything may be taken.
+    /// The reserve: at this number or below, only [`Memory::alloc_urgent`](super::Memory::alloc_urgent) takes pages. 0:
+    /// there is no reserve, and every page may be taken.
     pub min: usize,
-    /// Below it pressure begins; see [`Memory::on_pressure`](super::Memory::on_pressure).
+    /// Pressure begins when fewer pages are free; see [`Memory::on_pressure`](super::Memory::on_pressure).
     pub low: usize,
-    /// From it on pressure is over.
+    /// Pressure ends when this many pages are free.
     pub high: usize,
 }
 
 impl Watermarks {
-    /// Whether they are in order, in a memory of `total` pages.
+    /// Checks that they are in order, in a memory of `total` pages.
     pub(super) fn check(self, total: usize) -> Result<(), MemoryError> {
         let Watermarks { min, low, high } = self;
         if min <= low && low <= high && high <= total {
@@ -159,15 +162,15 @@ pub enum MemoryError {
     /// The number of workers is out of range.
     #[error("{workers} workers: give 1 to {WORKERS_MAX}")]
     Workers {
-        /// Workers asked for.
+        /// The number of workers that was requested.
         workers: usize,
     },
     /// The memory cannot be split into so many nodes.
     #[error("{nodes} nodes: give 1 to {most} for a memory of this size, 4 MiB for each")]
     Nodes {
-        /// Nodes asked for.
+        /// The number of nodes that was requested.
         nodes: usize,
-        /// Nodes at most.
+        /// Maximum number of nodes.
         most: usize,
     },
     /// The watermarks are not in order.
@@ -179,19 +182,19 @@ pub enum MemoryError {
         low: usize,
         /// Pages at which pressure ends.
         high: usize,
-        /// Pages there are.
+        /// The number of pages.
         total: usize,
     },
     /// Guard pages were asked for in memory that the caller lends.
     #[error("guard pages in memory that the caller lends: leave guard out, or take a memory from the system")]
     LentGuard,
-    /// The region could not be had.
+    /// The system did not provide the region.
     #[error(transparent)]
     Region(#[from] RegionError),
 }
 
 impl MemoryConfig {
-    /// Whether the numbers fit a memory of `bytes` bytes.
+    /// Checks that the numbers fit a memory of `bytes` bytes.
     pub(super) fn check(&self, bytes: usize) -> Result<(), MemoryError> {
         let (workers, nodes) = (self.workers, self.nodes);
         if !(1..=WORKERS_MAX).contains(&workers) {

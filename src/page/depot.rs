@@ -1,14 +1,15 @@
-//! The depot: batches of single pages on their way from a worker that frees to one that allocates.
+//! The depot: batches of single pages between a worker that frees and a worker that allocates.
 //!
-//! A batch is an array of numbers in a few cache lines. Through the buddy's lists each of its pages would carry the
-//! line of its descriptor from core to core and back, for merging what the next allocation splits again.
+//! A batch is an array of numbers in a few cache lines. Without the depot, each page would pass through the buddy's
+//! lists. Its descriptor's line would move from core to core and back, to merge blocks that the next allocation splits
+//! again.
 
 use super::config::TURN;
 
-/// Batches in the depot at most: twice what a ring of 1,024 pages between two workers can hold.
+/// Maximum number of batches in the depot: twice the number that a ring of 1,024 pages between two workers can hold.
 const BATCHES: usize = 32;
 
-/// One batch: a number in each word behind the first, so that 63 pages are four cache lines.
+/// One batch: a number in each word behind the first word, so that 63 pages take four cache lines.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Batch {
@@ -16,7 +17,7 @@ struct Batch {
     pages: [u32; TURN],
 }
 
-/// Batches, newest last. Their pages are out as far as the buddy knows.
+/// The batches, newest last. For the buddy allocator their pages are out.
 #[derive(Debug)]
 pub(super) struct Depot {
     batches: Box<[Batch; BATCHES]>,
@@ -30,12 +31,12 @@ impl Depot {
         Depot { batches: Box::new([Batch { len: 0, pages: [0; TURN] }; BATCHES]), len: 0, pages: 0 }
     }
 
-    /// Pages inside.
+    /// The number of pages inside.
     pub(super) fn pages(&self) -> usize {
         self.pages as usize
     }
 
-    /// Keeps a batch of at most [`TURN`] pages; false when the depot is full or there is nothing to keep.
+    /// Keeps a batch of at most [`TURN`] pages. Returns false if the depot is full or the batch is empty.
     pub(super) fn put(&mut self, pages: &[u32]) -> bool {
         let Some(batch) = self.batches.get_mut(self.len as usize) else { return false };
         let Some(places) = batch.pages.get_mut(..pages.len()).filter(|places| !places.is_empty()) else {
@@ -48,7 +49,7 @@ impl Depot {
         true
     }
 
-    /// The newest batch, or the last `most` pages of it.
+    /// Takes the newest batch, or its last `most` pages.
     pub(super) fn take(&mut self, most: usize) -> &[u32] {
         let Some(newest) = self.len.checked_sub(1) else { return &[] };
         let batch = &mut self.batches[newest as usize];

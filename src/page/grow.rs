@@ -1,8 +1,8 @@
-//! COLD: between a worker's lists and the nodes.
+//! COLD: moves blocks between a worker's lists and the nodes.
 //!
-//! The owner is never inside its own lists while it takes a node's lock (what moves lies on the stack), so a thief
-//! that holds the lists and takes the lock cannot meet an owner that does the reverse. Callbacks are called at the
-//! end, when the caller is inside of nothing.
+//! The owner is never inside its own lists while it takes a node's lock; the blocks that it moves lie on the stack. A
+//! thief holds the lists and then takes the lock, so it cannot deadlock with an owner that does the reverse. Callbacks
+//! are called at the end, when the caller holds no lock and is in no list.
 
 use super::bulk::{empty_places, fill};
 use super::config::TURN;
@@ -18,14 +18,14 @@ use crate::sync::shim::yield_now;
 /// How often an allocation looks again for blocks that were with workers a moment ago.
 const ROUNDS: usize = 16;
 
-/// What came from the nodes: this many blocks, in the caller's array, and until the rest of them is kept the time
-/// in which others wait for them.
+/// The result of a fetch from the nodes: the number of blocks in the caller's array, and the move. Others who look for
+/// the blocks wait until the move ends, when the rest of the blocks is in the list.
 type Fetched<'a> = Option<(usize, Moving<'a>)>;
 
-/// A miss: gets a batch of the order, keeps all but one in the worker's list.
+/// Handles a miss: fetches a batch of the order, and keeps all blocks but one in the worker's list.
 ///
-/// Where no node has a block every worker's lists are drained first, so that None means that no block of this order
-/// can be made of the pages that nobody holds and that may be taken.
+/// If no node has a block, the lists of all workers are drained first. So None means that no block of this order can be
+/// made of the pages that have no holder and may be taken.
 #[cold]
 #[inline(never)]
 pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> {
@@ -38,13 +38,13 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> 
         keep(shared, w, order, (&turn[1..got], moving), &mut alarms);
     }
     count(shared, w, u64::from(number.is_some()), |lane| &lane.allocated);
-    // Claimed before the callbacks, which may panic.
+    // Claimed before the callbacks run, because they may panic.
     let page = number.and_then(claim);
     ring(alarms, w);
     page
 }
 
-/// As [`alloc`], and when that finds nothing, out of the reserve.
+/// Does the same as [`alloc`]. If that finds nothing, takes a block from the reserve.
 #[cold]
 #[inline(never)]
 pub(super) fn alloc_urgent(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> {
@@ -65,7 +65,7 @@ pub(super) fn alloc_urgent(shared: &Shared, w: &mut Worker, order: u8) -> Option
     page
 }
 
-/// Fills the empty places of `pages`, as far as there are single pages anywhere; returns how many it filled.
+/// Fills the empty slots of `pages` as long as there are single pages anywhere. Returns how many it filled.
 #[cold]
 #[inline(never)]
 pub(super) fn alloc_bulk(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) -> usize {
@@ -89,8 +89,8 @@ pub(super) fn alloc_bulk(shared: &Shared, w: &mut Worker, pages: &mut [Option<Pa
     filled
 }
 
-/// Takes back what is no single page for the worker's list: a larger block, a page of another node or memory, one of
-/// the reserve, one that the list has no room for. The claim on it was just given up.
+/// Takes back a block that the worker's list does not keep: a larger block, a page of another node or memory, a page of
+/// the reserve, or a page that the list has no room for. The claim on it was just given up.
 #[inline(never)]
 pub(super) fn free(shared: &Shared, w: &mut Worker, number: u32) {
     let Some(page) = claim(number) else { return };
@@ -121,7 +121,7 @@ pub(super) fn free(shared: &Shared, w: &mut Worker, number: u32) {
     drop(page);
 }
 
-/// A full list: its coldest blocks go to the node, or it grows.
+/// Handles a full list: its coldest blocks go to the node, or the list grows.
 #[cold]
 #[inline(never)]
 fn overflow(shared: &Shared, w: &mut Worker, order: u8) {
@@ -143,7 +143,7 @@ fn overflow(shared: &Shared, w: &mut Worker, order: u8) {
     ring(alarms, w);
 }
 
-/// Moves the `n` coldest blocks of a list (at most [`TURN`]) to the node; returns how many there were.
+/// Moves the `n` coldest blocks of a list (at most [`TURN`]) to the node. Returns how many it moved.
 fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut Vec<Alarm>) -> usize {
     let mut turn = [0; TURN];
     let (mut moved, mut home) = (0, 0);
@@ -164,7 +164,7 @@ fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut 
     moved
 }
 
-/// Lets the worker's tuned lists shrink by an eighth; what they hold too many goes to the node.
+/// Shrinks the worker's tuned lists by an eighth. Their excess blocks go to the node.
 #[cold]
 pub(super) fn decay(shared: &Shared, w: &mut Worker) {
     let mut alarms = Vec::new();
@@ -178,7 +178,8 @@ pub(super) fn decay(shared: &Shared, w: &mut Worker) {
     ring(alarms, w);
 }
 
-/// Makes another node the worker's home; false for a worker of another memory, or when there is no such node.
+/// Makes another node the worker's home. Returns false if the worker belongs to another memory, or the node does not
+/// exist.
 #[cold]
 pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
     let (Some(lane), Some(_)) = (shared.locals.lane(w), shared.nodes.each().get(node)) else { return false };
@@ -191,7 +192,7 @@ pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
             held.set_home(node, range);
             break;
         }
-        // A thief is inside, and will not be for long.
+        // A thief is inside, and leaves soon.
         yield_now();
     }
     let before = lane.home.get() as usize;
@@ -205,7 +206,8 @@ pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
     true
 }
 
-/// How many blocks to ask a node for: 1, or a batch where the worker has a list for the order, or some to draw one from.
+/// The number of blocks to request from a node. It is 1 without a list for the order, and otherwise a batch, or enough
+/// blocks to draw one from.
 fn want(shared: &Shared, w: &mut Worker, order: u8) -> usize {
     let Some(mut held) = shared.locals.enter(w) else { return 1 };
     let least = shared.hardened.least();
@@ -218,8 +220,8 @@ fn nearest(shared: &Shared, w: &Worker) -> impl Iterator<Item = usize> + use<> {
     (0..nodes).map(move |n| (home + n) % nodes)
 }
 
-/// Blocks of one order: as many as fit from the worker's node, or one from another node, or after draining the lists
-/// of all workers.
+/// Fetches blocks of one order: as many as fit from the worker's node, or one from another node. If no node has any,
+/// drains the lists of all workers and looks again.
 fn fetch<'a>(
     shared: &'a Shared,
     w: &Worker,
@@ -253,7 +255,8 @@ fn fetch<'a>(
     None
 }
 
-/// Puts blocks of the worker's node into its list, which ends their move; what it has no room for (a thief is inside) goes back.
+/// Puts blocks of the worker's node into its list, which ends their move. Blocks that the list has no room for (a thief
+/// is inside) go back.
 fn keep(
     shared: &Shared,
     w: &mut Worker,
@@ -272,13 +275,14 @@ fn keep(
     moving.end_at_node(numbers.len() - kept);
 }
 
-/// Moves from the lists of all workers that have ended at a node; wraps.
+/// The number of moves from the lists of all workers that have ended at a node; wraps.
 fn returned(shared: &Shared) -> u32 {
     shared.locals.slots().map(|slot| slot.gauges().returned()).fold(0, u32::wrapping_add)
 }
 
-/// Empties the lists of all workers, the caller's among them, into the nodes: as a thief, where there is anything.
-/// Whether there was, is on its way, or has come to a node since `before` was counted.
+/// Empties the lists of all workers, also the caller's, into the nodes. It enters as a thief where a list has blocks.
+/// Returns whether there were blocks, whether some are being moved, or whether some have come to a node since `before`
+/// was counted.
 fn drain_all(shared: &Shared, alarms: &mut Vec<Alarm>, before: u32) -> bool {
     let mut found = false;
     for slot in shared.locals.slots() {

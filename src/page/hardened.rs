@@ -1,4 +1,4 @@
-//! COLD: what a memory has for its hardening.
+//! COLD: the state of a memory for its hardening.
 
 use super::hardening::Hardening;
 use super::random::Random;
@@ -6,19 +6,19 @@ use crate::stats::Count;
 use crate::sync::shim::{Mutex, lock};
 use std::collections::BTreeSet;
 
-/// Blocks of which one is drawn at least.
+/// Minimum number of blocks from which one is drawn.
 const DRAWN_FROM: usize = 16;
 
-/// What was chosen, and what that takes.
+/// The chosen hardening, and its state.
 #[derive(Debug)]
 pub(super) struct Hardened {
     pub(super) chosen: Hardening,
     pub(super) random: Option<Random>,
-    /// Guard pages that were made, that were taken away again, and that the system refused.
+    /// Guard pages that were made, guard pages that were removed again, and changes that the system refused.
     made: Count,
     gone: Count,
     refused: Count,
-    /// The pages of blocks that are out which were to be inaccessible, and are not.
+    /// Pages of blocks that are out: each should have become inaccessible, but the system refused.
     open: Mutex<BTreeSet<u32>>,
     #[cfg(test)]
     pub(super) refusal: super::tests::Refusal,
@@ -39,7 +39,7 @@ impl Hardened {
         }
     }
 
-    /// Puts what comes fresh from a node into a random order, where that was chosen.
+    /// Puts fresh blocks from a node into a random order, if that was chosen.
     #[inline]
     pub(super) fn shuffle(&self, numbers: &mut [u32]) {
         if let Some(random) = &self.random
@@ -49,13 +49,13 @@ impl Hardened {
         }
     }
 
-    /// Blocks to take from a node at least for one that is wanted, so that there are some to draw it from.
+    /// Minimum number of blocks to take from a node when one is wanted, so that one can be drawn at random.
     pub(super) fn least(&self) -> usize {
         if self.chosen.random { DRAWN_FROM } else { 1 }
     }
 
-    /// Makes a page a guard page by `change`, or takes that away again; counts what came of it. Whether the page is as it is
-    /// to be now: one that was refused when it was made is accessible, and is not changed.
+    /// Makes a page a guard page with `change`, or makes it accessible again. Counts the result. Returns whether the
+    /// page now has the requested state. A page whose guard was refused is accessible already, and is not changed.
     pub(super) fn guard(&self, page: u32, on: bool, change: impl FnOnce() -> bool) -> bool {
         if !on && lock(&self.open).remove(&page) {
             return true;
@@ -72,7 +72,7 @@ impl Hardened {
         done
     }
 
-    /// Whether the system may be asked: always, except where a test makes it refuse.
+    /// Whether the system may be asked. True except when a test simulates a refusal.
     fn granted(&self) -> bool {
         #[cfg(test)]
         return self.refusal.granted(1) == 1;
@@ -80,7 +80,7 @@ impl Hardened {
         true
     }
 
-    /// Guard pages now, and how many the system refused.
+    /// The number of guard pages now, and how many changes the system refused.
     pub(super) fn guards(&self) -> (u64, u64) {
         (self.made.get().wrapping_sub(self.gone.get()), self.refused.get())
     }

@@ -1,4 +1,5 @@
-//! What a memory does against misuse of its pages, objects and frames, in any build and by one switch.
+//! The protections of a memory against misuse of its pages, objects and frames. One setting switches them, in any
+//! build.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,21 +7,22 @@ use std::str::FromStr;
 /// The protections of a memory, and of its caches, size classes and pools, against misuse. Nothing by default, and then
 /// it costs nothing: not an instruction of a hot path.
 ///
-/// | part | what is done | what it costs |
+/// | part | what it does | what it costs |
 /// |---|---|---|
-/// | `guard` | an inaccessible page before and behind the region, behind each slab, and behind each block that [`SizeClasses`](crate::slab::SizeClasses) takes from the pages | a page for each, so that slabs are larger and a block of a power of two takes twice as much; no 2 MiB pages that the system sets aside; two mappings more of those that the process may have, two system calls for each slab and block that comes and goes |
-/// | `random` | fresh single pages and blocks of up to 8 pages, of those taken at once, objects of a new slab and frames of new pages come in a random order | nothing but where they are made |
-/// | `clear` | what is freed is full of zeros before it can be had again, and an object that was written since is found | the bytes written, for objects also read, the cold path for each page, object and frame, and the freelist word behind each object (below) |
-/// | `canary` | a secret word stands behind each object, and is looked at when the object is freed and when it is given out | 8 bytes for each object, the freelist word behind it (below), and the cold path for it |
+/// | `guard` | puts an inaccessible page before and behind the region, behind each slab, and behind each block that [`SizeClasses`](crate::slab::SizeClasses) takes from the pages | One page for each, so slabs are larger, and a block of a power of two takes twice as much. No 2 MiB pages that the system sets aside. Two more mappings of those that the process may have. Two system calls for each slab and block that comes and goes |
+/// | `random` | gives out fresh single pages and blocks of up to 8 pages (among those taken at once), the objects of a new slab, and the frames of new pages in a random order | nothing except when they are made |
+/// | `clear` | fills freed memory with zeros before it is given out again, and detects an object that was written after its free | the bytes written, for objects also the bytes read, the cold path for each page, object and frame, and the freelist word behind each object (below) |
+/// | `canary` | puts a secret word behind each object, and checks it when the object is freed and when it is given out | 8 bytes for each object, the freelist word behind it (below), and the cold path for it |
 ///
-/// With `clear` and `canary` the freelist word, of 8 bytes, moves from the object's begin to behind it, and what an object takes is
-/// rounded up to its alignment. A size class of a power of two is aligned to its size: from 16 bytes on it takes twice as much. With
-/// `guard` beside it a slab of 32 KiB then holds one object of 8 KiB.
+/// With `clear` and `canary` the freelist word of 8 bytes moves from the object's begin to behind the object. The size
+/// of an object is rounded up to its alignment. A size class of a power of two is aligned to its size: from 16 bytes on
+/// it takes twice as much. If `guard` is also chosen, a slab of 32 KiB then holds one object of 8 KiB.
 ///
-/// `guard` moves limits: [`SizeClasses::alloc`](crate::slab::SizeClasses::alloc) of more than 4 MiB less 4 KiB is None, and
-/// [`Cache::new`](crate::slab::Cache::new) of objects of more than 28 KiB without an order that is chosen is
+/// `guard` changes two limits. [`SizeClasses::alloc`](crate::slab::SizeClasses::alloc) of more than 4 MiB less 4 KiB
+/// returns None. [`Cache::new`](crate::slab::Cache::new) of objects of more than 28 KiB without a chosen order returns
 /// [`CacheError::Size`](crate::slab::CacheError::Size).
-/// It is read and printed as the parts' names with commas between, `all`, or `off`.
+///
+/// The text form is the names of the parts with commas between, `all`, or `off`.
 ///
 /// ```
 /// use netmem::page::{Hardening, Memory, MemoryConfig};
@@ -39,18 +41,21 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Hardening {
-    /// Inaccessible pages around the region, behind slabs and behind large blocks. Not in memory that the caller lends, and such a
-    /// memory cannot be registered as an AF_XDP UMEM.
+    /// Inaccessible pages around the region, behind slabs and behind large blocks. Not in memory that the caller lends.
+    /// A memory with guard pages cannot be registered as an AF_XDP UMEM.
     pub guard: bool,
-    /// Fresh pages, objects and frames come in a random order, pages among those that are taken at once. What was freed last still comes first.
+    /// Fresh pages, objects and frames come in a random order; pages, among those that are taken at once. The item that
+    /// was freed last still comes first.
     pub random: bool,
-    /// What is freed is cleared. Not the values of a [`ConstructedCache`](crate::slab::ConstructedCache), which are to stay.
+    /// Memory is cleared when it is freed. The values of a [`ConstructedCache`](crate::slab::ConstructedCache) are not
+    /// cleared, because they must stay.
     pub clear: bool,
-    /// A secret word behind each object.
+    /// A secret word lies behind each object.
     pub canary: bool,
-    /// What orders and secrets follow from; None, as usual, is a key from the system. For tests.
+    /// The seed of orders and secrets. None, the usual value, takes a key from the system. For tests.
     pub seed: Option<u64>,
-    /// What a cache does with a misuse that `clear` or `canary` found. Default: it prints the report and aborts the process.
+    /// What a cache does with a misuse that `clear` or `canary` found. Default: it prints the report and aborts the
+    /// process.
     pub on_misuse: OnMisuse,
 }
 
@@ -79,7 +84,7 @@ impl Hardening {
         self.guard || self.random || self.clear || self.canary
     }
 
-    /// Whether objects have to be looked at when they go out and when they come back.
+    /// Whether objects have to be checked when they are given out and when they are freed.
     pub(crate) fn checks_objects(&self) -> bool {
         self.clear || self.canary
     }
@@ -99,7 +104,7 @@ impl Hardening {
 #[error("hardening {text:?}: give guard, random, clear and canary with commas between, or all, or off")]
 #[non_exhaustive]
 pub struct HardeningError {
-    /// What was given.
+    /// The text that was given.
     pub text: String,
 }
 

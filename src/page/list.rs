@@ -1,8 +1,8 @@
-//! Lists of blocks through the links in their descriptors: nothing is allocated to be on one.
+//! Lists of blocks, linked through their descriptors. Putting a block on a list allocates nothing.
 
 use super::table::{NIL, Table};
 
-/// A list of blocks, under its holder's lock. A block is on one list at most.
+/// A list of blocks, under the lock of its holder. A block is on one list at most.
 #[derive(Debug)]
 pub(crate) struct List {
     head: u32,
@@ -15,12 +15,12 @@ impl List {
         List { head: NIL, tail: NIL, len: 0 }
     }
 
-    /// The first block's index.
+    /// The index of the first block.
     pub(crate) fn first(&self) -> Option<u32> {
         (self.head != NIL).then_some(self.head)
     }
 
-    /// The block after one that is on this list.
+    /// The block after a block that is on this list.
     #[cfg(test)]
     pub(crate) fn after(&self, table: &Table, page: u32) -> Option<u32> {
         let next = table.desc(page).next();
@@ -48,7 +48,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes a block off, which is on this list.
+    /// Takes a block off this list. The block is on it.
     pub(crate) fn remove(&mut self, table: &Table, page: u32) {
         let desc = table.desc(page);
         debug_assert!(desc.is_listed(), "page {page} is on no list");
@@ -57,7 +57,7 @@ impl List {
         self.len -= 1;
     }
 
-    /// Makes two blocks neighbours; NIL is either end.
+    /// Links two blocks as neighbours. NIL is either end.
     fn join(&mut self, table: &Table, before: u32, after: u32) {
         match table.get(before) {
             Some(desc) => desc.set_next(after),

@@ -1,6 +1,7 @@
 //! HOT: a worker's own lists of free pages, orders 0..=3.
 //!
-//! A LIFO of page numbers for each order, as [`Page`](super::Page) holds them; no atomic, no lock, no descriptor.
+//! Each order has a LIFO of page numbers, in the form in which [`Page`](super::Page) holds them. There is no atomic, no
+//! lock and no access to a descriptor.
 
 use super::config::{ListSize, Lists, ORDERS};
 use super::stats::PageLane;
@@ -8,44 +9,44 @@ use super::table::MARK;
 use crate::sync::Lifo;
 use crate::sys::cpu::by_one_register;
 
-/// A worker that only frees moves up to 2^5 batches at once, as Linux (`CONFIG_PCP_BATCH_SCALE_MAX`).
+/// A worker that only frees moves up to 2^5 batches at once, as in Linux (`CONFIG_PCP_BATCH_SCALE_MAX`).
 const SCALE_MAX: u32 = 5;
 
-/// One worker's lists, all of pages of its home node.
+/// One worker's lists. All pages in them belong to its home node.
 #[derive(Debug)]
 pub(crate) struct Local {
     pub(super) lists: [Blocks; ORDERS],
-    /// Number of the home node's first page, and how many pages it has.
+    /// The number of the home node's first page, and the number of its pages.
     first: u32,
     len: u32,
     pub(super) home: usize,
 }
 
 impl Local {
-    /// Empty lists for a worker whose share is `share` pages, at home on the node with these pages.
+    /// Makes empty lists for a worker whose share is `share` pages and whose home is the node with these pages.
     pub(super) fn new(lists: Lists, share: usize, home: usize, (first, len): (u32, u32)) -> Self {
         let lists = std::array::from_fn(|order| Blocks::new(lists.size(order as u8, share)));
         Local { lists, first, len, home }
     }
 
-    /// Moves to another node; the lists were drained before.
+    /// Moves to another node. The caller has drained the lists.
     pub(super) fn set_home(&mut self, home: usize, (first, len): (u32, u32)) {
         (self.home, self.first, self.len) = (home, first, len);
     }
 
-    /// Whether `number` is that of a single page of the home node: a number with the mark of larger blocks and of
-    /// reserve pages is out of every node's range.
+    /// Whether `number` is the number of a single page of the home node. A number with the mark of larger blocks and of
+    /// reserve pages is outside every node's range.
     #[inline(always)]
     pub(super) fn is_single_of_home(&self, number: u32) -> bool {
         number.wrapping_sub(self.first) < self.len
     }
 
-    /// Whether the block with this number is of the home node.
+    /// Whether the block with this number belongs to the home node.
     pub(super) fn is_of_home(&self, number: u32) -> bool {
         self.is_single_of_home(number & !MARK)
     }
 
-    /// The newest block of an order.
+    /// Takes the newest block of an order.
     #[inline(always)]
     pub(super) fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
         let list = by_one_register(self.lists.get_mut(usize::from(order))?);
@@ -54,7 +55,7 @@ impl Local {
         Some(number)
     }
 
-    /// Keeps a block of the home node; false when the list is full or there is none for the order.
+    /// Keeps a block of the home node. Returns false if the list is full or the order has no list.
     #[inline(always)]
     pub(super) fn push(&mut self, order: u8, number: u32, lane: &PageLane) -> bool {
         let Some(list) = self.lists.get_mut(usize::from(order)) else { return false };
@@ -65,7 +66,7 @@ impl Local {
         true
     }
 
-    /// Keeps as many of these blocks of the home node as there is room for; returns how many.
+    /// Keeps as many of these blocks of the home node as there is room for. Returns how many.
     pub(super) fn keep(&mut self, order: u8, numbers: &[u32], lane: &PageLane) -> usize {
         let Some(list) = self.lists.get_mut(usize::from(order)) else { return 0 };
         let n = numbers.len().min(list.room());
@@ -75,7 +76,7 @@ impl Local {
         n
     }
 
-    /// Gives the lists other sizes; the coldest blocks for which there is no room come out.
+    /// Gives the lists other sizes. The coldest blocks for which there is no room come out.
     pub(super) fn resize(&mut self, sizes: [ListSize; ORDERS], lane: &PageLane, mut give: impl FnMut(u32)) {
         for ((list, size), cached) in self.lists.iter_mut().zip(sizes).zip(&lane.cached) {
             list.resize(size, &mut give);
@@ -83,7 +84,7 @@ impl Local {
         }
     }
 
-    /// Takes everything out.
+    /// Takes all blocks out.
     pub(crate) fn drain(&mut self, lane: &PageLane, mut give: impl FnMut(u32)) {
         for (list, cached) in self.lists.iter_mut().zip(&lane.cached) {
             list.stack.drain(&mut give);
@@ -94,11 +95,11 @@ impl Local {
 
 /// One order's list.
 ///
-/// `least <= high <= most`, and the stack has room for `most`. A fixed list has all three the same.
+/// `least <= high <= most`, and the stack has room for `most`. In a fixed list all three are equal.
 #[derive(Debug)]
 pub(super) struct Blocks {
     pub(super) stack: Lifo<u32>,
-    /// Blocks it keeps at most now.
+    /// Maximum number of blocks that it keeps now.
     pub(super) high: usize,
     size: ListSize,
     /// Overflows since the last miss.
@@ -110,7 +111,7 @@ impl Blocks {
         Blocks { stack: Lifo::new(size.most, size.batch), high: size.least, size, overflows: 0 }
     }
 
-    /// Begins again with another size; the coldest blocks for which there is no room come out.
+    /// Restarts with another size. The coldest blocks for which there is no room come out.
     fn resize(&mut self, size: ListSize, give: impl FnMut(u32)) {
         let mut before = std::mem::replace(self, Blocks::new(size));
         before.stack.coldest(before.stack.len().saturating_sub(self.high), give);
@@ -118,20 +119,20 @@ impl Blocks {
         self.stack.extend(kept, |&number| number);
     }
 
-    /// Blocks there is room for.
+    /// The number of blocks that there is room for.
     #[inline(always)]
     pub(super) fn room(&self) -> usize {
         self.high.saturating_sub(self.stack.len())
     }
 
-    /// The list was found empty: how many blocks to get from the node.
+    /// Handles an empty list. Returns how many blocks to get from the node.
     pub(super) fn missed(&mut self) -> usize {
         self.overflows = 0;
         self.grow();
         self.size.batch.min(self.high).max(1)
     }
 
-    /// The list was found full: how many blocks to give to the node. 0 if the list has grown instead.
+    /// Handles a full list. Returns how many blocks to give to the node, or 0 if the list has grown instead.
     pub(super) fn overflowed(&mut self) -> usize {
         let after_miss = self.overflows == 0;
         let scale = self.overflows.saturating_sub(1).min(SCALE_MAX);
@@ -142,18 +143,18 @@ impl Blocks {
         if after_miss && self.grow() {
             return 0;
         }
-        // A batch stays, for the allocations that may come next (as Linux).
+        // A batch stays for the allocations that may come next, as in Linux.
         let batch = self.size.batch;
         (batch << scale).min(self.high.saturating_sub(batch).max(batch))
     }
 
-    /// Lets the list hold a batch more, as far as its bounds allow; whether they did.
+    /// Lets the list hold one more batch, within its bounds. Returns whether it grew.
     fn grow(&mut self) -> bool {
         let high = self.size.most.min(self.high + self.size.batch);
         std::mem::replace(&mut self.high, high) < high
     }
 
-    /// Lets the list hold an eighth less, as far as its bounds allow; how many blocks it holds too many.
+    /// Lets the list hold an eighth less, within its bounds. Returns how many blocks it holds in excess.
     pub(super) fn decay(&mut self) -> usize {
         self.high = (self.high - self.high.div_ceil(8)).max(self.size.least);
         self.stack.len().saturating_sub(self.high)

@@ -18,14 +18,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A handle to a region, its pages and its workers: clone it freely; the last drop gives the memory back.
 ///
-/// Pages that are still out when the last handle goes keep the memory mapped until they are home.
+/// If pages are still out when the last handle goes, the memory stays mapped until they are freed.
 #[derive(Debug, Clone)]
 pub struct Memory {
     pub(super) shared: Handle<Shared>,
 }
 
 impl Memory {
-    /// Takes the memory from the system and makes it all free pages.
+    /// Takes memory from the system and makes it free pages.
     ///
     /// # Errors
     /// [`MemoryError`]; nothing is left behind then.
@@ -40,18 +40,19 @@ impl Memory {
         Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }
 
-    /// As [`Memory::new`], in a file that a peer process can map ([`Region::file`]), so that frames of it can be handed over as
-    /// offsets. Slab caches cannot be made of such a memory.
+    /// Makes a memory as [`Memory::new`] does, in a file that a peer process can map ([`Region::file`]). Frames of it
+    /// can be handed over as offsets. Slab caches cannot be made of such a memory.
     ///
     /// # Errors
     /// [`MemoryError`]; nothing is left behind then.
     ///
     /// # Safety
-    /// A frame's bytes are an ordinary `&[u8]` or `&mut [u8]` to the program that holds it, so no other process may write them
-    /// meanwhile. The caller gives the file, or a port that gives it on ([`memif`](crate::port::memif)), only to processes that
-    /// keep to this: they read and write the bytes of a frame from the moment when it is handed to them until it is handed
-    /// back, and no other byte. Nothing makes a peer keep to that. For one that is not trusted to, use [`Memory::new`]: ports
-    /// over its frames copy.
+    /// The bytes of a frame are an ordinary `&[u8]` or `&mut [u8]` to the program that holds the frame. So no other
+    /// process may write them during that time. The caller gives the file only to processes that keep this rule. The
+    /// same holds for a port that passes the file on ([`memif`](crate::port::memif)). A peer that keeps the rule reads
+    /// and writes the bytes of a frame from the moment when the frame is handed to it until it hands the frame back,
+    /// and accesses no other byte. Nothing forces a peer to keep the rule. For an untrusted peer, use [`Memory::new`]:
+    /// ports over its frames copy.
     #[cold]
     pub unsafe fn shared(config: &MemoryConfig) -> Result<Memory, MemoryError> {
         config.check(config.bytes)?;
@@ -60,9 +61,9 @@ impl Memory {
         Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }
 
-    /// Makes memory that the caller lends free pages; it gets it back when the last page and frame is home and every
-    /// handle gone. Pages and frames are as anywhere; slab caches cannot be made of it. `config.bytes` and
-    /// `config.backing` mean nothing here.
+    /// Makes free pages of memory that the caller lends. The caller gets the memory back when the last page and frame
+    /// is freed and every handle is gone. Pages and frames work as in any memory; slab caches cannot be made of it.
+    /// `config.bytes` and `config.backing` have no effect here.
     ///
     /// ```
     /// use netmem::page::{Memory, MemoryConfig};
@@ -104,98 +105,100 @@ impl Memory {
         self.shared.roster.claim()
     }
 
-    /// The region the pages lie in.
+    /// The region that holds the pages.
     pub fn region(&self) -> &Arc<Region> {
         &self.shared.region
     }
 
-    /// Allocates a block of 2^order pages, order 0..=10; None when no block can be made of all the pages
-    /// that nobody holds and that are not the reserve (or the order is larger).
+    /// Allocates a block of 2^order pages, order 0..=10. Returns None if no block can be made of all the pages that
+    /// have no holder and are not the reserve, or if the order is larger.
     ///
     /// # Cost
-    /// Orders 0..=3 from the worker's list: no locked instruction, one line of the list. A miss takes the
-    /// node's lock once per batch. Contents are what the last holder left.
+    /// Orders 0..=3 come from the worker's list: no locked instruction, one line of the list. A miss takes the node's
+    /// lock once for each batch. The contents are those that the last holder left.
     #[inline(always)]
     pub fn alloc(&self, w: &mut Worker, order: u8) -> Option<Page> {
         self.shared.alloc(w, order)
     }
 
-    /// As [`Memory::alloc`], and when that finds nothing, out of the reserve: for work that frees memory.
+    /// Allocates as [`Memory::alloc`] does. If that finds nothing, takes a block from the reserve: for work that frees
+    /// memory.
     ///
-    /// What comes out of the reserve says so ([`Page::is_reserve`]) and goes straight back to its node when freed.
+    /// A block from the reserve is marked ([`Page::is_reserve`]). When it is freed, it goes straight back to its node.
     #[inline]
     pub fn alloc_urgent(&self, w: &mut Worker, order: u8) -> Option<Page> {
         self.shared.alloc(w, order).or_else(|| grow::alloc_urgent(&self.shared, w, order))
     }
 
-    /// As [`Memory::alloc`], and when that finds nothing, a single page: for buffers that are better large, but
-    /// do with less. [`Page::order`] tells which it was.
+    /// Allocates as [`Memory::alloc`] does. If that finds nothing, allocates a single page. For buffers that are better
+    /// large but work with less. [`Page::order`] tells which one it was.
     #[inline]
     pub fn alloc_or_single(&self, w: &mut Worker, order: u8) -> Option<Page> {
         let block = self.shared.alloc(w, order);
         if order == 0 { block } else { block.or_else(|| self.shared.alloc(w, 0)) }
     }
 
-    /// Gives a block back to the worker's list; a page of another memory goes home to its own.
+    /// Gives a block back to the worker's list. A page of another memory goes back to that memory.
     ///
     /// # Cost
-    /// A single page: one line of the list, no descriptor; no locked instruction unless the list is full.
+    /// A single page: one line of the list, no descriptor. No locked instruction unless the list is full.
     #[inline(always)]
     pub fn free(&self, w: &mut Worker, page: Page) {
         self.shared.free(w, page);
     }
 
-    /// Fills the empty places of `pages` with single pages; returns how many it filled.
+    /// Fills the empty slots of `pages` with single pages. Returns how many it filled.
     ///
-    /// Places that hold a page already are left alone (the array form of Linux's bulk allocator). Fewer than there
-    /// are empty places only when no page that may be taken is anywhere.
+    /// Slots that hold a page already are left alone, as in the array form of Linux's bulk allocator. It leaves a slot
+    /// empty only if there is no page anywhere that may be taken.
     ///
     /// # Cost
-    /// One entry into the worker's list and a copy, as far as that goes; then one lock for each 128 pages.
+    /// One entry into the worker's list and a copy, as long as the list has pages; then one lock for each 128 pages.
     #[inline]
     pub fn alloc_bulk(&self, w: &mut Worker, pages: &mut [Option<Page>]) -> usize {
         self.shared.alloc_bulk(w, pages)
     }
 
-    /// Gives back every page in `pages` and leaves the places empty.
+    /// Gives back every page in `pages` and leaves the slots empty.
     ///
     /// # Cost
-    /// One entry into the worker's list and a copy when all are single pages that fit; else as one by one.
+    /// One entry into the worker's list and a copy if all are single pages that fit; otherwise the same as freeing one
+    /// by one.
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, pages: &mut [Option<Page>]) {
         self.shared.free_bulk(w, pages);
     }
 
-    /// Lets the worker's self-tuned lists ([`Lists::Tuned`](super::Lists::Tuned)) shrink by an eighth and gives back
-    /// what they hold too many. To be called now and then, as Linux does with every tick of its statistics.
+    /// Shrinks the worker's self-tuned lists ([`Lists::Tuned`](super::Lists::Tuned)) by an eighth and gives back the
+    /// excess pages. Call it from time to time; Linux does it with every tick of its statistics.
     #[cold]
     pub fn decay(&self, w: &mut Worker) {
         grow::decay(&self.shared, w);
     }
 
-    /// Makes another node the worker's home; its lists go back to the node they came from. False when there is no
-    /// such node, or the worker is of another memory.
+    /// Makes another node the worker's home. The pages in the worker's lists go back to the node that they came from.
+    /// Returns false if the node does not exist, or the worker belongs to another memory.
     #[cold]
     pub fn set_home_node(&self, w: &mut Worker, node: usize) -> bool {
         grow::set_home(&self.shared, w, node)
     }
 
-    /// Sets what is called when the free pages of a node fall below its low watermark or reach its high one again;
-    /// replaces what was set before.
+    /// Sets the callback for pressure: the free pages of a node fall below its low watermark, or reach its high
+    /// watermark again. Replaces an earlier callback.
     ///
-    /// It runs on the thread that crossed the mark, with its worker where it has one at hand, and inside of nothing:
-    /// no lock is held, and it may allocate and free.
+    /// The callback runs on the thread that crossed the watermark. It gets that thread's worker if there is one at
+    /// hand. No lock is held, and the callback may allocate and free.
     #[cold]
     pub fn on_pressure(&self, call: impl Fn(Option<&mut Worker>, Pressure) + Send + Sync + 'static) {
         self.shared.nodes.set_on_pressure(Arc::new(call));
     }
 
-    /// Switches the page counters on or off; the counts so far stay.
+    /// Switches the page counters on or off. The counts so far stay.
     pub fn set_statistics(&self, on: bool) {
         self.shared.statistics.store(on, Relaxed);
     }
 
-    /// Whether the counters are kept.
+    /// Whether the counters count.
     pub fn statistics(&self) -> bool {
         self.shared.statistics.load(Relaxed)
     }
@@ -205,12 +208,12 @@ impl Memory {
         self.shared.stats()
     }
 
-    /// Nodes the region is split into.
+    /// The number of nodes that the region is split into.
     pub fn nodes(&self) -> usize {
         self.shared.nodes.each().len()
     }
 
-    /// The counters of one node; None when there is no such node.
+    /// The counters of one node; None if the node does not exist.
     pub fn node_stats(&self, node: usize) -> Option<NodeStats> {
         self.shared.node_stats(node)
     }
@@ -225,23 +228,23 @@ impl Memory {
         self.shared.table.bytes()
     }
 
-    /// What is done against misuse, as it was made with.
+    /// The protections against misuse that the memory was made with.
     pub fn hardening(&self) -> Hardening {
         self.shared.hardened.chosen
     }
 
-    /// Inaccessible pages inside of the region now, and how many more were wanted and refused by the system so far: what they
-    /// would have stood behind has none.
+    /// The number of inaccessible pages inside of the region now, and how many more the system has refused so far. A
+    /// refused guard page leaves its block or slab without one.
     pub fn guard_pages(&self) -> (u64, u64) {
         self.shared.hardened.guards()
     }
 
-    /// Where fresh pages, objects and frames get their order, and secrets come from; None without [`Hardening`].
+    /// The source of the order of fresh pages, objects and frames, and of secrets; None without [`Hardening`].
     pub(crate) fn random(&self) -> Option<&Random> {
         self.shared.hardened.random.as_ref()
     }
 
-    /// The same, where fresh things come in a random order.
+    /// The same source, if fresh items come in a random order.
     pub(crate) fn order(&self) -> Option<&Random> {
         self.random().filter(|_| self.hardening().random)
     }
@@ -251,7 +254,8 @@ impl Memory {
         &self.shared.table
     }
 
-    /// The index in the table of the page with this process-wide number (or claim's number), if it is of this memory.
+    /// The index in the table of the page with this process-wide number (or the number of its claim), if the page
+    /// belongs to this memory.
     #[inline(always)]
     pub(crate) fn index(&self, number: NonZeroU32) -> Option<u32> {
         self.shared.index(number.get())
@@ -262,7 +266,7 @@ impl Memory {
         NonZeroU32::new(self.shared.number(index))
     }
 
-    /// The descriptor of the page with this process-wide number, if it is of this memory.
+    /// The descriptor of the page with this process-wide number, if the page belongs to this memory.
     pub(crate) fn desc(&self, number: NonZeroU32) -> Option<&Desc> {
         self.index(number).map(|index| self.shared.table.desc(index))
     }
@@ -272,19 +276,19 @@ impl Memory {
         &self.shared.roster
     }
 
-    /// Makes the `n`-th allocation from now on (0 is the next) that has to ask a node fail, once.
+    /// Makes the `n`-th allocation from now on (0 is the next) that needs a node fail, once.
     #[cfg(test)]
     pub(crate) fn refuse(&self, n: usize) {
         self.shared.refusal.set(n);
     }
 
-    /// Makes the `n`-th guard page from now on (0 is the next) that is made or taken away be refused, once.
+    /// Refuses the `n`-th change of a guard page from now on (0 is the next), once. Making and removing both count.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn refuse_guard(&self, n: usize) {
         self.shared.hardened.refusal.set(n);
     }
 
-    /// Whether that allocation came and failed; none will from now on.
+    /// Whether that allocation has come and failed. None fails from now on.
     #[cfg(test)]
     pub(crate) fn refusal_spent(&self) -> bool {
         self.shared.refusal.take()

@@ -11,13 +11,13 @@
 //!                 nodes.rs, zone.rs   under each node's lock: batches (depot.rs), the buddy's
 //!                                     free lists (buddy.rs), watermarks
 //! ```
-//! No allocation fails while pages that would do lie in another worker's list.
+//! No allocation fails while a page that it could use lies in another worker's list.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how many free pages a worker keeps | [`Lists`]: three fixed sets, any other, or self-tuned between bounds |
-//! | what is kept back | [`Watermarks`]: below `min` only [`Memory::alloc_urgent`] takes pages; who asked for it is told of pressure |
-//! | several nodes | each worker has a home node, takes from it first, and its list holds only that node's pages |
+//! | how many free pages a worker keeps | [`Lists`]: three fixed sets, any other numbers, or self-tuned between bounds |
+//! | how many pages are in reserve | [`Watermarks`]: below `min` only [`Memory::alloc_urgent`] takes pages; a callback is called on pressure |
+//! | several nodes | each worker has a home node and takes from it first; its list holds only pages of that node |
 //! | several holders | [`Page::share`]: a count in the descriptor, and an [`Owner`] that gets the page at the last release |
 //! | misuse | [`Hardening`]: guard pages, random orders, clearing, and what the stages above add |
 //! | what a page costs | a descriptor of 32 bytes (`table.rs`), in strides of 56 or 64 for comparison ([`DescriptorSize`]) |

@@ -1,4 +1,4 @@
-//! The nodes of a memory: which pages are of which, each behind its lock, and who is told of pressure.
+//! The nodes of a memory: the pages of each node behind its lock, and the callback on pressure.
 
 use super::config::{MemoryConfig, Watermarks};
 use super::table::Table;
@@ -18,49 +18,49 @@ pub struct Pressure {
     pub node: usize,
     /// True when its free pages fell below the low watermark, false when they reached the high one again.
     pub begins: bool,
-    /// Its free pages then.
+    /// The number of its free pages at that moment.
     pub free: usize,
 }
 
 type OnPressure = Arc<dyn Fn(Option<&mut Worker>, Pressure) + Send + Sync>;
 
-/// One node, on lines of its own.
+/// One node, on cache lines of its own.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Node {
     pub(super) zone: Mutex<Zone>,
-    /// Blocks given to workers that call another node their home.
+    /// Blocks given to workers whose home is another node.
     pub(super) miss: Count,
-    /// Blocks that workers of this node got from another one.
+    /// Blocks that workers of this node got from another node.
     pub(super) foreign: Count,
-    /// Hits of workers that called this node their home before.
+    /// Hits of workers whose home this node was before.
     pub(super) hit_before: Count,
 }
 
 /// All nodes of a memory.
 pub(super) struct Nodes {
     each: Box<[Node]>,
-    /// Pages of each node but the last, which has the rest.
+    /// The number of pages of each node but the last. The last node has the rest.
     span: u32,
     /// Nodes that are not done yet; see [`Zone::is_done`].
     open: AtomicU32,
     on_pressure: Mutex<Option<OnPressure>>,
 }
 
-/// A crossing of a watermark whose callback has not been called yet: that is done with no lock held.
+/// A crossing of a watermark whose callback has not been called yet. The callback is called when no lock is held.
 pub(super) struct Alarm {
     call: OnPressure,
     pressure: Pressure,
 }
 
 impl Alarm {
-    /// Calls the callback. The caller is inside of nothing: no lock, no worker's lists.
+    /// Calls the callback. The caller holds no lock and is in no worker's lists.
     #[cold]
     fn ring(self, w: Option<&mut Worker>) {
         (self.call)(w, self.pressure);
     }
 
-    /// Calls all of them, whichever panics.
+    /// Calls all callbacks, even if some of them panic.
     #[inline]
     pub(super) fn ring_all(alarms: Vec<Alarm>, mut w: Option<&mut Worker>) {
         if alarms.is_empty() {
@@ -75,7 +75,8 @@ impl Alarm {
 }
 
 impl Nodes {
-    /// Splits the pages of `table`, all of them free, into nodes that begin where a largest block may.
+    /// Splits the pages of `table`, which are all free, into nodes. A node begins where a block of the largest order
+    /// may begin.
     pub(super) fn new(table: &Table, config: &MemoryConfig) -> Self {
         let (total, nodes) = (table.len() as u32, config.nodes as u32);
         let span = if nodes == 1 { total } else { (total / nodes) >> ORDER_MAX << ORDER_MAX };
@@ -102,7 +103,7 @@ impl Nodes {
         ((index / self.span.max(1)) as usize).min(self.each.len() - 1)
     }
 
-    /// The first page of a node and how many it has.
+    /// The first page of a node, and the number of its pages.
     pub(super) fn range(&self, node: usize) -> (u32, u32) {
         (node as u32 * self.span, lock(&self.each[node].zone).pages() as u32)
     }
@@ -111,7 +112,8 @@ impl Nodes {
         &self.each
     }
 
-    /// Gives each node its share of new watermarks; who is to be told that pressure begins or ends by that.
+    /// Gives each node its share of new watermarks. Returns an alarm for each node whose pressure begins or ends by
+    /// this.
     pub(super) fn set_watermarks(&self, watermarks: Watermarks, total: usize) -> Vec<Alarm> {
         let set = |(number, node): (usize, &Node)| {
             let mut zone = lock(&node.zone);
@@ -124,11 +126,11 @@ impl Nodes {
 
     pub(super) fn set_on_pressure(&self, call: OnPressure) {
         let before = lock(&self.on_pressure).replace(call);
-        // Without the lock: what the callback holds goes with it, and may call back.
+        // Dropped without the lock: this drops everything that the old callback holds, and a Drop may call back.
         drop(before);
     }
 
-    /// Takes blocks of one order from a node, as many as there are; returns how many.
+    /// Takes blocks of one order from a node, as many as there are. Returns how many.
     pub(super) fn take(
         &self,
         table: &Table,
@@ -144,7 +146,8 @@ impl Nodes {
         got
     }
 
-    /// Puts blocks back, each into its node; true if that was the last of a closed memory, and the caller ends it.
+    /// Puts each block back into its node. Returns true if that was the last block of a closed memory; the caller then
+    /// ends the memory.
     pub(super) fn put(
         &self,
         table: &Table,
@@ -165,7 +168,7 @@ impl Nodes {
         ended
     }
 
-    /// As [`Nodes::put`] for a batch of single pages of one node, which is kept together.
+    /// Does the same as [`Nodes::put`] for a batch of single pages of one node, which stays a batch.
     pub(super) fn put_batch(
         &self,
         table: &Table,
@@ -179,7 +182,8 @@ impl Nodes {
         zone.is_done() && self.close_one()
     }
 
-    /// Nothing is given out any more; true if all pages are home, and the caller ends the memory.
+    /// Closes the nodes: nothing is given out any more. Returns true if all pages are free; the caller then ends the
+    /// memory.
     pub(super) fn close(&self) -> bool {
         let mut ended = false;
         for node in &self.each {
@@ -193,13 +197,14 @@ impl Nodes {
         ended
     }
 
-    /// One node is done, which happens once to each; true for the last of them.
+    /// Counts one node as done, which happens once to each. Returns true for the last node.
     fn close_one(&self) -> bool {
-        // AcqRel: pairs with itself for the other nodes, so that the one who ends the memory sees all they did.
+        // AcqRel: pairs with itself for the other nodes, so that the thread that ends the memory sees everything the
+        // others did.
         self.open.fetch_sub(1, AcqRel) == 1
     }
 
-    /// The callback to call, if a watermark was crossed.
+    /// The alarm to raise, if a watermark was crossed.
     fn alarm(&self, node: usize, zone: &mut MutexGuard<'_, Zone>) -> Option<Alarm> {
         let begins = zone.crossed()?;
         let call = lock(&self.on_pressure).clone()?;

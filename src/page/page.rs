@@ -8,13 +8,13 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Chunks in a page: page numbers and chunk numbers count the same memory.
+/// The number of chunks in a page. Page numbers and chunk numbers count the same memory.
 const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 
 /// A block of 2^order pages with one owner; four bytes, move-only.
 ///
-/// Give it back with [`Memory::free`](super::Memory::free); dropped anywhere else it goes home too, by a
-/// slower way, and never leaks. The memory stays mapped as long as a page is out.
+/// Give it back with [`Memory::free`](super::Memory::free). A page that is dropped is also freed, more slowly, and
+/// never leaks. The memory stays mapped as long as a page is out.
 ///
 /// ```compile_fail,E0382
 /// # use netmem::{page::{Memory, MemoryConfig}};
@@ -28,7 +28,7 @@ const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 #[repr(transparent)]
 #[must_use = "dropped, it is freed by the slow way"]
 pub struct Page {
-    /// Process-wide number of the first page, with [`MARK`] where the descriptor has more to say.
+    /// The process-wide number of the first page, with [`MARK`] if the descriptor must be read.
     number: NonZeroU32,
 }
 
@@ -36,7 +36,7 @@ impl Page {
     /// Claims the block with this number, as [`Page::into_number`] or `Memory::number` gave it.
     ///
     /// # Safety
-    /// The block is out (not on a list), and nobody else claims it.
+    /// The block is out (not on a list), and there is no other claim on it.
     #[inline(always)]
     pub(crate) unsafe fn claim(number: NonZeroU32) -> Page {
         Page { number }
@@ -45,11 +45,11 @@ impl Page {
     /// Process-wide number of the first page; never 0.
     #[inline(always)]
     pub fn number(&self) -> NonZeroU32 {
-        // No region has page 0, so what is left without the mark is not 0.
+        // No region has page 0, so the number without the mark is not 0.
         NonZeroU32::new(self.number.get() & !MARK).unwrap_or(self.number)
     }
 
-    /// The number as a list holds it.
+    /// The number in the form in which a list holds it.
     #[inline(always)]
     pub(super) fn claim_number(&self) -> u32 {
         self.number.get()
@@ -66,15 +66,15 @@ impl Page {
         if self.number.get() & MARK == 0 { 0 } else { self.with_desc(|desc| desc.order()) }
     }
 
-    /// The node it lies on.
+    /// The node that the block belongs to.
     pub fn node(&self) -> usize {
         // SAFETY: this page is out, so its memory lives.
         let memory = unsafe { memory_of(self.number) };
         memory.index(self.number.get()).map_or(0, |index| memory.nodes.of(index))
     }
 
-    /// Whether it was taken from the reserve ([`Memory::alloc_urgent`](super::Memory::alloc_urgent)): for a use that
-    /// frees memory, not to be kept or recycled.
+    /// Whether the block was taken from the reserve ([`Memory::alloc_urgent`](super::Memory::alloc_urgent)). Such a
+    /// block is for a use that frees memory. It should not be kept or recycled.
     #[inline]
     pub fn is_reserve(&self) -> bool {
         self.number.get() & MARK != 0 && self.with_desc(|desc| desc.is_reserve())
@@ -89,24 +89,24 @@ impl Page {
     /// The block's bytes: `4096 << order`.
     pub fn bytes(&self) -> &[u8] {
         let len = PAGE_SIZE << self.order();
-        // SAFETY: the block is mapped while the page is out, initialised (the kernel gives zeroes), aligned for
-        // bytes, and `&self` excludes a writer.
+        // SAFETY: the block is mapped while the page is out, initialised (the kernel gives zeroes) and aligned for
+        // bytes. `&self` excludes a writer.
         unsafe { std::slice::from_raw_parts(self.address(), len) }
     }
 
-    /// The block's bytes, to write.
+    /// The block's bytes, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = PAGE_SIZE << self.order();
         // SAFETY: as in `bytes`; `&mut self` is the only claim on the block.
         unsafe { std::slice::from_raw_parts_mut(self.address(), len) }
     }
 
-    /// The first byte's address; 2^order pages aligned.
+    /// The address of the first byte, aligned to 2^order pages.
     pub(crate) fn address(&self) -> *mut u8 {
         region::address(self.first_chunk())
     }
 
-    /// Who holds page `number`.
+    /// The owner of page `number`.
     ///
     /// # Safety
     /// The page is out.
@@ -115,14 +115,15 @@ impl Page {
         unsafe { memory_of(number) }.owner(number)
     }
 
-    /// Writes into the descriptor whose the block is; 0 is nobody's.
+    /// Writes the owner of the block into the descriptor. 0 means no owner.
     pub(crate) fn set_owner(&self, owner: u16) {
         self.with_desc(|desc| desc.owner.store(owner, Relaxed));
     }
 
-    /// Makes the block's last page inaccessible, or accessible again, where the memory has guard pages
-    /// ([`Hardening::guard`](super::Hardening::guard)); false where it is not so now. What was made inaccessible, or was to be, is made
-    /// accessible before the block is given back, and nothing reads or writes that page until then.
+    /// Makes the block's last page inaccessible, or accessible again, if the memory has guard pages
+    /// ([`Hardening::guard`](super::Hardening::guard)). Returns false if the page does not have the requested state.
+    /// After a call that made the page inaccessible, or tried to, the caller makes it accessible before it gives the
+    /// block back. Nothing reads or writes the page until then.
     #[cold]
     pub(crate) fn guard_last(&self, on: bool) -> bool {
         // SAFETY: this page is out, so its memory lives.
@@ -130,20 +131,20 @@ impl Page {
         let Some(index) = memory.index(self.number.get()).filter(|_| memory.hardened.chosen.guard) else {
             return false;
         };
-        // Not by `order`: a claim that was made of an address has no mark.
+        // Not by `order`: a claim that was made from an address has no mark.
         let last = index as usize + (1 << memory.table.desc(index).order()) - 1;
         // SAFETY: the block lies in the region, and this is the only claim on it.
         memory.hardened.guard(last as u32, on, || unsafe { memory.region.guard(last, on) })
     }
 
-    /// Gives the claim up as a number, to be kept where no `Page` can be: by a program in another language. [`Page::from_raw`] makes it a page
-    /// again; without that the page never comes home.
+    /// Turns the claim into a number, to be kept where a `Page` cannot be: by a program in another language.
+    /// [`Page::from_raw`] turns the number into a page again. Without that call the page is never freed.
     #[inline(always)]
     pub fn into_raw(self) -> NonZeroU32 {
         self.into_number()
     }
 
-    /// The page of a number that [`Page::into_raw`] gave.
+    /// Returns the page of a number that [`Page::into_raw`] gave.
     ///
     /// ```
     /// # use netmem::page::{Memory, MemoryConfig, Page};
@@ -159,14 +160,14 @@ impl Page {
     /// ```
     ///
     /// # Safety
-    /// `into_raw` gave the number, and it is made a page once: it is a claim.
+    /// `into_raw` gave the number, and the number is turned into a page once: it is a claim.
     #[inline(always)]
     pub unsafe fn from_raw(raw: NonZeroU32) -> Page {
         // SAFETY: the caller's promise.
         unsafe { Page::claim(raw) }
     }
 
-    /// Gives the claim up without freeing: the caller puts the number on a list.
+    /// Gives the claim up without freeing the page. The caller puts the number on a list.
     #[inline(always)]
     pub(crate) fn into_number(self) -> NonZeroU32 {
         ManuallyDrop::new(self).number

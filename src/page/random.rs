@@ -1,11 +1,12 @@
-//! Numbers that cannot be foretold without the key: SipHash-2-4 (Aumasson and Bernstein, 2012) of a count or of an address.
+//! Numbers that cannot be predicted without the key: SipHash-2-4 (Aumasson and Bernstein, 2012) of a count or of an
+//! address.
 
 use crate::sync::shim::AtomicU64;
 use crate::sys::random;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A key, and how many numbers were drawn by it. The key is not printed: every canary follows from it.
+/// A key, and how many numbers were drawn with it. The key is not printed, because every canary follows from it.
 pub(crate) struct Random {
     key: [u64; 2],
     drawn: AtomicU64,
@@ -18,28 +19,28 @@ impl fmt::Debug for Random {
 }
 
 impl Random {
-    /// With a key of the system's, or one that follows from `seed`.
+    /// Makes a source with a key from the system, or with a key that follows from `seed`.
     pub(crate) fn new(seed: Option<u64>) -> Random {
         let key = seed.map_or_else(random::words, |seed| [siphash([seed, 0], 0), siphash([seed, 0], 1)]);
         Random { key, drawn: AtomicU64::new(0) }
     }
 
-    /// The next number.
+    /// Draws the next number.
     pub(crate) fn draw(&self) -> u64 {
         siphash(self.key, self.drawn.fetch_add(1, Relaxed))
     }
 
-    /// A key of its own for a user who needs one.
+    /// Derives a separate key for a user that needs one.
     pub(crate) fn derive(&self) -> Random {
         Random { key: [self.draw(), self.draw()], drawn: AtomicU64::new(0) }
     }
 
-    /// The number that belongs to a word, always the same.
+    /// The number for a word. It is always the same.
     pub(crate) fn of(&self, word: u64) -> u64 {
         siphash(self.key, word)
     }
 
-    /// Puts `items` into an order that is drawn, each with the same chance; calls nothing else.
+    /// Shuffles `items`. Each order has the same chance. It calls nothing else.
     pub(crate) fn shuffle<T>(&self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             // The upper half of the product lies within 0..=last.

@@ -1,6 +1,6 @@
-//! Pages with several holders, and what happens when the last of them lets go.
+//! Pages with several holders, and the release of the last claim.
 //!
-//! The count, the owner and the owner's word are in the page's descriptor; a claim is the page's number.
+//! The count, the owner and the owner's word are in the page's descriptor. A claim is the page's number.
 
 use super::owner::{Owner, OwnerId, owner};
 use super::page::Page;
@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// One of several claims on a block of pages: read-only, four bytes.
 ///
-/// Made by [`Page::share`]; cloning it is one atomic addition. Give it back with [`SharedPage::release`], or drop it:
-/// the same, without a worker. When one claim is left the owner's early call is called, and at the last release the
-/// owner gets the page.
+/// [`Page::share`] makes it. Cloning it is one atomic addition. Give it back with [`SharedPage::release`], or drop it,
+/// which does the same without a worker. When one claim is left, the owner's early callback is called. At the last
+/// release the owner gets the page.
 ///
 /// ```
 /// use netmem::page::{Memory, MemoryConfig, Owner, OwnerId};
@@ -42,7 +42,7 @@ pub struct SharedPage {
 }
 
 impl Page {
-    /// Makes the page one that can have several holders. At its last release `owner` gets it, with `word`.
+    /// Makes the page one that can have several holders. At the last release, `owner` gets the page and `word`.
     pub fn share(self, owner: OwnerId, word: u64) -> SharedPage {
         SharedPage::begin(self, owner, word)
     }
@@ -59,22 +59,23 @@ impl SharedPage {
         shared
     }
 
-    /// The descriptor. Always there: the page came out of a memory's list.
+    /// The descriptor. It always exists, because the page came out of a memory's list.
     #[inline(always)]
     fn desc(&self) -> Option<&Desc> {
-        // SAFETY: the claim keeps the page out, and that the memory; the borrow of the claim bounds the reference.
+        // SAFETY: the claim keeps the page out, and the page keeps the memory; the borrow of the claim bounds the
+        // reference.
         let memory = unsafe { memory_of(self.number) };
         memory.index(self.number.get()).map(|index| memory.table.desc(index))
     }
 
-    /// Looks at the page, which stays shared.
+    /// Runs `f` on the page, which stays shared.
     fn with_page<R>(&self, f: impl FnOnce(&Page) -> R) -> R {
         // SAFETY: the block is out; the claim is never dropped nor lent for writing, so that holders only read.
         f(&ManuallyDrop::new(unsafe { Page::claim(self.number) }))
     }
 
     /// Process-wide number of the first page.
-    // Looks at no memory: also right when the page is gone.
+    // Accesses no memory: also correct after the page is gone.
     pub fn number(&self) -> NonZeroU32 {
         self.with_page(Page::number)
     }
@@ -87,7 +88,7 @@ impl SharedPage {
     /// The block's bytes: `4096 << order`.
     pub fn bytes(&self) -> &[u8] {
         let (address, len) = self.with_page(|page| (page.address(), page.bytes().len()));
-        // SAFETY: as in `Page::bytes`; while the page is shared nobody can write it.
+        // SAFETY: as in `Page::bytes`; no thread can write the page while it is shared.
         unsafe { std::slice::from_raw_parts(address, len) }
     }
 
@@ -96,7 +97,7 @@ impl SharedPage {
         self.desc().map_or(0, |desc| desc.word.load(Relaxed))
     }
 
-    /// Claims on the page at this moment.
+    /// The number of claims on the page at this moment.
     pub fn holders(&self) -> u32 {
         self.desc().map_or(1, |desc| Refs(&desc.refs).count())
     }
@@ -104,25 +105,26 @@ impl SharedPage {
     /// Gives this claim up.
     ///
     /// # Cost
-    /// One locked instruction and the page's descriptor; the last one calls the owner and frees what it returns.
+    /// One locked instruction and the page's descriptor. The last release calls the owner and frees the page that it
+    /// returns.
     pub fn release(self, w: &mut Worker) {
         ManuallyDrop::new(self).give_up(Some(w));
     }
 
-    /// The page itself, if this is the only claim on it. The owner is not called.
+    /// Returns the page itself if this is the only claim on it. The owner is not called.
     ///
     /// # Errors
-    /// The claim again, when there are others.
+    /// The claim, if there are others.
     pub fn into_page(self) -> Result<Page, SharedPage> {
         let Some(desc) = self.desc().filter(|desc| Refs(&desc.refs).end()) else { return Err(self) };
         disown(desc);
-        // SAFETY: the count went from one, this claim, to none: the block is out and nobody else's.
+        // SAFETY: the count went from one, this claim, to none: the block is out and has no other claim.
         Ok(unsafe { Page::claim(ManuallyDrop::new(self).number) })
     }
 
     fn give_up(&mut self, w: Option<&mut Worker>) {
         let Some(desc) = self.desc() else { return };
-        // Read while the claim still keeps the page: afterwards another release may give it away.
+        // Read while the claim still keeps the page. After that another release may give the page away.
         let (owner, word) = (owner(desc.owner.load(Relaxed)), desc.word.load(Relaxed));
         match Refs(&desc.refs).release() {
             Left::Several => {}
@@ -135,15 +137,15 @@ impl SharedPage {
         }
     }
 
-    /// The last claim is gone: the owner gets the page, and what it returns is freed.
+    /// Handles the release of the last claim: the owner gets the page, and the page that it returns is freed.
     #[cold]
     fn end(&mut self, mut w: Option<&mut Worker>, owner: Option<&'static Owner>, word: u64) {
         if let Some(desc) = self.desc() {
             disown(desc);
         }
-        // SAFETY: the count is at zero, told to this release alone: the block is out and nobody else's.
+        // SAFETY: the count is at zero and only this release was told so: the block is out and has no other claim.
         let page = unsafe { Page::claim(self.number) };
-        // SAFETY: the page is out; what it keeps is kept on beyond it, for `free`.
+        // SAFETY: the page is out; the result keeps the memory beyond the page, for `free`.
         let memory = unsafe { memory_beyond(self.number) };
         let returned = match owner {
             Some(owner) => (owner.release)(w.as_deref_mut(), page, word),
@@ -152,11 +154,11 @@ impl SharedPage {
         if let (Some(page), Some(w)) = (returned, w) {
             memory.free(w, page);
         }
-        // Without a worker the page goes home by its own Drop.
+        // Without a worker the page is freed by its own Drop.
     }
 }
 
-/// The page is nobody's in particular again.
+/// Removes the owner of the page.
 fn disown(desc: &Desc) {
     desc.owner.store(0, Relaxed);
     desc.word.store(0, Relaxed);

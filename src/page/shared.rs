@@ -1,7 +1,7 @@
-//! What all workers of a memory share, and frees that need no worker.
+//! The state that all workers of a memory share, and frees that need no worker.
 //!
-//! Handles hold a memory by `Arc`, pages do not. When the last handle goes with pages still out, the memory
-//! stays as an orphan, and the page that comes home last unmaps it.
+//! Handles hold a memory by `Arc`; pages do not. If pages are still out when the last handle goes, the memory stays as
+//! an orphan. The page that is freed last unmaps it.
 
 use super::config::{Lists, MemoryConfig, Watermarks};
 use super::hardened::Hardened;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 /// log2 of the pages in one segment of the number space.
 const SEGMENT_PAGES_SHIFT: u32 = SEGMENT_SHIFT - (PAGE_SIZE / CHUNK_SIZE).trailing_zeros();
 
-/// The memory of each segment. Holds a strong count from the memory's creation until its last page is home.
+/// The memory of each segment. It holds a strong count from the memory's creation until the last page is freed.
 static MEMORIES: [AtomicPtr<Shared>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
 
 /// One memory: region, descriptors, nodes, and each worker's lists.
@@ -32,11 +32,11 @@ static MEMORIES: [AtomicPtr<Shared>; SEGMENTS] = [const { AtomicPtr::new(ptr::nu
 pub(crate) struct Shared {
     pub(super) locals: PerWorker<Local, PageLane>,
     pub(super) statistics: AtomicBool,
-    /// Number of the region's first page.
+    /// The number of the region's first page.
     pub(super) first: u32,
     pub(super) table: Table,
     pub(super) nodes: Nodes,
-    /// What was asked for last. Its lock makes one change at a time, and no free or allocation takes it.
+    /// The settings that were requested last. Its lock admits one change at a time. No free or allocation takes it.
     pub(super) tuning: Mutex<(Lists, Watermarks)>,
     pub(super) roster: Arc<Roster>,
     pub(super) region: Arc<Region>,
@@ -54,13 +54,13 @@ fn entry(number: NonZeroU32) -> *mut Shared {
 /// The memory that page `number` belongs to.
 ///
 /// # Safety
-/// The page is out, and stays out for `'a`: that is what keeps the memory.
+/// The page is out, and stays out for `'a`. This keeps the memory.
 pub(super) unsafe fn memory_of<'a>(number: NonZeroU32) -> &'a Shared {
     // SAFETY: the table's strong count is given up only when no page is out any more (`retire`).
     unsafe { &*entry(number) }
 }
 
-/// The memory that page `number` belongs to, kept beyond the page.
+/// The memory that page `number` belongs to. The result keeps it longer than the page does.
 ///
 /// # Safety
 /// The page is out during this call.
@@ -73,16 +73,16 @@ pub(super) unsafe fn memory_beyond(number: NonZeroU32) -> Arc<Shared> {
     }
 }
 
-/// Claims a block that was just taken off a list, or the claim on which was just given up.
+/// Claims a block that was just taken off a list, or whose claim was just given up.
 #[inline(always)]
 pub(super) fn claim(number: u32) -> Option<Page> {
-    // SAFETY: the lists hold numbers of blocks that are out with no claim on them, each on one list only, and this
-    // one was just taken off, or has not come to a list yet.
+    // SAFETY: the lists hold numbers of blocks that are out and have no claim. Each is on one list only. This block was
+    // just taken off, or has not come to a list yet.
     NonZeroU32::new(number).map(|number| unsafe { Page::claim(number) })
 }
 
 impl Shared {
-    /// Makes a memory of the first `pages` pages of `region` and enters it into the table of memories.
+    /// Makes a memory of the first `pages` pages of `region`, and enters it into the table of memories.
     pub(super) fn new(region: Arc<Region>, pages: usize, config: &MemoryConfig) -> Arc<Shared> {
         let table = Table::new(pages, config.descriptor);
         let nodes = Nodes::new(&table, config);
@@ -118,26 +118,26 @@ impl Shared {
         shared
     }
 
-    /// Where this worker counts.
+    /// The counters of this worker.
     pub(super) fn lane(&self, w: &Worker) -> &PageLane {
         self.locals.lane(w).unwrap_or(self.locals.strangers())
     }
 
-    /// The page's index in the table; None if it is of another memory.
+    /// The page's index in the table; None if the page belongs to another memory.
     #[inline(always)]
     pub(super) fn index(&self, number: u32) -> Option<u32> {
         let index = (number & !MARK).wrapping_sub(self.first);
         ((index as usize) < self.table.len()).then_some(index)
     }
 
-    /// The number, as a claim or a list holds it, of the block at `index`.
+    /// The number of the block at `index`, in the form in which a claim or a list holds it.
     pub(super) fn number(&self, index: u32) -> u32 {
         let desc = self.table.desc(index);
         let marked = desc.order() > 0 || desc.is_reserve();
         (self.first + index) | if marked { MARK } else { 0 }
     }
 
-    /// Marks a block that was taken as urgent; its number from now on.
+    /// Marks a block as taken from the reserve. Returns its number from now on.
     pub(super) fn mark_reserve(&self, number: u32) -> u32 {
         if let Some(desc) = self.index(number).map(|index| self.table.desc(index)) {
             desc.mark_reserve();
@@ -149,7 +149,7 @@ impl Shared {
         self.index(number.get()).map_or(0, |index| self.table.desc(index).owner.load(Relaxed))
     }
 
-    /// Of `want` blocks asked of the nodes, how many may be had: all, except where a test makes one fail.
+    /// How many of `want` blocks may be requested from the nodes: all, unless a test makes one fail.
     #[inline(always)]
     pub(super) fn granted(&self, want: usize) -> usize {
         #[cfg(test)]
@@ -158,13 +158,13 @@ impl Shared {
         want
     }
 
-    /// The number of the first page of a node, and how many it has.
+    /// The number of a node's first page, and the number of its pages.
     pub(super) fn range(&self, node: usize) -> (u32, u32) {
         let (start, len) = self.nodes.range(node);
         (self.first + start, len)
     }
 
-    /// Takes blocks of one order from a node and returns how many; their numbers are in `into`.
+    /// Takes blocks of one order from a node and returns how many. Their numbers are in `into`.
     pub(super) fn take(
         &self,
         node: usize,
@@ -174,14 +174,15 @@ impl Shared {
         alarms: &mut Vec<Alarm>,
     ) -> usize {
         let got = self.nodes.take(&self.table, node, order, urgent, into, alarms);
-        // As `number`, without a look at the descriptors: they may be in another core's cache.
+        // As `number`, but without reading the descriptors: they may be in another core's cache.
         let base = if order > 0 { self.first | MARK } else { self.first };
         into[..got].iter_mut().for_each(|block| *block += base);
         self.hardened.shuffle(&mut into[..got]);
         got
     }
 
-    /// Puts a batch of single pages of one node, which are nobody's, back into the node. The caller keeps the memory.
+    /// Puts a batch of single pages of one node back into the node. The pages have no holder. The caller keeps the
+    /// memory.
     pub(super) fn put_batch(&self, node: usize, numbers: &mut [u32], alarms: &mut Vec<Alarm>) {
         numbers.iter_mut().for_each(|number| *number -= self.first);
         if self.nodes.put_batch(&self.table, node, numbers, alarms) {
@@ -190,16 +191,16 @@ impl Shared {
         }
     }
 
-    /// Puts blocks that are out and nobody's into their nodes. The caller keeps the memory.
+    /// Puts blocks that are out and have no holder into their nodes. The caller keeps the memory.
     pub(super) fn put(&self, numbers: &[u32], alarms: &mut Vec<Alarm>) {
         let indices = numbers.iter().filter_map(|&number| self.index(number));
         if self.nodes.put(&self.table, indices, alarms) {
-            // SAFETY: closed, and the call above put the last page; that is told to one caller.
+            // SAFETY: closed, and the call above put the last page; only one caller is told so.
             unsafe { self.retire() }
         }
     }
 
-    /// Puts a block home without a worker: one lock.
+    /// Frees a block without a worker: one lock.
     ///
     /// # Safety
     /// The block is out and its claim ends with this call.
@@ -208,7 +209,7 @@ impl Shared {
         // SAFETY: the page is out until `put` below.
         let shared = unsafe { memory_beyond(number) };
         if shared.hardened.chosen.clear {
-            // SAFETY: as above, and its claim ends here, so that nobody else reads or writes it.
+            // SAFETY: as above, and its claim ends here, so that no other code reads or writes it.
             unsafe { shared.clear(number) }
         }
         let mut alarms = Vec::new();
@@ -248,7 +249,7 @@ impl Close for Shared {
         &self.handles
     }
 
-    /// The last handle is gone: empties the workers' lists, and gives the memory up unless pages are out.
+    /// Handles the drop of the last handle: empties the workers' lists, and gives the memory up unless pages are out.
     #[cold]
     fn close(self: &Arc<Self>) {
         let mut back = Vec::new();
@@ -257,7 +258,7 @@ impl Close for Shared {
         }
         self.put(&back, &mut Vec::new());
         if self.nodes.close() {
-            // SAFETY: closed just now with nothing out; that is told to one caller, and `self` keeps the memory.
+            // SAFETY: closed just now with nothing out; only one caller is told so, and `self` keeps the memory.
             unsafe { self.retire() }
         }
     }

@@ -1,6 +1,6 @@
 //! HOT: one block at a time, from and to the worker's list of its order.
 //!
-//! What the list has not, or has no room for, goes through [`grow`].
+//! If the list is empty or full, the call goes through [`grow`].
 
 use super::grow;
 use super::page::Page;
@@ -8,7 +8,7 @@ use super::shared::{Shared, claim};
 use crate::sync::Worker;
 
 impl Shared {
-    /// A block from the worker's list: one look-up, a pop, a store for the gauge, a branch and an add for the
+    /// Takes a block from the worker's list: one look-up, a pop, a store for the gauge, a branch and an add for the
     /// counters.
     #[inline(always)]
     pub(super) fn alloc(&self, w: &mut Worker, order: u8) -> Option<Page> {
@@ -24,17 +24,19 @@ impl Shared {
         grow::alloc(self, w, order)
     }
 
-    /// A page into the worker's list; everything that is not a single page of the worker's node goes the longer way.
+    /// Puts a page into the worker's list. Everything except a single page of the worker's node takes the longer path.
     #[inline(always)]
     pub(super) fn free(&self, w: &mut Worker, page: Page) {
-        // Before all else: a claim that may still be dropped has its place on the stack, and waits for the store there.
+        // First of all: a claim that may still be dropped has a place on the stack, and the code would wait for that
+        // store.
         let number = page.into_number().get();
         if !self.keep(w, number) {
             grow::free(self, w, number);
         }
     }
 
-    /// Puts a page on the worker's list; false for all but a single page of the worker's node, and where there is no room.
+    /// Puts a page on the worker's list. Returns false if it is not a single page of the worker's node, or if there is
+    /// no room.
     #[inline(always)]
     fn keep(&self, w: &mut Worker, number: u32) -> bool {
         let Some(mut held) = self.locals.enter(w) else { return false };

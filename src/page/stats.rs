@@ -1,4 +1,4 @@
-//! What is counted of pages: for each worker, and summed.
+//! The counters of pages: for each worker, and summed.
 
 use super::config::ORDERS;
 use crate::stats::Count;
@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// One worker's gauges and counters.
 #[derive(Debug, Default)]
 pub(crate) struct PageLane {
-    /// Blocks in the worker's list of each order; always kept.
+    /// The number of blocks in the worker's list of each order. Always kept.
     pub(super) cached: [Count; ORDERS],
-    /// The counters, from here on, count only while statistics are on.
+    /// This counter and the following ones count only while statistics are on.
     pub(super) allocated: Count,
     pub(super) freed: Count,
     pub(super) missed: Count,
@@ -18,59 +18,61 @@ pub(crate) struct PageLane {
     pub(super) overflowed: Count,
     pub(super) node_miss: Count,
     pub(super) urgent: Count,
-    /// The worker's home node; always kept.
+    /// The worker's home node. Always kept.
     pub(super) home: Count,
     /// Hits that were counted for earlier home nodes.
     pub(super) hit_before: Count,
-    /// How many are moving blocks between the worker's lists and a node: itself, thieves.
+    /// The number of threads that move blocks between the worker's lists and a node: the worker itself and thieves.
     moving: AtomicU32,
-    /// Moves from the worker's lists that have ended at a node; wraps.
+    /// The number of moves from the worker's lists that have ended at a node; wraps.
     returned: AtomicU32,
 }
 
 impl PageLane {
     /// Whether blocks are being moved from or to the worker's lists, and whether there are blocks in the lists.
     ///
-    /// A move to the lists that has ended before the first look has filled the gauges. One from the lists that has emptied the
-    /// gauges is seen by the second look, or has ended since and counts as [returned](PageLane::returned).
+    /// A move to the lists that ended before the first look has filled the gauges. A move from the lists that has
+    /// emptied the gauges is seen by the second look, or has ended since and counts as [returned](PageLane::returned).
     pub(super) fn state(&self) -> (bool, bool) {
         let (moving, full) = (self.is_moving(), self.cached.iter().any(|cached| cached.get() > 0));
         // Acquire fence: pairs with the Release fence in `Moving::begin`.
         fence(Acquire);
-        // Acquire: as in `is_moving`. A read-modify-write reads the last value, whatever was seen of the gauges.
+        // Acquire: as in `is_moving`. A read-modify-write reads the last value, independent of what was seen of the
+        // gauges.
         (moving || self.moving.fetch_add(0, Acquire) > 0, full)
     }
 
     fn is_moving(&self) -> bool {
-        // Acquire: pairs with the Release in `Moving::drop`: who sees the end of a move sees its gauges too.
+        // Acquire: pairs with the Release in `Moving::drop`: a thread that sees the end of a move sees its gauges too.
         self.moving.load(Acquire) > 0
     }
 
-    /// Moves from the worker's lists that have ended at a node; wraps.
+    /// The number of moves from the worker's lists that have ended at a node; wraps.
     pub(super) fn returned(&self) -> u32 {
-        // Acquire: pairs with the Release in `Moving::end_at_node`: those counted are found at the node.
+        // Acquire: pairs with the Release in `Moving::end_at_node`: the blocks of counted moves are found at the node.
         self.returned.load(Acquire)
     }
 
-    /// Blocks that the worker got from the node it called home, whichever that was.
+    /// The number of blocks that the worker got from its home node at that time.
     pub(super) fn hits(&self) -> u64 {
         self.allocated.get().wrapping_sub(self.node_miss.get())
     }
 }
 
-/// The time in which blocks are in neither a worker's lists nor a node, but on somebody's stack: others who look for
-/// them wait for its end.
+/// A move: during it, blocks are in neither a worker's lists nor a node, but on a thread's stack. Other threads that
+/// look for them wait for its end.
 pub(super) struct Moving<'a>(&'a PageLane);
 
 impl<'a> Moving<'a> {
     pub(super) fn begin(lane: &'a PageLane) -> Self {
         lane.moving.fetch_add(1, Relaxed);
-        // Release fence: pairs with the Acquire fence in `PageLane::state`: who sees emptied gauges sees the move.
+        // Release fence: pairs with the Acquire fence in `PageLane::state`: a thread that sees emptied gauges sees the
+        // move.
         fence(Release);
         Moving(lane)
     }
 
-    /// Ends a move of `n` blocks from the worker's lists to a node, where they are now.
+    /// Ends a move of `n` blocks from the worker's lists to a node, which has them now.
     pub(super) fn end_at_node(self, n: usize) {
         if n > 0 {
             // Release: pairs with the Acquire in `PageLane::returned`.
@@ -98,7 +100,7 @@ pub struct PageStats {
     pub cached: u64,
     /// Blocks given out.
     pub allocated: u64,
-    /// Visits to a node for allocations that the worker's list had too little for.
+    /// Visits to a node for allocations because the worker's list had too few blocks.
     pub missed: u64,
     /// Visits that found no block anywhere.
     pub failed: u64,
@@ -106,9 +108,9 @@ pub struct PageStats {
     pub freed: u64,
     /// Visits to a node because the worker's list was full.
     pub overflowed: u64,
-    /// Blocks that came from the worker's own node …
+    /// Blocks that came from the worker's own node.
     pub node_hit: u64,
-    /// … and from another one.
+    /// Blocks that came from another node.
     pub node_miss: u64,
     /// Blocks that were given out of the reserve.
     pub urgent: u64,
@@ -124,9 +126,9 @@ pub struct NodeStats {
     pub free: u64,
     /// Blocks of this node given to workers whose home it is.
     pub hit: u64,
-    /// Blocks of this node given to workers of another one.
+    /// Blocks of this node given to workers whose home is another node.
     pub miss: u64,
-    /// Blocks that workers of this node got from another one.
+    /// Blocks that workers of this node got from another node.
     pub foreign: u64,
 }
 

@@ -1,4 +1,4 @@
-//! COLD: what is counted of pages, summed over workers and nodes.
+//! COLD: the counters of pages, summed over workers and nodes.
 
 use super::config::ORDERS;
 use super::shared::Shared;

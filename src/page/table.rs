@@ -1,17 +1,17 @@
-//! The descriptor table: what is known of each page, beside the pages and never in them.
+//! The descriptor table: the state of each page. It lies beside the pages and never in them.
 //!
 //! ```text
 //!   byte  0      4      8      12      14      15      16            24            32
 //!         next   prev   refs   owner   order   state   word          more          │ padding of the wider strides
 //!                                                      └──────── the pair ─────────┘
 //! ```
-//! A descriptor takes 32 bytes (0.8 % of the memory); strides of 56 and 64 bytes stand for the layouts that
-//! [hansen14-page] compares. In the 56-byte stride every second descriptor begins 8 bytes off a 16-byte boundary, so its pair
-//! lies at byte 24 instead of 16: 56 bytes, with the pair aligned internally.
+//! A descriptor takes 32 bytes (0.8 % of the memory). Strides of 56 and 64 bytes reproduce the layouts that
+//! [hansen14-page] compares. In the 56-byte stride every second descriptor begins 8 bytes off a 16-byte boundary. Its
+//! pair lies at byte 24 instead of 16: 56 bytes, with the pair aligned internally.
 //!
-//! Every field is an atomic; who may write which field, and when, stands beside it.
+//! Every field is an atomic. The comment of each field says which code may write it, and when.
 //!
-//! Unsafe, because a descriptor's place is computed from a stride that is known at run time only.
+//! The code is unsafe because the position of a descriptor depends on a stride that is known at run time only.
 
 mod pair;
 
@@ -22,12 +22,12 @@ use crate::sync::shim::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// In a claim's number: more than one page, or out of the reserve; the descriptor says which. Page numbers have
-/// 31 bits, so a single page is freed without a look at its descriptor.
+/// A bit in a claim's number: the block has more than one page, or is from the reserve; the descriptor says which. Page
+/// numbers have 31 bits, so a single page is freed without reading its descriptor.
 pub(super) const MARK: u32 = 1 << 31;
 /// No block: either end of a list.
 pub(super) const NIL: u32 = u32::MAX;
-/// In `next`: on no list.
+/// In `next`: the block is on no list.
 const UNLISTED: u32 = u32::MAX - 1;
 /// In `state`: the holder's lock bit.
 const LOCKED: u8 = 0x80;
@@ -39,14 +39,14 @@ const STATE: u8 = 0x3f;
 /// Bytes from one page descriptor to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DescriptorSize {
-    /// 32 bytes: what netmem needs.
+    /// 32 bytes: as much as netmem needs.
     #[default]
     Compact,
     #[cfg(feature = "comparisons")]
     /// 56 bytes: the smaller `struct page` of [hansen14-page], whose 16-byte pair is aligned internally.
     Bytes56,
     #[cfg(feature = "comparisons")]
-    /// 64 bytes: today's `struct page`, one cache line each.
+    /// 64 bytes: the current `struct page`, one cache line each.
     Bytes64,
 }
 
@@ -63,15 +63,15 @@ impl DescriptorSize {
     }
 }
 
-/// What a page is.
+/// The state of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Inside a larger block, free or not.
+    /// A page inside a larger block, free or not.
     Tail = 0,
-    /// First page of a block on a free list of its node.
+    /// The first page of a block on a free list of its node.
     Free = 1,
-    /// First page of a block that is out: with a holder or in a worker's list.
+    /// The first page of a block that is out: it has a holder or is in a worker's list.
     Out = 2,
 }
 
@@ -79,24 +79,24 @@ pub(crate) enum State {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Desc {
-    /// The block's neighbours on whatever list it is on, or [`UNLISTED`]: the node's list while [`State::Free`]
-    /// (under the node's lock), the holder's while out (under the holder's lock).
+    /// The neighbours of the block on its list, or [`UNLISTED`]. While the block is [`State::Free`], it is the node's
+    /// list (under the node's lock). While the block is out, it is the holder's list (under the holder's lock).
     next: AtomicU32,
     prev: AtomicU32,
-    /// Claims on a shared block; see `refs.rs`. While it is a [`Page`](super::Page)'s alone a number of the holder's, who
-    /// leaves 0.
+    /// The number of claims on a shared block; see `refs.rs`. While a [`Page`](super::Page) is the only claim, this is
+    /// a number for the holder's own use. The holder leaves 0.
     pub(crate) refs: AtomicU32,
-    /// Who holds the page: 0, a slab cache's number, or one of [`OWNERS`](crate::limits::PAGE_OWNERS); written by the
-    /// holder.
+    /// The owner of the page: 0, a slab cache's number, or from [`FIRST`](super::owner::FIRST) on an owner's. The holder
+    /// writes it.
     pub(crate) owner: AtomicU16,
-    /// log2 of the block's pages; written under the node's lock.
+    /// log2 of the block's pages. Written under the node's lock.
     order: AtomicU8,
-    /// A [`State`], written under the node's lock; [`RESERVE`], by the one who takes the block; and [`LOCKED`], the
-    /// holder's.
+    /// A [`State`], written under the node's lock; [`RESERVE`], written by the thread that takes the block; and
+    /// [`LOCKED`], which belongs to the holder.
     state: AtomicU8,
-    /// One word for the holder.
+    /// One word for the holder's use.
     pub(crate) word: AtomicU64,
-    /// With `word` the pair, where that lies at byte 16.
+    /// Together with `word` the pair, if the pair lies at byte 16.
     _more: AtomicU64,
 }
 
@@ -124,7 +124,7 @@ impl Desc {
         self.order.load(Relaxed)
     }
 
-    /// Whether a free block of this order begins here; meaningful under the node's lock.
+    /// Whether a free block of this order begins here. Meaningful under the node's lock.
     pub(crate) fn is_free(&self, order: u8) -> bool {
         self.state.load(Relaxed) & STATE == State::Free as u8 && self.order() == order
     }
@@ -139,19 +139,19 @@ impl Desc {
         self.state.load(Relaxed) & RESERVE != 0
     }
 
-    /// Marks a block as taken from the reserve until it is back; for the one who took it, before anyone else knows
-    /// of it.
+    /// Marks a block as taken from the reserve until it is freed. Called by the thread that took it, before another
+    /// thread knows of the block.
     pub(super) fn mark_reserve(&self) {
         self.state.store(State::Out as u8 | RESERVE, Relaxed);
     }
 
-    /// Sets what the block is; under the node's lock, with no holder.
+    /// Sets the state of the block. Called under the node's lock, when the block has no holder.
     pub(super) fn set(&self, state: State, order: u8) {
         self.state.store(state as u8, Relaxed);
         self.order.store(order, Relaxed);
     }
 
-    /// Whether the block is on a list; under the list's lock.
+    /// Whether the block is on a list. Called under the list's lock.
     pub(crate) fn is_listed(&self) -> bool {
         self.next.load(Relaxed) != UNLISTED
     }
@@ -176,7 +176,7 @@ impl Desc {
         self.next.store(UNLISTED, Relaxed);
     }
 
-    /// Takes the holder's lock bit, spinning until it is free. Dropping the guard gives it up.
+    /// Takes the holder's lock bit, and spins until it is free. Dropping the guard gives it up.
     #[inline]
     pub(crate) fn lock(&self) -> Locked<'_> {
         // Acquire: pairs with the Release in `Locked::drop`.
@@ -210,19 +210,19 @@ impl Drop for Locked<'_> {
 #[repr(C, align(64))]
 struct Line([u64; 8]);
 
-/// Memory for descriptors, which are atomics. One cell and not one for each word: Miri looks at every cell behind a reference
-/// that is made or passed on.
+/// The memory of descriptors, which are atomics. It is one cell instead of one cell for each word, because Miri checks
+/// every cell behind a reference that is made or passed on.
 #[cfg(not(loom))]
 #[repr(transparent)]
 struct Lines(UnsafeCell<[Line]>);
 
-// SAFETY: what lies in it is reached as atomics alone.
+// SAFETY: its contents are accessed as atomics only.
 #[cfg(not(loom))]
 unsafe impl Sync for Lines {}
 
 #[cfg(not(loom))]
 impl Lines {
-    /// `n` lines of zeros.
+    /// Makes `n` lines of zeros.
     fn new(n: usize) -> Box<Lines> {
         let lines: Box<[Line]> = (0..n).map(|_| Line([0; 8])).collect();
         // SAFETY: transparent around a cell, which is transparent around the slice.
@@ -232,7 +232,7 @@ impl Lines {
 
 /// The descriptors of all pages of a memory.
 pub(crate) struct Table {
-    /// Room for `len` descriptors, `stride` bytes apart; nothing ever gets a `&mut` into it.
+    /// Room for `len` descriptors, `stride` bytes apart. No code ever gets a `&mut` into it.
     #[cfg(not(loom))]
     lines: Box<Lines>,
     #[cfg(loom)]
@@ -240,12 +240,12 @@ pub(crate) struct Table {
     len: usize,
     /// Bytes from one descriptor to the next.
     stride: usize,
-    /// Whether the processor has cmpxchg16b; else the pair is written under the descriptor's lock bit.
+    /// Whether the processor has cmpxchg16b. Otherwise the pair is written under the descriptor's lock bit.
     wide: bool,
 }
 
 impl Table {
-    /// Descriptors of `pages` pages, each on no list and of nobody.
+    /// Makes the descriptors of `pages` pages. Each is on no list and has no owner.
     pub(crate) fn new(pages: usize, size: DescriptorSize) -> Self {
         let (len, stride, wide) = (pages, size.bytes(), pair::available());
         #[cfg(loom)]
@@ -259,7 +259,7 @@ impl Table {
         }
     }
 
-    /// Pages.
+    /// The number of pages.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -273,14 +273,14 @@ impl Table {
     /// One page's descriptor.
     ///
     /// # Panics
-    /// As a slice, when there is no such page.
+    /// As a slice, if the page does not exist.
     #[inline(always)]
     pub(crate) fn desc(&self, index: u32) -> &Desc {
         assert!((index as usize) < self.len, "page {index} of {}", self.len);
         self.at(index as usize)
     }
 
-    /// One page's descriptor, or None when there is no such page.
+    /// One page's descriptor, or None if the page does not exist.
     #[inline(always)]
     pub(crate) fn get(&self, index: u32) -> Option<&Desc> {
         ((index as usize) < self.len).then(|| self.at(index as usize))
@@ -292,7 +292,7 @@ impl Table {
         (first..self.len.min(first + n)).map(|index| self.at(index))
     }
 
-    /// One page's pair of words, for a holder who changes both at once.
+    /// One page's pair of words, for a holder that changes both at once.
     ///
     /// # Panics
     /// As [`Table::desc`].
@@ -310,12 +310,12 @@ impl Table {
     fn words<'a>(&'a self, index: u32, desc: &'a Desc) -> Pair<'a> {
         let place = self.place(index as usize);
         let words = place.wrapping_add(16 + (place.addr() & 8)).cast::<[AtomicU64; 2]>();
-        // SAFETY: `pair` checked the index. Bytes 16 to 32 lie inside every stride; bytes 24 to 40 are used where the
-        // place is no multiple of 16, which only the stride of 56 brings about. Aligned for u64, and as in `at`.
+        // SAFETY: `pair` checked the index. Bytes 16 to 32 lie inside every stride. Bytes 24 to 40 are used if the
+        // position is not a multiple of 16, which happens in the stride of 56 only. Aligned for u64, and as in `at`.
         Pair::new(desc, unsafe { &*words }, self.wide)
     }
 
-    /// Where a descriptor lies.
+    /// The address of a descriptor.
     #[cfg(not(loom))]
     #[inline(always)]
     fn place(&self, index: usize) -> *const u8 {
@@ -327,9 +327,9 @@ impl Table {
     #[inline(always)]
     fn at(&self, index: usize) -> &Desc {
         debug_assert!(index < self.len);
-        // SAFETY: callers checked `index < len`, and `lines` has room for `len` strides of at least a Desc; every
-        // stride and the beginning are multiples of 8, a Desc's alignment. All of it is zeroes or was written as a
-        // Desc or its pair, any bits are atomics' values, and atomics may be shared while others write them.
+        // SAFETY: callers checked `index < len`, and `lines` has room for `len` strides of at least a Desc. Every
+        // stride and the beginning are multiples of 8, a Desc's alignment. All of it is zeroes or was written as a Desc
+        // or its pair. Any bits are values of atomics, and atomics may be shared while others write them.
         unsafe { &*self.place(index).cast::<Desc>() }
     }
 
@@ -374,10 +374,10 @@ mod tests {
         }
     }
 
-    /// Counted without atomics, by who holds the lock bit.
+    /// Counted without atomics, by the thread that holds the lock bit.
     struct Counted(Cell<u32>);
 
-    // SAFETY: the test reaches the cell under the lock bit alone.
+    // SAFETY: the test accesses the cell only under the lock bit.
     unsafe impl Sync for Counted {}
 
     #[test]

@@ -1,4 +1,4 @@
-//! COLD: what of a memory can be changed while it runs.
+//! COLD: the settings of a memory that can be changed at run time.
 
 use super::config::{Lists, MemoryError, Watermarks};
 use super::memory::Memory;
@@ -8,40 +8,41 @@ use super::stats::Moving;
 use crate::sync::shim::{lock, yield_now};
 
 impl Memory {
-    /// Lets every worker's lists keep so many free pages from now on. What a list holds too many, its coldest, goes to the
-    /// node at once, also from workers that sleep.
+    /// Changes how many free pages every worker's lists keep. The excess pages of a list, its coldest, go to the node
+    /// at once, also from workers that sleep.
     ///
-    /// Where what is freed is cleared ([`Hardening::clear`](super::Hardening::clear)) they keep none, whatever is asked for.
+    /// If freed memory is cleared ([`Hardening::clear`](super::Hardening::clear)), the lists keep no pages with any
+    /// setting.
     ///
     /// # Cost
-    /// A membarrier(2) for each worker there can be.
+    /// A membarrier(2) for each possible worker.
     #[cold]
     pub fn set_lists(&self, lists: Lists) {
         self.shared.set_lists(lists);
     }
 
-    /// How many free pages a worker keeps, as it was asked for last.
+    /// The number of free pages that a worker keeps, as it was requested last.
     pub fn lists(&self) -> Lists {
         lock(&self.shared.tuning).0
     }
 
-    /// Pages that a worker's list of single pages holds at most, and moves at once, as it is now: what was asked for,
-    /// within the limits of [`Lists`].
+    /// The pages that a worker's list of single pages holds at most now, and the pages that it moves at once: the
+    /// requested numbers, within the limits of [`Lists`].
     pub fn list_size(&self) -> (usize, usize) {
         let size = self.lists().size(0, self.shared.share());
         (size.most, size.batch)
     }
 
-    /// Pages that a worker's list of single pages can be let hold.
+    /// The largest possible size of a worker's list of single pages.
     pub fn list_size_max(&self) -> usize {
         Lists::Fixed { high: usize::MAX, batch: 1 }.size(0, self.shared.share()).most
     }
 
-    /// Changes when pages become scarce, and how many are kept back. Whoever asked for it is told of pressure that begins
-    /// or ends by that ([`Memory::on_pressure`]), by this call and without a worker.
+    /// Changes when pages become scarce, and how many are kept in reserve. If pressure begins or ends because of this,
+    /// this call runs the callback ([`Memory::on_pressure`]), without a worker.
     ///
     /// # Errors
-    /// [`MemoryError::Watermarks`] when they are not in order; nothing has changed then.
+    /// [`MemoryError::Watermarks`] if they are not in order; nothing has changed then.
     #[cold]
     pub fn set_watermarks(&self, watermarks: Watermarks) -> Result<(), MemoryError> {
         watermarks.check(self.shared.table.len())?;
@@ -71,7 +72,7 @@ impl Shared {
             let lane = slot.gauges();
             let moving = Moving::begin(lane);
             let mut back = Vec::new();
-            // A worker's stays are short, so the wait ends.
+            // A worker leaves its lists soon, so the wait ends.
             while slot.steal(|local| local.resize(sizes, lane, |number| back.push(number))).is_none() {
                 yield_now();
             }

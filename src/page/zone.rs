@@ -1,4 +1,4 @@
-//! A node's free pages under one lock: the buddy, the depot before it, and the watermarks over both.
+//! A node's free pages under one lock: the buddy allocator, the depot before it, and the watermarks over both.
 
 use super::buddy::Buddy;
 use super::config::{TURN, Watermarks};
@@ -8,37 +8,37 @@ use std::ops::Range;
 
 /// The free pages of one node.
 ///
-/// What a batch on its way changes comes first, so that with the lock it is one cache line.
+/// The fields that a passing batch changes come first. With the lock they are one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Zone {
     depot: Depot,
-    /// Since the free pages fell below the low watermark, until they reach the high one.
+    /// True from the moment when the free pages fall below the low watermark until they reach the high one.
     pressed: bool,
-    /// Set when the last handle went: the pages still out keep the memory.
+    /// Set when the last handle is gone. The pages that are still out keep the memory.
     closed: bool,
     watermarks: Watermarks,
     buddy: Buddy,
 }
 
 impl Zone {
-    /// All of `pages` free.
+    /// Makes a zone in which all of `pages` are free.
     pub(crate) fn new(table: &Table, pages: Range<u32>, watermarks: Watermarks) -> Self {
         let buddy = Buddy::new(table, pages);
         Zone { buddy, depot: Depot::new(), watermarks, pressed: false, closed: false }
     }
 
-    /// Free pages.
+    /// The number of free pages.
     pub(crate) fn free_pages(&self) -> usize {
         self.buddy.free_pages() + self.depot.pages()
     }
 
-    /// The node's pages, free or not.
+    /// The number of the node's pages, free or not.
     pub(crate) fn pages(&self) -> usize {
         self.buddy.pages()
     }
 
-    /// Takes blocks of one order, as many as there are and fit; not from the reserve unless `urgent`.
+    /// Takes blocks of one order, as many as there are and fit. Takes none from the reserve unless `urgent`.
     pub(crate) fn take(&mut self, table: &Table, order: u8, urgent: bool, into: &mut [u32]) -> usize {
         let kept_back = if urgent { 0 } else { self.watermarks.min };
         let most = self.free_pages().saturating_sub(kept_back) >> order;
@@ -64,12 +64,12 @@ impl Zone {
         got
     }
 
-    /// Puts a block back, where it may join its neighbours.
+    /// Puts a block back. It may merge with its neighbours.
     pub(crate) fn put(&mut self, table: &Table, page: u32) {
         self.buddy.put(table, page);
     }
 
-    /// Puts a batch of single pages back that is likely to be wanted soon, as it is.
+    /// Puts a batch of single pages back as a batch, because it is likely to be wanted soon.
     pub(crate) fn put_batch(&mut self, table: &Table, pages: &[u32]) {
         if self.closed || !self.depot.put(pages) {
             pages.iter().for_each(|&page| self.buddy.put(table, page));
@@ -82,7 +82,7 @@ impl Zone {
         }
     }
 
-    /// Changes the watermarks, this node's share of them.
+    /// Changes the watermarks to this node's share of new ones.
     pub(crate) fn set_watermarks(&mut self, watermarks: Watermarks) {
         self.watermarks = watermarks;
     }
@@ -94,12 +94,12 @@ impl Zone {
         (std::mem::replace(&mut self.pressed, now) != now).then_some(now)
     }
 
-    /// The last handle is gone; the pages still out keep the memory.
+    /// Closes the zone: the last handle is gone. The pages that are still out keep the memory.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Closed, and all pages are home: true once it is, since a closed node gives nothing out.
+    /// Whether the zone is closed and all pages are free. It stays true, because a closed node gives nothing out.
     pub(crate) fn is_done(&self) -> bool {
         self.closed && self.free_pages() == self.pages()
     }

@@ -1,13 +1,13 @@
 //! The pair: 16 aligned bytes of a descriptor that a holder changes at once ([hansen14-page]'s "double-word CAS").
 //!
-//! By `cmpxchg16b` where the processor has it, else under the descriptor's lock bit: the two ways that [hansen14-page]
-//! compares, and the same fall-back as the kernel's.
+//! It uses `cmpxchg16b` if the processor has it, and otherwise the descriptor's lock bit. These are the two methods
+//! that [hansen14-page] compares, with the same fall-back as in the kernel.
 
 use super::Desc;
 use crate::sync::shim::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// 16 aligned bytes; under loom, which has no such, two words that are changed under the lock bit.
+/// 16 aligned bytes. Loom has no such type: there, two words that are changed under the lock bit.
 #[cfg(not(loom))]
 pub(super) type Words<'a> = &'a [AtomicU64; 2];
 #[cfg(loom)]
@@ -26,7 +26,7 @@ pub(super) fn available() -> bool {
 pub(crate) struct Pair<'a> {
     desc: &'a Desc,
     words: Words<'a>,
-    /// The processor has the instruction; then `words` are 16-byte aligned.
+    /// Whether the processor has the instruction. If so, `words` are 16-byte aligned.
     #[cfg_attr(loom, allow(dead_code, reason = "loom does not know it"))]
     wide: bool,
 }
@@ -38,8 +38,8 @@ impl<'a> Pair<'a> {
         Pair { desc, words, wide }
     }
 
-    /// The pair as two loads see it. Another thread may have changed it between them: it is good as the expectation
-    /// of [`Pair::compare_exchange`], which fails then, and exact while nobody else writes.
+    /// Reads the pair with two loads. Another thread may change it between them. The value is good as the expectation
+    /// of [`Pair::compare_exchange`], which fails in that case. It is exact while no other thread writes.
     #[inline(always)]
     pub(crate) fn load(self) -> u128 {
         // Acquire: pairs with the Release in `compare_exchange` and `store`.
@@ -47,15 +47,15 @@ impl<'a> Pair<'a> {
         u128::from(self.words[1].load(Acquire)) << 64 | u128::from(low)
     }
 
-    /// Sets the pair, which nobody else writes at the time.
+    /// Sets the pair. No other thread may write it at this time.
     #[inline(always)]
     pub(crate) fn store(self, value: u128) {
         self.words[0].store(value as u64, Relaxed);
-        // Release: pairs with the Acquire in `load`; the other word came before.
+        // Release: pairs with the Acquire in `load`; the other word was stored before.
         self.words[1].store((value >> 64) as u64, Release);
     }
 
-    /// Replaces `old` by `new`, or says what is there.
+    /// Replaces `old` by `new`, or returns the value that is there.
     #[inline(always)]
     pub(crate) fn compare_exchange(self, old: u128, new: u128) -> Result<(), u128> {
         let found = self.swap_if(old, new);
@@ -69,7 +69,7 @@ impl<'a> Pair<'a> {
             return self.swap_if_locked(old, new);
         }
         let at = self.words.as_ptr().cast_mut().cast::<u128>();
-        // SAFETY: `wide` says that the processor has the instruction and that `words` is 16-byte aligned; `words` are
+        // SAFETY: `wide` says that the processor has the instruction and that `words` is 16-byte aligned. `words` are
         // 16 bytes of atomics, which may be changed through a shared reference.
         unsafe { swap_if_wide(at, old, new) }
     }
@@ -90,20 +90,21 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The value found; `new` is there now if it was `old`.
+/// Exchanges 16 bytes and returns the value found. If that was `old`, `new` is there now.
 ///
-/// In assembler, because the compiler's own 16-byte exchange calls a library in builds that do not optimise.
+/// It is written in assembler, because the compiler's own 16-byte exchange calls a library in builds without
+/// optimisation.
 ///
 /// # Safety
-/// The processor has cmpxchg16b; `at` is 16-byte aligned, valid for reads and writes, and written by others only with
+/// The processor has cmpxchg16b. `at` is 16-byte aligned and valid for reads and writes. Others write it only with
 /// atomics.
 #[cfg(all(target_arch = "x86_64", not(any(loom, tsan))))]
 #[inline(always)]
 unsafe fn swap_if_wide(at: *mut u128, old: u128, new: u128) -> u128 {
     let (mut low, mut high) = (old as u64, (old >> 64) as u64);
     // SAFETY: the caller's promise. A locked instruction is a full barrier: AcqRel for what it writes, Acquire for what
-    // it finds; the compiler moves nothing across it, since it may touch any memory. rbx, which the compiler keeps for
-    // itself, is put back.
+    // it finds. The compiler moves nothing across it, because it may touch any memory. rbx, which the compiler
+    // reserves, is restored.
     unsafe {
         std::arch::asm!(
             "xchg {low}, rbx",
@@ -120,7 +121,7 @@ unsafe fn swap_if_wide(at: *mut u128, old: u128, new: u128) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// The same as ThreadSanitizer can see it.
+/// The same operation in a form that ThreadSanitizer can see.
 ///
 /// # Safety
 /// As above.
@@ -138,7 +139,7 @@ mod tests {
     use std::sync::Barrier;
     use std::thread;
 
-    /// Both ways, whatever this processor has.
+    /// Tables for both methods, independent of what this processor has.
     fn tables() -> impl Iterator<Item = Table> {
         let sizes = [DescriptorSize::Compact, DescriptorSize::Bytes56, DescriptorSize::Bytes64];
         sizes.into_iter().flat_map(|size| {
@@ -180,7 +181,7 @@ mod tests {
                         begin.wait();
                         for _ in 0..EACH {
                             let mut old = table.pair(1).load();
-                            // Both halves count; a torn change would let them differ.
+                            // Both halves count. A torn change would let them differ.
                             while let Err(now) = table.pair(1).compare_exchange(old, old + (1 << 64 | 1)) {
                                 old = now;
                             }
