@@ -1,4 +1,4 @@
-//! The batch: up to 64 frames in order, the unit in which everything moves.
+//! The batch: up to 64 frames in order. It is the unit in which frames move.
 
 mod free;
 mod hand_over;
@@ -25,23 +25,24 @@ use std::ptr;
 
 /// Up to [`BATCH_MAX`] frames, oldest first; derefs to a slice of them.
 ///
-/// A batch remembers when all its frames are known to be of one pool, so that what is counted or freed by pool
-/// costs nothing for each frame. Single frames that are pushed or reached as `&mut Frame` end that knowledge.
+/// A batch remembers its pool while all its frames are known to belong to one pool. Counting and freeing by pool then
+/// costs nothing for each frame. Pushing a single frame, or access as `&mut Frame`, ends that knowledge.
 ///
-/// Dropped with frames inside, it sends them home by the slow way; [`Batch::free`] is the fast one.
+/// A batch that is dropped with frames inside frees them one pool at a time without a worker. [`Batch::free`] is the
+/// fast form.
 ///
-/// It begins with a cache line, so that no vector of frames lies across two.
+/// The struct begins with a cache line, so that no vector of frames lies across two lines.
 #[repr(C, align(64))]
 pub struct Batch {
-    /// Invariant: the first `len` places are initialised, the others hold no claim.
+    /// Invariant: the first `len` slots are initialised. The others hold no claim.
     frames: [MaybeUninit<Frame>; BATCH_MAX],
     len: usize,
-    /// Null, or the pool that all the frames are of, if there are any: they keep it.
+    /// Null, or the pool that all the frames belong to, if there are any: the frames keep the pool.
     pool: *const Shared,
 }
 
-// SAFETY: the pool's pointer is followed only while frames of that pool are inside, which keep it; the pool itself
-// is Sync.
+// SAFETY: the pool's pointer is followed only while frames of that pool are inside, which keep it. The pool itself is
+// Sync.
 unsafe impl Send for Batch {}
 // SAFETY: as above; a shared batch only compares and reads.
 unsafe impl Sync for Batch {}
@@ -53,7 +54,7 @@ impl Batch {
         Batch { frames: [const { MaybeUninit::uninit() }; BATCH_MAX], len: 0, pool: ptr::null() }
     }
 
-    /// Frames there is room for.
+    /// The number of frames that there is room for.
     #[inline(always)]
     pub fn room(&self) -> usize {
         BATCH_MAX - self.len
@@ -62,7 +63,7 @@ impl Batch {
     /// Appends a frame.
     ///
     /// # Errors
-    /// The frame, when the batch is full.
+    /// The frame, if the batch is full.
     #[inline(always)]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
         let Some(place) = self.frames.get_mut(self.len) else { return Err(frame) };
@@ -72,10 +73,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Appends frames until there are no more or there is no room; returns how many. What there is no room for is not asked for.
+    /// Appends frames until the iterator ends or the batch is full. Returns how many. It takes no frame from the
+    /// iterator that it has no room for.
     ///
     /// # Cost
-    /// A store a frame: the batch's length is written once, where [`Batch::push`] writes it for each.
+    /// One store for each frame: the batch's length is written once, while [`Batch::push`] writes it for each frame.
     ///
     /// ```
     /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Batch, Pool, PoolConfig}};
@@ -92,7 +94,7 @@ impl Batch {
     pub fn extend(&mut self, mut frames: impl Iterator<Item = Frame>) -> usize {
         let batch: *mut Batch = self;
         let mut added = Added { batch, n: 0 };
-        // SAFETY: it is `self`, which nobody else names until `added` goes, after the last use of these places.
+        // SAFETY: it is `self`, which no other code names until `added` goes, after the last use of these slots.
         for place in unsafe { (*batch).places() } {
             let Some(frame) = frames.next() else { break };
             place.write(frame);
@@ -105,28 +107,29 @@ impl Batch {
     #[inline]
     pub fn pop(&mut self) -> Option<Frame> {
         self.len = self.len.checked_sub(1)?;
-        // SAFETY: the place was inside `len`, so it is initialised; it is outside now, so it is read once.
+        // SAFETY: the slot was inside `len`, so it is initialised; it is outside now, so it is read once.
         Some(unsafe { self.frames[self.len].assume_init_read() })
     }
 
-    /// Takes frames from the front, oldest first; what the iterator does not take stays in the batch.
+    /// Takes frames from the front, oldest first. Frames that the iterator does not take stay in the batch.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         let end = std::mem::take(&mut self.len);
         Drain { batch: self, next: 0, end }
     }
 
-    /// Moves frames from the front of `other` until this batch is full or `other` empty; returns how many.
+    /// Moves frames from the front of `other` until this batch is full or `other` is empty. Returns how many.
     #[inline]
     pub fn append(&mut self, other: &mut Batch) -> usize {
         let n = other.len;
         other.drain().move_to(self, n)
     }
 
-    /// Calls `f` with the data of each frame, oldest first, to write; the batch's order and knowledge stay.
+    /// Calls `f` with the writable data of each frame, oldest first. The order of the batch and its knowledge of the
+    /// pool stay.
     ///
-    /// Each frame's first line is asked for, to be written, `ahead` frames before its turn: headers come from another
-    /// core or a device, so lines travel while `f` works, and no more at once than a core can have under way.
+    /// The first line of each frame is prefetched for writing `ahead` frames before its turn. Headers come from another
+    /// core or a device, so the lines travel while `f` works, and no more at once than a core can have in flight.
     #[inline(always)]
     pub fn each_data_mut(&mut self, ahead: usize, mut f: impl FnMut(usize, &mut [u8])) {
         let mut starts = [std::ptr::null_mut(); BATCH_MAX];
@@ -137,23 +140,24 @@ impl Batch {
             }
         }
         for (i, place) in self.frames[..self.len].iter().enumerate() {
-            // Past the end this is null, which hints nothing, or, in a full batch, a line that is here already.
+            // Past the end this is null, which is no hint, or, in a full batch, a line that is already in the cache.
             prefetch_write(starts[(i + ahead) & (BATCH_MAX - 1)]);
-            // SAFETY: the place is inside `len`, so initialised; its frame's bytes are mapped while it is out, and
-            // `&mut self` is the only claim on them.
+            // SAFETY: the slot is inside `len`, so initialised. Its frame's bytes are mapped while the frame is out,
+            // and `&mut self` is the only claim on them.
             let data = unsafe { std::slice::from_raw_parts_mut(starts[i], place.assume_init_ref().len()) };
             f(i, data);
         }
     }
 
-    /// Ends the data of each frame `n` bytes later, oldest first, and calls `f` to write them, until a frame has no room
-    /// for them; returns how many were written. The batch's knowledge stays.
+    /// Extends the data of each frame by `n` bytes, oldest first, and calls `f` to write these bytes. It ends at the
+    /// first frame that has no room for them. Returns how many frames were written. The batch keeps its knowledge of
+    /// the pool.
     ///
-    /// As with [`Frame::put`] the bytes hold what an earlier use of the frame left there: `f` writes all of them.
+    /// As with [`Frame::put`], the bytes hold old contents of an earlier use of the frame: `f` must write all of them.
     ///
     /// # Cost
-    /// Frames without data of a pool that the batch knows: half a store each beside those of `f`. Others: one load of the
-    /// region table and one store.
+    /// For frames without data of a pool that the batch knows: half a store for each frame, besides the stores of `f`.
+    /// For other frames: one load of the region table and one store.
     #[inline(always)]
     pub fn put_each(&mut self, n: usize, mut f: impl FnMut(usize, &mut [u8])) -> usize {
         let (origin, mut done) = (self.origin(), 0);
@@ -176,74 +180,78 @@ impl Batch {
         done
     }
 
-    /// Cuts the data of the frame at `at` to its first `len` bytes; nothing is done where there is no such frame, or it has no more.
+    /// Cuts the data of the frame at `at` to its first `len` bytes. Does nothing if there is no such frame, or if its
+    /// data is not longer.
     pub fn trim(&mut self, at: usize, len: usize) {
         // SAFETY: the first `len` places are initialised.
         let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
         frames.get_mut(at).map(|frame| frame.trim(len));
     }
 
-    /// Begins the data of the frame at `at` `n` bytes later; nothing is done where there is no such frame, or it has less.
+    /// Begins the data of the frame at `at` `n` bytes later. Does nothing if there is no such frame, or if it has less
+    /// data.
     pub fn pull(&mut self, at: usize, n: usize) {
         // SAFETY: the first `len` places are initialised.
         let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
         frames.get_mut(at).map(|frame| frame.pull(n));
     }
 
-    /// The data of the frame at `at`, to write; none where there is no such frame.
+    /// The data of the frame at `at`, for writing. It is empty if there is no such frame.
     pub fn data_mut(&mut self, at: usize) -> &mut [u8] {
         // SAFETY: the first `len` places are initialised.
         let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
         frames.get_mut(at).map_or(&mut [], |frame| frame.data_mut())
     }
 
-    /// False where no frame has metadata, and so none [has an offload](Frame::has_offload).
+    /// Returns false if no frame has metadata, and so no frame [has an offload](Frame::has_offload).
     ///
     /// # Cost
-    /// One load a frame, by fours.
+    /// One load for each frame, four at a time.
     #[inline]
     pub(crate) fn may_have_offloads(&self) -> bool {
-        // One is enough for the bit, which empty data at the end of the longest frame has as well.
+        // One frame is enough to set the bit. Empty data at the end of the longest frame sets it as well.
         self.iter().fold(0, |all, frame| all | frame.word()) >> 32 & u64::from(METADATA) != 0
     }
 
-    /// Where the region of all the frames would have chunk 0, which may be at address 0, if their pool is known.
+    /// The address at which chunk 0 of the frames' region would lie, if their pool is known. Chunk 0 itself may be at
+    /// address 0.
     #[inline(always)]
     fn origin(&self) -> Option<*mut u8> {
-        // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
+        // SAFETY: a batch with frames knows a pool only if they belong to it; they are out, and keep it.
         unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.frame_table.first()))
     }
 
-    /// Sends all frames home through the worker, in bulk, grouped by their pool.
+    /// Frees all frames through the worker, in bulk, grouped by their pool.
     ///
     /// # Cost
-    /// Frames of a pool that the worker owns: a place in the cache each, no locked instruction; an entry of the table
-    /// of pools each where the batch does not know its pool. Others: one CAS for each pool, in whatever order frames lie.
+    /// Frames of a pool that the worker owns: one slot of the cache for each, no locked instruction. If the batch does
+    /// not know its pool, also one entry of the table of pools for each. Other frames: one CAS for each pool, in any
+    /// order of the frames.
     #[inline]
     pub fn free(&mut self, w: &mut Worker) {
         let end = std::mem::take(&mut self.len);
         if end == 0 {
             return;
         }
-        // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are this
-        // function's, and end here or in `free_in_rounds`.
+        // SAFETY: the slots up to `end` are initialised and no longer counted by `len`: their claims belong to this
+        // function, and end here or in `free_in_rounds`.
         let frames = unsafe { initialised(self.frames.get_unchecked(..end)) };
-        // SAFETY: a batch with frames knows a pool only if it is theirs; they are out, and keep it.
+        // SAFETY: a batch with frames knows a pool only if they belong to it; they are out, and keep it.
         let kept = unsafe { self.pool.as_ref() }.is_some_and(|pool| pool.keep_hot(w, frames));
         if !kept {
             self.free_in_rounds(w, end);
         }
     }
 
-    /// As [`Batch::free`], of frames that their owner's cache does not take at once: in each round all frames of one
-    /// pool, those of others are kept for the next (as page_pool's bulk put). What is called where pages go home may
-    /// panic: that ends no round.
+    /// Does the same as [`Batch::free`] for frames that their owner's cache does not take at once. Each round frees all
+    /// frames of one pool, and keeps the other frames for the next round, as page_pool's bulk put does. The callbacks
+    /// that run when pages are freed may panic. A panic does not end the rounds.
     #[inline(never)]
     fn free_in_rounds(&mut self, w: &mut Worker, mut end: usize) {
         let mut steps = Steps::new();
         while end > 0 {
-            // SAFETY: the places up to `end` are initialised and no longer counted by `len`: their claims are this
-            // function's, and each is ended once, by `free_run` for its round.
+            // SAFETY: the slots up to `end` are initialised and no longer counted by `len`: their claims belong to this
+            // function, and each is ended once, by `free_run` for its round.
             let frames = unsafe { initialised(&self.frames[..end]) };
             let (pool, n) = if self.pool.is_null() { first_run(frames) } else { (self.pool, end) };
             if n == end {
@@ -254,7 +262,7 @@ impl Batch {
             let (mut round, mut n, mut kept) = ([const { MaybeUninit::uninit() }; BATCH_MAX], 0, 0);
             for at in 0..end {
                 let place = std::mem::replace(&mut self.frames[at], MaybeUninit::uninit());
-                // SAFETY: the place was initialised.
+                // SAFETY: the slot was initialised.
                 let own = pool_of(unsafe { place.assume_init_ref() }) == pool;
                 let (to, len) = if own { (&mut round, &mut n) } else { (&mut self.frames, &mut kept) };
                 to[*len] = place;
@@ -267,30 +275,30 @@ impl Batch {
         steps.end();
     }
 
-    /// The first `n` frames (fewer if there are fewer) by pool: calls `f` for each run of one pool.
+    /// Calls `f` for each run of frames of one pool among the first `n` frames, or among all if there are fewer.
     #[inline(always)]
     pub(crate) fn each_pool(&self, n: usize, f: impl FnMut(&Shared, &[Frame])) {
         let frames = &self[..n.min(self.len)];
         each_pool(frames, self.pool, f);
     }
 
-    /// The frames from the one at `first` on by pool: calls `f` for each run of one pool.
+    /// Calls `f` for each run of frames of one pool, from the frame at `first` on.
     #[inline(always)]
     pub(crate) fn each_pool_from(&self, first: usize, f: impl FnMut(&Shared, &[Frame])) {
         each_pool(&self[first.min(self.len)..], self.pool, f);
     }
 
-    /// The free places, for frames that are noted by [`Batch::grown`] then.
+    /// The free slots, for frames that [`Batch::grown`] adds afterwards.
     #[inline(always)]
     pub(super) fn places(&mut self) -> &mut [MaybeUninit<Frame>] {
         // SAFETY: the invariant of `frames`: `len` is at most their number.
         unsafe { self.frames.get_unchecked_mut(self.len..) }
     }
 
-    /// Takes note of `n` more frames behind the others, all of `pool`, or of unknown ones if it is null.
+    /// Adds `n` more frames behind the others. All belong to `pool`, or to unknown pools if it is null.
     ///
     /// # Safety
-    /// The first `n` free places are initialised, with frames whose claims are the batch's from now on.
+    /// The first `n` free slots are initialised with frames whose claims belong to the batch from now on.
     #[inline(always)]
     pub(super) unsafe fn grown(&mut self, n: usize, pool: *const Shared) {
         if self.len == 0 {
@@ -302,7 +310,7 @@ impl Batch {
     }
 }
 
-/// The places as frames.
+/// The slots as frames.
 ///
 /// # Safety
 /// All of them are initialised.
@@ -312,13 +320,13 @@ unsafe fn initialised(places: &[MaybeUninit<Frame>]) -> &[Frame] {
     unsafe { std::slice::from_raw_parts(places.as_ptr().cast::<Frame>(), places.len()) }
 }
 
-/// The places as frames.
+/// The slots as frames.
 ///
 /// # Safety
-/// As of [`initialised`].
+/// As for [`initialised`].
 #[inline(always)]
 unsafe fn initialised_mut(places: &mut [MaybeUninit<Frame>]) -> &mut [Frame] {
-    // SAFETY: as of `initialised`.
+    // SAFETY: as for `initialised`.
     unsafe { std::slice::from_raw_parts_mut(places.as_mut_ptr().cast::<Frame>(), places.len()) }
 }
 
@@ -340,7 +348,7 @@ impl Deref for Batch {
 impl DerefMut for Batch {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [Frame] {
-        // A frame of another pool may be swapped in.
+        // The caller may swap in a frame of another pool.
         self.pool = ptr::null();
         // SAFETY: the first `len` places are initialised.
         unsafe { initialised_mut(self.frames.get_unchecked_mut(..self.len)) }
@@ -372,8 +380,8 @@ impl std::fmt::Debug for Batch {
     }
 }
 
-/// Frames that were written behind those of a batch, which takes note of them at the end: also where the iterator that they come
-/// from panics.
+/// Counts frames that were written behind those of a batch, and adds them to the batch when it is dropped, also if the
+/// iterator panics.
 struct Added {
     batch: *mut Batch,
     n: usize,
@@ -382,7 +390,8 @@ struct Added {
 impl Drop for Added {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the batch is that of `Batch::extend`, which outlives this; that many were written to its first free places.
+        // SAFETY: the batch is that of `Batch::extend`, which outlives this; that many were written to its first free
+        // slots.
         unsafe { (*self.batch).grown(self.n, ptr::null()) };
     }
 }
@@ -390,7 +399,7 @@ impl Drop for Added {
 /// Takes frames from the front of a [`Batch`]; when it is dropped, the remaining frames move up.
 #[derive(Debug)]
 pub struct Drain<'a> {
-    /// Its `len` is 0 meanwhile: a leaked Drain leaks frames and breaks nothing else.
+    /// Its `len` is 0 during the drain: a leaked Drain leaks frames and breaks nothing else.
     batch: &'a mut Batch,
     next: usize,
     end: usize,
@@ -400,17 +409,17 @@ impl Drain<'_> {
     /// The frames that were not taken.
     #[inline]
     pub(crate) fn as_slice(&self) -> &[Frame] {
-        // SAFETY: places from `next` to `end` are initialised.
+        // SAFETY: slots from `next` to `end` are initialised.
         unsafe { initialised(&self.batch.frames[self.next..self.end]) }
     }
 
-    /// Moves the next `n` frames (as many as there are and `to` has room for) behind those of `to`; returns how many.
+    /// Moves the next `n` frames behind those of `to`, or as many as there are and `to` has room for. Returns how many.
     #[inline]
     pub fn move_to(&mut self, to: &mut Batch, n: usize) -> usize {
         let n = n.min(self.end - self.next).min(to.room());
         let from = self.batch.frames[self.next..self.next + n].as_ptr();
-        // SAFETY: the places from `next` on are initialised, and given up by moving `next`; `to` has room for them
-        // behind its own, and is another batch.
+        // SAFETY: the slots from `next` on are initialised, and given up by moving `next`. `to` is another batch and
+        // has room for them behind its own.
         unsafe {
             ptr::copy_nonoverlapping(from, to.frames[to.len..].as_mut_ptr(), n);
             to.grown(n, self.batch.pool);
@@ -428,7 +437,7 @@ impl Iterator for Drain<'_> {
         if self.next == self.end {
             return None;
         }
-        // SAFETY: places from `next` to `end` are initialised; `next` moves on, so each is read once.
+        // SAFETY: slots from `next` to `end` are initialised; `next` moves on, so each is read once.
         let frame = unsafe { self.batch.frames[self.next].assume_init_read() };
         self.next += 1;
         Some(frame)
@@ -448,8 +457,8 @@ impl Drop for Drain<'_> {
         let left = self.end - self.next;
         if left > 0 && self.next > 0 {
             let frames = self.batch.frames.as_mut_ptr();
-            // SAFETY: both ranges lie within the array; the moved places are initialised, and those left behind
-            // are outside the new length.
+            // SAFETY: both ranges lie within the array; the moved slots are initialised, and those left behind are
+            // outside the new length.
             unsafe { ptr::copy(frames.add(self.next), frames, left) };
         }
         self.batch.len = left;

@@ -1,35 +1,35 @@
-//! HOT: where the data of a pool's frames begins: colours of the cache's sets.
+//! HOT: the start of the data in a pool's frames: colours of the cache's sets.
 
 use crate::limits::{CACHE_LINE, CHUNK_SIZE};
 use crate::sys::words::Words;
 
-/// Where a pool's frames begin their data: headroom, and one of up to eight colours by the frame's number.
+/// The start of the data in a pool's frames: the headroom, and one of up to eight colours by the frame's number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start {
-    /// What makes words of empty frames: the bits of the colour, in bytes, and the headroom.
+    /// The state that makes words of empty frames: the bits of the colour, in bytes, and the headroom.
     pub(super) words: Words<{ Start::SHIFT }>,
 }
 
 impl Start {
-    /// By how much a chunk's number is shifted to be its colour in bytes: two chunks to a line, since neighbours fall into
-    /// different sets already when their stride is one chunk. The same for all pools, so that it is no load.
+    /// The shift from a chunk's number to its colour in bytes. Two chunks share a line, because neighbours with a
+    /// stride of one chunk already fall into different sets. It is the same for all pools, so that it needs no load.
     const SHIFT: u32 = CACHE_LINE.trailing_zeros() - 1;
 
-    /// Colours at most.
+    /// Maximum number of colours.
     const COLOURS: usize = 8;
 
-    /// Bytes from one colour to the next: a frame's chunks shifted, and whole lines.
+    /// Bytes from one colour to the next: the chunks of a frame, shifted, and whole lines.
     const fn step(size: usize) -> usize {
         let step = (size / CHUNK_SIZE) << Self::SHIFT;
         if step < CACHE_LINE { CACHE_LINE } else { step }
     }
 
-    /// Bytes from the first colour to the last, where there is room for all.
+    /// Bytes from the first colour to the last, if there is room for all colours.
     pub(super) const fn span(size: usize) -> usize {
         (Self::COLOURS - 1) * Self::step(size)
     }
 
-    /// As many colours (1, 2, 4 or 8) as leave `data` bytes of room in a frame of `size` bytes.
+    /// Chooses as many colours (1, 2, 4 or 8) as leave `data` bytes of room in a frame of `size` bytes.
     pub(crate) fn new(size: usize, headroom: usize, data: usize) -> Self {
         let step = Self::step(size);
         let steps = size.saturating_sub(headroom + data) / step;

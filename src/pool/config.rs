@@ -1,4 +1,4 @@
-//! COLD: what a pool is made with, and why none could be made.
+//! COLD: the settings of a pool, and the errors when one is made.
 
 use super::colour::Start;
 use super::dma::DmaMap;
@@ -8,38 +8,42 @@ use crate::sys::table::TableError;
 /// The settings of a pool.
 #[derive(Debug, Clone)]
 pub struct PoolConfig {
-    /// What it is called in reports. Default "pool".
+    /// The name of the pool in reports. Default "pool".
     pub name: String,
-    /// Frames at most, 1..=2^22; pages are taken as they are needed. Default 4,096.
+    /// Maximum number of frames, 1..=2^22. The pool takes pages as it needs them. Default 4,096.
     pub frames: usize,
-    /// Frames that [`Pool::resize`](super::Pool::resize) may give it room for, to 2^22; 0, the default, is no more than `frames`.
+    /// Maximum number of frames that [`Pool::resize`](super::Pool::resize) can set, up to 2^22. 0, the default, means
+    /// `frames`.
     pub capacity: usize,
     /// Bytes of a frame: 2048 (default), 4096, 8192, 16384 or 32768.
     pub frame_size: usize,
     /// Bytes kept free before the data of a frame that is given out. Default 64.
     pub headroom: usize,
-    /// Bytes of data a frame must have room for wherever it begins; what is left over becomes colours. Default
+    /// Bytes of data that every frame has room for, at every colour. The rest of the frame is used for colours. Default
     /// [`PoolConfig::room`] of the frame size.
     pub data: usize,
-    /// Frames the owner's cache holds at most. page_pool has 128 for budgets of 64; completions that are looked for
-    /// every 256 frames want twice that, as DPDK has. 0: every frame passes the depot, under its lock. Default 512.
+    /// Maximum number of frames in the owner's cache. page_pool has 128 for budgets of 64. Completions that are polled
+    /// every 256 frames need twice their number, as in DPDK. 0: every frame passes the depot, under its lock. Default
+    /// 512.
     pub cache: usize,
-    /// Frames the cache is refilled to, at most the cache (page_pool: 64). Default 256.
+    /// The number of frames that the cache is refilled to, at most the size of the cache (page_pool: 64). Default 256.
     pub refill: usize,
-    /// How the device knows the frames. Default [`DmaMap::None`].
+    /// How the device addresses the frames. Default [`DmaMap::None`].
     pub dma: DmaMap,
-    /// Whether to use the page stage's reserve, page by page, when nothing else is left. Such a page is not kept: it goes
-    /// back as soon as its frames are home. Default false.
+    /// Whether to use the page stage's reserve, page by page, when there are no other pages. The pool does not keep
+    /// such a page: it gives the page back as soon as its frames are free. Default false.
     pub urgent: bool,
-    /// Whether all bytes of a frame are 0 when it is given out, its headroom and tailroom among them: so whoever gets it, or a
-    /// device it is posted to, sees no byte of an earlier use, of this pool's or of another's of the same memory. Cleared when
-    /// it is given out and not when it comes home, since a page that is new to the pool has old bytes as well; until then they
-    /// lie in memory, where a peer that the memory is lent to can read them. The pieces of one frame
-    /// ([`Fragments`](super::Fragments)) are cleared each time the frame is cut.
+    /// Whether all bytes of a frame are 0 when it is given out, also in its headroom and tailroom. The program, or a
+    /// device that the frame is posted to, then sees no byte of an earlier use by this pool or another pool of the same
+    /// memory.
     ///
-    /// It costs `frame_size` bytes written for each frame, and the pool's lock, since every allocation is a cold one: the owner's
-    /// cache keeps nothing then, and [`ReadyPackets`](crate::packet::ReadyPackets) of the pool neither. Without it, as
-    /// usual, there is no cost, not a branch. Default false.
+    /// A frame is cleared when it is given out and not when it is freed, because a page that is new to the pool also
+    /// has old bytes. Until then the old bytes lie in memory, and a peer that maps the memory can read them. The pieces
+    /// of one frame ([`Fragments`](super::Fragments)) are cleared each time the frame is cut.
+    ///
+    /// It costs `frame_size` written bytes for each frame, and the pool's lock, because every allocation takes the cold
+    /// path. The owner's cache and the [`ReadyPackets`](crate::packet::ReadyPackets) of the pool keep nothing then.
+    /// Without this setting there is no cost, not even a branch. Default false.
     pub init_on_alloc: bool,
 }
 
@@ -62,13 +66,13 @@ impl Default for PoolConfig {
 }
 
 impl PoolConfig {
-    /// The usual pool of frames of `frame_size` bytes: their data has eight places to begin at, and
+    /// The usual pool of frames of `frame_size` bytes: their data starts at one of eight colours, with
     /// [`room`](PoolConfig::room) behind each.
     pub fn of_frames(frame_size: usize) -> PoolConfig {
         PoolConfig { frame_size, data: PoolConfig::room(frame_size), ..PoolConfig::default() }
     }
 
-    /// Whether frames can be of so many bytes.
+    /// Whether a frame can have this size.
     pub(crate) fn has_size(frame_size: usize) -> bool {
         frame_size.is_power_of_two() && (CHUNK_SIZE..=FRAME_SIZE_MAX).contains(&frame_size)
     }
@@ -83,7 +87,7 @@ impl PoolConfig {
     }
 }
 
-/// Bytes kept free before the data, unless somebody says otherwise.
+/// Bytes kept free before the data by default.
 const HEADROOM: usize = 64;
 
 /// Why a pool could not be made.
@@ -93,17 +97,17 @@ pub enum PoolError {
     /// A number in the configuration is out of range.
     #[error("{what} {value}: give {range}")]
     Range {
-        /// Which number.
+        /// The name of the number.
         what: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: usize,
-        /// What would be right.
+        /// The valid range.
         range: &'static str,
     },
     /// The process has 65,535 pools already.
     #[error("there are 65535 pools already: close one first")]
     TooMany,
-    /// There is no room to note which chunk is of which pool.
+    /// There is no room for the table that maps chunks to pools.
     #[error(transparent)]
     Table(#[from] TableError),
     /// The owner is a worker of another memory.
@@ -111,7 +115,7 @@ pub enum PoolError {
     ForeignOwner,
 }
 
-/// Whether a pool can be made so.
+/// Checks whether a pool can be made with these settings.
 pub(super) fn check(config: &PoolConfig) -> Result<(), PoolError> {
     let size = config.frame_size;
     let room = size.saturating_sub(config.data);
@@ -128,7 +132,7 @@ pub(super) fn check(config: &PoolConfig) -> Result<(), PoolError> {
     }
 }
 
-/// Whether a cache can hold this many frames and be refilled so.
+/// Checks whether a cache can have this size and this refill.
 pub(super) fn check_cache(cache: usize, refill: usize) -> Result<(), PoolError> {
     let checks = [
         ("cache", cache, cache <= 1 << 16, "0 to 65536"),

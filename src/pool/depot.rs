@@ -1,29 +1,31 @@
-//! COLD: what a pool has under its lock: free frames that no cache holds, its pages, and which of them are to leave.
+//! COLD: the state of a pool under its lock: free frames that no cache holds, the pages, and which pages are to leave.
 //!
-//! As long as nothing is to leave, frames pass through the owner's cache and are not looked at. When pages are to leave
-//! (the pool was made smaller, pages are of another node or out of the reserve) or every allocation is to be seen, the
-//! depot is *watched*: the owner's cache has no room then, so that every frame falls into the cold half and passes here,
-//! and the page descriptors tally how many frames of each page are home. A page leaves when all of them are.
+//! As long as no page is to leave, frames pass through the owner's cache and are not checked. Pages are to leave when
+//! the pool was made smaller, or when they belong to another node or to the reserve. Then, or when every allocation is
+//! to be seen, the depot is *watched*. The owner's cache has no room then, so that every frame takes the cold path and
+//! passes here. The page descriptors count how many frames of each page are free. A page leaves when all of them are
+//! free.
 
 use crate::page::Page;
 
-/// What needs a lock: never held while waiting for the owner's slot, nor while the page stage is called.
+/// The state that needs a lock. The lock is never held during a wait for the owner's slot, or during a call of the page
+/// stage.
 #[derive(Debug)]
 pub(crate) struct Depot {
-    /// Free frames that no cache holds; room for all of the pool's is reserved, so pushing never allocates.
+    /// Free frames that no cache holds. Room for all frames of the pool is reserved, so pushing never allocates.
     pub(super) spare: Vec<u32>,
     /// The pool's pages.
     pub(super) pages: Vec<Page>,
-    /// Pages that are the pool's no more, to be given back without the lock.
+    /// Pages that do not belong to the pool any more, to be given back without the lock.
     pub(super) leaving: Vec<Page>,
     pub(super) closed: bool,
-    /// Pages the pool may have now.
+    /// Maximum number of pages of the pool now.
     pub(super) limit: usize,
-    /// What the owner's cache is to hold and to be refilled to.
+    /// The size of the owner's cache, and the number of frames that it is refilled to.
     pub(super) cache: (usize, usize),
-    /// The node that pages are to be of, if it matters.
+    /// The node that pages must belong to, if it matters.
     pub(super) node: Option<usize>,
-    /// Pages of another node or out of the reserve.
+    /// The number of pages of another node or of the reserve.
     pub(super) unfit: usize,
     /// Whether every allocation is to be seen.
     pub(super) traced: bool,
@@ -31,20 +33,20 @@ pub(crate) struct Depot {
     pub(super) clears: bool,
     /// Whether every frame is cleared when it comes here.
     pub(super) init_on_free: bool,
-    /// Whether every frame passes here, and the descriptors' tallies are right.
+    /// Whether every frame passes here, and the counts in the descriptors are right.
     pub(super) watched: bool,
-    /// Frames of other pools that were put here so far: none.
+    /// Frames of other pools that were put here so far. The correct value is 0.
     pub(super) strangers: u64,
 }
 
 impl Depot {
-    /// Bytes of both lists, as long as they can become.
+    /// Bytes of both lists at their maximum length.
     #[cold]
     pub(super) fn bytes(&self) -> usize {
         self.spare.capacity() * size_of::<u32>() + self.pages.capacity() * size_of::<Page>()
     }
 
-    /// Empty, with room for all the frames and pages that a pool can have.
+    /// Makes an empty depot with room for all the frames and pages that a pool can have.
     pub(super) fn new(frames: usize, pages: usize, limit: usize, cache: (usize, usize)) -> Self {
         Depot {
             spare: Vec::with_capacity(frames),
@@ -63,7 +65,7 @@ impl Depot {
         }
     }
 
-    /// Free frames here.
+    /// The number of free frames here.
     pub(super) fn free(&self) -> u64 {
         self.spare.len() as u64
     }
@@ -73,32 +75,32 @@ impl Depot {
         !self.closed && (self.traced || self.clears || self.init_on_free || self.has_unwanted())
     }
 
-    /// Whether there are pages that are to leave as soon as their frames are home.
+    /// Whether some pages are to leave as soon as their frames are free.
     pub(super) fn has_unwanted(&self) -> bool {
         self.pages.len() > self.limit || self.unfit > 0
     }
 
-    /// Whether there is no use in taking many pages at once: they are not kept.
+    /// Whether taking many pages at once is useless, because they are not kept.
     pub(super) fn takes_singly(&self) -> bool {
         self.unfit > 0
     }
 
-    /// Whether this page is to leave as soon as its frames are home.
+    /// Whether this page is to leave as soon as its frames are free.
     pub(super) fn is_unwanted(&self, page: &Page) -> bool {
         self.pages.len() > self.limit || self.is_unfit(page)
     }
 
-    /// Whether a page may be used but not kept: out of the reserve, or of another node.
+    /// Whether a page may be used but not kept: it is from the reserve, or belongs to another node.
     pub(super) fn is_unfit(&self, page: &Page) -> bool {
         page.is_reserve() || self.is_elsewhere(page)
     }
 
-    /// Whether a page is of another node than the one set.
+    /// Whether a page belongs to another node than the one that is set.
     pub(super) fn is_elsewhere(&self, page: &Page) -> bool {
         self.node.is_some_and(|node| node != page.node())
     }
 
-    /// What the owner's cache is to hold and to be refilled to now.
+    /// The size of the owner's cache now, and the number of frames that it is refilled to.
     pub(super) fn cache_now(&self) -> (usize, usize) {
         if self.watched { (0, 0) } else { self.cache }
     }

@@ -1,4 +1,4 @@
-//! What a frame says, without the claim to it: where its data is.
+//! The contents of a frame without its claim: the position of the data.
 
 use crate::limits::FRAME_SIZE_MAX;
 use crate::sys::region;
@@ -9,49 +9,50 @@ use std::num::{NonZeroU32, NonZeroU64};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{wanted} bytes wanted where there are {room}")]
 pub struct NoRoom {
-    /// Bytes asked for; `u32::MAX` for more than that.
+    /// Bytes requested; `u32::MAX` for more than that.
     pub wanted: u32,
-    /// Bytes there are; `u32::MAX` for more than that.
+    /// Bytes available; `u32::MAX` for more than that.
     pub room: u32,
 }
 
 impl NoRoom {
-    /// `wanted` bytes were asked for where there are `room`.
+    /// `wanted` bytes were requested, but there are only `room`.
     #[cold]
     pub(crate) fn of(wanted: usize, room: usize) -> NoRoom {
         let [wanted, room] = [wanted, room].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         NoRoom { wanted, room }
     }
 
-    /// `wanted`, if there is that much room, which no frame has more of than its 32 KiB.
+    /// Returns `wanted` if there is that much room. No frame has more room than its 32 KiB.
     #[inline(always)]
     pub(super) fn check(wanted: usize, room: usize) -> Result<u16, NoRoom> {
         if wanted > room { Err(NoRoom::of(wanted, room)) } else { Ok(wanted as u16) }
     }
 }
 
-/// The bit of `off` that says that [metadata](super::metadata) stands at the frame's start: free, since no frame is longer. By itself it
-/// is the end of the longest frame, where data may begin that is empty. Where there is no data it says nothing: to take data off
-/// needs no look at it.
+/// The bit of `off` that says that [metadata](super::metadata) lies at the frame's start. It is free, because no frame
+/// is longer. The bit alone is the end of the longest frame, where empty data may begin. Without data the bit means
+/// nothing, so taking data off needs no check of it.
 pub(super) const METADATA: u16 = FRAME_SIZE_MAX as u16;
 
-/// Bytes of it: a `struct virtio_net_hdr` and a timestamp.
+/// The number of bytes of metadata: a `struct virtio_net_hdr` and a timestamp.
 pub(crate) const METADATA_LEN: usize = VIRTIO_LEN + size_of::<u64>();
 
-/// What a frame says, without the claim: what lies in rings and comes back from devices.
+/// The contents of a frame without its claim, as they lie in rings and come back from devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Desc {
     /// Process-wide number of the frame's first chunk.
     pub(crate) id: NonZeroU32,
-    /// Bytes from the chunk's start to the data; above [`METADATA`] so many beyond it, and metadata stands at the chunk's start.
+    /// Bytes from the chunk's start to the data. From [`METADATA`] on, the bytes beyond it, and metadata lies at the
+    /// chunk's start.
     pub(crate) off: u16,
     /// Bytes of data.
     pub(crate) len: u16,
 }
 
 impl Desc {
-    /// As it stands in a [`Frame`](super::Frame).
+    /// The word of a [`Frame`](super::Frame) with these contents.
     #[inline(always)]
     pub(super) fn word(self) -> NonZeroU64 {
         NonZeroU64::from(self.id) | u64::from(self.off) << 32 | u64::from(self.len) << 48
@@ -69,32 +70,32 @@ impl Desc {
         usize::from(self.off & (METADATA - 1))
     }
 
-    /// The address of the data's first byte. Nobody reads at that of empty data.
+    /// The address of the data's first byte. No code reads at the address of empty data.
     #[inline(always)]
     pub(super) fn start(self) -> *mut u8 {
         region::address(self.id.get()).wrapping_add(self.begins_at())
     }
 
-    /// Bytes from the chunk's start to the data's end, which lies within 32 KiB of it.
+    /// Bytes from the chunk's start to the data's end. The end lies within 32 KiB of the start.
     #[inline(always)]
     pub(super) fn end(self) -> usize {
         usize::from(self.plain().off) + usize::from(self.len)
     }
 
-    /// Whether metadata stands at the chunk's start.
+    /// Whether metadata lies at the chunk's start.
     #[inline(always)]
     pub(super) fn has_metadata(self) -> bool {
         self.off > METADATA && self.len > 0
     }
 
-    /// This without the bit of metadata where there is no data.
+    /// The same contents, without the metadata bit if there is no data.
     #[cold]
     #[inline(never)]
     pub(super) fn settled(self) -> Desc {
         if self.has_metadata() { self } else { self.plain() }
     }
 
-    /// Bytes before the data, without those of metadata.
+    /// Bytes before the data, without the bytes of metadata.
     #[cold]
     #[inline(never)]
     pub(super) fn room_before(self) -> usize {
@@ -102,7 +103,7 @@ impl Desc {
         if self.has_metadata() { off - METADATA_LEN } else { off }
     }
 
-    /// Where the data begins, and nothing of metadata.
+    /// The position of the data, without metadata.
     #[inline(always)]
     pub(super) fn plain(self) -> Desc {
         if self.off & METADATA == 0 { self } else { self.plain_rarely() }

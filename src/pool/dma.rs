@@ -1,5 +1,5 @@
-//! How a device knows a pool's frames: the mapping is made when a page enters the pool and undone once, when
-//! it leaves ([brouer17-pages]: "page kept DMA mapped").
+//! How a device addresses a pool's frames. The mapping is made when a page enters the pool, and undone once, when the
+//! page leaves ([brouer17-pages]: "page kept DMA mapped").
 
 use crate::limits::PAGE_SIZE;
 use crate::page::{Memory, Page};
@@ -17,9 +17,9 @@ pub enum DmaMap {
     /// No device reads the frames by address.
     #[default]
     None,
-    /// A device knows the whole region already and names a frame by its offset (an AF_XDP UMEM).
+    /// A device has mapped the whole region already and addresses a frame by its offset (an AF_XDP UMEM).
     Umem,
-    /// A peer has mapped the region (memif) and names a frame by its offset in it.
+    /// A peer has mapped the region (memif) and addresses a frame by its offset in it.
     Memif,
     /// A device whose mappings are made page by page, and may be refused (VFIO, an IOMMU).
     Mapper(Arc<dyn DmaMapper>),
@@ -27,8 +27,9 @@ pub enum DmaMap {
 
 /// Maps memory for one device; the device's driver implements it.
 ///
-/// A pool asks once for each page, or block of pages, that it takes, and once more when that leaves: never for a frame. No lock is held and
-/// no cache entered meanwhile, so that a call may take its time; it must not use the pool that it maps for.
+/// A pool calls `map` once for each page, or block of pages, that it takes, and `unmap` once when that leaves. It never
+/// calls them for a frame. No lock is held and no cache is entered during the call, so it may take its time. It must
+/// not use the pool that it maps for.
 ///
 /// ```
 /// use netmem::pool::DmaMapper;
@@ -63,31 +64,34 @@ pub enum DmaMap {
 /// # }
 /// ```
 pub trait DmaMapper: Send + Sync + fmt::Debug {
-    /// Lets the device reach the `bytes` from `first` on, whole pages that lie there until [`unmap`](Self::unmap); returns where it finds
-    /// the first. They are read and written by processor and device in turn.
+    /// Gives the device access to the `bytes` from `first` on. These are whole pages, which stay there until
+    /// [`unmap`](Self::unmap). Returns the device's address of the first byte. Processor and device read and write them
+    /// in turn.
     ///
     /// # Errors
-    /// Why not. The pages go back to the memory, the allocation that wanted them finds none, and the refusal is counted
-    /// ([`PoolStats::map_failed`](super::PoolStats::map_failed)).
+    /// The reason of a refusal. The pages go back to the memory, and the allocation that wanted them finds none. The
+    /// refusal is counted ([`PoolStats::map_failed`](super::PoolStats::map_failed)).
     fn map(&self, first: NonNull<u8>, bytes: usize) -> io::Result<u64>;
 
-    /// Takes a mapping back, at the address that `map` gave: the device uses it no more.
+    /// Removes a mapping, at the address that `map` returned. The device does not use it any more.
     fn unmap(&self, at: u64, bytes: usize);
 
-    /// What the processor wrote from there on is to be seen by the device, which gets it next. By default nothing: the device sees the
-    /// processor's caches, as on x86.
+    /// Makes the processor's writes from `at` on visible to the device, which gets the bytes next. Does nothing by
+    /// default: the device sees the processor's caches, as on x86.
     fn sync_for_device(&self, at: u64, bytes: usize) {
         let _ = (at, bytes);
     }
 
-    /// What the device wrote from there on is to be seen by the processor, which got it back. By default nothing.
+    /// Makes the device's writes from `at` on visible to the processor, which got the bytes back. Does nothing by
+    /// default.
     fn sync_for_cpu(&self, at: u64, bytes: usize) {
         let _ = (at, bytes);
     }
 }
 
-/// Whether any pool of the process was ever mapped by a [`DmaMapper`]: without one nobody has to be told what is written, and a port does
-/// not look at the pools of its frames. Set before such a pool hands out its first frame, never unset; who has a frame of it sees that.
+/// Whether a [`DmaMapper`] ever mapped a pool of the process. Without one, no mapper is told of writes, and a port does
+/// not look up the pools of its frames. Set before such a pool hands out its first frame, and never unset. Code that
+/// has a frame of the pool sees that it is set.
 static ANY_MAPPER: AtomicBool = AtomicBool::new(false);
 
 /// Whether there was ever a pool with a mapper.
@@ -115,7 +119,7 @@ impl Dma {
         Dma { kind, ..Dma::default() }
     }
 
-    /// Who is told what is written, where somebody is to be.
+    /// The mapper to tell of writes, if there is one.
     #[inline]
     pub(crate) fn mapper(&self) -> Option<&dyn DmaMapper> {
         match &self.kind {
@@ -124,8 +128,8 @@ impl Dma {
         }
     }
 
-    /// Maps a block of pages that is to enter the pool; each page's address for the device goes into its descriptor. False where the
-    /// device cannot have it. The caller's code runs, which may panic.
+    /// Maps a block of pages that is to enter the pool. The device's address of each page goes into the page's
+    /// descriptor. Returns false if the device cannot have the block. The caller's code runs, which may panic.
     pub(crate) fn map(&self, memory: &Memory, block: &Page) -> bool {
         let (pages, address) = (1 << block.order(), block.address());
         let first = match &self.kind {
@@ -146,7 +150,7 @@ impl Dma {
         true
     }
 
-    /// Undoes the mapping of a block of pages that leaves the pool. The caller's code runs, which may panic.
+    /// Removes the mapping of a block of pages that leaves the pool. The caller's code runs, which may panic.
     pub(crate) fn unmap(&self, memory: &Memory, block: &Page) {
         if matches!(self.kind, DmaMap::None) {
             return;
@@ -155,7 +159,7 @@ impl Dma {
         let Some(number) = memory.index(block.number()) else { return };
         let mut first = None;
         for desc in memory.table().range(number, pages) {
-            // The page stage finds it as it gave it.
+            // Reset to the state in which the page stage gave it.
             first = first.or(Some(desc.word.load(Relaxed)));
             desc.word.store(0, Relaxed);
         }
@@ -165,7 +169,7 @@ impl Dma {
         }
     }
 
-    /// Pages that a device may reach now.
+    /// The number of pages that a device can access now.
     pub(crate) fn pages(&self) -> u64 {
         self.mapped.get().wrapping_sub(self.unmapped.get())
     }

@@ -1,7 +1,8 @@
-//! Frames that go over between the processor and a device that does not see its caches.
+//! Frames that move between the processor and a device that does not see the processor's caches.
 //!
-//! A port that posts frames to such a device calls [`Batch::sync_for_device`] with what it transmits, and [`Batch::sync_for_cpu`] with what
-//! it received. Only the bytes of the data go over, however large the frame ([brouer17-pages]: "only sync the touched length").
+//! A port that posts frames to such a device calls [`Batch::sync_for_device`] for the frames that it transmits, and
+//! [`Batch::sync_for_cpu`] for the frames that it received. Only the bytes of the data are synced, however large the
+//! frame is ([brouer17-pages]: "only sync the touched length").
 
 use super::batch::Batch;
 use super::dma::any_mapper;
@@ -9,7 +10,7 @@ use super::frame::Frame;
 use super::shared::Shared;
 use crate::sync::Worker;
 
-/// Who gets them.
+/// The side that gets the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
     Device,
@@ -17,7 +18,7 @@ pub(super) enum To {
 }
 
 impl Shared {
-    /// Tells the device's mapper, where there is one, of the data of these frames.
+    /// Syncs the data of these frames through the device's mapper, if there is one.
     #[cold]
     #[inline(never)]
     pub(super) fn sync(&self, w: &Worker, frames: &[Frame], to: To) {
@@ -34,11 +35,12 @@ impl Shared {
 }
 
 impl Batch {
-    /// Hands the data of the first `n` frames, and no more, to the device that their pool is mapped for: before they are posted.
+    /// Hands the data of the first `n` frames to the device that their pool is mapped for. Other bytes are not synced.
+    /// Call it before the frames are posted.
     ///
     /// # Cost
-    /// A load, in a process without a pool that a [`DmaMapper`](super::DmaMapper) maps. With one, a look at the pool for each run of frames
-    /// of one pool, and the mapper's own.
+    /// One load, in a process without a pool that a [`DmaMapper`](super::DmaMapper) maps. Otherwise a look at the pool
+    /// for each run of frames of one pool, and the mapper's own cost.
     #[inline]
     pub fn sync_for_device(&self, w: &Worker, n: usize) {
         if any_mapper() {
@@ -46,8 +48,8 @@ impl Batch {
         }
     }
 
-    /// Takes the data of the frames from the one at `first` on, and no more, over from the device: before they are read. The cost is that
-    /// of [`sync_for_device`](Self::sync_for_device).
+    /// Takes the data of the frames from index `first` on over from the device. Other bytes are not synced. Call it
+    /// before the frames are read. The cost is that of [`sync_for_device`](Self::sync_for_device).
     #[inline]
     pub fn sync_for_cpu(&self, w: &Worker, first: usize) {
         if any_mapper() {

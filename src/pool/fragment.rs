@@ -1,16 +1,16 @@
-//! Fragments: frames of a pool cut into pieces that are written by a holder each.
+//! Fragments: frames of a pool that are cut into pieces. Each piece has one holder, which writes it.
 //!
 //! ```text
 //!   frame   ├─ piece ─┼─── piece ───┼─ piece ─┼──── not cut yet ────┤      count = BIAS
 //! ```
-//! The frame's count in the frame table begins at a bias far above any number of pieces, so that giving a piece out changes
-//! nothing but a number of the cutter's own; when a frame is cut up, what the pieces did not use of the bias is taken
-//! back at once (page_pool's fragments). From then on the last piece to go sends the frame home; if all were gone
-//! already, the cutter begins the same frame again.
+//! The frame's count in the frame table begins at a bias far above any number of pieces. So giving a piece out changes
+//! only a number of the cutter. When a frame is cut up, the unused rest of the bias is taken back at once (page_pool's
+//! fragments). From then on, the release of the last piece frees the frame. If all pieces are gone already, the cutter
+//! begins the same frame again.
 //!
-//! What a piece pins: its whole frame. A holder that keeps one piece of B bytes of each frame pins
-//! `frame_size / B rounded up to 64` times what it was given, 32 times at most with frames of 2 KiB, 512 times with
-//! frames of 32 KiB. Who lets others hold pieces for long takes small frames, or copies the bytes out.
+//! A piece pins its whole frame. A holder that keeps one piece of B bytes of each frame pins `frame_size / B rounded up
+//! to 64` times the bytes that it was given: at most 32 times with frames of 2 KiB, and 512 times with frames of 32
+//! KiB. If holders keep pieces for long, use small frames, or copy the bytes out.
 
 use super::desc::{Desc, NoRoom};
 use super::frame::Frame;
@@ -25,13 +25,13 @@ use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
 use std::panic::Location;
 
-/// Claims that a frame to be cut begins with: more than there are lines in a frame, and so far below 2^31 that pieces
-/// can be shared a thousand million times.
+/// The claims that a frame has when cutting begins. They are more than there are lines in a frame, and so far below
+/// 2^31 that pieces can be shared a thousand million times.
 const BIAS: u32 = 1 << 30;
 
 /// Cuts frames of one pool into pieces.
 ///
-/// Keeps one frame open; the frames whose pieces are out count as owned in the pool's ledger.
+/// It keeps one frame open. Frames whose pieces are out count as owned in the pool's ledger.
 #[derive(Debug)]
 pub struct Fragments {
     pool: Pool,
@@ -40,7 +40,8 @@ pub struct Fragments {
 
 /// The frame that is being cut.
 ///
-/// Invariant: of the frame's claims `BIAS − pieces` are the cutter's, and nobody else has the bytes from `at` on.
+/// Invariant: of the frame's claims, `BIAS − pieces` belong to the cutter, and no other code has the bytes from `at`
+/// on.
 #[derive(Debug)]
 struct Open {
     id: NonZeroU32,
@@ -49,16 +50,16 @@ struct Open {
 }
 
 impl Fragments {
-    /// Pieces of the frames of `pool`.
+    /// Makes a cutter for the frames of `pool`.
     pub fn new(pool: &Pool) -> Fragments {
         Fragments { pool: pool.clone(), open: None }
     }
 
-    /// An empty piece with room for `bytes`, rounded up to whole lines of 64; None when that is more than a frame, or
-    /// the pool has none left.
+    /// Allocates an empty piece with room for `bytes`, rounded up to whole lines of 64. Returns None if that is more
+    /// than a frame, or if the pool has no frame left.
     ///
     /// # Cost
-    /// No locked instruction while the open frame has room; one a frame after that.
+    /// No locked instruction while the open frame has room; then one for each frame.
     #[inline]
     #[track_caller]
     pub fn alloc(&mut self, w: &mut Worker, bytes: usize) -> Option<Fragment> {
@@ -78,7 +79,7 @@ impl Fragments {
     #[inline(never)]
     #[track_caller]
     fn turn(&mut self, w: &mut Worker) -> Option<()> {
-        // No closure: it would be the caller that a trace names.
+        // No closure here: a trace would name the closure as the caller.
         let frame = match self.finish() {
             Some(mut frame) => {
                 if self.pool.shared.renewable == 0 {
@@ -97,17 +98,17 @@ impl Fragments {
         Some(())
     }
 
-    /// Gives up what is not cut of the open frame; the frame, if all its pieces are gone.
+    /// Gives up the uncut rest of the open frame. Returns the frame if all its pieces are gone.
     fn finish(&mut self) -> Option<Frame> {
         let open = self.open.take()?;
         match refs(open.id).release_many(BIAS - open.pieces) {
-            // SAFETY: the count is at none, told to this release alone: nobody else has the frame.
+            // SAFETY: the count is at none and only this release was told so: no other code has the frame.
             Left::Nothing => Some(unsafe { Frame::from_desc(Desc { id: open.id, off: 0, len: 0 }) }),
             Left::One | Left::Several => None,
         }
     }
 
-    /// Gives up what is not cut of the open frame: it goes home with its last piece, or now.
+    /// Gives up the uncut rest of the open frame. The frame is freed with its last piece, or now if there is none.
     #[cold]
     pub fn flush(&mut self, w: &mut Worker) {
         if let Some(frame) = self.finish() {
@@ -141,21 +142,22 @@ impl Drop for Fragments {
     }
 }
 
-/// The count of claims on the frame `id`, a claim on which the caller has.
+/// The count of claims on the frame `id`. The caller has a claim on it.
 #[inline(always)]
 fn refs<'a>(id: NonZeroU32) -> Refs<'a> {
-    // SAFETY: the caller's claim keeps the frame out, and that its frame table, until the count says that it is given up.
+    // SAFETY: the caller's claim keeps the frame out until the count says that it is given up, and the frame keeps its
+    // frame table.
     unsafe { frame_table::of(id) }.refs(id)
 }
 
 /// A writable piece of a frame with one owner; the other pieces have other owners.
 ///
-/// Twelve bytes: it carries its bounds, so that no move of its data needs a look-up. Pins its whole frame: see
+/// Twelve bytes: it carries its bounds, so that no move of its data needs a look-up. It pins its whole frame: see
 /// [`Fragments`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "dropped, its claim ends by the slow way"]
 pub struct Fragment {
-    /// Invariant: one of the frame's claims, `start <= off`, `off + len <= end`, and nobody else has these bytes.
+    /// Invariant: one of the frame's claims, `start <= off`, `off + len <= end`, and no other code has these bytes.
     desc: Desc,
     start: u16,
     end: u16,
@@ -197,9 +199,9 @@ impl Fragment {
         usize::from(self.end - self.start)
     }
 
-    /// Bytes that stay with the holder of this piece however small it is: those of its frame.
+    /// Bytes that this piece pins, independent of its size: those of its whole frame.
     pub fn pinned(&self) -> usize {
-        // SAFETY: this piece keeps the frame out, and that its frame table.
+        // SAFETY: this piece keeps the frame out, and the frame keeps its frame table.
         unsafe { frame_table::frame_size(self.desc.id) }
     }
 
@@ -211,7 +213,7 @@ impl Fragment {
         unsafe { std::slice::from_raw_parts(self.address(), self.len()) }
     }
 
-    /// The data, to write.
+    /// The data, for writing.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `data`; `&mut self` is the only claim on these bytes.
@@ -226,7 +228,7 @@ impl Fragment {
     /// Begins the data `n` bytes earlier.
     ///
     /// # Errors
-    /// [`NoRoom`] when the headroom is smaller.
+    /// [`NoRoom`] if the headroom is smaller.
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.headroom())?;
@@ -238,7 +240,7 @@ impl Fragment {
     /// Begins the data `n` bytes later.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// [`NoRoom`] if there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
@@ -247,11 +249,11 @@ impl Fragment {
         Ok(())
     }
 
-    /// Ends the data `n` bytes later, and gives those bytes to be written: as with [`Frame::put`] they hold what an earlier
-    /// use left there.
+    /// Extends the data by `n` bytes at its end, and returns these bytes for writing. As with [`Frame::put`], they hold
+    /// old contents of an earlier use.
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller.
+    /// [`NoRoom`] if the tailroom is smaller.
     #[inline]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         let old = self.len();
@@ -262,21 +264,23 @@ impl Fragment {
     /// Cuts the data to its first `len` bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// [`NoRoom`] if there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         self.desc.len = NoRoom::check(len, self.len())?;
         Ok(())
     }
 
-    /// Makes the data one that can have several holders, none of whom writes; what is around it is given up.
+    /// Makes the data shareable: it can have several holders, and none of them writes. The headroom and tailroom are
+    /// given up.
     #[inline]
     pub fn share(self) -> SharedFrame {
-        // SAFETY: the piece's claim becomes the shared one, and nobody else has its bytes.
+        // SAFETY: the piece's claim becomes the shared one, and no other code has its bytes.
         unsafe { SharedFrame::from_desc(ManuallyDrop::new(self).desc) }
     }
 
-    /// Gives the piece up; its whole frame, empty, if it was the last of it, to be freed in bulk or used again.
+    /// Gives the piece up. If it was the last piece of its frame, returns the whole frame, empty, to be freed in bulk
+    /// or used again.
     ///
     /// # Cost
     /// One locked instruction; none for the last.
@@ -285,7 +289,7 @@ impl Fragment {
         ManuallyDrop::new(self).give_up()
     }
 
-    /// Gives the piece up; the last one of a frame sends it home through the worker.
+    /// Gives the piece up. The last piece of a frame frees the frame through the worker.
     #[inline]
     pub fn free(self, w: &mut Worker) {
         if let Some(frame) = self.release() {
@@ -293,7 +297,7 @@ impl Fragment {
         }
     }
 
-    /// Called once, at the piece's end.
+    /// Called once, at the end of the piece.
     #[inline]
     fn give_up(&mut self) -> Option<Frame> {
         // SAFETY: the claim ends here; an empty view lies within any frame.
@@ -302,7 +306,7 @@ impl Fragment {
 }
 
 impl Drop for Fragment {
-    /// As [`Fragment::free`], without a worker: the last one's frame goes home by the slow way.
+    /// Does the same as [`Fragment::free`] without a worker: the last piece frees its frame the slower way.
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {

@@ -4,8 +4,8 @@
 //!   chunk start          off                off + len          frame size
 //!   ├── headroom ────────┼─── data ─────────────┼── tailroom ──────┤
 //! ```
-//! Where a frame's data begins is coloured: neighbours in memory begin 64 bytes further on, so that headers
-//! do not all fall into two sets of the first-level cache.
+//! The start of a frame's data is coloured: neighbours in memory begin 64 bytes further on. Otherwise all headers would
+//! fall into two sets of the first-level cache.
 
 use super::colour::Start;
 use super::desc::{Desc, METADATA, NoRoom};
@@ -18,13 +18,13 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
 
-/// Frames that are written without a loop, by fours, which is what fits a vector register of every x86-64.
+/// Frames that are written without a loop, four at a time, because four fit a vector register of every x86-64.
 pub(crate) const RUN: usize = 8;
 
 /// A frame with one owner: eight bytes, move-only; `Option<Frame>` has eight bytes too.
 ///
-/// Give it to a port, to its pool ([`Frame::free`], in bulk [`Batch::free`](super::Batch::free)), or drop it:
-/// dropped anywhere it goes home, slower and without a leak.
+/// Give it to a port, to its pool ([`Frame::free`], in bulk [`Batch::free`](super::Batch::free)), or drop it. A dropped
+/// frame is also freed, more slowly and without a leak.
 ///
 /// ```compile_fail,E0382
 /// # fn f(frame: netmem::pool::Frame, w: &mut netmem::sync::Worker) {
@@ -48,11 +48,11 @@ pub(crate) const RUN: usize = 8;
 #[repr(transparent)]
 #[must_use = "dropped, it is freed to its pool by the slow way"]
 pub struct Frame {
-    /// A [`Desc`] in one word: the id in the lower half, then `off`, then `len`. One word, so that a frame stays in a
-    /// register; as three fields it went over the stack in parts, and was waited for when it was read whole.
+    /// A [`Desc`] in one word: the id in the lower half, then `off`, then `len`. It is one word so that a frame stays
+    /// in a register. Three fields were stored on the stack in parts, and a read of the whole waited for these stores.
     ///
-    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it. The id is not 0. With
-    /// [metadata](super::metadata) there is data, which begins behind it and ends before [`METADATA`].
+    /// Invariant: a frame of a live pool, `off + len` at most its frame size, and no other claim on it. The id is not
+    /// 0. With [metadata](super::metadata) there is data, which begins behind it and ends before [`METADATA`].
     pub(super) word: NonZeroU64,
 }
 
@@ -62,21 +62,21 @@ impl Frame {
     /// Claims a frame.
     ///
     /// # Safety
-    /// `desc` names a frame of a pool that counts it as out, `off + len` lies within it, and nobody else claims
-    /// it: neither another `Frame` nor a device.
+    /// `desc` names a frame of a pool that counts it as out. `off + len` lies within the frame, and there is no other
+    /// claim on it: neither another `Frame` nor a device.
     #[inline(always)]
     pub(crate) unsafe fn from_desc(desc: Desc) -> Frame {
         Frame { word: desc.word() }
     }
 
-    /// What the frame says.
+    /// The contents of the frame.
     #[inline(always)]
     pub(super) fn desc(&self) -> Desc {
         let word = self.word.get();
         Desc { id: self.id(), off: (word >> 32) as u16, len: (word >> 48) as u16 }
     }
 
-    /// As [`Frame::from_desc`], without data, which is to begin at `off`.
+    /// Does the same as [`Frame::from_desc`] for a frame without data, whose data begins at `off`.
     ///
     /// # Safety
     /// As [`Frame::from_desc`]; `id` is not 0, and `off` below 2^16.
@@ -86,10 +86,10 @@ impl Frame {
         Frame { word: unsafe { NonZeroU64::new_unchecked(u64::from(id) | u64::from(off) << 32) } }
     }
 
-    /// Writes an empty frame for each of `ids` into as many places.
+    /// Writes an empty frame for each of `ids` into as many slots.
     ///
     /// # Safety
-    /// As [`Frame::empty`], for each of `ids` and where `start` lets it begin.
+    /// As [`Frame::empty`], for each of `ids` and the start that `start` gives it.
     #[inline(always)]
     pub(super) unsafe fn write_empty(places: &mut [MaybeUninit<Frame>], ids: &[u32], start: &Start) {
         // SAFETY: a Frame is such a word, and not 0; the rest is the caller's promise.
@@ -97,7 +97,7 @@ impl Frame {
         start.words.write(words, ids);
     }
 
-    /// Writes the id of each of `frames` into as many places.
+    /// Writes the id of each of `frames` into as many slots.
     #[inline(always)]
     pub(super) fn write_ids(places: &mut [u32], frames: &[Frame], start: &Start) {
         // SAFETY: a Frame is its word, with the id in the lower half.
@@ -105,24 +105,25 @@ impl Frame {
         start.words.write_lower(places, words);
     }
 
-    /// Gives the claim up to whoever takes the descriptor: a ring, a list.
+    /// Gives the claim up to the code that takes the descriptor: a ring, a list.
     #[inline(always)]
     pub(crate) fn into_desc(self) -> Desc {
         ManuallyDrop::new(self).desc()
     }
 
-    /// Gives the claim up as a word, to be kept where no `Frame` can be: by a program in another language, in memory that is
-    /// not Rust's. [`Frame::from_raw`] makes it a frame again; without that the frame never comes home.
+    /// Turns the claim into a word, to be kept where a `Frame` cannot be: by a program in another language, in memory
+    /// that is not Rust's. [`Frame::from_raw`] turns the word into a frame again. Without that call the frame is never
+    /// freed.
     ///
-    /// The word is the [id](Frame::id) in its lower 32 bits, the [headroom](Frame::headroom) in 16 above, and the
-    /// [length](Frame::len) in the upper 16; with an [offload](Frame::set_offload) or a [timestamp](Frame::set_timestamp)
-    /// those in the middle are for [`Frame::from_raw`] alone.
+    /// The word has the [id](Frame::id) in its lower 32 bits, the [headroom](Frame::headroom) in the next 16, and the
+    /// [length](Frame::len) in the upper 16. With an [offload](Frame::set_offload) or a
+    /// [timestamp](Frame::set_timestamp), only [`Frame::from_raw`] can use the bits in the middle.
     #[inline(always)]
     pub fn into_raw(self) -> NonZeroU64 {
         ManuallyDrop::new(self).word
     }
 
-    /// The frame of a word that [`Frame::into_raw`] gave.
+    /// Returns the frame of a word that [`Frame::into_raw`] gave.
     ///
     /// ```
     /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Frame, Pool, PoolConfig}};
@@ -139,8 +140,8 @@ impl Frame {
     /// ```
     ///
     /// # Safety
-    /// `into_raw` gave the word, and it is made a frame once: it is a claim. Its headroom and length may be others than they
-    /// were, if both together lie within the frame.
+    /// `into_raw` gave the word, and the word is turned into a frame once: it is a claim. Its headroom and length may
+    /// differ from the original ones, if both together lie within the frame.
     #[inline(always)]
     pub unsafe fn from_raw(word: NonZeroU64) -> Frame {
         Frame { word }
@@ -182,21 +183,21 @@ impl Frame {
         unsafe { std::slice::from_raw_parts(self.start(), self.len()) }
     }
 
-    /// The data, to write.
+    /// The data, for writing.
     #[inline(always)]
     pub fn data_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `data`; `&mut self` is the only claim.
         unsafe { std::slice::from_raw_parts_mut(self.start(), self.len()) }
     }
 
-    /// Asks for the first line of data before it is needed.
+    /// Prefetches the first line of data.
     #[inline(always)]
     pub fn prefetch(&self) {
         cpu::prefetch(self.start());
     }
 
-    /// Asks for the first line of data before it is needed, to be written: in one step what reading it and then
-    /// taking it from another core would be in two.
+    /// Prefetches the first line of data for writing. This fetches the line from another core in one step instead of
+    /// two.
     #[inline(always)]
     pub fn prefetch_write(&self) {
         cpu::prefetch_write(self.start());
@@ -222,7 +223,7 @@ impl Frame {
         if desc.off & METADATA == 0 { usize::from(desc.off) } else { desc.room_before() }
     }
 
-    /// Whether its sender left something to be done ([`Frame::offload`]).
+    /// Whether its sender left work to be done ([`Frame::offload`]).
     #[inline(always)]
     pub fn has_offload(&self) -> bool {
         self.desc().has_offload()
@@ -248,7 +249,7 @@ impl Frame {
     /// Begins the data `n` bytes earlier, for a header in front.
     ///
     /// # Errors
-    /// [`NoRoom`] when the headroom is smaller.
+    /// [`NoRoom`] if the headroom is smaller.
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         self.settle();
@@ -261,7 +262,7 @@ impl Frame {
     /// Begins the data `n` bytes later.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// [`NoRoom`] if there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
@@ -270,38 +271,39 @@ impl Frame {
         Ok(())
     }
 
-    /// Ends the data `n` bytes later, and gives those bytes to be written.
+    /// Extends the data by `n` bytes at its end, and returns these bytes for writing.
     ///
-    /// They hold what an earlier use of the frame left there, a packet of somebody else for example: write all of them
-    /// before the frame is sent or shown. [`Frame::put_slice`] and [`Frame::put_zeroed`] do, and in a pool with
+    /// They hold old contents of an earlier use of the frame, for example another packet. Write all of them before the
+    /// frame is sent or shown. [`Frame::put_slice`] and [`Frame::put_zeroed`] do so. In a pool with
     /// [`init_on_alloc`](super::PoolConfig::init_on_alloc) they are 0.
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    /// [`NoRoom`] if the tailroom is smaller; nothing has changed then.
     ///
     /// # Cost
     /// No look-up of the frame's size while the data ends in its first chunk, which every frame has.
     #[inline(always)]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         let word = self.word.get();
-        // Without data the word is `off` and the id alone: so one compare says both that, and that there is room.
+        // Without data the word is only `off` and the id. So one compare checks both that there is no data and that
+        // there is room.
         let (end, change) = if n <= CHUNK_SIZE && word >> 32 <= (CHUNK_SIZE - n) as u64 {
             ((word >> 32) as usize, (n as u32) << 16)
         } else {
             with_room(self.desc(), n)?
         };
-        // Whatever the way, by one addition that leaves the lower half alone: so the id is known before it, and a frame that goes
-        // back does not wait for it.
+        // In both cases one addition, which leaves the lower half alone. So the id is known before it, and a free does
+        // not wait for it.
         self.word = changed(self.word, change);
         let tail = region::address(self.id().get()).wrapping_add(end);
         // SAFETY: as in `data_mut`, of which these are the last bytes.
         Ok(unsafe { slice::from_raw_parts_mut(tail, n) })
     }
 
-    /// Makes the data `n` bytes from where it begins, whatever it was, and gives them to be written. They hold what was there.
+    /// Makes the data `n` bytes long from its current start, and returns it for writing. The bytes hold old contents.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less room; nothing has changed then.
+    /// [`NoRoom`] if there is less room; nothing has changed then.
     #[inline(always)]
     #[cfg(feature = "memif")]
     pub(crate) fn rewrite(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
@@ -312,15 +314,15 @@ impl Frame {
             let desc = rewritten(self.desc(), n)?;
             (desc.word().get(), desc.begins_at())
         };
-        // SAFETY: the id, in the lower half, is what it was.
+        // SAFETY: the id, in the lower half, is unchanged.
         self.word = unsafe { NonZeroU64::new_unchecked(word) };
         let start = region::address(self.id().get()).wrapping_add(off);
         // SAFETY: as in `data_mut`.
         Ok(unsafe { slice::from_raw_parts_mut(start, n) })
     }
 
-    /// As [`Frame::put`] for a run of frames. None, and nothing changes, where one has data already or may have no room in its
-    /// first chunk.
+    /// Does the same as [`Frame::put`] for a run of frames. Returns None, and changes nothing, if a frame has data
+    /// already or may have no room in its first chunk.
     #[inline(always)]
     pub(crate) fn put_run(run: [&mut Frame; RUN], n: usize) -> Option<[&mut [u8]; RUN]> {
         let starts = starts_of_run(run.each_ref().map(|frame| frame.word()), n, region::origin)?;
@@ -331,7 +333,7 @@ impl Frame {
         Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
     }
 
-    /// As [`Frame::put_run`] of frames side by side, whose region has this origin.
+    /// Does the same as [`Frame::put_run`] for frames side by side, whose region has this origin.
     #[inline(always)]
     pub(super) fn put_row(run: &mut [Frame; RUN], n: usize, origin: *mut u8) -> Option<[&mut [u8]; RUN]> {
         let starts = starts_of_run(run.each_ref().map(Frame::word), n, |_| origin)?;
@@ -346,7 +348,7 @@ impl Frame {
         Some(starts.map(|start| unsafe { slice::from_raw_parts_mut(start, n) }))
     }
 
-    /// Takes the bit of metadata off where there is no data any more.
+    /// Clears the metadata bit if there is no data any more.
     #[inline(always)]
     fn settle(&mut self) {
         let desc = self.desc();
@@ -358,7 +360,7 @@ impl Frame {
     /// Cuts the data to its first `len` bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// [`NoRoom`] if there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         let len = NoRoom::check(len, self.len())?;
@@ -366,14 +368,14 @@ impl Frame {
         Ok(())
     }
 
-    /// Makes the frame empty, its data to begin at `off`, which lies within it.
+    /// Empties the frame. Its data begins at `off`, which lies within the frame.
     #[inline(always)]
     pub(super) fn begin_at(&mut self, off: u32) {
         debug_assert!(off < 1 << 16);
         self.word = NonZeroU64::from(self.id()) | u64::from(off) << 32;
     }
 
-    /// Sends the frame home through the worker: fast if the worker owns its pool.
+    /// Frees the frame through the worker: fast if the worker owns its pool.
     #[inline]
     pub fn free(self, w: &mut Worker) {
         let id = self.id();
@@ -389,28 +391,28 @@ impl Frame {
     }
 }
 
-/// The word with `n` bytes of data more, which there is room for.
+/// The word with `n` more bytes of data. There is room for them.
 #[inline(always)]
 fn longer(word: NonZeroU64, n: usize) -> NonZeroU64 {
     changed(word, (n as u32) << 16)
 }
 
-/// The word with this added to its upper half, which does not carry.
+/// The word with `upper` added to its upper half, which does not carry.
 #[inline(always)]
 fn changed(word: NonZeroU64, upper: u32) -> NonZeroU64 {
     // SAFETY: the id, in the lower half, is left alone and not 0.
     unsafe { NonZeroU64::new_unchecked(word.get().wrapping_add(u64::from(upper) << 32)) }
 }
 
-/// Where the data of a run of frames without any begins, `origin` being that of the region of a chunk. None where one has data
-/// or may have no room for `n` bytes in its first chunk.
+/// The data starts of a run of frames without data; `origin` gives the origin of a chunk's region. Returns None if a
+/// frame has data or may have no room for `n` bytes in its first chunk.
 ///
 /// All words are read before any byte is written: a load of what was stored a moment ago waits for the addresses of the
 /// stores between (ADR 0034).
 #[inline(always)]
 fn starts_of_run(words: [u64; RUN], n: usize, origin: impl Fn(u32) -> *mut u8) -> Option<[*mut u8; RUN]> {
     let words = cpu::in_registers(words);
-    // What has the bits of all of them is no less than any.
+    // The OR of all words is at least as large as each word.
     let all = words.iter().fold(0, |all, word| all | word);
     (n <= CHUNK_SIZE && all >> 32 <= (CHUNK_SIZE - n) as u64).then(|| {
         words.map(|word| {
@@ -420,21 +422,21 @@ fn starts_of_run(words: [u64; RUN], n: usize, origin: impl Fn(u32) -> *mut u8) -
     })
 }
 
-/// Sends a frame home that its pool's owner could not just keep. By number: what else a freed frame says need not be put
-/// together.
+/// Frees a frame that its pool's owner could not just keep. It takes the number, so that the rest of the frame's
+/// contents need not be put together.
 ///
 /// # Safety
 /// The frame is out, and the only claim on it ends with this call.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_missed(w: &mut Worker, id: NonZeroU32) {
-    // SAFETY: the caller's promise; no bytes at all lie within every frame.
+    // SAFETY: the caller's promise; an empty range lies within every frame.
     let frame = ManuallyDrop::new(unsafe { Frame::from_desc(Desc { id, off: 0, len: 0 }) });
     // SAFETY: the frame is out, and so keeps its pool, until it is put down; the claim ends here.
     unsafe { Shared::free_run(frame_table::pool(id), Some(w), slice::from_ref(&*frame)) }
 }
 
-/// What a frame that is out says with `n` bytes of data from where it begins.
+/// The contents of a frame that is out, with `n` bytes of data from its current start.
 #[cold]
 #[inline(never)]
 #[cfg(feature = "memif")]
@@ -444,8 +446,9 @@ fn rewritten(desc: Desc, n: usize) -> Result<Desc, NoRoom> {
     Ok(Desc { len, ..empty })
 }
 
-/// Where the data of a frame that is out ends, if there is room for `n` bytes after it, and what is added to the upper half of its
-/// word then: also that metadata of no data is none any more. By value: a frame whose address nobody asks for stays in a register.
+/// The end of the data of a frame that is out, if there is room for `n` bytes after it, and the addend for the upper
+/// half of its word. The addend also clears the metadata bit if there is no data. By value: a frame whose address is
+/// never taken stays in a register.
 #[cold]
 #[inline(never)]
 fn with_room(desc: Desc, n: usize) -> Result<(usize, u32), NoRoom> {
@@ -460,13 +463,13 @@ fn with_room(desc: Desc, n: usize) -> Result<(usize, u32), NoRoom> {
     Ok((end, longer.upper().wrapping_sub(desc.upper())))
 }
 
-/// The tailroom of a frame that is out, beyond its first chunk too. By value, as `with_room`.
+/// The tailroom of a frame that is out, also beyond its first chunk. By value, as `with_room`.
 #[cold]
 #[inline(never)]
 fn room_beyond(desc: Desc) -> usize {
     // SAFETY: the caller has the frame, so it is out and keeps its pool.
     let size = unsafe { frame_table::frame_size(desc.id) };
-    // Data with metadata ends before the bit that says so.
+    // Data with metadata ends before the metadata bit.
     let size = if desc.has_metadata() { size.min(usize::from(METADATA) - 1) } else { size };
     size - desc.end()
 }
@@ -478,15 +481,15 @@ impl std::fmt::Debug for Frame {
 }
 
 impl Drop for Frame {
-    /// Home by the slow way: no lock, no thread-local, no allocation; unless the pool is closed and this was
-    /// its last frame, which then gives the pages back.
+    /// Frees the frame the slow way: no lock, no thread-local, no allocation. Exception: if the pool is closed and this
+    /// was its last frame, the drop gives the pages back.
     #[inline(always)]
     fn drop(&mut self) {
         dropped(self.word);
     }
 }
 
-/// By value: a frame that would be dropped if something panics stays in a register until then.
+/// By value: a frame that would be dropped after a panic stays in a register until then.
 #[cold]
 #[inline(never)]
 fn dropped(word: NonZeroU64) {

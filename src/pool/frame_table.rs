@@ -1,8 +1,9 @@
-//! The frame table: which pool a frame is of, and side arrays over a region's chunks.
+//! The frame table: the pool of each frame, and side arrays over a region's chunks.
 //!
-//! Which pool stands in a table of the whole process ([`sys::table`](crate::sys::table)), two bytes a chunk: a free finds
-//! it by the frame's number alone. A link and a count a chunk and a place a page stand in the frame table of each memory, made
-//! with its first pool and gone with its last. Together 0.59 % of the memory.
+//! One table of the process ([`sys::table`](crate::sys::table)) maps each chunk to its pool, in two bytes a chunk. A
+//! free finds the pool by the frame's number alone. The frame table of each memory has a link and a count for each
+//! chunk, and a position for each page. It is made with the memory's first pool and goes with its last. Together they
+//! take 0.59 % of the memory.
 
 use super::frame::Frame;
 use super::home::Links;
@@ -20,15 +21,15 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// The frame tables by first segment, for pools that are made.
+/// The frame tables by first segment, for pools that are made later.
 static KNOWN: Mutex<BTreeMap<usize, Weak<FrameTable>>> = Mutex::new(BTreeMap::new());
 
-/// Pool numbers, of which 0 is no pool's.
+/// The number of pool numbers. 0 means no pool.
 const NUMBERS: usize = 1 << 16;
-/// The pools by number; each entry holds a strong count of its pool.
+/// The pools by number. Each entry holds a strong count of its pool.
 static POOLS: [AtomicPtr<Shared>; NUMBERS] = [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS];
-/// The pool each chunk is of; 0 for none. Null until the process's first pool. An entry is written when its page enters
-/// or leaves a pool.
+/// The pool of each chunk; 0 for none. Null until the process's first pool. An entry is written when its page enters or
+/// leaves a pool.
 static HOMES: AtomicPtr<ChunkTable> = AtomicPtr::new(ptr::null_mut());
 
 /// The side arrays of one region.
@@ -40,39 +41,39 @@ pub(crate) struct FrameTable {
     region: Arc<Region>,
     /// Links of the stacks on the remote free queue.
     next: Box<[AtomicU32]>,
-    /// Where each page stands in its pool's list; written under the pool's lock.
+    /// The position of each page in its pool's list. Written under the pool's lock.
     places: Box<[AtomicU32]>,
-    /// Claims on a frame that has several holders; what stands there means nothing while it is a
+    /// The claims on a frame that has several holders. The value means nothing while the frame is a
     /// [`Frame`](super::Frame) or free.
     refs: Box<[AtomicU32]>,
-    /// Who holds which frame, once a pool has traced.
+    /// The holder of each frame, once a pool has traced.
     traces: OnceLock<Traces>,
 }
 
-/// The pool that the frame `id` is of.
+/// The pool that the frame `id` belongs to.
 ///
 /// # Safety
-/// The frame is out and stays out while the pool is used: it keeps its pool, whose strong count is given up only after
-/// the last frame came home ([`leave`]).
+/// The frame is out and stays out while the pool is used. The frame keeps its pool, whose strong count is given up only
+/// after the last frame was freed ([`leave`]).
 #[inline(always)]
 pub(super) unsafe fn pool(id: NonZeroU32) -> *const Shared {
-    // SAFETY: there is a frame, so there was a first pool; the table is never unmapped. Relaxed: the frame's own way here
-    // comes after that.
+    // SAFETY: there is a frame, so there was a first pool; the table is never unmapped. Relaxed: the frame reached this
+    // thread after that.
     let homes = Homes(unsafe { &*HOMES.load(Relaxed) });
     by_number(homes.of(id))
 }
 
-/// The pool with this number; null for 0, and for one that is no pool's.
+/// The pool with this number. Null for 0, and for a number that no pool has.
 #[inline(always)]
 pub(super) fn by_number(number: u16) -> *const Shared {
     // Acquire: pairs with the Release in `register`.
     POOLS[usize::from(number)].load(Acquire)
 }
 
-/// A count of its own of the pool with this number.
+/// A strong count of the pool with this number, for the caller.
 ///
 /// # Safety
-/// The pool is in the list and does not leave it meanwhile.
+/// The pool is in the list and does not leave it during this call.
 #[cold]
 pub(super) unsafe fn keep(number: u16) -> Arc<Shared> {
     let pool = by_number(number);
@@ -83,10 +84,10 @@ pub(super) unsafe fn keep(number: u16) -> Arc<Shared> {
     }
 }
 
-/// The frame table that `id` lies in.
+/// The frame table that contains `id`.
 ///
 /// # Safety
-/// A frame with this id is out and stays out for `'a`: it keeps its pool, and the pool its frame table.
+/// A frame with this id is out and stays out for `'a`. The frame keeps its pool, and the pool keeps its frame table.
 #[inline(always)]
 pub(super) unsafe fn of<'a>(id: NonZeroU32) -> &'a FrameTable {
     // SAFETY: the caller's promise.
@@ -96,44 +97,45 @@ pub(super) unsafe fn of<'a>(id: NonZeroU32) -> &'a FrameTable {
 /// Bytes of the frame that begins at `id`.
 ///
 /// # Safety
-/// As of [`pool`].
+/// As for [`pool`].
 #[inline]
 pub(super) unsafe fn frame_size(id: NonZeroU32) -> usize {
     // SAFETY: the caller's promise.
     unsafe { (*pool(id)).frame_size }
 }
 
-/// Gives a new pool a number and keeps a strong count of it until [`leave`]; None when all numbers are in use.
+/// Gives a new pool a number, and keeps a strong count of the pool until [`leave`]. Returns None if all numbers are in
+/// use.
 #[cold]
 pub(super) fn register(make: impl FnOnce(u16) -> Arc<Shared>) -> Option<Arc<Shared>> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let number = (1..NUMBERS).find(|&n| POOLS[n].load(Relaxed).is_null())?;
     let pool = make(number as u16);
-    // Release: pairs with the Acquire in `pool`.
+    // Release: pairs with the Acquire in `by_number`.
     POOLS[number].store(Arc::into_raw(Arc::clone(&pool)).cast_mut(), Release);
     Some(pool)
 }
 
-/// Frees a pool's number and gives back the strong count of it, for the caller to drop.
+/// Frees a pool's number and returns the strong count of it, for the caller to drop.
 ///
 /// # Safety
-/// No frame of the pool is out, its chunks are no pool's any more, and it is called once.
+/// No frame of the pool is out, its chunks belong to no pool any more, and it is called once.
 #[cold]
 pub(super) unsafe fn leave(number: u16) -> Arc<Shared> {
     let pool = POOLS[usize::from(number)].swap(ptr::null_mut(), Relaxed);
-    // SAFETY: `register` put the count there, and the caller promises that nobody will look for it.
+    // SAFETY: `register` put the count there, and the caller promises that no code will look for it.
     unsafe { Arc::from_raw(pool) }
 }
 
-/// The pool that a frame is of, which it keeps.
+/// The pool that a frame belongs to. The frame keeps it.
 #[inline]
 pub(super) fn pool_of(frame: &Frame) -> *const Shared {
     // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
     unsafe { pool(frame.id()) }
 }
 
-/// The pool of the first of `frames` and how many from there on are of it; `frames` are not empty.
+/// The pool of the first of `frames`, and how many frames from there on belong to it. `frames` is not empty.
 ///
 /// # Cost
 /// An entry of the table of pools for each frame.
@@ -148,7 +150,7 @@ pub(super) fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
     (pool, n.max(1))
 }
 
-/// Calls `f` for each run of `frames` that are of one pool: `known`, unless that is null.
+/// Calls `f` for each run of `frames` of one pool. If `known` is not null, all of them belong to it.
 #[inline(always)]
 pub(super) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMut(&Shared, &[Frame])) {
     if frames.is_empty() {
@@ -161,7 +163,7 @@ pub(super) fn each_pool(frames: &[Frame], known: *const Shared, mut f: impl FnMu
     f(unsafe { &*known }, frames);
 }
 
-/// As [`each_pool`], of frames whose pools are not known.
+/// Does the same as [`each_pool`] for frames whose pools are not known.
 #[inline(never)]
 fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
     let mut rest = frames;
@@ -173,7 +175,7 @@ fn each_run(frames: &[Frame], mut f: impl FnMut(&Shared, &[Frame])) {
     }
 }
 
-/// As [`each_pool`], of frames that lie apart: calls `f` with how many each run has, and with those.
+/// Does the same as [`each_pool`] for frames that lie apart: calls `f` with the length of each run, and its frames.
 ///
 /// # Cost
 /// An entry of the table of pools for each frame.
@@ -200,10 +202,10 @@ pub(super) fn each_pool_apart<'a, I: Iterator<Item = &'a Frame> + Clone>(
 }
 
 impl FrameTable {
-    /// The frame table of a memory, made if this is its first pool.
+    /// The frame table of a memory. It is made if this is the memory's first pool.
     ///
     /// # Errors
-    /// [`TableError`] when there is no room for the table of chunks.
+    /// [`TableError`] if there is no room for the table of chunks.
     #[cold]
     pub(super) fn of_memory(memory: &Memory) -> Result<Arc<FrameTable>, TableError> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +243,7 @@ impl FrameTable {
         self.homes
     }
 
-    /// Bytes that all this takes, with the region's part of the table of homes; without traces.
+    /// Bytes of the side arrays and of the region's part of the table of pools, without traces.
     #[cold]
     pub(super) fn bytes(&self) -> usize {
         let [next, places, refs] =
@@ -249,7 +251,7 @@ impl FrameTable {
         next + places + refs + size_of::<u16>() * self.next.len()
     }
 
-    /// Writes which pool a chunk of this region is of.
+    /// Writes the pool of a chunk of this region.
     pub(super) fn set_home(&self, id: NonZeroU32, pool: u16) {
         debug_assert!(self.region.index_of(id.get()).is_some(), "chunk {id} of another region");
         self.homes.0.entry(id.get()).store(pool, Relaxed);
@@ -266,27 +268,27 @@ impl FrameTable {
         Refs(&self.refs[id.get().wrapping_sub(self.first) as usize])
     }
 
-    /// Where the page of `id` stands in its pool's list.
+    /// The position of the page of `id` in its pool's list.
     pub(super) fn place(&self, id: u32) -> &AtomicU32 {
         &self.places[id.wrapping_sub(self.first) as usize / (PAGE_SIZE / CHUNK_SIZE)]
     }
 
-    /// The link of `id`, which is free for other use while the frame is not on the remote free queue.
+    /// The link of `id`. It is free for other use while the frame is not on the remote free queue.
     pub(super) fn link(&self, id: u32) -> &AtomicU32 {
         &self.next[id.wrapping_sub(self.first) as usize]
     }
 
-    /// Where a chunk of this region stands in the side arrays.
+    /// The index of a chunk of this region in the side arrays.
     pub(super) fn index(&self, id: NonZeroU32) -> usize {
         id.get().wrapping_sub(self.first) as usize
     }
 
-    /// Who holds which frame, if a pool has traced.
+    /// The holder of each frame, if a pool has traced.
     pub(super) fn traces(&self) -> Option<&Traces> {
         self.traces.get()
     }
 
-    /// As [`FrameTable::traces`], made if need be.
+    /// Does the same as [`FrameTable::traces`], but makes the array if it does not exist.
     #[cold]
     pub(super) fn make_traces(&self) -> &Traces {
         self.traces.get_or_init(|| Traces::new(self.next.len()))
@@ -298,19 +300,19 @@ impl FrameTable {
 pub(super) struct Homes(&'static ChunkTable);
 
 impl Homes {
-    /// The number of the pool that a chunk is of; 0 for none.
+    /// The number of the pool that a chunk belongs to; 0 for none.
     #[inline(always)]
     pub(super) fn of(self, id: NonZeroU32) -> u16 {
         self.0.entry(id.get()).load(Relaxed)
     }
 
-    /// The same of any number; 0 for one that is no chunk's.
+    /// Does the same for any number; 0 for a number that is not a chunk's.
     #[inline(always)]
     pub(super) fn of_number(self, number: u32) -> u16 {
         self.0.entry(number).load(Relaxed)
     }
 
-    /// The number of the pool that a frame is of; 0 for None, as no pool has chunk 0.
+    /// The number of the pool that a frame belongs to; 0 for None, because no pool has chunk 0.
     #[inline(always)]
     pub(super) fn of_place(self, frame: &Option<Frame>) -> u16 {
         let chunk = frame.as_ref().map_or(0, |frame| frame.id().get());

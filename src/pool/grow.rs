@@ -1,10 +1,10 @@
-//! COLD: where frames come from when the owner's cache is empty.
+//! COLD: finds frames when the owner's cache is empty.
 //!
-//! In this order: the remote free queue, the depot, new pages (up to the pool's size), what others keep ready
-//! ([`Shrinker`](super::Shrinker)). Who does not own the pool takes from the depot and from new pages, and at last, as a
-//! thief, from the owner's cache and the remote free queue: an allocation fails only when no free frame of the pool exists
-//! anywhere. What is stranded then is not free: at most what shrinkers did not give back, and the rest of one frame for
-//! each [`Fragments`](super::Fragments).
+//! It looks in this order: the remote free queue, the depot, new pages (up to the pool's size), and frames that others
+//! keep ready ([`Shrinker`](super::Shrinker)). A worker that does not own the pool takes from the depot and from new
+//! pages. At last it takes, as a thief, from the owner's cache and the remote free queue. So an allocation fails only
+//! if no free frame of the pool exists anywhere. The remaining frames are not free: at most those that shrinkers did
+//! not give back, and the rest of one frame for each [`Fragments`](super::Fragments).
 
 use super::shared::Shared;
 use crate::limits::PAGE_SIZE;
@@ -13,13 +13,13 @@ use crate::sync::shim::lock;
 use crate::sync::{Lifo, Steps, Worker};
 use std::panic::Location;
 
-/// Pages asked of the page stage at once (page_pool's 64 frames).
+/// Pages requested from the page stage at once (page_pool's 64 frames).
 const PAGES: usize = 32;
 /// Frames that are copied from the depot to the cache at once.
 const REFILL: usize = 64;
 
-/// Gets frames for a caller who found the cache short; returns how many of `into` it filled. `site`
-/// is where the caller is, for those who trace.
+/// Gets frames for a caller whose cache had too few. Returns how many slots of `into` it filled. `site` is the caller's
+/// code location, for tracing.
 #[cold]
 #[inline(never)]
 pub(super) fn alloc(
@@ -45,8 +45,8 @@ pub(super) fn alloc(
     got
 }
 
-/// Frames that were taken for an allocation, and are not claimed yet. Those that are there when this goes are given back:
-/// the callers' own code, which is asked for frames and told of pages, may panic.
+/// Frames that were taken for an allocation, and are not claimed yet. A drop gives them back: the caller's own code, a
+/// shrinker or a pressure callback, may panic.
 struct Taken<'a> {
     shared: &'a Shared,
     into: &'a mut [u32],
@@ -58,7 +58,7 @@ impl Taken<'_> {
         self.got < self.into.len()
     }
 
-    /// The places that are not filled.
+    /// The slots that are not filled.
     fn rest(&mut self) -> &mut [u32] {
         &mut self.into[self.got..]
     }
@@ -70,7 +70,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Fills the array as far as there are frames anywhere.
+/// Fills the array as long as there are frames anywhere.
 fn find(taken: &mut Taken<'_>, w: &mut Worker) {
     let shared = taken.shared;
     taken.got = refill_and_take(shared, w, taken.into);
@@ -90,7 +90,7 @@ fn find(taken: &mut Taken<'_>, w: &mut Worker) {
         taken.got += stolen;
     }
     if shared.is_unsettled() {
-        // What was found on its way left with its page, which makes room for another.
+        // A frame that was found on its way to the pool has left with its page, which makes room for another page.
         shared.settle(Some(w));
         new_and_take(taken, w);
     }
@@ -102,7 +102,7 @@ impl Shared {
     pub(super) fn clear(&self, id: u32) {
         let mut frame = self.claim(id);
         frame.clear();
-        // The caller's again, as a number.
+        // The frame belongs to the caller again, as a number.
         frame.into_desc();
     }
 }
@@ -116,7 +116,7 @@ fn new_and_take(taken: &mut Taken<'_>, w: &mut Worker) {
     }
 }
 
-/// The owner fills its cache and takes from it; everybody else takes from the depot.
+/// Takes frames: the owner fills its cache and takes from it; other workers take from the depot.
 fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     let Some(mut held) = shared.local.enter(w) else {
         let got = shared.take(&mut lock(&shared.depot), into);
@@ -145,7 +145,7 @@ fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
     got
 }
 
-/// The owner has no cache: from the depot, and what is on the remote free queue if that is not enough.
+/// Takes frames for an owner without a cache: from the depot, and from the remote free queue if that is not enough.
 fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
     let mut depot = lock(&shared.depot);
     let got = shared.take(&mut depot, into);
@@ -156,7 +156,7 @@ fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
     got + shared.take(&mut depot, &mut into[got..])
 }
 
-/// Fills an empty cache up to its batch; returns how many frames it has now.
+/// Fills an empty cache up to its batch. Returns how many frames it has now.
 fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
     let want = stack.batch;
     shared.home.pop_ring(want, |id| {
@@ -178,11 +178,11 @@ fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
     stack.len()
 }
 
-/// Takes pages in bulk, as far as the pool's limit and the memory allow; their frames go to the depot. Returns how many
-/// pages.
+/// Takes pages in bulk, as far as the pool's limit and the memory allow. Their frames go to the depot. Returns the
+/// number of pages.
 ///
-/// Pages that are not to be kept are used before anybody finds them home: of those the caller gets what it wants here,
-/// behind those that it has.
+/// Pages that are not to be kept are used before other code finds them free. The caller gets the frames that it wants
+/// from them here, behind the frames that it has.
 fn new_pages(taken: &mut Taken<'_>, w: &mut Worker) -> usize {
     let shared = taken.shared;
     let want = {
@@ -195,7 +195,7 @@ fn new_pages(taken: &mut Taken<'_>, w: &mut Worker) -> usize {
     take_pages(shared, w, &mut pages[..want]);
     let mut mapped = Mapped::new(shared, &mut pages);
     let mut depot = lock(&shared.depot);
-    // Another worker may have grown or closed the pool meanwhile: what has no room goes back.
+    // Another worker may have grown or closed the pool in the meantime: pages without room go back.
     let room = if depot.closed { 0 } else { depot.limit.saturating_sub(depot.pages.len()) };
     let before = depot.spare.len();
     let admitted = mapped.by_ref().take(room).map(|page| shared.admit(&mut depot, page)).count();
@@ -213,10 +213,10 @@ fn new_pages(taken: &mut Taken<'_>, w: &mut Worker) -> usize {
     admitted
 }
 
-/// Pages that the pool's device may reach, and that are not the pool's yet. Those that do not become so are unmapped again when this goes, also by a
-/// panic of the mapper, and stay where they are.
+/// Pages that the pool's device can access, and that do not belong to the pool yet. A drop unmaps those that did not
+/// enter the pool, also after a panic of the mapper, and leaves them in their slots.
 ///
-/// Invariant: those up to `end` are mapped, and before `next` there are none.
+/// Invariant: the pages up to `end` are mapped, and before `next` there are none.
 struct Mapped<'a> {
     shared: &'a Shared,
     pages: &'a mut [Option<Page>],
@@ -257,7 +257,8 @@ impl Drop for Mapped<'_> {
     }
 }
 
-/// Fills `pages` as far as the memory has any; one of the reserve if it has none and the pool may.
+/// Fills `pages` as long as the memory has pages. If it has none and the pool may use the reserve, takes one page from
+/// there.
 fn take_pages(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) {
     let order = (shared.frame_size / PAGE_SIZE).max(1).ilog2() as u8;
     if order == 0 {
@@ -272,7 +273,8 @@ fn take_pages(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) {
     }
 }
 
-/// As a thief: what the owner's cache and the remote free queue hold goes to the depot, then `into` is filled from it.
+/// Moves the frames of the owner's cache and of the remote free queue to the depot, as a thief. Then fills `into` from
+/// the depot.
 fn steal(shared: &Shared, into: &mut [u32]) -> usize {
     let slot = shared.local.slot();
     let found = slot.steal(|local| {

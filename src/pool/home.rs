@@ -1,11 +1,11 @@
-//! The remote free queue: where frames freed elsewhere wait for the pool's owner.
+//! The remote free queue: frames that were freed elsewhere wait here for the pool's owner.
 //!
-//! A small ring takes a batch with one CAS. What it has no room for goes onto a stack whose links lie in a
-//! side array: pushed by CAS, taken whole by a swap, so there is no ABA, nothing blocks and nothing can
-//! overflow: every frame has its own link.
+//! A small ring takes a batch with one CAS. Frames that the ring has no room for go onto a stack, whose links lie in a
+//! side array. A push is a CAS, and a swap takes the whole stack, so there is no ABA. Nothing blocks and nothing can
+//! overflow, because every frame has its own link.
 //!
-//! Closing takes all that is there and leaves both shut; what comes later is refused, and the one who brought
-//! it counts it down instead ([`Latch`]).
+//! Closing takes all frames and leaves both shut. Later frames are refused, and the thread that brought them counts
+//! them down instead ([`Latch`]).
 
 #[cfg(test)]
 mod tests;
@@ -14,18 +14,18 @@ use crate::ring::Mpsc;
 use crate::sync::shim::{AtomicU32, AtomicU64};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// No frame below; no chunk has this number.
+/// There is no frame below. No chunk has this number.
 const EMPTY: u32 = 0;
-/// Where a [`Latch`] begins.
+/// The first value of a [`Latch`].
 const UNARMED: u64 = 1 << 63;
-/// The stack takes nothing any more; no chunk has this number.
+/// The stack takes nothing any more. No chunk has this number.
 const SHUT: u32 = u32::MAX;
 
 /// The side array of links: one for each chunk of the region.
 #[derive(Clone, Copy)]
 pub(crate) struct Links<'a> {
     pub(crate) next: &'a [AtomicU32],
-    /// The chunk that the first link is of.
+    /// The chunk of the first link.
     pub(crate) first: u32,
 }
 
@@ -35,13 +35,13 @@ impl Links<'_> {
     }
 }
 
-/// Ring and stack.
+/// The ring and the stack.
 #[derive(Debug)]
 pub(crate) struct Home {
     ring: Mpsc,
-    /// The frame pushed last, [`EMPTY`] or [`SHUT`].
+    /// The frame that was pushed last, [`EMPTY`] or [`SHUT`].
     top: AtomicU32,
-    /// Frames on the stack; counted before they are pushed.
+    /// The number of frames on the stack. Counted before they are pushed.
     stacked: AtomicU32,
     /// Frames that went to the stack so far.
     overflowed: AtomicU64,
@@ -57,9 +57,10 @@ impl Home {
         }
     }
 
-    /// Sends frames home; returns how many were refused because the way is shut (the last ones of `ids`).
+    /// Puts freed frames on the queue. Returns how many were refused because the queue is shut (the last ones of
+    /// `ids`).
     ///
-    /// Once a frame is sent the pool may be gone: nothing of it is touched after the last one.
+    /// Once a frame is pushed the pool may be gone: nothing of the pool is touched after the last one.
     #[inline]
     pub(crate) fn push(&self, links: Links<'_>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
         self.ring.push(ids.by_ref());
@@ -84,8 +85,8 @@ impl Home {
                 return n;
             }
             links.of(last).store(below, Relaxed);
-            // AcqRel: the Release pairs with the Acquire of the swap in `pop_stack`, for the links and for all
-            // the frame's holder did; the Acquire keeps that chain whole for the frames below.
+            // AcqRel: the Release pairs with the Acquire of the swap in `pop_stack`, for the links and for everything
+            // that the frame's holder did; the Acquire keeps that chain whole for the frames below.
             match self.top.compare_exchange_weak(below, top, AcqRel, Relaxed) {
                 Ok(_) => return 0,
                 Err(now) => below = now,
@@ -93,13 +94,13 @@ impl Home {
         }
     }
 
-    /// Takes up to `want` frames from the ring; only for the one who is inside the pool's slot.
+    /// Takes up to `want` frames from the ring. Only for the thread that is inside the pool's slot.
     #[inline]
     pub(crate) fn pop_ring(&self, want: usize, take: impl FnMut(u32)) -> usize {
         self.ring.pop(want, take)
     }
 
-    /// Takes everything on the stack; only for the one who is inside the pool's slot.
+    /// Takes everything on the stack. Only for the thread that is inside the pool's slot.
     pub(crate) fn pop_stack(&self, links: Links<'_>, take: impl FnMut(u32)) -> usize {
         if self.top.load(Relaxed) == EMPTY {
             return 0;
@@ -121,7 +122,8 @@ impl Home {
         n
     }
 
-    /// Looks at the frames on their way, none once shut; only for the one who is inside the pool's slot.
+    /// Calls `look` for each frame on the queue, for none once it is shut. Only for the thread that is inside the
+    /// pool's slot.
     #[cold]
     pub(crate) fn each(&self, links: Links<'_>, mut look: impl FnMut(u32)) {
         // Acquire: pairs with the Release in `stack`, for the links.
@@ -136,7 +138,7 @@ impl Home {
         }
     }
 
-    /// Frames on their way, 0 once shut; a reading from another thread may be a moment old.
+    /// The number of frames on the queue, 0 once it is shut. A reading from another thread may be a moment old.
     pub(crate) fn len(&self) -> u64 {
         if self.top.load(Relaxed) == SHUT {
             return 0;
@@ -149,7 +151,7 @@ impl Home {
         self.overflowed.load(Relaxed)
     }
 
-    /// Shuts the way and takes all that is on it.
+    /// Shuts the queue and takes all frames on it.
     #[cold]
     pub(crate) fn close(&self, links: Links<'_>, mut take: impl FnMut(u32)) {
         self.ring.close(&mut take);
@@ -161,10 +163,11 @@ impl Home {
     }
 }
 
-/// Counts the frames that come home after the way was shut; exactly one caller learns that it was the last.
+/// Counts the frames that are freed after the queue was shut. Exactly one caller is told that its frame was the last.
 ///
-/// The count starts far above any number of frames, goes down by late ones, and once, when all that were out at closing are
-/// known, to those of them that are out still: it comes to 0 exactly when the last of them is home, and never before.
+/// The count starts far above any number of frames, and late frames decrement it. When the number of frames that were
+/// out at closing is known, the count is once set to those of them that are still out. It reaches 0 exactly when the
+/// last of them is freed, and never before.
 #[derive(Debug)]
 pub(crate) struct Latch(AtomicU64);
 
@@ -173,23 +176,23 @@ impl Latch {
         Latch(AtomicU64::new(UNARMED))
     }
 
-    /// Says how many are out; true if they have all come already.
+    /// Sets how many frames are out. Returns true if all of them have come already.
     pub(crate) fn arm(&self, out: u64) -> bool {
         // AcqRel: the Acquire pairs with the Release of each late `down`.
         let change = out.wrapping_sub(UNARMED);
         self.0.fetch_add(change, AcqRel).wrapping_add(change) == 0
     }
 
-    /// `n` came home; true for the one who brings the last.
+    /// Counts `n` freed frames. Returns true for the caller that brings the last one.
     pub(crate) fn down(&self, n: u64) -> bool {
-        // AcqRel: Release for what this thread did with its frames; Acquire for the last one, who gives the
-        // memory back after all of it.
+        // AcqRel: Release for what this thread did with its frames; Acquire for the last thread, which gives the memory
+        // back after all of it.
         self.0.fetch_sub(n, AcqRel) == n
     }
 
-    /// Frames still out; more than there can be while it is not known how many.
+    /// The number of frames still out. It is larger than any possible number while the number is not known.
     pub(crate) fn out(&self) -> u64 {
-        // Acquire: whoever waits for 0 sees all that the holders did.
+        // Acquire: a thread that waits for 0 sees everything that the holders did.
         self.0.load(Acquire)
     }
 }

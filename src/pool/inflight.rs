@@ -1,12 +1,12 @@
-//! How many frames a pool has: page_pool's hold and release counters.
+//! The number of frames of a pool: page_pool's hold and release counters.
 
 use crate::sync::shim::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Frames that came into the pool with their pages and have not left with them, wherever they are.
+/// The frames that came into the pool with their pages and have not left with them, in every state.
 ///
-/// Two counters that wrap at 2^32. Conservation: their difference is the ledger's total; it is right across the wrap because it never
-/// comes near 2^31.
+/// Two counters that wrap at 2^32. Conservation: their difference is the ledger's total. It is right across the wrap
+/// because it never comes near 2^31.
 #[derive(Debug)]
 pub(crate) struct Inflight {
     hold: AtomicU32,
@@ -14,36 +14,36 @@ pub(crate) struct Inflight {
 }
 
 impl Inflight {
-    /// No frame.
+    /// Makes the counters of a pool without frames.
     pub(crate) fn new() -> Inflight {
         Inflight { hold: AtomicU32::new(0), release: AtomicU32::new(0) }
     }
 
-    /// Sets both counters of a pool without frames, to see them wrap.
+    /// Sets both counters of a pool without frames, to test the wrap.
     #[cfg(test)]
     pub(crate) fn start_at(&self, count: u32) {
         self.hold.store(count, Relaxed);
         self.release.store(count, Relaxed);
     }
 
-    /// `n` frames came.
+    /// Counts `n` frames that came.
     pub(crate) fn hold(&self, n: u32) {
         self.hold.fetch_add(n, Relaxed);
     }
 
-    /// `n` frames went.
+    /// Counts `n` frames that went.
     pub(crate) fn release(&self, n: u32) {
         self.release.fetch_add(n, Relaxed);
     }
 
-    /// Frames that went so far; wraps at 2^32.
+    /// The frames that went so far; wraps at 2^32.
     pub(crate) fn released(&self) -> u32 {
         self.release.load(Relaxed)
     }
 
-    /// Frames there are, as the signed difference; a reading while frames come or go may be a moment old.
+    /// The number of frames, as the signed difference. A reading while frames come or go may be a moment old.
     pub(crate) fn frames(&self) -> i32 {
-        // Released ones first: a frame that comes meanwhile cannot seem to be missing.
+        // The released ones are read first, so that a frame that comes in between cannot seem to be missing.
         let release = self.release.load(Relaxed);
         self.hold.load(Relaxed).wrapping_sub(release) as i32
     }

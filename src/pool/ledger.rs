@@ -9,41 +9,42 @@ use std::num::NonZeroU32;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Where a pool's frames are.
+/// The number of a pool's frames in each place.
 ///
-/// `free + cached + ready + owned + posted + queued + returning == total` at every quiescent point: when no worker is inside
-/// a call that moves frames of the pool, and the one who asks has seen what they did. At other times each number is that of
-/// some moment, and not of the same one.
+/// `free + cached + ready + owned + posted + queued + returning == total` at every quiescent point. That is a moment at
+/// which no worker is inside a call that moves frames of the pool, and the calling thread has seen what these calls
+/// did. At other times each number is that of some moment, and not all of the same moment.
 ///
-/// Every term is counted on its own, none is what is missing, so the sum can fail. What goes to a place and comes back is
-/// counted twice, by what has the place and by who hands the frame over; `astray` says where the two differ.
+/// Each term is counted on its own, and none is derived from the others, so the sum can fail. A move to a place and
+/// back is counted twice: by the code of the place, and by the code that hands the frame over. `astray` is the
+/// difference of the two.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
     /// The pool's name.
     pub name: String,
     /// Frames of the pool: those that were made of pages so far, as they were needed, and have not left with them.
     pub total: u64,
-    /// In the pool's depot.
+    /// Frames in the pool's depot.
     pub free: u64,
-    /// In the owner's cache.
+    /// Frames in the owner's cache.
     pub cached: u64,
-    /// In ready pools of head and data, as they say ([`Shrinker::ready`](super::Shrinker::ready)).
+    /// Frames in ready pools of head and data, as they report ([`Shrinker::ready`](super::Shrinker::ready)).
     pub ready: u64,
-    /// With the program: taken from the pool and neither given back nor handed over to one of the places here. A frame with
-    /// several holders, or cut into fragments, is one.
+    /// Frames with the program: taken from the pool, and neither given back nor handed over to one of the places here.
+    /// A frame with several holders, or cut into fragments, counts as one.
     pub owned: u64,
-    /// With devices: fill, rx, tx and completion rings.
+    /// Frames with devices: in fill, rx, tx and completion rings.
     pub posted: u64,
-    /// In hand-off queues between workers.
+    /// Frames in hand-off queues between workers.
     pub queued: u64,
-    /// On the remote free queue.
+    /// Frames on the remote free queue.
     pub returning: u64,
-    /// By how many frames the two counts of `posted`, `queued` and `ready` differ, and how many frames of other pools lie
-    /// among the free ones of this: 0.
+    /// The difference between the two counts of `posted`, `queued` and `ready`, in frames, plus the frames of other
+    /// pools among the free frames of this pool. The correct value is 0.
     pub astray: u64,
 }
 
-/// As a line: the places that have frames, and what is wrong where something is.
+/// One line: the places that have frames, and errors if there are any.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} frames", self.name, self.total)?;
@@ -65,36 +66,37 @@ impl fmt::Display for Ledger {
 }
 
 impl Ledger {
-    /// Whether the places add up to the total, without one above it, and nothing is astray.
+    /// Whether the places add up to the total, no place is above it, and nothing is astray.
     pub fn balanced(&self) -> bool {
         let places =
             [self.free, self.cached, self.ready, self.owned, self.posted, self.queued, self.returning];
-        // Wider than any sum of seven: a count below nothing, which wraps, makes it too large.
+        // Wider than any sum of seven: a count below 0, which wraps, makes the sum too large.
         places.into_iter().map(u128::from).sum::<u128>() == u128::from(self.total) && self.astray == 0
     }
 
-    /// Frames that are neither free nor on their way: with the program, devices, queues and ready pools.
+    /// Frames that are neither free nor on the remote free queue: with the program, devices, queues and ready pools.
     pub fn out(&self) -> u64 {
         [self.ready, self.posted, self.queued].into_iter().fold(self.owned, u64::saturating_add)
     }
 
-    /// Whether every frame is free, in the depot, in the cache or on its way there.
+    /// Whether every frame is in the depot, in the cache or on the remote free queue.
     pub fn all_home(&self) -> bool {
         self.balanced() && self.free + self.cached + self.returning == self.total
     }
 }
 
-/// Who holds frames of a pool, and where they are.
+/// A holder of frames of a pool, and where the frames are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Where they were allocated; None where that was before tracing began ([`Pool::trace`](super::Pool::trace)).
+    /// The call site of the allocation. None if the allocation was before tracing began
+    /// ([`Pool::trace`](super::Pool::trace)).
     pub site: Option<&'static Location<'static>>,
-    /// How many.
+    /// The number of frames.
     pub frames: u64,
-    /// Since when it has the oldest of them, to the millisecond; since tracing began where that was before it, and 0
-    /// without tracing.
+    /// How long it has had the oldest frame, to the millisecond. For a frame from before tracing, the time since
+    /// tracing began. 0 without tracing.
     pub oldest: Duration,
-    /// Where they are; None with the program, or where that is not known.
+    /// The place of the frames. None for the program, or if the place is not known.
     pub place: Option<Place>,
 }
 
@@ -117,26 +119,27 @@ impl fmt::Display for Holder {
     .0.name, .0.out(), .0.total, .0.owned, .0.posted, .0.queued, .0.ready, by(.1)
 )]
 pub struct StillOut(
-    /// Where they are.
+    /// The place of each frame.
     pub Ledger,
-    /// By whom and since when, as far as that was traced.
+    /// The holders, as far as they were traced.
     pub Vec<Holder>,
 );
 
-/// Holders with a known call site, behind each other.
+/// The holders with a known call site, one after the other.
 fn by(holders: &[Holder]) -> String {
     holders.iter().filter(|holder| holder.site.is_some()).map(|holder| format!("; {holder}")).collect()
 }
 
 impl Shared {
-    /// Brings the owner's gauges up to date: as a thief, so that the owner need not say at each frame what it does. Where
-    /// it stays inside for too long they are as they were when it was last asked.
+    /// Brings the owner's gauges up to date. It does so as a thief, so that the owner does not have to publish each
+    /// frame. If the owner stays inside for too long, the gauges keep their last values.
     pub(super) fn reckon(&self) {
         let slot = self.local.slot();
         slot.steal(|local| local.stay(slot.gauges(), |_| {}));
     }
 
-    /// As [`Shared::reckon`]; returns how many frames of other pools lie in the owner's cache and on the remote free queue.
+    /// Does the same as [`Shared::reckon`]. Returns how many frames of other pools lie in the owner's cache and on the
+    /// remote free queue.
     fn reckon_and_look(&self) -> u64 {
         let slot = self.local.slot();
         let strangers = slot.steal(|local| {
@@ -149,12 +152,12 @@ impl Shared {
         strangers.unwrap_or(0)
     }
 
-    /// Whether a frame of this number is one of the pool.
+    /// Whether the frame with this number belongs to the pool.
     pub(super) fn is_own(&self, id: u32) -> bool {
         NonZeroU32::new(id).is_some_and(|id| self.homes.of(id) == self.number)
     }
 
-    /// Counts the places.
+    /// Counts the frames in each place.
     pub(super) fn ledger(&self) -> Ledger {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
         let said = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.said[place as usize]));
@@ -187,7 +190,7 @@ impl Shared {
     }
 }
 
-/// By how many frames two counts of the places differ. The counts wrap, and so does what is between them.
+/// The difference between two counts of the places, in frames. The counts wrap, and so does the difference.
 fn astray(said: [u64; Place::ALL.len()], handed: [u64; Place::ALL.len()]) -> u64 {
     let apart = |(said, handed): (u64, u64)| said.wrapping_sub(handed).cast_signed().unsigned_abs();
     said.into_iter().zip(handed).map(apart).fold(0, u64::saturating_add)

@@ -1,26 +1,26 @@
-//! COLD: what travels with a packet in its frame, before the headroom.
+//! COLD: the metadata that travels with a packet in its frame, before the headroom.
 //!
 //! ```text
 //!   chunk start                       headroom      off                off + len
 //!   ├─ virtio_net_hdr ─┼─ timestamp ─┼─────────────┼─── data ─────────────┼── tailroom ──┤
 //! ```
-//! One bit of the frame's word says that a frame has metadata. Such a frame has 18 bytes less of headroom. A frame with neither an
-//! offload nor a timestamp has no metadata, and the bit is clear.
+//! One bit of the frame's word says that a frame has metadata. Such a frame has 18 bytes less of headroom. A frame with
+//! neither an offload nor a timestamp has no metadata, and the bit is clear.
 //!
-//! Frames of a shared memory can be written by a peer that does not keep to its promise: who reads a field checks it.
+//! A peer that breaks its promise can write frames of a shared memory. Code that reads a field checks it.
 
 use super::desc::{Desc, METADATA, METADATA_LEN, NoRoom};
 use super::frame::Frame;
 use crate::sys::region;
 use crate::wire::offload::VIRTIO_LEN;
 
-/// What stands there.
+/// The metadata of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Metadata {
-    /// What is left to be done to the packet, a `struct virtio_net_hdr` whose `csum_start` counts from the frame's start; zeros for
-    /// nothing.
+    /// The work left to be done to the packet: a `struct virtio_net_hdr` whose `csum_start` counts from the frame's
+    /// start. All zeros mean nothing.
     pub(super) offload: [u8; VIRTIO_LEN],
-    /// When the packet was recorded, in nanoseconds since 1970; [`Metadata::NO_TIME`] where nobody said.
+    /// The time when the packet was recorded, in nanoseconds since 1970; [`Metadata::NO_TIME`] if it is not known.
     pub(super) timestamp: u64,
 }
 
@@ -30,7 +30,7 @@ impl Metadata {
 }
 
 impl Desc {
-    /// What stands at the start of a frame that is out; nothing where its bit is not set.
+    /// The metadata at the start of a frame that is out. Empty if the frame's bit is not set.
     #[cold]
     #[inline(never)]
     pub(super) fn metadata(self) -> Metadata {
@@ -39,8 +39,9 @@ impl Desc {
         }
         let mut bytes = [0; METADATA_LEN];
         let stored: *const u8 = region::address(self.id.get());
-        // SAFETY: the frame's first bytes, which are mapped while it is out, and lie before its data; they are copied, no reference
-        // to them is made. Nobody else writes them: the claim is the frame's only one, or one of those that only read.
+        // SAFETY: the frame's first bytes, which are mapped while it is out, and lie before its data. They are copied,
+        // and no reference to them is made. No other code writes them: the claim is the frame's only one, or one of
+        // those that only read.
         unsafe { stored.copy_to_nonoverlapping(bytes.as_mut_ptr(), METADATA_LEN) };
         let [offload @ .., a, b, c, d, e, f, g, h] = bytes;
         Metadata { offload, timestamp: u64::from_ne_bytes([a, b, c, d, e, f, g, h]) }
@@ -48,11 +49,11 @@ impl Desc {
 }
 
 impl Frame {
-    /// Puts it at the frame's start, in the place of what was there; with [`Metadata::NONE`] the frame is as any other.
+    /// Writes the metadata at the frame's start, over earlier metadata. With [`Metadata::NONE`] the frame has none.
     ///
     /// # Errors
-    /// [`NoRoom`] where the headroom has no room for it, or the data ends with a frame of 32 KiB, or there is none. The frame is as it was
-    /// then.
+    /// [`NoRoom`] if the headroom has no room for it, if the data ends with a frame of 32 KiB, or if there is no data.
+    /// The frame is unchanged then.
     pub(super) fn set_metadata(&mut self, metadata: Metadata) -> Result<(), NoRoom> {
         let Desc { id, off, len } = self.desc().plain();
         if metadata == Metadata::NONE {
@@ -65,7 +66,8 @@ impl Frame {
         bytes[..VIRTIO_LEN].copy_from_slice(&metadata.offload);
         bytes[VIRTIO_LEN..].copy_from_slice(&metadata.timestamp.to_ne_bytes());
         let stored = region::address(id.get());
-        // SAFETY: the frame's first bytes, which are mapped while it is out and nobody else's, and lie before its data.
+        // SAFETY: the frame's first bytes, which are mapped while it is out, belong to no other code, and lie before
+        // its data.
         unsafe { stored.copy_from_nonoverlapping(bytes.as_ptr(), METADATA_LEN) };
         self.word = Desc { id, off: off | METADATA, len }.word();
         Ok(())

@@ -8,15 +8,15 @@
 //!   owner ──────────┘
 //!   freed elsewhere ──► home.rs     the remote free queue: a ring, and past it a stack    one CAS a batch
 //! ```
-//! When pages are to leave (a smaller pool, another node, the reserve) every frame falls into the cold half, where it is
-//! looked at: the owner's cache has no room then (`depot.rs`, `watch.rs`).
+//! When pages are to leave (a smaller pool, another node, the reserve), every frame takes the cold path, where it is
+//! checked. The owner's cache has no room then (`depot.rs`, `watch.rs`).
 //!
-//! A frame has one holder ([`Frame`]), or several that read it ([`SharedFrame`]), or is cut into pieces with a holder each
-//! ([`Fragment`]); it goes home at its last holder.
+//! A frame has one holder ([`Frame`]), or several holders that read it ([`SharedFrame`]), or is cut into pieces with a
+//! holder each ([`Fragment`]). The last holder frees it.
 //!
-//! A pool keeps its pages (and their device mapping) until it is closed and the last frame is home. Which
-//! pool a frame is of stands in one table of the process (`frame table.rs`), so a frame freed anywhere, on any worker or
-//! on none, finds its way.
+//! A pool keeps its pages and their device mapping until it is closed and the last frame is freed. One table of the
+//! process (`frame_table.rs`) maps each frame to its pool. So a frame can be freed anywhere, on any worker or without
+//! one.
 
 #[allow(unsafe_code)]
 mod batch;

@@ -1,4 +1,4 @@
-//! COLD: what a frame's sender left to be done, as it travels with the frame.
+//! COLD: the offload of a packet: the work that its sender left to be done. It travels with the frame.
 
 use super::desc::{Desc, NoRoom};
 use super::frame::Frame;
@@ -6,7 +6,7 @@ use super::metadata::Metadata;
 use crate::wire::offload::{Offload, PartialChecksum};
 
 impl Desc {
-    /// What is left to be done to the data of a frame that is out.
+    /// The work left to be done to the data of a frame that is out.
     #[inline(always)]
     pub(super) fn offload(self) -> Option<Offload> {
         if self.has_metadata() { self.stored_offload() } else { None }
@@ -26,7 +26,7 @@ impl Desc {
         Some(Offload { checksum, gso }).filter(|offload| !offload.is_none())
     }
 
-    /// Whether anything is, also where it does not fit the data any more.
+    /// Whether there is an offload, even if it does not fit the data any more.
     #[inline(always)]
     pub(super) fn has_offload(self) -> bool {
         self.has_metadata() && self.has_stored_offload()
@@ -40,10 +40,11 @@ impl Desc {
 }
 
 impl Frame {
-    /// What the packet's sender left to be done to it: a checksum to be completed, segments to be cut. None where nothing is left, and
-    /// where the data does not begin before the checksum's start any more.
+    /// The work that the packet's sender left: a checksum to be completed, segments to be cut. None if nothing is left,
+    /// or if the data now begins after the checksum's start.
     ///
-    /// Frames come with an offload from a port that was asked for it ([`Rx::keep_offloads`](crate::port::Rx::keep_offloads)) alone.
+    /// Frames have an offload only if they come from a port that was asked to keep them
+    /// ([`Rx::keep_offloads`](crate::port::Rx::keep_offloads)).
     ///
     /// ```
     /// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
@@ -65,21 +66,22 @@ impl Frame {
     /// ```
     ///
     /// # Cost
-    /// A look at the frame's word; where there is one, the frame's first line.
+    /// A look at the frame's word; with an offload, also the frame's first line.
     #[inline]
     pub fn offload(&self) -> Option<Offload> {
         self.desc().offload()
     }
 
-    /// Says what is left to be done to the packet that the data is; nothing, and the frame is as any other, with
-    /// [`Offload::default`]. A port that cannot carry it on takes no such frame
+    /// Sets the work that is left to be done to the packet in the data. [`Offload::default`] removes the offload. A
+    /// port that cannot carry offloads does not take such a frame
     /// ([`Tx::carries_offloads`](crate::port::Tx::carries_offloads)).
     ///
-    /// The headers are those that the data has now: what moves its beginning later ([`Frame::push`], [`Frame::pull`]) needs no new one.
+    /// The offload counts from the headers that the data has now. A later move of its beginning ([`Frame::push`],
+    /// [`Frame::pull`]) does not need a new offload.
     ///
     /// # Errors
-    /// [`NoRoom`] where the headroom has no room for its 18 bytes, or the data ends with a frame of 32 KiB, or there is none. The frame
-    /// is as it was then.
+    /// [`NoRoom`] if the headroom has no room for its 18 bytes, if the data ends with a frame of 32 KiB, or if there is
+    /// no data. The frame is unchanged then.
     pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
         let desc = self.desc();
         let offload = if offload.is_none() {

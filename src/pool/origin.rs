@@ -1,7 +1,7 @@
-//! Which pool the frames inside a queue are of.
+//! The pool of the frames inside a queue.
 //!
-//! Whoever keeps frames counts what goes in and what comes back by pool. While all that is inside a queue is of one pool
-//! (the usual case by far), neither direction looks a frame's pool up.
+//! Code that keeps frames counts by pool what goes in and what comes back. While all frames inside a queue belong to
+//! one pool (by far the usual case), neither direction looks up the pool of a frame.
 
 use super::batch::Batch;
 use super::frame::Frame;
@@ -12,12 +12,12 @@ use crate::sync::Worker;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// The frames inside one queue: how many, of which pool, and which place of the ledger the queue is.
+/// The frames inside one queue: their number, their pool, and the place of the ledger that the queue is.
 #[derive(Debug)]
 pub(crate) struct Origin {
     place: Place,
     inside: usize,
-    /// Null, or the pool that all the frames inside are of, if there are any: they keep it.
+    /// Null, or the pool that all the frames inside belong to, if there are any: the frames keep the pool.
     pool: *const Shared,
 }
 
@@ -26,17 +26,17 @@ pub(crate) struct Origin {
 unsafe impl Send for Origin {}
 
 impl Origin {
-    /// An empty queue at `place`.
+    /// Makes an empty queue at `place`.
     pub(crate) fn new(place: Place) -> Origin {
         Origin { place, inside: 0, pool: ptr::null() }
     }
 
-    /// Frames inside.
+    /// The number of frames inside.
     pub(crate) fn inside(&self) -> usize {
         self.inside
     }
 
-    /// Says that the first `n` frames of `batch` go in, just before they are handed over.
+    /// Records that the first `n` frames of `batch` go in. Called just before they are handed over.
     #[inline]
     pub(crate) fn enter(&mut self, w: &Worker, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, run| {
@@ -50,7 +50,7 @@ impl Origin {
         });
     }
 
-    /// Says that the last `n` frames of `batch` came back, just after they were claimed.
+    /// Records that the last `n` frames of `batch` came back. Called just after they were claimed.
     #[inline]
     pub(crate) fn leave(&mut self, w: &Worker, batch: &Batch, n: usize) {
         let frames = &batch[batch.len() - n..];
@@ -58,7 +58,7 @@ impl Origin {
         self.inside -= n;
     }
 
-    /// Takes note that `n` of the frames inside went home by themselves, and were counted back there.
+    /// Records that `n` of the frames inside were freed by themselves, and were counted back there.
     #[cfg(feature = "memif")]
     #[cold]
     pub(crate) fn lose(&mut self, n: usize) {
@@ -67,11 +67,11 @@ impl Origin {
 }
 
 impl Batch {
-    /// Appends what `take` writes into the free places; it returns how many, from the first on, and of which pool if
-    /// that is known. Returns how many.
+    /// Appends the frames that `take` writes into the free slots. `take` returns how many it wrote, from the first slot
+    /// on, and their pool if it is known. Returns how many.
     ///
     /// # Safety
-    /// `take` initialises that many places, with frames whose claims are the batch's from then on.
+    /// `take` initialises that many slots with frames whose claims belong to the batch from then on.
     #[inline]
     pub(crate) unsafe fn grow(
         &mut self,

@@ -1,17 +1,17 @@
 //! COLD: another worker becomes a pool's owner.
 //!
-//! The owner has the pool's cache and takes what comes home by the remote free queue; for everybody else the pool is a depot
-//! under a lock. page_pool knows the same step: a queue whose NAPI instance changes gets its direct recycling back
+//! The owner has the pool's cache and takes frames from the remote free queue. For all other workers the pool is a
+//! depot under a lock. page_pool has the same step: a queue whose NAPI instance changes gets its direct recycling back
 //! ([brouer17-pages], item 9).
 
 use super::pool::Pool;
 use crate::sync::Worker;
 
 impl Pool {
-    /// Makes `to` the pool's owner in the place of `owner`: what the cache holds, and what comes home, is `to`'s from now on.
-    /// Frames that are out stay where they are.
+    /// Makes `to` the pool's owner in place of `owner`. The frames in the cache, and the frames on the remote free
+    /// queue, belong to `to` from now on. Frames that are out stay with their holders.
     ///
-    /// False, and nothing has changed, when `owner` is not the pool's owner or `to` is a worker of another memory.
+    /// Returns false, and changes nothing, if `owner` is not the pool's owner or `to` is a worker of another memory.
     ///
     /// ```
     /// use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
@@ -29,11 +29,11 @@ impl Pool {
         self.memory().roster().claimed(to) && self.shared.local.hand_over(owner, to)
     }
 
-    /// Makes `w` the owner of a pool whose owner has left: until then every frame of such a pool passes its depot, under a
-    /// lock.
+    /// Makes `w` the owner of a pool whose owner has left. Until then every frame of such a pool passes its depot,
+    /// under a lock.
     ///
-    /// False, and nothing has changed, when the owner is still there, when another worker was quicker, or when `w` is a worker
-    /// of another memory.
+    /// Returns false, and changes nothing, if the owner is still there, if another worker was faster, or if `w` is a
+    /// worker of another memory.
     ///
     /// ```
     /// use netmem::{Memory, MemoryConfig, Pool, PoolConfig};

@@ -1,15 +1,15 @@
-//! The places of the ledger that frames move into from the program's hands, and out of again.
+//! The places of the ledger: frames move into them from the program, and back.
 //!
-//! Such a move is counted twice, by different code, so that a mistake in one of the two is seen:
+//! Such a move is counted twice, by different code, so that an error in one of the two shows:
 //!
 //! ```text
 //!   said        Place::enter_batch, Place::leave_last    by what has the place: how many frames its ring or stack took or gave
 //!   handed      Batch::hand_over, Batch::taken_back      by the batch: how many claims left it, or are in it that were not before
 //! ```
-//! The first is the ledger's `posted` and `queued`, the second a part of its `owned`. A run of frames of one pool is one
-//! addition in each. Frames that leave a place without a batch, as a queue is dropped, are counted by
-//! [`Place::leave`] and [`Place::take_back`]; those that come and go inside of packets by [`Place::enter_apart`] and
-//! [`Place::leave_apart`].
+//! The first count is the ledger's `posted` and `queued`. The second is a part of its `owned`. A run of frames of one
+//! pool is one addition in each. [`Place::leave`] and [`Place::take_back`] count frames that leave a place without a
+//! batch, for example when a queue is dropped. [`Place::enter_apart`] and [`Place::leave_apart`] count frames that come
+//! and go inside of packets.
 
 use super::batch::Batch;
 use super::frame::Frame;
@@ -21,7 +21,7 @@ use crate::stats::Count;
 use crate::sync::Worker;
 use std::ptr;
 
-/// Where frames are that the program neither owns nor has freed.
+/// The place of a frame that the program neither owns nor has freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// In a ready pool, attached to a head.
@@ -35,7 +35,7 @@ pub enum Place {
 impl Place {
     pub(super) const ALL: [Place; 3] = [Place::Ready, Place::Posted, Place::Queued];
 
-    /// In the words of a report.
+    /// The name of the place in a report.
     pub(super) fn name(self) -> &'static str {
         match self {
             Place::Ready => "in a ready pool",
@@ -44,32 +44,35 @@ impl Place {
         }
     }
 
-    /// Just before the first `n` frames of a batch come here: says so. No look-up where the batch knows its pool.
+    /// Counts the first `n` frames of a batch as coming here, for the code of the place. Called just before they come.
+    /// No look-up if the batch knows its pool.
     #[inline]
     pub(crate) fn enter_batch(self, w: &Worker, batch: &Batch, n: usize) {
         batch.each_pool(n, |pool, run| self.say(pool, Some(w), run, true));
     }
 
-    /// Just after the last `n` frames of a batch came from here: says so. No look-up where the batch knows its pool.
+    /// Counts the last `n` frames of a batch as leaving, for the code of the place. Called just after they came from
+    /// here. No look-up if the batch knows its pool.
     #[inline]
     pub(crate) fn leave_last(self, w: &Worker, batch: &Batch, n: usize) {
         let first = batch.len().saturating_sub(n);
         batch.each_pool_from(first, |pool, run| self.say(pool, Some(w), run, false));
     }
 
-    /// Says that `frames` leave. Without a worker it costs a locked instruction for each run of one pool.
+    /// Counts `frames` as leaving, for the code of the place. Without a worker it costs a locked instruction for each
+    /// run of one pool.
     #[inline]
     pub(crate) fn leave(self, w: Option<&Worker>, frames: &[Frame]) {
         each_pool(frames, ptr::null(), |pool, run| self.say(pool, w, run, false));
     }
 
-    /// Takes note that the claims of `frames` are the program's again; for frames that are in no batch.
+    /// Counts the claims of `frames` as the program's again, for frames that are in no batch.
     #[inline]
     pub(crate) fn take_back(self, w: Option<&Worker>, frames: &[Frame]) {
         each_pool(frames, ptr::null(), |pool, run| self.hand(pool, w, run.len(), false));
     }
 
-    /// `frames` come here: both counts.
+    /// Counts `frames` as coming here, in both counts.
     #[cfg(test)]
     pub(crate) fn enter(self, w: Option<&Worker>, frames: &[Frame]) {
         each_pool(frames, ptr::null(), |pool, run| {
@@ -78,21 +81,21 @@ impl Place {
         });
     }
 
-    /// `frames` are the program's again: both counts, for frames that are in no batch. Without a worker each costs a locked instruction for each run of one
-    /// pool.
+    /// Counts `frames` as the program's again, in both counts, for frames that are in no batch. Without a worker each
+    /// count costs a locked instruction for each run of one pool.
     #[inline]
     pub(crate) fn fetch(self, w: Option<&Worker>, frames: &[Frame]) {
         self.leave(w, frames);
         self.take_back(w, frames);
     }
 
-    /// Frames that lie apart come here: both counts.
+    /// Counts frames that lie apart as coming here, in both counts.
     #[inline(always)]
     pub(crate) fn enter_apart<'a>(self, w: &Worker, frames: impl Iterator<Item = &'a Frame> + Clone) {
         self.pass_apart(w, frames, true);
     }
 
-    /// Frames that lie apart are the program's again: both counts.
+    /// Counts frames that lie apart as the program's again, in both counts.
     #[inline(always)]
     pub(crate) fn leave_apart<'a>(self, w: &Worker, frames: impl Iterator<Item = &'a Frame> + Clone) {
         self.pass_apart(w, frames, false);
@@ -109,7 +112,7 @@ impl Place {
         });
     }
 
-    /// What has the place says that a run of frames of `pool` comes or leaves (the counters wrap).
+    /// Counts, for the code of the place, that a run of frames of `pool` comes or leaves (the counters wrap).
     #[inline(always)]
     pub(super) fn say(self, pool: &Shared, w: Option<&Worker>, run: &[Frame], comes: bool) {
         self.add(pool, w, run.len(), comes, |lane| &lane.said);
@@ -118,7 +121,8 @@ impl Place {
         }
     }
 
-    /// Who has the claims of `n` frames of `pool` gives them up, or has made them again (the counters wrap).
+    /// Counts, for the holder of the claims, that the claims of `n` frames of `pool` are given up or made again (the
+    /// counters wrap).
     #[inline(always)]
     pub(super) fn hand(self, pool: &Shared, w: Option<&Worker>, n: usize, over: bool) {
         self.add(pool, w, n, over, |lane| &lane.handed);

@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 
 /// A pool of frames with one owner, the worker that receives into them.
 ///
-/// Clone the handle freely. When the last one goes the pool closes as by [`Pool::close`]; ready pairs and
-/// [`Fragments`](super::Fragments) have one each.
+/// Clone the handle freely. The drop of the last handle closes the pool, as [`Pool::close`] does. Ready pairs and
+/// [`Fragments`](super::Fragments) hold a handle each.
 #[derive(Debug, Clone)]
 pub struct Pool {
     pub(super) shared: Handle<Shared>,
@@ -90,22 +90,22 @@ impl Pool {
         Ok(Pool { shared: Handle::new(&shared) })
     }
 
-    /// The memory its frames are of.
+    /// The memory that its frames lie in.
     pub(crate) fn memory(&self) -> &Memory {
         &self.shared.memory
     }
 
-    /// What it is called in reports.
+    /// The name of the pool in reports.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Frames at most now.
+    /// The maximum number of frames now.
     pub fn frames(&self) -> usize {
         self.shared.limit()
     }
 
-    /// Frames that [`Pool::resize`] may give it room for.
+    /// The maximum number of frames that [`Pool::resize`] can set.
     pub fn capacity(&self) -> usize {
         self.shared.capacity
     }
@@ -115,7 +115,7 @@ impl Pool {
         self.shared.frame_size
     }
 
-    /// Allocates an empty frame; None only when no free frame of the pool exists anywhere.
+    /// Allocates an empty frame. Returns None only if no free frame of the pool exists anywhere.
     ///
     /// # Cost
     /// The owner, from its cache: no locked instruction, one line of the cache and one of counters.
@@ -129,11 +129,12 @@ impl Pool {
         Some(self.shared.claim(id))
     }
 
-    /// As [`Pool::alloc`] where that costs least: None where the worker is not the owner, or its cache is empty, or another thread is taking frames out of it.
+    /// Allocates as [`Pool::alloc`] does, if that takes the shortest path. Returns None if the worker is not the owner,
+    /// if its cache is empty, or if another thread is taking frames out of it.
     ///
     /// # Cost
-    /// That of [`Pool::alloc`], without a call in its code: whoever makes one of their own of what this does not give has
-    /// nothing to save before.
+    /// That of [`Pool::alloc`]. Its code contains no call, so the caller has no registers to save before it. When it
+    /// returns None, the caller can make a full call itself.
     #[inline(always)]
     pub fn alloc_cached(&self, w: &mut Worker) -> Option<Frame> {
         self.shared.take_at_once(w)
@@ -148,7 +149,7 @@ impl Pool {
         (got == 1).then_some(one[0])
     }
 
-    /// Appends up to `n` empty frames to `batch`, as many as there are and fit; returns how many.
+    /// Appends up to `n` empty frames to `batch`, as many as there are and fit. Returns how many.
     ///
     /// # Cost
     /// As [`Pool::alloc`], with the counters once for all.
@@ -168,10 +169,12 @@ impl Pool {
         got
     }
 
-    /// Writes empty frames into `places` from the front on, as many as there are; returns how many. The places behind them stay as they were.
+    /// Writes empty frames into `places` from the front on, as many as there are. Returns how many. The slots behind
+    /// them are unchanged.
     ///
-    /// For who keeps frames in arrays of their own, in memory of another language for example; [`Frame::free_all`] takes them back. Where code of the
-    /// caller's that is called for want of frames panics, no place holds one.
+    /// This is for callers that keep frames in arrays of their own, for example in memory of another language.
+    /// [`Frame::free_all`] takes the frames back. If code of the caller panics that is called for want of frames, no
+    /// slot holds a frame.
     ///
     /// # Cost
     /// As [`Pool::alloc_burst`].
@@ -182,8 +185,9 @@ impl Pool {
         if self.alloc_cached_into(w, places) { places.len() } else { self.array_missed(w, places) }
     }
 
-    /// As [`Pool::alloc_into`] where that costs least: false, and no place was written, where the worker is not the owner, or its cache has fewer
-    /// frames than there are places, or another thread is taking frames out of it.
+    /// Does the same as [`Pool::alloc_into`] if that takes the shortest path. Otherwise returns false, and writes no
+    /// slot. That is the case if the worker is not the owner, if its cache has fewer frames than there are slots, or if
+    /// another thread is taking frames out of it.
     ///
     /// # Cost
     /// That of [`Pool::alloc_into`], without a call in its code, as [`Pool::alloc_cached`].
@@ -211,9 +215,9 @@ impl Pool {
         written.keep()
     }
 
-    /// Appends `n` empty frames to `batch`, or none; true if it did.
+    /// Appends `n` empty frames to `batch`, or none. Returns true if it did.
     ///
-    /// False when the batch has no room for `n` or the pool has not as many free frames.
+    /// Returns false if the batch has no room for `n` or the pool has fewer free frames.
     #[inline]
     #[track_caller]
     pub fn alloc_bulk(&self, w: &mut Worker, batch: &mut Batch, n: usize) -> bool {
@@ -229,21 +233,21 @@ impl Pool {
         got == n
     }
 
-    /// Gives a frame back; one of another pool goes home to its own. [`Batch::free`] is the form for many.
+    /// Frees a frame. A frame of another pool goes back to that pool. [`Batch::free`] is the form for many.
     ///
     /// # Cost
-    /// The owner: no locked instruction, an entry of the table of pools, a place in the cache and one line of counters.
+    /// The owner: no locked instruction, an entry of the table of pools, a slot in the cache and one line of counters.
     #[inline]
     pub fn free(&self, w: &mut Worker, frame: Frame) {
         self.shared.free_one(w, frame);
     }
 
-    /// Counts where the pool's frames are; exact at a quiescent point.
+    /// Counts the pool's frames in each place; exact at a quiescent point.
     pub fn ledger(&self) -> Ledger {
         self.shared.ledger()
     }
 
-    /// Frames that came into the pool with their pages and have not left with them, wherever they are: page_pool's
+    /// Frames that came into the pool with their pages and have not left with them, in every state. This is page_pool's
     /// `inflight`, the signed difference of two counters that wrap at 2^32.
     pub fn inflight(&self) -> i32 {
         self.shared.inflight.frames()
@@ -254,19 +258,21 @@ impl Pool {
         self.shared.lanes.sum(|lane| &lane.failed)
     }
 
-    /// Registers somebody who keeps frames of the pool ready: asked for them before an allocation fails, and for how many
-    /// there are by the ledger. Forgotten when it is gone. If the pool is closed already, `shrinker` is closed before this returns.
+    /// Registers a shrinker, which keeps frames of the pool ready. The pool asks it for them before an allocation
+    /// fails, and the ledger asks it for their number. It is forgotten when it is gone. If the pool is closed already,
+    /// `shrinker` is closed before this call returns.
     #[cold]
     pub fn on_pressure(&self, shrinker: Weak<dyn Shrinker>) {
         self.shared.shrinkers.add(Weak::clone(&shrinker));
-        // After it was added: a pool that closes from here on finds it among the others. A shrinker may be closed twice.
+        // Checked after the shrinker was added: a pool that closes from here on finds it. A shrinker may be closed
+        // twice.
         let closed = lock(&self.shared.depot).closed;
         if let Some(shrinker) = shrinker.upgrade().filter(|_| closed) {
             shrinker.close();
         }
     }
 
-    /// Whether the frame is one of this pool's.
+    /// Whether the frame belongs to this pool.
     ///
     /// # Cost
     /// The frame's entry in the table of pools.
@@ -275,7 +281,8 @@ impl Pool {
         self.shared.homes.of(frame.id()) == self.shared.number
     }
 
-    /// Whether all of these words ([`Frame::into_raw`]) are of frames of this pool, whoever has them, or of its free frames; other numbers are none of it.
+    /// Whether all of these words ([`Frame::into_raw`]) name frames of this pool, free or with any holder. Other
+    /// numbers do not.
     ///
     /// # Cost
     /// Each frame's entry in the table of pools.
@@ -284,54 +291,56 @@ impl Pool {
         self.shared.has_words(words)
     }
 
-    /// Where the pool's device finds the frame's data (its offset in the UMEM); None for a frame of another pool
-    /// and where there is no device mapping.
+    /// The address of the frame's data for the pool's device (its offset in the UMEM). None for a frame of another
+    /// pool, or if there is no device mapping.
     pub fn device_address(&self, frame: &Frame) -> Option<u64> {
         self.shared.device_address(frame)
     }
 
-    /// Hands a frame's data, and no more of it, to the device ([`DmaMapper::sync_for_device`](super::DmaMapper::sync_for_device)): before
-    /// a frame that the processor has written is posted. A frame of another pool is not this device's, and nothing is done. A
-    /// burst: [`Batch::sync_for_device`](super::Batch::sync_for_device).
+    /// Hands a frame's data, and no other bytes of it, to the device
+    /// ([`DmaMapper::sync_for_device`](super::DmaMapper::sync_for_device)). Call it before a frame that the processor
+    /// has written is posted. Does nothing for a frame of another pool, which is not this device's. For a burst, see
+    /// [`Batch::sync_for_device`](super::Batch::sync_for_device).
     pub fn sync_for_device(&self, w: &Worker, frame: &Frame) {
         self.shared.sync(w, std::slice::from_ref(frame), To::Device);
     }
 
-    /// Takes a frame's data, and no more of it, over from the device ([`DmaMapper::sync_for_cpu`](super::DmaMapper::sync_for_cpu)): before
-    /// the processor reads what the device has written.
+    /// Takes a frame's data, and no other bytes of it, over from the device
+    /// ([`DmaMapper::sync_for_cpu`](super::DmaMapper::sync_for_cpu)). Call it before the processor reads what the
+    /// device has written.
     pub fn sync_for_cpu(&self, w: &Worker, frame: &Frame) {
         self.shared.sync(w, std::slice::from_ref(frame), To::Cpu);
     }
 
-    /// Bytes that went over between processor and device so far, where somebody is told of it.
+    /// Bytes that were synced between processor and device so far, if there is a mapper.
     pub fn synced_bytes(&self) -> u64 {
         self.shared.lanes.sum(|lane| &lane.synced)
     }
 
-    /// Pages that the pool's device may reach now; 0 where there is no device mapping.
+    /// The number of pages that the pool's device can access now; 0 if there is no device mapping.
     pub fn mapped_pages(&self) -> u64 {
         self.shared.dma.pages()
     }
 
-    /// Bytes kept about frames: what stands beside each chunk of the whole memory, once for all its pools, and the lists of
-    /// this pool's frames and pages. The owner's cache and the ring on the remote free queue come on top, some KiB that do not grow
-    /// with the pool.
+    /// Bytes of bookkeeping about frames: the data for each chunk of the whole memory, once for all its pools, and the
+    /// lists of this pool's frames and pages. The owner's cache and the ring of the remote free queue are extra: some
+    /// KiB that do not grow with the pool.
     #[cold]
     pub fn bookkeeping_bytes(&self) -> usize {
         self.shared.frame_table.bytes() + lock(&self.shared.depot).bytes()
     }
 
-    /// Stops the pool: no allocation succeeds any more. Frames that are out stay good and can be freed
-    /// anywhere; the last of them gives the pool's pages back.
+    /// Closes the pool: no allocation succeeds any more. Frames that are out stay valid and can be freed anywhere. The
+    /// last of them gives the pool's pages back.
     #[cold]
     pub fn close(&self) {
         self.shared.stop();
     }
 
-    /// Closes the pool and waits until all its frames are home.
+    /// Closes the pool and waits until all its frames are freed.
     ///
     /// # Errors
-    /// [`StillOut`] with the ledger when `deadline` has passed; the frames still out stay good.
+    /// [`StillOut`] with the ledger when `deadline` has passed. The frames that are still out stay valid.
     #[cold]
     pub fn wait(&self, deadline: Duration) -> Result<(), StillOut> {
         self.close();

@@ -1,13 +1,13 @@
-//! Data that is put behind a frame's own without an old byte in it.
+//! Adds data behind a frame's data without exposing an old byte.
 
 use super::desc::NoRoom;
 use super::frame::Frame;
 
 impl Frame {
-    /// As [`Frame::put`], of bytes that are all 0.
+    /// Does the same as [`Frame::put`] with bytes that are all 0.
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    /// [`NoRoom`] if the tailroom is smaller; nothing has changed then.
     ///
     /// # Cost
     /// That of [`Frame::put`], and `n` bytes written.
@@ -36,7 +36,7 @@ impl Frame {
     /// Puts a copy of `bytes` behind the data.
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    /// [`NoRoom`] if the tailroom is smaller; nothing has changed then.
     #[inline]
     pub fn put_slice(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
         self.put(bytes.len())?.copy_from_slice(bytes);
@@ -47,7 +47,7 @@ impl Frame {
     #[cold]
     pub(super) fn clear(&mut self) {
         let (headroom, len) = (self.headroom(), self.len());
-        // By what there is of room they cannot fail.
+        // They cannot fail, because they ask for the room that there is.
         let _ = self.push(headroom);
         let _ = self.put(self.tailroom());
         self.data_mut().fill(0);
@@ -64,7 +64,7 @@ impl AsRef<[u8]> for Frame {
     }
 }
 
-/// The data, to write.
+/// The data, for writing.
 impl AsMut<[u8]> for Frame {
     #[inline]
     fn as_mut(&mut self) -> &mut [u8] {

@@ -1,4 +1,4 @@
-//! HOT: frames of a pool that are used again without the pool.
+//! HOT: reuses frames of a pool without the pool.
 
 use super::colour::Start;
 use super::frame::Frame;
@@ -7,7 +7,8 @@ use super::pool::Pool;
 use super::shared::Shared;
 
 impl Pool {
-    /// What tells this pool's frames and makes them new, for a loop over many: in registers, whatever the loop writes.
+    /// Copies the state that recognises and resets this pool's frames, for a loop over many frames. The copy stays in
+    /// registers, whatever the loop writes.
     #[inline(always)]
     pub(crate) fn renewal(&self) -> Renewal {
         let Shared { homes, renewable: number, start, .. } = &*self.shared;
@@ -24,13 +25,13 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Whether the frame is of this pool, and need not be cleared before its next use.
+    /// Whether the frame belongs to this pool, and need not be cleared before its next use.
     #[inline(always)]
     pub(crate) fn owns(self, frame: &Frame) -> bool {
         self.homes.of(frame.id()) == self.number
     }
 
-    /// Makes a frame of this pool as it is when just allocated.
+    /// Resets a frame of this pool to the state of a newly allocated frame.
     #[inline(always)]
     pub(crate) fn begin_again(self, frame: &mut Frame) {
         frame.begin_at(self.start.of(frame.id().get()));

@@ -1,7 +1,8 @@
 //! The shared frame: one of several read-only claims on a frame.
 //!
-//! The claims are counted in the frame table, one count a frame; a [`Frame`] never touches it. Only the last claim's end
-//! makes a `Frame` again, and only a `Frame` can be freed: so a frame goes home at one reference, by its type.
+//! The claims are counted in the frame table, one count for each frame; a [`Frame`] never touches it. Only the end of
+//! the last claim makes a `Frame` again, and only a `Frame` can be freed. So its type ensures that a frame is freed at
+//! one reference.
 
 use super::desc::{Desc, NoRoom};
 use super::frame::Frame;
@@ -15,8 +16,8 @@ use std::time::Duration;
 
 /// One of several claims on a frame: read-only, eight bytes; `Option<SharedFrame>` has eight bytes too.
 ///
-/// Made by [`Frame::share`] and [`Fragment::share`](super::Fragment::share). Each claim has a view of its own, which
-/// it can only narrow. More than 2^31 claims on one frame (cloned and forgotten) end the process, as with `Arc`.
+/// [`Frame::share`] and [`Fragment::share`](super::Fragment::share) make it. Each claim has a view of its own, which it
+/// can only narrow. More than 2^31 claims on one frame (cloned and forgotten) end the process, as with `Arc`.
 ///
 /// ```
 /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}};
@@ -46,15 +47,15 @@ use std::time::Duration;
 #[repr(transparent)]
 #[must_use = "dropped, its claim ends by the slow way"]
 pub struct SharedFrame {
-    /// Invariant: one of the claims that the frame's count holds; `off` and `len` lie within bytes that nobody writes
-    /// as long as this claim is there.
+    /// Invariant: one of the claims that the frame's count holds. `off` and `len` lie within bytes that no code writes
+    /// as long as this claim exists.
     desc: Desc,
 }
 
 const _: () = assert!(size_of::<SharedFrame>() == 8 && size_of::<Option<SharedFrame>>() == 8);
 
 impl Frame {
-    /// Makes the frame one that can have several holders, none of whom writes.
+    /// Makes the frame shareable: it can have several holders, and none of them writes.
     ///
     /// # Cost
     /// A store into the frame table; no locked instruction.
@@ -67,25 +68,25 @@ impl Frame {
 }
 
 impl SharedFrame {
-    /// A claim of those that the frame's count holds already.
+    /// Makes a claim of those that the frame's count holds already.
     ///
     /// # Safety
-    /// The claim is nobody else's, and nobody writes the bytes of `desc` as long as it is there.
+    /// The claim has no other owner, and no code writes the bytes of `desc` as long as the claim exists.
     #[inline(always)]
     pub(super) unsafe fn from_desc(desc: Desc) -> SharedFrame {
         SharedFrame { desc }
     }
 
-    /// Gives the claim up as a word, to be kept where no `SharedFrame` can be: by a program in another language. [`SharedFrame::from_raw`]
-    /// makes it a claim again; without that the frame never comes home.
+    /// Turns the claim into a word, to be kept where a `SharedFrame` cannot be: by a program in another language.
+    /// [`SharedFrame::from_raw`] turns the word into a claim again. Without that call the frame is never freed.
     ///
-    /// The word is as that of [`Frame::into_raw`].
+    /// The word has the form of [`Frame::into_raw`].
     #[inline(always)]
     pub fn into_raw(self) -> NonZeroU64 {
         ManuallyDrop::new(self).desc.word()
     }
 
-    /// The claim of a word that [`SharedFrame::into_raw`] gave.
+    /// Returns the claim of a word that [`SharedFrame::into_raw`] gave.
     ///
     /// ```
     /// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig, SharedFrame};
@@ -103,7 +104,7 @@ impl SharedFrame {
     /// ```
     ///
     /// # Safety
-    /// `into_raw` gave the word, and it is made a `SharedFrame` once: it is a claim.
+    /// `into_raw` gave the word, and the word is turned into a `SharedFrame` once: it is a claim.
     #[inline(always)]
     pub unsafe fn from_raw(word: NonZeroU64) -> SharedFrame {
         // SAFETY: the lower half of such a word is the number of a chunk, and no chunk has the number 0.
@@ -116,7 +117,7 @@ impl SharedFrame {
     /// The frame's count.
     #[inline(always)]
     fn refs(&self) -> Refs<'_> {
-        // SAFETY: this claim keeps the frame out, and that its frame table, for as long as it is borrowed.
+        // SAFETY: this claim keeps the frame out for as long as it is borrowed, and the frame keeps its frame table.
         unsafe { frame_table::of(self.desc.id) }.refs(self.desc.id)
     }
 
@@ -142,12 +143,12 @@ impl SharedFrame {
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         let start = self.desc.start();
-        // SAFETY: the frame is mapped while a claim on it is out, and by the invariant of `desc` the bytes lie within it
-        // and nobody writes them; memory from the system is initialised.
+        // SAFETY: the frame is mapped while a claim on it is out. By the invariant of `desc` the bytes lie within it
+        // and no code writes them; memory from the system is initialised.
         unsafe { std::slice::from_raw_parts(start, self.len()) }
     }
 
-    /// As [`Frame::offload`], of this claim's view.
+    /// Does the same as [`Frame::offload`] for this claim's view.
     #[inline]
     pub fn offload(&self) -> Option<Offload> {
         self.desc.offload()
@@ -162,7 +163,7 @@ impl SharedFrame {
     /// Begins this claim's view `n` bytes later.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// [`NoRoom`] if there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = NoRoom::check(n, self.len())?;
@@ -174,7 +175,7 @@ impl SharedFrame {
     /// Cuts this claim's view to its first `len` bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// [`NoRoom`] if there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         let len = NoRoom::check(len, self.len())?;
@@ -182,28 +183,28 @@ impl SharedFrame {
         Ok(())
     }
 
-    /// Bytes that stay with the holders of this claim however small its view is: those of the frame.
+    /// Bytes that this claim pins, independent of the size of its view: those of the frame.
     pub fn pinned(&self) -> usize {
-        // SAFETY: this claim keeps the frame out, and that its frame table.
+        // SAFETY: this claim keeps the frame out, and the frame keeps its frame table.
         unsafe { frame_table::frame_size(self.desc.id) }
     }
 
-    /// Claims on the frame at this moment; pieces of it that [`Fragments`](super::Fragments) may still give out count
-    /// too.
+    /// The number of claims on the frame at this moment. Pieces of the frame that [`Fragments`](super::Fragments) may
+    /// still give out count too.
     pub fn holders(&self) -> u32 {
         self.refs().count()
     }
 
-    /// Whether this is the only claim: then nobody can make another meanwhile.
+    /// Whether this is the only claim. If so, no thread can make another one.
     #[inline]
     pub fn is_unique(&self) -> bool {
         self.holders() == 1
     }
 
-    /// The frame itself, to be written, if this is the only claim on it; its data is this claim's view.
+    /// Returns the frame itself, for writing, if this is the only claim on it. Its data is this claim's view.
     ///
     /// # Errors
-    /// The claim again, when there are others.
+    /// The claim, if there are others.
     ///
     /// # Cost
     /// One locked instruction.
@@ -212,20 +213,20 @@ impl SharedFrame {
         if !self.refs().end() {
             return Err(self);
         }
-        // SAFETY: the count went from one, this claim, to none: nobody else has the frame.
+        // SAFETY: the count went from one, this claim, to none: no other code has the frame.
         Ok(unsafe { Frame::from_desc(ManuallyDrop::new(self).desc) })
     }
 
-    /// Gives this claim up; the frame itself if it was the last one, to be freed in bulk or used again.
+    /// Gives this claim up. Returns the frame itself if this was the last claim, to be freed in bulk or used again.
     ///
     /// # Cost
-    /// One locked instruction; none where this is the only claim.
+    /// One locked instruction; none if this is the only claim.
     #[inline]
     pub fn release(self) -> Option<Frame> {
         ManuallyDrop::new(self).give_up()
     }
 
-    /// Gives this claim up; the last one sends the frame home through the worker.
+    /// Gives this claim up. The last claim frees the frame through the worker.
     ///
     /// # Cost
     /// As [`SharedFrame::release`], and for the last one as [`Frame::free`].
@@ -236,7 +237,7 @@ impl SharedFrame {
         }
     }
 
-    /// Called once, at the claim's end.
+    /// Called once, at the end of the claim.
     #[inline]
     fn give_up(&mut self) -> Option<Frame> {
         // SAFETY: the claim ends here, and its view lies within the frame.
@@ -244,21 +245,22 @@ impl SharedFrame {
     }
 }
 
-/// Gives up one of the claims that `refs` counts on a frame: the frame as `desc` has it, if the claim was the last.
+/// Gives up one of the claims that `refs` counts on a frame. Returns the frame with the view of `desc` if the claim was
+/// the last.
 ///
 /// # Safety
 /// The claim ends with this call, and the bytes that `desc` names lie within the frame.
 #[inline]
 pub(super) unsafe fn release(desc: Desc, refs: Refs<'_>) -> Option<Frame> {
     match refs.release() {
-        // SAFETY: the count is at none, told to this release alone: nobody else has the frame.
+        // SAFETY: the count is at none and only this release was told so: no other code has the frame.
         Left::Nothing => Some(unsafe { Frame::from_desc(desc) }),
         Left::One | Left::Several => None,
     }
 }
 
 impl Clone for SharedFrame {
-    /// Another claim with the same view.
+    /// Makes another claim with the same view.
     ///
     /// # Cost
     /// One locked instruction.
@@ -278,7 +280,7 @@ impl AsRef<[u8]> for SharedFrame {
 }
 
 impl Drop for SharedFrame {
-    /// As [`SharedFrame::free`], without a worker: the last one's frame goes home by the slow way.
+    /// Does the same as [`SharedFrame::free`] without a worker: the last claim frees its frame the slower way.
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {

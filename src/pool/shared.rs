@@ -1,8 +1,8 @@
-//! A pool as all workers see it, the free path, and the pool's end.
+//! The state of a pool that all workers share, the free path, and the end of the pool.
 //!
-//! Handles hold a pool by `Arc`, frames do not: the list of pools (`frame table.rs`) holds one count for all of them. Closing shuts the
-//! owner's cache and the remote free queue; frames still out count themselves down, and the last one gives the pages
-//! back and gives up the frame table's count.
+//! Handles hold a pool by `Arc`; frames do not. The list of pools (`frame_table.rs`) holds one count for all of them.
+//! Closing shuts the owner's cache and the remote free queue. Frames that are still out count themselves down. The last
+//! one gives the pages back and gives up the count of the list.
 
 use super::batch::Batch;
 use super::colour::Start;
@@ -24,21 +24,21 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// One worker's counters of a pool, beside what the owner's cache counts. All wrap; only sums over the workers mean
-/// something.
+/// One worker's counters of a pool, besides those of the owner's cache. All wrap; only sums over the workers are
+/// meaningful.
 #[derive(Debug, Default)]
 pub(crate) struct PoolLane {
-    /// Frames this worker took out of the pool, and gave back.
+    /// Frames that this worker took out of the pool, and gave back.
     pub(crate) taken: Count,
     pub(crate) given: Count,
-    /// Frames that came to each [`Place`](super::place::Place) by this worker, less those that left, as what has the place
-    /// says.
+    /// Frames that came to each [`Place`](super::place::Place) through this worker, less those that left, as counted by
+    /// the code of the place.
     pub(crate) said: [Count; 3],
-    /// The same as who handed them over says, and took them back.
+    /// The same, as counted by the code that handed the frames over and took them back.
     pub(crate) handed: [Count; 3],
-    /// Bytes this worker handed to the device.
+    /// Bytes that this worker handed to the device.
     pub(crate) synced: Count,
-    /// Frames that the cold half got for this worker.
+    /// Frames that the cold path got for this worker.
     pub(crate) cold: Count,
     /// Cold allocations that found frames in the pool; that found none there; and that took new pages.
     pub(crate) refills: Count,
@@ -52,21 +52,22 @@ pub(crate) struct PoolLane {
 ///
 /// Conservation: `free + cached + ready + owned + posted + queued + returning == total`; see [`Ledger`](super::Ledger).
 ///
-/// The owner's cache has the first lines, whose it is and what else is only read the next; then what crosses workers.
+/// The first lines hold the owner's cache. The next line holds the owner and other fields that are only read. The
+/// fields that several workers write follow.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Shared {
     pub(super) local: Owned<Local, Gauges>,
-    /// Which pool each chunk is of; this one's number there.
+    /// The pool of each chunk, and this pool's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
-    /// The same, or 0 where no frame may be used again without being cleared.
+    /// The same number, or 0 if every frame must be cleared before it is used again.
     pub(super) renewable: u16,
     pub(super) start: Start,
     pub(super) frame_table: Arc<FrameTable>,
     pub(super) lanes: Lanes<PoolLane>,
     pub(super) frame_size: usize,
-    /// Frames it can be given room for.
+    /// The maximum number of frames that the pool can be resized to.
     pub(super) capacity: usize,
     /// Whether the page stage's reserve may be used.
     pub(super) urgent: bool,
@@ -76,14 +77,14 @@ pub(crate) struct Shared {
     pub(super) home: Box<Home>,
     pub(super) depot: Mutex<Depot>,
     pub(super) inflight: Inflight,
-    /// Frames that left because they were of another node than the one set.
+    /// Frames that left because they belong to another node than the one that is set.
     pub(super) waived: Count,
-    /// Whether allocations are to remember their call sites.
+    /// Whether allocations record their call sites.
     pub(super) traced: AtomicBool,
     /// Whether pages left since the last [`Shared::settle`].
     pub(super) unsettled: AtomicBool,
     pub(super) latch: Latch,
-    /// Who keeps frames ready beside the pool.
+    /// The shrinkers, which keep frames ready beside the pool.
     pub(super) shrinkers: Shrinkers,
     pub(super) handles: AtomicUsize,
     pub(super) dma: Dma,
@@ -91,40 +92,42 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Claims a frame, empty, whose id the caller just took off one of the pool's lists.
+    /// Claims an empty frame whose id the caller just took off one of the pool's lists.
     #[inline(always)]
     pub(super) fn claim(&self, id: u32) -> Frame {
-        // SAFETY: the lists hold the pool's own free frames, each on one list once and with no claim on it, and
-        // this one was just taken off; headroom and colours lie within the frame. No chunk has the number 0.
+        // SAFETY: the lists hold the pool's own free frames. Each is on one list once and has no claim, and this one
+        // was just taken off. Headroom and colours lie within the frame. No chunk has the number 0.
         unsafe { Frame::empty(id, self.start.of(id)) }
     }
 
-    /// Appends `n` frames of the owner's cache to a batch; false when the caller does not own it, or it has fewer.
+    /// Appends `n` frames of the owner's cache to a batch. Returns false if the caller is not the owner, or the cache
+    /// has fewer.
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker, n: usize, batch: &mut Batch) -> bool {
         let Some(places) = batch.places().get_mut(..n) else { return false };
         if !self.take_hot_into(w, places) {
             return false;
         }
-        // SAFETY: as many places were written.
+        // SAFETY: as many slots were written.
         unsafe { batch.grown(n, self) };
         true
     }
 
-    /// Writes a frame of the owner's cache into each of `places`; false when the caller does not own it, or it has fewer.
+    /// Writes a frame of the owner's cache into each of `places`. Returns false if the caller is not the owner, or the
+    /// cache has fewer.
     #[inline(always)]
     pub(super) fn take_hot_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
         self.local.enter(w).is_some_and(|mut local| self.write_out(&mut local, places))
     }
 
-    /// As [`Shared::take_hot_into`], by the way in that has no call.
+    /// Does the same as [`Shared::take_hot_into`] through the entry that makes no call.
     #[inline(always)]
     pub(super) fn take_all_at_once(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
         let Some(mut local) = self.local.enter_at_once(w) else { return false };
         self.write_out(&mut local, places)
     }
 
-    /// Writes a frame of the cache into each of `places`; false when it has fewer.
+    /// Writes a frame of the cache into each of `places`. Returns false if the cache has fewer.
     #[inline(always)]
     fn write_out(&self, local: &mut Local, places: &mut [MaybeUninit<Frame>]) -> bool {
         let Some(ids) = local.take_exactly(places.len()) else { return false };
@@ -133,14 +136,14 @@ impl Shared {
         true
     }
 
-    /// As [`Shared::claim`] for several, appended to a batch that has room for them.
+    /// Does the same as [`Shared::claim`] for several frames, and appends them to a batch that has room for them.
     pub(super) fn give(&self, ids: &[u32], batch: &mut Batch) {
         self.give_into(ids, &mut batch.places()[..ids.len()]);
-        // SAFETY: as many places were written.
+        // SAFETY: as many slots were written.
         unsafe { batch.grown(ids.len(), self) };
     }
 
-    /// As [`Shared::claim`] for several, into as many places.
+    /// Does the same as [`Shared::claim`] for several frames, into as many slots.
     pub(super) fn give_into(&self, ids: &[u32], places: &mut [MaybeUninit<Frame>]) {
         // SAFETY: as in `claim`, for each id.
         unsafe { Frame::write_empty(places, ids, &self.start) };
@@ -149,8 +152,8 @@ impl Shared {
     /// Ends the claims of a run of frames of this pool: into the owner's cache, or onto the remote free queue.
     ///
     /// # Safety
-    /// `pool` lives, and every frame is one of it whose only claim ends with this call. `pool` may be gone when this
-    /// returns.
+    /// `pool` lives, and every frame belongs to it and has one claim, which ends with this call. `pool` may be gone
+    /// when this returns.
     #[inline]
     pub(super) unsafe fn free_run(pool: *const Shared, mut w: Option<&mut Worker>, frames: &[Frame]) {
         // SAFETY: the frames are out until `free` has put the last of them down.
@@ -164,11 +167,11 @@ impl Shared {
         }
     }
 
-    /// Whether all of these are frames, and of this pool.
+    /// Whether all of these are frames, and belong to this pool.
     #[inline(always)]
     pub(super) fn has_all(&self, frames: &[Option<Frame>]) -> bool {
         let Shared { homes, number, .. } = *self;
-        // All are looked at: a branch for each would cost more.
+        // All are checked: a branch for each would cost more.
         let others = frames.iter().fold(0, |others, frame| others | homes.of_place(frame) ^ number);
         others == 0
     }
@@ -187,34 +190,35 @@ impl Shared {
         self.local.enter(w).is_some_and(|mut local| local.give_all(frames, &self.start))
     }
 
-    /// As [`Shared::keep_hot`], by the way in that has no call.
+    /// Does the same as [`Shared::keep_hot`] through the entry that makes no call.
     #[inline(always)]
     pub(super) fn keep_all_at_once(&self, w: &mut Worker, frames: &[Frame]) -> bool {
-        // No closure: there may be no call, and the compiler makes one of a closure that stands in several places.
+        // No closure here: no call is allowed, and the compiler makes a call of a closure that is used in several
+        // places.
         let Some(mut local) = self.local.enter_at_once(w) else { return false };
         local.give_all(frames, &self.start)
     }
 
-    /// As [`Shared::keep_hot`] for one.
+    /// Does the same as [`Shared::keep_hot`] for one frame.
     #[inline(always)]
     pub(super) fn keep_hot_one(&self, w: &mut Worker, id: NonZeroU32) -> bool {
         self.local.enter(w).is_some_and(|mut local| local.give(id.get()))
     }
 
-    /// As [`Shared::keep_hot_one`], by the way in that has no call.
+    /// Does the same as [`Shared::keep_hot_one`] through the entry that makes no call.
     #[inline(always)]
     pub(super) fn keep_at_once(&self, w: &mut Worker, id: NonZeroU32) -> bool {
         self.local.enter_at_once(w).is_some_and(|mut local| local.give(id.get()))
     }
 
-    /// A frame of the owner's cache, by the way in that has no call.
+    /// Takes a frame of the owner's cache through the entry that makes no call.
     #[inline(always)]
     pub(super) fn take_at_once(&self, w: &mut Worker) -> Option<Frame> {
         let id = self.local.enter_at_once(w)?.take()?;
         Some(self.claim(id))
     }
 
-    /// Ends the claim of one frame of this pool; a frame of another one goes home to its own.
+    /// Ends the claim of one frame of this pool. A frame of another pool goes back to that pool.
     #[inline(always)]
     pub(super) fn free_one(&self, w: &mut Worker, frame: Frame) {
         let id = frame.into_desc().id;
@@ -224,8 +228,8 @@ impl Shared {
         }
     }
 
-    /// Puts frames down; returns how many came too late, the pool being closed, and the pool itself if pages left by it and
-    /// are to be given back. `self` may be gone when this returns.
+    /// Frees frames. Returns how many came too late because the pool is closed. Also returns the pool itself if pages
+    /// have left it and are to be given back. `self` may be gone when this returns.
     #[inline]
     fn free(&self, w: Option<&mut Worker>, frames: &[Frame]) -> (usize, Option<Arc<Shared>>) {
         let Some(w) = w else {
@@ -239,8 +243,8 @@ impl Shared {
         let (gauges, local) = held.split();
         let kept = local.give_some(frames);
         let unsettled = kept < frames.len() && self.overflow(gauges, local, &frames[kept..]);
-        // SAFETY: the owner is inside its slot, and whoever stops the pool waits until it is outside. The frames are down
-        // already: without a count of its own nothing would keep the pool from then on.
+        // SAFETY: the owner is inside its slot, and the thread that stops the pool waits until the owner is outside.
+        // The frames are put down already: without a count of its own nothing would keep the pool from then on.
         (0, unsettled.then(|| unsafe { frame_table::keep(self.number) }))
     }
 
@@ -249,8 +253,8 @@ impl Shared {
         self.home.push(self.frame_table.links(), frames.iter().map(|frame| frame.id().get()))
     }
 
-    /// The cache is full: its colder half goes to the depot, as often as it takes. Where the cache has no room at all the
-    /// frames do; true if pages left by that.
+    /// Handles a full cache: its colder half goes to the depot, as often as needed. If the cache has no room at all,
+    /// the frames go there. Returns true if pages left because of that.
     #[cold]
     #[inline(never)]
     fn overflow(&self, gauges: &Gauges, local: &mut Local, frames: &[Frame]) -> bool {
@@ -272,10 +276,10 @@ impl Shared {
         false
     }
 
-    /// Counts late frames down; the last one ends the pool.
+    /// Counts late frames down. The last one ends the pool.
     ///
     /// # Safety
-    /// The claims on `frames` end with this call; they were refused by the closed pool, which lives until then.
+    /// The claims on `frames` end with this call. The closed pool refused the frames, and lives until then.
     #[cold]
     #[inline(never)]
     unsafe fn free_late(pool: *const Shared, frames: &[Frame]) {
@@ -285,12 +289,12 @@ impl Shared {
             (*pool).latch.down(frames.len() as u64)
         };
         if last {
-            // SAFETY: the last frame is home, and exactly one caller learns it.
+            // SAFETY: the last frame is freed, and exactly one caller is told so.
             unsafe { Shared::retire(pool) }
         }
     }
 
-    /// Stops the pool: nothing is given out any more, what is free is taken in, and frames that are out count
+    /// Stops the pool: nothing is given out any more, free frames are taken in, and frames that are out count
     /// themselves down from here on. The second call does nothing.
     #[cold]
     pub(super) fn stop(&self) {
@@ -310,20 +314,20 @@ impl Shared {
         let out = self.total() - depot.free();
         drop(depot);
         if self.latch.arm(out) {
-            // SAFETY: closed, with nothing out; exactly one caller learns it.
+            // SAFETY: closed, with nothing out; exactly one caller is told so.
             steps.run(|| unsafe { Shared::retire(self) });
         }
         steps.end();
     }
 
-    /// Gives the pages back, frees the pool's number and gives up the frame table's count.
+    /// Gives the pages back, frees the pool's number and gives up the count of the list of pools.
     ///
     /// # Safety
     /// The pool is closed, no frame of it is out, and it is called once.
     #[cold]
     unsafe fn retire(pool: *const Shared) {
         let mut steps = Steps::new();
-        // SAFETY: the frame table's count keeps the pool until `kept` goes out of scope.
+        // SAFETY: the count of the list of pools keeps the pool until `kept` goes out of scope.
         let kept = unsafe {
             let shared = &*pool;
             let (mut pages, leaving) = {
@@ -335,7 +339,7 @@ impl Shared {
                 shared.disown(page);
             });
             pages.extend(leaving);
-            // Without the lock: the mapper is the caller's, and the page stage calls who waits for pages.
+            // Without the lock: the mapper is the caller's code, and the page stage calls those that wait for pages.
             pages.into_iter().for_each(|page| {
                 steps.run(|| {
                     shared.dma.unmap(&shared.memory, &page);
@@ -348,17 +352,17 @@ impl Shared {
         steps.end();
     }
 
-    /// Frames the pool has.
+    /// The number of frames of the pool.
     pub(super) fn total(&self) -> u64 {
         self.inflight.frames() as u64
     }
 
-    /// Where a device finds the frame's data, by the mapping that was made when its page entered the pool.
+    /// The address of the frame's data for a device, from the mapping that was made when its page entered the pool.
     pub(super) fn device_address(&self, frame: &Frame) -> Option<u64> {
         let chunks = (PAGE_SIZE / CHUNK_SIZE) as u32;
         let (page, within) = (frame.id().get() / chunks, frame.id().get() % chunks);
         let desc = self.memory.desc(NonZeroU32::new(page)?)?;
-        // A closed pool whose pages have left has none that is mapped, and another pool may have its number.
+        // A closed pool whose pages have left has no mapped page, and another pool may have its number.
         let mapped = self.dma.pages() > 0 && self.homes.of(frame.id()) == self.number;
         let offset = within as usize * CHUNK_SIZE + frame.headroom();
         mapped.then(|| desc.word.load(Relaxed) + offset as u64)
@@ -382,11 +386,11 @@ impl Close for Shared {
 }
 
 impl Leave for Shared {
-    /// The owner goes: its cache into the depot, where others find it.
+    /// Handles the departure of the owner: its cache goes into the depot, where other workers find the frames.
     fn leave(&self, worker: &mut Worker) {
         if let Some(mut held) = self.local.enter(worker) {
             let (gauges, local) = held.split();
-            // Before the slot is left: who stops the pool counts what is neither here nor there as out.
+            // Before the slot is left: the thread that stops the pool counts frames that are in neither place as out.
             let mut depot = lock(&self.depot);
             local.stay(gauges, |stack| stack.drain(|id| self.put(&mut depot, id)));
         }

@@ -1,4 +1,4 @@
-//! Those who keep a pool's frames ready beside it, and give them back when it runs dry.
+//! Shrinkers keep a pool's frames ready beside the pool, and give them back when the pool runs dry.
 
 use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Steps, Worker};
@@ -9,57 +9,58 @@ use std::sync::{Arc, Weak};
 /// Keeps unused frames of a pool ready, and gives them back when the pool asks; the pool asks before an allocation
 /// fails.
 ///
-/// All are called inside of nothing: no lock is held and no slot entered, so they may allocate and free.
+/// All methods are called when no lock is held and no slot is entered, so they may allocate and free.
 pub trait Shrinker: Send + Sync {
-    /// Gives back, to the pool, what of its frames the caller's worker can reach; returns how many frames that are.
+    /// Gives back to the pool those of its frames that the caller's worker can reach. Returns the number of frames.
     fn relieve(&self, w: &mut Worker) -> usize;
 
-    /// Frames of the pool that it keeps now: the ledger's `ready`.
+    /// The number of frames of the pool that it keeps now: the ledger's `ready`.
     fn ready(&self) -> u64;
 
-    /// Names the frames of the pool that it keeps now, each once, by [`Frame::id`](super::Frame::id). The ledger holds [`Shrinker::ready`] against
-    /// it: a pool is not [balanced](super::Ledger::balanced) while the two differ.
+    /// Calls `found` for each frame of the pool that it keeps now, once, with the [`Frame::id`](super::Frame::id). The
+    /// ledger compares this with [`Shrinker::ready`]: a pool is not [balanced](super::Ledger::balanced) while the two
+    /// differ.
     fn each_ready(&self, found: &mut dyn FnMut(NonZeroU32));
 
-    /// The pool closes: gives back what it can reach, and keeps nothing from now on.
+    /// Called when the pool closes: gives back the frames that it can reach, and keeps none from now on.
     fn close(&self);
 }
 
-/// Who is to be asked, oldest first.
+/// The shrinkers to ask, oldest first.
 #[derive(Default)]
 pub(crate) struct Shrinkers(Mutex<Vec<Weak<dyn Shrinker>>>);
 
 impl Shrinkers {
-    /// One more; those that are gone are forgotten.
+    /// Adds a shrinker. Forgets shrinkers that are gone.
     pub(super) fn add(&self, shrinker: Weak<dyn Shrinker>) {
         let mut shrinkers = lock(&self.0);
         shrinkers.retain(|shrinker| shrinker.strong_count() > 0);
         shrinkers.push(shrinker);
     }
 
-    /// Those that are there, to be called without the lock.
+    /// The shrinkers that still exist, to be called without the lock.
     fn alive(&self) -> Vec<Arc<dyn Shrinker>> {
         lock(&self.0).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Tells them that the pool closes, whichever panics.
+    /// Tells all of them that the pool closes, even if some of them panic.
     pub(super) fn close(&self, steps: &mut Steps) {
         for shrinker in self.alive() {
             steps.run(|| {
                 shrinker.close();
-                // This may be the last that holds it.
+                // This may be the last reference to it.
                 drop(shrinker);
             });
         }
     }
 
-    /// Asks one shrinker after the other until frames came back; returns how many.
+    /// Asks one shrinker after the other until frames came back. Returns how many.
     #[cold]
     pub(super) fn relieve(&self, w: &mut Worker) -> usize {
         self.alive().iter().map(|shrinker| shrinker.relieve(w)).find(|&n| n > 0).unwrap_or(0)
     }
 
-    /// Which frames they keep, as far as they say it.
+    /// The frames that they keep, as far as they report them.
     pub(super) fn frames(&self) -> BTreeSet<NonZeroU32> {
         let mut frames = BTreeSet::new();
         self.alive().iter().for_each(|shrinker| {
@@ -70,7 +71,8 @@ impl Shrinkers {
         frames
     }
 
-    /// How many frames of a pool they say that they keep, and how many they name; `is_own` says of a number whether it is one of the pool's. The shrinkers are called without a lock.
+    /// The number of frames of a pool that they report, and the number that they name. `is_own` tells whether a number
+    /// is a frame of the pool. The shrinkers are called without a lock.
     pub(super) fn kept(&self, is_own: impl Fn(u32) -> bool) -> Kept {
         let (mut said, mut names, mut named) = (0_u64, 0, BTreeSet::new());
         for shrinker in self.alive() {
@@ -86,18 +88,18 @@ impl Shrinkers {
     }
 }
 
-/// What those who keep frames of a pool ready say of it.
+/// The reports of the shrinkers of a pool.
 pub(super) struct Kept {
-    /// How many frames they say.
+    /// The number of frames that they report.
     pub(super) said: u64,
-    /// How many names they gave.
+    /// The number of names that they gave.
     names: u64,
     /// Different frames of the pool among those names.
     pub(super) named: u64,
 }
 
 impl Kept {
-    /// By how many frames what is said and what is named differ.
+    /// The difference between the reported and the named frames.
     pub(super) fn astray(&self) -> u64 {
         self.said.abs_diff(self.named).saturating_add(self.names - self.named)
     }

@@ -1,7 +1,7 @@
 //! A pool's counters under the names of the kernel's page_pool.
 //!
-//! The hot path counts nothing for them: what it did is reckoned from the cache when the owner is in the cold half, or
-//! when somebody asks.
+//! The hot path counts nothing for them. Its operations are derived from the cache when the owner is in the cold path,
+//! or when the counters are read.
 
 use super::pool::Pool;
 use super::shared::PoolLane;
@@ -13,9 +13,9 @@ use crate::stats::Count;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// How frames were got.
+    /// Allocations.
     pub alloc: AllocStats,
-    /// What became of frames that came back.
+    /// Freed frames.
     pub recycle: RecycleStats,
     /// Frames that left the pool with their pages (made smaller, reserve, another node, no recycling).
     pub released: u64,
@@ -29,17 +29,17 @@ pub struct PoolStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AllocStats {
-    /// Frames out of the owner's cache.
+    /// Frames from the owner's cache.
     pub fast: u64,
-    /// Times new single pages had to be taken.
+    /// How often new single pages had to be taken.
     pub slow: u64,
-    /// Times new blocks of pages had to be taken, for frames larger than a page.
+    /// How often new blocks of pages had to be taken, for frames larger than a page.
     pub slow_high_order: u64,
-    /// Times no free frame was on the remote free queue or in the depot.
+    /// How often no free frame was on the remote free queue or in the depot.
     pub empty: u64,
-    /// Times the cache was refilled from the remote free queue or the depot.
+    /// How often the cache was refilled from the remote free queue or the depot.
     pub refill: u64,
-    /// Frames given up because they were of another node.
+    /// Frames given up because they belong to another node.
     pub waive: u64,
 }
 
@@ -49,11 +49,11 @@ pub struct AllocStats {
 pub struct RecycleStats {
     /// Frames that the owner put into its cache.
     pub cached: u64,
-    /// Frames that the owner's cache had no room for: to the depot.
+    /// Frames that the owner's cache had no room for; they went to the depot.
     pub cache_full: u64,
-    /// Frames sent home by others, through the ring.
+    /// Frames that other workers freed through the ring.
     pub ring: u64,
-    /// Frames sent home by others that the ring had no room for: over the stack.
+    /// Frames that other workers freed through the stack, because the ring had no room.
     pub ring_full: u64,
 }
 

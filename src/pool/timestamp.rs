@@ -1,4 +1,4 @@
-//! COLD: when a packet was recorded, as it travels with the frame.
+//! COLD: the time when a packet was recorded. It travels with the frame.
 
 use super::desc::{Desc, NoRoom};
 use super::frame::Frame;
@@ -6,7 +6,7 @@ use super::metadata::Metadata;
 use std::time::Duration;
 
 impl Desc {
-    /// When the packet in a frame that is out was recorded.
+    /// The time when the packet in a frame that is out was recorded.
     #[inline(always)]
     pub(super) fn timestamp(self) -> Option<Duration> {
         if !self.has_metadata() {
@@ -18,7 +18,8 @@ impl Desc {
 }
 
 impl Frame {
-    /// When the packet was recorded, since 1970, where its receiver kept that with it ([`Frame::set_timestamp`]); None else.
+    /// The time when the packet was recorded, since 1970, if its receiver stored it ([`Frame::set_timestamp`]). None
+    /// otherwise.
     ///
     /// ```
     /// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
@@ -39,20 +40,20 @@ impl Frame {
     /// ```
     ///
     /// # Cost
-    /// A look at the frame's word; where there is one, the frame's first line.
+    /// A look at the frame's word; with a timestamp, also the frame's first line.
     #[inline]
     pub fn timestamp(&self) -> Option<Duration> {
         self.desc().timestamp()
     }
 
-    /// Keeps with the packet when it was recorded, since 1970, until its data is taken off; None forgets it. Times from the year 2554 on
-    /// become the last one before. A `pcap` port does this on request
-    /// ([`PcapConfig::recorded_timestamps`](crate::port::pcap::PcapConfig::recorded_timestamps)), and writes each packet with the time that it
-    /// bears.
+    /// Stores the time when the packet was recorded, since 1970, until its data is taken off. None removes it. Times
+    /// from the year 2554 on become the latest time before. A `pcap` port stores timestamps on request
+    /// ([`PcapConfig::recorded_timestamps`](crate::port::pcap::PcapConfig::recorded_timestamps)), and writes each
+    /// packet with its timestamp.
     ///
     /// # Errors
-    /// [`NoRoom`] where the headroom has no room for its 18 bytes, or the data ends with a frame of 32 KiB, or there is none. The frame is
-    /// as it was then.
+    /// [`NoRoom`] if the headroom has no room for its 18 bytes, if the data ends with a frame of 32 KiB, or if there is
+    /// no data. The frame is unchanged then.
     pub fn set_timestamp(&mut self, timestamp: Option<Duration>) -> Result<(), NoRoom> {
         let timestamp = timestamp.map_or(Metadata::NO_TIME, |since| {
             u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).min(Metadata::NO_TIME - 1)

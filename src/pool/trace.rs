@@ -1,8 +1,8 @@
-//! COLD: who holds frames: the call site of each allocation and when it was, while tracing is on.
+//! COLD: the holders of frames: the call site and time of each allocation, while tracing is on.
 //!
-//! What is remembered stands in a side array of the frame table, made when a pool first traces. Tracing puts no branch on the
-//! allocations' hot path: a traced pool's depot is watched, so the owner's cache is empty and every allocation comes by
-//! the cold half. Nothing is forgotten at a free: who asks for the holders first finds what is free.
+//! The records are in a side array of the frame table, which is made when a pool first traces. Tracing puts no branch
+//! on the hot path of allocations: a traced pool's depot is watched, so the owner's cache is empty and every allocation
+//! takes the cold path. A free does not erase a record. A listing of the holders first finds out which frames are free.
 
 use super::frame_table::FrameTable;
 use super::ledger::Holder;
@@ -18,8 +18,8 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// An allocation noted less than so many milliseconds after the clock was read, while holders are being listed, has age 0.
-/// Ages wrap after 49 days.
+/// Tolerance in milliseconds. An allocation that is recorded up to this much after the clock was read, while holders
+/// are being listed, has age 0. Ages wrap after 49 days.
 const AHEAD: u32 = 60_000;
 
 impl FrameTable {
@@ -30,12 +30,13 @@ impl FrameTable {
 }
 
 impl Pool {
-    /// From now on each allocation remembers its call site and time, for [`Pool::holders`] and
-    /// [`Pool::wait`]; or no more.
+    /// Switches tracing on or off. While it is on, each allocation records its call site and time, for
+    /// [`Pool::holders`] and [`Pool::wait`].
     ///
     /// # Cost
-    /// While it is on every frame passes the depot under its lock, and 16 bytes of side array are written an allocation;
-    /// the array is 16 bytes for each 2 KiB of the memory, made when first switched on. Off: nothing.
+    /// While it is on, every frame passes the depot under its lock, and each allocation writes 16 bytes of a side
+    /// array. The array has 16 bytes for each 2 KiB of the memory, and is made when tracing is first switched on. Off:
+    /// nothing.
     #[cold]
     pub fn trace(&self, on: bool) {
         let shared = &*self.shared;
@@ -52,13 +53,13 @@ impl Pool {
         shared.change(|depot| depot.traced = on);
     }
 
-    /// Whether allocations remember their call sites.
+    /// Whether allocations record their call sites.
     pub fn is_traced(&self) -> bool {
         self.shared.is_traced()
     }
 
-    /// Who holds the frames that are out, those with most frames first: by call site where tracing is on, without one
-    /// where it is not. Frames that move meanwhile may be counted where they were.
+    /// The holders of the frames that are out, those with most frames first. With tracing they are listed by call site,
+    /// otherwise without one. Frames that move during the call may be counted in their old place.
     #[cold]
     pub fn holders(&self) -> Vec<Holder> {
         self.shared.holders()
@@ -70,7 +71,7 @@ impl Shared {
         self.traced.load(Relaxed)
     }
 
-    /// Takes note of who just allocated these frames.
+    /// Records who just allocated these frames.
     #[cold]
     pub(super) fn note(&self, ids: &[u32], site: &'static Location<'static>) {
         let now = self.frame_table.traces().map_or(0, Traces::now);
@@ -84,21 +85,21 @@ impl Shared {
         entry.place.store(0, Relaxed);
     }
 
-    /// Takes note of where frames are: at a place, or with the program.
+    /// Records where frames are: at a place, or with the program.
     #[cold]
     pub(super) fn note_place(&self, ids: impl Iterator<Item = NonZeroU32>, place: Option<Place>) {
         let place = place.map_or(0, |place| place as u8 + 1);
         ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.place.store(place, Relaxed));
     }
 
-    /// Takes note that frames came home after the pool was closed, just before they are counted down.
+    /// Records that frames were freed after the pool was closed. Called just before they are counted down.
     pub(super) fn note_late(&self, ids: impl Iterator<Item = NonZeroU32>) {
         ids.filter_map(|id| self.frame_table.trace(id)).for_each(|entry| entry.place.store(HOME, Relaxed));
     }
 
-    /// The pool's frames that are neither free nor on their way.
+    /// The pool's frames that are neither free nor on the remote free queue.
     fn out(&self) -> Vec<NonZeroU32> {
-        // As a thief: all that is free goes to the depot, so that what is not there is out.
+        // As a thief: all free frames go to the depot, so that a frame that is not there is out.
         let slot = self.local.slot();
         slot.steal(|local| {
             let mut depot = lock(&self.depot);
@@ -139,7 +140,7 @@ impl Shared {
         holders
     }
 
-    /// All frames that are out, when nobody knows who has them.
+    /// All frames that are out, if their holders are not known.
     fn unknown_holder(&self) -> Vec<Holder> {
         let closed = lock(&self.depot).closed;
         let frames = if closed { self.latch.out() } else { self.out().len() as u64 };
@@ -148,7 +149,7 @@ impl Shared {
     }
 }
 
-/// How long ago `at` was, in the clock of [`Traces`].
+/// The time since `at`, in the clock of [`Traces`].
 fn age(now: u32, at: u32) -> Duration {
     let age = now.wrapping_sub(at);
     Duration::from_millis(if age > u32::MAX - AHEAD { 0 } else { age.into() })

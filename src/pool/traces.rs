@@ -1,32 +1,32 @@
-//! COLD: the side array of a memory in which pools that trace note who holds which frame.
+//! COLD: the side array of a memory in which pools that trace record the holder of each frame.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Says of a frame that it came home after its pool was closed.
+/// Says that a frame was freed after its pool was closed.
 pub(super) const HOME: u8 = u8::MAX;
 
-/// A frame table's side array: one entry a chunk, used for frames of the pools that trace.
+/// A frame table's side array: one entry for each chunk, used for frames of the pools that trace.
 #[derive(Debug)]
 pub(super) struct Traces {
     begun: Instant,
     entries: Box<[Entry]>,
 }
 
-/// What is known of one frame. Written by its holder, or by the one who begins to trace.
+/// The record of one frame. Written by its holder, or by the thread that starts tracing.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// Null, or a `&'static Location`: where it was allocated.
+    /// Null, or a `&'static Location`: the call site of the allocation.
     pub(super) site: AtomicPtr<Location<'static>>,
-    /// Milliseconds after `begun` when that was.
+    /// The time of the allocation, in milliseconds after `begun`.
     pub(super) at: AtomicU32,
     /// 0, a [`Place`](super::Place) and 1, or [`HOME`].
     pub(super) place: AtomicU8,
 }
 
 impl Traces {
-    /// Entries for as many chunks, nothing known.
+    /// Makes empty entries for this many chunks.
     pub(super) fn new(chunks: usize) -> Traces {
         Traces { begun: Instant::now(), entries: (0..chunks).map(|_| Entry::default()).collect() }
     }
@@ -36,7 +36,7 @@ impl Traces {
         self.begun.elapsed().as_millis() as u32
     }
 
-    /// What is known of the frame at this place of the side arrays.
+    /// The record of the frame at this index of the side arrays.
     pub(super) fn entry(&self, at: usize) -> Option<&Entry> {
         self.entries.get(at)
     }

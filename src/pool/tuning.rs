@@ -1,4 +1,4 @@
-//! COLD: what of a pool can be changed while it runs.
+//! COLD: the settings of a pool that can be changed at run time.
 
 use super::config::{PoolError, check_cache};
 use super::pool::Pool;
@@ -6,12 +6,13 @@ use super::shared::Shared;
 use crate::sync::shim::lock;
 
 impl Pool {
-    /// Lets the pool have `frames` at most from now on (rounded up to whole pages), 1 to its capacity.
+    /// Sets the maximum number of frames of the pool (rounded up to whole pages), 1 to its capacity.
     ///
-    /// Up: pages are taken as they are needed. Down: pages too many whose frames are all home are unmapped and given back
-    /// now, others as the last of their frames comes home (those on the remote free queue when a worker next takes or gives
-    /// frames in the cold half, or this is called again). As long as there are such pages the owner's cache stays empty,
-    /// so that every frame is looked at; nothing is allocated beyond what the pool has meanwhile.
+    /// Up: pages are taken as they are needed. Down: excess pages whose frames are all free are unmapped and given back
+    /// now. Other pages are given back when the last of their frames is freed. A page whose frames are on the remote
+    /// free queue goes when a worker next takes or gives frames in the cold path, or when this is called again. As long
+    /// as there are such pages, the owner's cache stays empty, so that every frame is checked. In that time the pool
+    /// allocates no new pages.
     ///
     /// # Errors
     /// [`PoolError::Range`]; nothing has changed then.
@@ -29,9 +30,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Lets the owner's cache hold `cache` frames, 0 to 65536, and be refilled to `refill`, 1 to the cache. With no cache
-    /// every frame passes the depot, under its lock. The ring on the remote free queue stays as long as the cache was when the pool was
-    /// made; what it has no room for takes the stack.
+    /// Sets the size of the owner's cache, 0 to 65536 frames, and the number of frames that it is refilled to, 1 to the
+    /// size. Without a cache every frame passes the depot, under its lock. The ring of the remote free queue keeps the
+    /// length that the cache had when the pool was made. Frames that the ring has no room for take the stack.
     ///
     /// # Errors
     /// [`PoolError::Range`]; nothing has changed then.
@@ -43,27 +44,28 @@ impl Pool {
         Ok(())
     }
 
-    /// What the owner's cache may hold, and what it is refilled to.
+    /// The size of the owner's cache, and the number of frames that it is refilled to.
     pub fn cache(&self) -> (usize, usize) {
         lock(&self.shared.depot).cache
     }
 
-    /// Keeps only pages of `node` from now on; None: of any. Pages of other nodes leave when their frames are home, and
-    /// those frames are counted as waived.
+    /// Keeps only pages of `node` from now on; None: of any node. Pages of other nodes leave when their frames are
+    /// free, and those frames are counted as waived.
     ///
-    /// New pages come from the home node of whoever needs them
-    /// ([`Memory::set_home_node`](crate::page::Memory::set_home_node)): where that is another one, pages are used once.
+    /// New pages come from the home node of the worker that needs them
+    /// ([`Memory::set_home_node`](crate::page::Memory::set_home_node)). If that is another node, the pages are used
+    /// once.
     #[cold]
     pub fn set_node(&self, node: Option<usize>) {
         self.shared.change(|depot| depot.node = node);
     }
 
-    /// The node that pages are kept of, if it matters.
+    /// The node that kept pages belong to, if it matters.
     pub fn node(&self) -> Option<usize> {
         lock(&self.shared.depot).node
     }
 
-    /// Pages that are to leave and whose frames are not all home yet.
+    /// The number of pages that are to leave and whose frames are not all free yet.
     pub fn leaving_pages(&self) -> usize {
         let depot = lock(&self.shared.depot);
         depot
@@ -76,7 +78,7 @@ impl Pool {
 }
 
 impl Shared {
-    /// Frames the pool may have now.
+    /// Maximum number of frames of the pool now.
     pub(super) fn limit(&self) -> usize {
         lock(&self.depot).limit * self.per_page()
     }

@@ -1,4 +1,4 @@
-//! COLD: the watched depot: pages that are to leave go when the last of their frames comes home.
+//! COLD: the watched depot: a page that is to leave goes when the last of its frames is freed.
 
 use super::depot::Depot;
 use super::shared::Shared;
@@ -9,7 +9,7 @@ use crate::sync::{Lifo, Steps, Worker};
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Frames of `frame_size` bytes that lie in one page, or in the block of pages that one takes.
+/// Frames of `frame_size` bytes that lie in one page, or in the block of pages that one frame takes.
 pub(super) fn per_page(frame_size: usize) -> usize {
     (PAGE_SIZE / frame_size).max(1)
 }
@@ -20,8 +20,8 @@ impl Shared {
         per_page(self.frame_size)
     }
 
-    /// How many frames of the page that `id` lies in are in the depot. In the page's descriptor; written under the
-    /// depot's lock, right while the depot is watched.
+    /// The number of frames in the depot of the page that contains `id`. It lies in the page's descriptor, is written
+    /// under the depot's lock, and is right while the depot is watched.
     fn tally_of(&self, id: u32) -> Option<&AtomicU32> {
         let page = NonZeroU32::new(id / (PAGE_SIZE / CHUNK_SIZE) as u32)?;
         self.memory.desc(page).map(|desc| &desc.refs)
@@ -68,13 +68,15 @@ impl Shared {
         }
     }
 
-    /// Puts a free frame into the list, and notes where: its link is not in use while it is there.
+    /// Puts a free frame into the list, and records its position in the frame's link, which is not in use while it is
+    /// there.
     fn push_watched(&self, depot: &mut Depot, id: u32) {
         self.frame_table.link(id).store(depot.spare.len() as u32, Relaxed);
         depot.spare.push(id);
     }
 
-    /// Puts the frames from `from` on, of pages that were just admitted, into a random order, where the memory has that.
+    /// Puts the frames from `from` on, of pages that were just admitted, into a random order, if the memory has random
+    /// orders.
     pub(super) fn shuffle(&self, depot: &mut Depot, from: usize) {
         let Some(random) = self.memory.order() else { return };
         random.shuffle(&mut depot.spare[from..]);
@@ -83,7 +85,7 @@ impl Shared {
         }
     }
 
-    /// Takes a frame out of the list wherever it is, if it is there.
+    /// Takes a frame out of the list at any position, if it is there.
     fn remove_watched(&self, depot: &mut Depot, id: u32) {
         let at = self.frame_table.link(id).load(Relaxed) as usize;
         if depot.spare.get(at) == Some(&id) {
@@ -94,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Takes out as many free frames as there are, at most `into.len()`; none once the pool is closed.
+    /// Takes out as many free frames as there are, at most `into.len()`. Takes none once the pool is closed.
     pub(super) fn take(&self, depot: &mut Depot, into: &mut [u32]) -> usize {
         let n = if depot.closed { 0 } else { into.len().min(depot.spare.len()) };
         let rest = depot.spare.len() - n;
@@ -106,13 +108,13 @@ impl Shared {
         n
     }
 
-    /// All that is on the remote free queue goes to the depot; only for the one who is inside the pool's slot.
+    /// Moves all frames of the remote free queue to the depot. Only for the thread that is inside the pool's slot.
     pub(super) fn gather(&self, depot: &mut Depot) {
         while self.home.pop_ring(usize::MAX, |id| self.put(depot, id)) > 0 {}
         self.home.pop_stack(self.frame_table.links(), |id| self.put(depot, id));
     }
 
-    /// A page that the device may reach becomes the pool's: its frames are counted and put into the depot.
+    /// Adds a page that the device can access to the pool: its frames are counted and put into the depot.
     pub(super) fn admit(&self, depot: &mut Depot, page: Page) {
         depot.unfit += usize::from(depot.is_unfit(&page));
         let frames = self.per_page() as u32;
@@ -128,7 +130,7 @@ impl Shared {
         depot.pages.push(page);
     }
 
-    /// The page at this place of the list, all of whose frames are in the depot, is the pool's no more.
+    /// Removes the page at this position of the list from the pool. All its frames are in the depot.
     fn expel(&self, depot: &mut Depot, at: usize) {
         let page = depot.pages.swap_remove(at);
         if let Some(moved) = depot.pages.get(at) {
@@ -144,11 +146,12 @@ impl Shared {
         self.unsettled.store(true, Relaxed);
     }
 
-    /// Undoes [`Shared::admit`] for a page whose frames are home; the device may still reach it. Returns how many frames those are.
+    /// Undoes [`Shared::admit`] for a page whose frames are free. The device can still access it. Returns the number of
+    /// its frames.
     pub(super) fn disown(&self, page: &Page) -> u32 {
         let frames = self.per_page() as u32;
         self.frames_of(page).for_each(|id| self.frame_table.set_home(id, 0));
-        // The page stage finds it as it gave it.
+        // Reset to the state in which the page stage gave it.
         if let Some(desc) = self.memory.desc(page.number()) {
             desc.refs.store(0, Relaxed);
         }
@@ -156,7 +159,7 @@ impl Shared {
         frames
     }
 
-    /// Changes what the depot is to keep, and does what follows from it. Nothing once the pool is closed.
+    /// Changes what the depot is to keep, and applies the consequences. Does nothing once the pool is closed.
     #[cold]
     pub(super) fn change(&self, change: impl FnOnce(&mut Depot)) {
         {
@@ -172,7 +175,8 @@ impl Shared {
         self.settle(None);
     }
 
-    /// Begins or ends the watch, and lets go what is home and to leave; true if the watch began or ended.
+    /// Begins or ends the watch, and expels pages whose frames are free and that are to leave. Returns true if the
+    /// watch began or ended.
     fn turn(&self, depot: &mut Depot) -> bool {
         let before = depot.watched;
         if depot.must_watch() && !before {
@@ -196,8 +200,8 @@ impl Shared {
         depot.watched != before
     }
 
-    /// Gives the owner's cache the size that the depot says; what it held and, under watch, what is on the remote free queue go to
-    /// the depot.
+    /// Gives the owner's cache the size that the depot says. Its frames go to the depot. Under watch the frames on the
+    /// remote free queue go there too.
     fn fit_cache(&self) {
         let slot = self.local.slot();
         let fit = |local: &mut super::local::Local| {
@@ -227,12 +231,12 @@ impl Shared {
         self.unsettled.load(Relaxed)
     }
 
-    /// What has to be done outside the lock and the slot after frames passed the watched depot: ends the watch when
-    /// nothing is to leave any more, and gives the pages back that left, which are unmapped then.
+    /// Does the work outside the lock and the slot after frames passed the watched depot. It ends the watch if no page
+    /// is to leave any more, and unmaps and gives back the pages that left.
     #[cold]
     pub(super) fn settle(&self, mut w: Option<&mut Worker>) {
         self.unsettled.store(false, Relaxed);
-        // The page stage calls back.
+        // The page stage may call back.
         let mut steps = Steps::new();
         loop {
             let (turned, page) = {

@@ -1,28 +1,28 @@
-//! The two ends of any ring: free-running indices, each end keeping a copy of the other's.
+//! The two ends of any ring: free-running indices. Each end keeps a copy of the other end's index.
 //!
 //! ```text
 //!        consumer's index            producer's index            (u32, free-running, wrap at 2^32)
 //!   ───────────┼═══════════════════════════┼──────────────
 //!              └── ready to be consumed ───┘ └─ room ─ … up to consumer + size
 //! ```
-//! Invariant: `producer − consumer <= size` (wrapping). Each side owns one index and only reads the other;
-//! it reads it only when its copy no longer suffices, so the line travels once per burst and not per item.
+//! Invariant: `producer − consumer <= size` (wrapping). Each side owns one index and only reads the other index. It
+//! reads it only when its copy no longer suffices, so the line travels once per burst and not once per item.
 //!
-//! The index the other side writes is untrusted (a kernel or a peer may write it): a distance larger than
-//! the ring is [`Corrupt`] and nothing is read. The same code serves rings on the heap, AF_XDP and memif.
+//! The index that the other side writes is untrusted, because a kernel or a peer may write it. A distance larger than
+//! the ring is [`Corrupt`], and nothing is read. The same code serves rings on the heap, AF_XDP and memif.
 //!
 //! | edge | written by | read by |
 //! |---|---|---|
 //! | `P` Release of the producer's index | [`Producer::publish`] | Acquire in [`Consumer::ready`]: the slots' contents |
 //! | `C` Release of the consumer's index | [`Consumer::release`] | Acquire in [`Producer::room`]: the slots are free again |
 
-/// One shared index of a ring, wherever it lives.
+/// One shared index of a ring, in any kind of memory.
 pub(crate) trait Index {
-    /// The value, when this side is its only writer.
+    /// Reads the value. This side is its only writer.
     fn load_relaxed(&self) -> u32;
-    /// The value, seeing all that the other side did before it wrote it.
+    /// Reads the value, and sees everything that the other side did before it wrote the value.
     fn load_acquire(&self) -> u32;
-    /// Writes the value after all that this side did before.
+    /// Writes the value after everything that this side did before.
     fn store_release(&self, value: u32);
 }
 
@@ -32,9 +32,9 @@ pub(crate) trait Index {
 pub struct Corrupt {
     /// This side's index.
     pub mine: u32,
-    /// The other side's index as read.
+    /// The other side's index, as it was read.
     pub theirs: u32,
-    /// Entries of the ring.
+    /// The number of entries of the ring.
     pub size: u32,
 }
 
@@ -44,26 +44,26 @@ pub(crate) struct Producer<I> {
     mine: I,
     theirs: I,
     size: u32,
-    /// Next index to publish from; equals `mine` between calls.
+    /// The next index to publish from. It equals `mine` between calls.
     head: u32,
-    /// The consumer's index as last read; `head − tail <= size`.
+    /// The consumer's index, as it was read last; `head − tail <= size`.
     tail: u32,
 }
 
 impl<I: Index> Producer<I> {
-    /// A producer over `size` slots (a power of two), going on from where the indices stand.
+    /// Makes a producer over `size` slots (a power of two). It continues from the current indices.
     pub(crate) fn new(mine: I, theirs: I, size: u32) -> Self {
         debug_assert!(size.is_power_of_two());
         let head = mine.load_relaxed();
-        // As if full: the first `room` reads the other side's index, and checks it.
+        // As if the ring were full: the first `room` reads the other side's index, and checks it.
         let tail = head.wrapping_sub(size);
         Producer { mine, theirs, size, head, tail }
     }
 
-    /// Free slots, at most `want`; looks at the consumer's index only when the copy shows fewer.
+    /// The number of free slots, at most `want`. It reads the consumer's index only if the copy shows fewer.
     ///
     /// # Errors
-    /// [`Corrupt`] when the consumer's index is impossible; the ring is as before.
+    /// [`Corrupt`] if the consumer's index is impossible; the ring is unchanged.
     #[inline]
     pub(crate) fn room(&mut self, want: u32) -> Result<u32, Corrupt> {
         let mut used = self.head.wrapping_sub(self.tail);
@@ -79,13 +79,13 @@ impl<I: Index> Producer<I> {
         Ok((self.size - used).min(want))
     }
 
-    /// The array position of the `i`-th slot not yet published.
+    /// The array index of the `i`-th slot that is not published yet.
     #[inline]
     pub(crate) fn slot(&self, i: u32) -> usize {
         (self.head.wrapping_add(i) & (self.size - 1)) as usize
     }
 
-    /// Makes the first `n` reserved slots visible; `n` is at most what [`Producer::room`] gave.
+    /// Publishes the first `n` reserved slots. `n` is at most the result of [`Producer::room`].
     #[inline]
     pub(crate) fn publish(&mut self, n: u32) {
         debug_assert!(n <= self.size - self.head.wrapping_sub(self.tail));
@@ -94,12 +94,12 @@ impl<I: Index> Producer<I> {
         self.mine.store_release(self.head);
     }
 
-    /// Slots published and not yet seen consumed.
+    /// The number of published slots that were not seen consumed yet.
     pub(crate) fn len(&self) -> u32 {
         self.head.wrapping_sub(self.tail)
     }
 
-    /// Slots in all.
+    /// The number of slots.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
@@ -117,24 +117,25 @@ pub(crate) struct Consumer<I> {
     mine: I,
     theirs: I,
     size: u32,
-    /// Next index to consume; equals `mine` between calls.
+    /// The next index to consume. It equals `mine` between calls.
     tail: u32,
-    /// The producer's index as last read; `head − tail <= size`.
+    /// The producer's index, as it was read last; `head − tail <= size`.
     head: u32,
 }
 
 impl<I: Index> Consumer<I> {
-    /// A consumer over `size` slots (a power of two), going on from where its own index stands.
+    /// Makes a consumer over `size` slots (a power of two). It continues from its own current index.
     pub(crate) fn new(mine: I, theirs: I, size: u32) -> Self {
         debug_assert!(size.is_power_of_two());
         let tail = mine.load_relaxed();
         Consumer { mine, theirs, size, tail, head: tail }
     }
 
-    /// Slots ready to be consumed, at most `want`; looks at the producer's index only when the copy shows fewer.
+    /// The number of slots ready to be consumed, at most `want`. It reads the producer's index only if the copy shows
+    /// fewer.
     ///
     /// # Errors
-    /// [`Corrupt`] when the producer's index is impossible; nothing may be read then.
+    /// [`Corrupt`] if the producer's index is impossible; nothing may be read then.
     #[inline]
     pub(crate) fn ready(&mut self, want: u32) -> Result<u32, Corrupt> {
         let mut have = self.head.wrapping_sub(self.tail);
@@ -150,13 +151,13 @@ impl<I: Index> Consumer<I> {
         Ok(have.min(want))
     }
 
-    /// The array position of the `i`-th slot ready.
+    /// The array index of the `i`-th ready slot.
     #[inline]
     pub(crate) fn slot(&self, i: u32) -> usize {
         (self.tail.wrapping_add(i) & (self.size - 1)) as usize
     }
 
-    /// Gives the first `n` slots back; `n` is at most what [`Consumer::ready`] gave.
+    /// Gives the first `n` slots back. `n` is at most the result of [`Consumer::ready`].
     #[inline]
     pub(crate) fn release(&mut self, n: u32) {
         debug_assert!(n <= self.head.wrapping_sub(self.tail));
@@ -165,7 +166,7 @@ impl<I: Index> Consumer<I> {
         self.mine.store_release(self.tail);
     }
 
-    /// Slots seen ready and not yet released.
+    /// The number of slots that were seen ready and are not released yet.
     pub(crate) fn len(&self) -> u32 {
         self.head.wrapping_sub(self.tail)
     }

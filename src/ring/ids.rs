@@ -1,4 +1,4 @@
-//! The ends of a ring of ids: any number that send, and one that receives.
+//! The ends of a ring of ids: any number of senders, and one receiver.
 
 use super::mpsc::Mpsc;
 use std::num::NonZeroU32;
@@ -13,16 +13,17 @@ pub fn id_ring(slots: u32) -> (IdSender, IdReceiver) {
     (IdSender(Arc::clone(&ring)), IdReceiver(ring))
 }
 
-/// A sending end; a clone is another one of the same ring.
+/// A sending end. A clone is another sending end of the same ring.
 #[derive(Debug, Clone)]
 pub struct IdSender(Arc<Mpsc>);
 
 impl IdSender {
-    /// Sends ids from the front of `ids`; returns how many had room. They come out next to each other and in order.
+    /// Sends ids from the front of `ids`. Returns how many there was room for. They come out in order and without other
+    /// ids between them.
     ///
     /// # Cost
-    /// One compare-exchange for all of them, and one store for each. A sender that is stopped in between holds up the
-    /// receiver at its ids, and no other sender.
+    /// One compare-exchange for all of them, and one store for each. A sender that stops in between delays the receiver
+    /// at that sender's ids, and delays no other sender.
     #[inline]
     pub fn send_burst(&self, ids: &[NonZeroU32]) -> usize {
         self.0.push(ids.iter().map(|id| id.get()))
@@ -34,14 +35,14 @@ impl IdSender {
 pub struct IdReceiver(Arc<Mpsc>);
 
 impl IdReceiver {
-    /// Receives up to `want` ids in the order in which senders got their slots; returns how many. If `take` panics, the ids it
-    /// was given are gone from the ring and the others stay.
+    /// Receives up to `want` ids in the order in which senders got their slots. Returns how many. If `take` panics, the
+    /// ids that were passed to it are gone from the ring and the others stay.
     ///
     /// # Cost
     /// One store for all of them, and a load and a store for each.
     #[inline]
     pub fn recv_burst(&mut self, want: usize, mut take: impl FnMut(NonZeroU32)) -> usize {
-        // None of them is 0: that is an empty slot.
+        // No id is 0: that is an empty slot.
         self.0.pop(want, |id| _ = NonZeroU32::new(id).map(&mut take))
     }
 }
@@ -70,7 +71,7 @@ mod tests {
         assert_eq!(sender.send_burst(&ids[..3]), 3);
         let panics = || receiver.recv_burst(3, |id| assert_ne!(id, ids[1], "seen"));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-        // Around the ring: no slot is lost.
+        // Around the ring, to check that no slot is lost.
         let mut got = Vec::new();
         assert_eq!(sender.send_burst(&ids[3..]), 3);
         assert_eq!(receiver.recv_burst(9, |id| got.push(id)), 4);

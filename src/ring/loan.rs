@@ -1,14 +1,16 @@
-//! A ring whose items come back: lent by one side, worked on by the other in place, reclaimed in order.
+//! A ring whose items come back: one side lends them, the other side works on them in place, and the lender reclaims
+//! them in order.
 //!
-//! What a network card does with its descriptor rings: the driver posts, the card reads or writes what it was
-//! given and moves its index on, and the driver takes the same slots back. One ring serves both directions.
+//! A network card uses its descriptor rings in this way. The driver posts descriptors, the card reads or writes them
+//! and moves its index on, and the driver takes the same slots back. One ring serves both directions.
 //!
 //! ```text
 //!      reclaimed              returned                   lent             (free-running; wrap at 2^32)
 //!   ───────┼═════════════════════┼═════════════════════════┼───────
 //!          └ the lender's again ─┘ └─ with the borrower ───┘ └─ room, up to reclaimed + size
 //! ```
-//! Three indices, each written by one side only; the lender's arithmetic of room needs none of the other's.
+//! There are three indices, and one side only writes each of them. The lender computes its room from its own two
+//! indices.
 //!
 //! | edge | written by | read by |
 //! |---|---|---|
@@ -28,7 +30,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const LENT: usize = 0;
 const RETURNED: usize = 1;
-/// Read and written by the lender only, and by the ring when both sides are gone.
+/// Only the lender reads and writes it, and the ring when both sides are gone.
 const RECLAIMED: usize = 2;
 
 #[derive(Debug)]
@@ -38,15 +40,15 @@ struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a slot is reached by the borrower while it lies between `returned` and `lent`, and by the lender
-// otherwise, never by both (edges P and C); the items themselves only move between threads.
+// SAFETY: the borrower accesses a slot while it lies between `returned` and `lent`, and the lender accesses it
+// otherwise, never both (edges P and C). The items themselves only move between threads.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// The addresses of the lines that hold `n` slots from the one at `slot(0)` on. By number: by [`runs`] it is
-    /// six instructions more for a routed frame.
+    /// The addresses of the lines that hold `n` slots from the one at `slot(0)` on. They are computed from the slot
+    /// numbers: with [`runs`] a routed frame takes six more instructions.
     #[inline(always)]
     fn lines(&self, n: usize, slot: impl Fn(u32) -> usize) -> impl Iterator<Item = *const u8> {
         let per_line = (CACHE_LINE / size_of::<T>().max(1)).max(1);
@@ -56,7 +58,7 @@ impl<T> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // Both sides are gone: their last writes happened before this through the Arc's count.
+        // Both sides are gone. Their last writes happened before this through the Arc's count.
         let [lent, mut reclaimed] = [LENT, RECLAIMED].map(|which| self.indices[which].load(Relaxed));
         let mut steps = Steps::new();
         while reclaimed != lent {
@@ -69,7 +71,7 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// One of the indices, as the cursor wants it.
+/// One of the indices, in the form that the cursor needs.
 #[derive(Debug)]
 struct LoanIndex<T> {
     ring: Arc<Ring<T>>,
@@ -94,21 +96,21 @@ impl<T> Index for LoanIndex<T> {
 /// The side that owns the items.
 #[derive(Debug)]
 pub(crate) struct Lender<T> {
-    /// From what this side has reclaimed to what it has lent.
+    /// The range from the reclaimed index to the lent index.
     out: Producer<LoanIndex<T>>,
-    /// From what the borrower has returned to what this side has reclaimed.
+    /// The range from the reclaimed index to the returned index.
     back: Consumer<LoanIndex<T>>,
     ring: Arc<Ring<T>>,
 }
 
-/// The side that works on them.
+/// The side that works on the items.
 #[derive(Debug)]
 pub(crate) struct Borrower<T> {
     cursor: Consumer<LoanIndex<T>>,
     ring: Arc<Ring<T>>,
 }
 
-/// Makes a ring of at least `size` slots (rounded up to a power of two), its indices standing at `start`.
+/// Makes a ring of at least `size` slots (rounded up to a power of two). Its indices start at `start`.
 #[cold]
 pub(crate) fn loan<T: Send>(size: u32, start: u32) -> (Lender<T>, Borrower<T>) {
     let size = slots_for(size);
@@ -123,17 +125,17 @@ pub(crate) fn loan<T: Send>(size: u32, start: u32) -> (Lender<T>, Borrower<T>) {
 }
 
 impl<T> Lender<T> {
-    /// Free slots, at most `want`; touches no line of the borrower's.
+    /// The number of free slots, at most `want`. It touches no line of the borrower.
     #[inline]
     pub(crate) fn room(&mut self, want: usize) -> usize {
         // A ring on the heap has no untrusted side: Corrupt cannot happen.
         self.out.room(want.min(self.ring.slots.len()) as u32).unwrap_or(0) as usize
     }
 
-    /// Lends as many of `items` as there is room for, by copying them; returns how many.
+    /// Lends as many of `items` as there is room for, and copies them. Returns how many.
     ///
     /// # Safety
-    /// The caller gives the first that many items up: it neither uses nor drops them until they are reclaimed.
+    /// The caller gives up the lent items, the first ones: it neither uses nor drops them until they are reclaimed.
     #[inline]
     pub(crate) unsafe fn lend(&mut self, items: &[T]) -> usize {
         let n = self.room(items.len());
@@ -141,7 +143,7 @@ impl<T> Lender<T> {
         let (first, second) = items[..n].split_at(front.len());
         for (slots, items) in [(front, first), (back, second)] {
             for (slot, item) in slots.iter().zip(items) {
-                // SAFETY: a slot that is not lent is this side's alone, and holds nothing to drop; the item is
+                // SAFETY: a slot that is not lent belongs to this side alone, and holds nothing to drop; the item is
                 // copied once and given up.
                 slot.with_mut(|place| unsafe { place.write(MaybeUninit::new(std::ptr::read(item))) });
             }
@@ -150,8 +152,8 @@ impl<T> Lender<T> {
         n
     }
 
-    /// Takes back as many items as were returned and `into` has places for, in the order they were lent; returns
-    /// how many: the first that many places are initialised and the caller's.
+    /// Takes back as many items as were returned and `into` has slots for, in the order in which they were lent.
+    /// Returns how many. That many slots from the front are initialised and belong to the caller.
     #[inline]
     pub(crate) fn reclaim(&mut self, into: &mut [MaybeUninit<T>]) -> usize {
         let want = into.len().min(self.ring.slots.len()) as u32;
@@ -160,8 +162,8 @@ impl<T> Lender<T> {
         let (first, second) = into[..n as usize].split_at_mut(front.len());
         for (slots, places) in [(front, first), (back, second)] {
             for (slot, place) in slots.iter().zip(places) {
-                // SAFETY: a slot that was returned (edge C) and not reclaimed is this side's alone and initialised;
-                // it is reclaimed right below and so read once.
+                // SAFETY: a slot that was returned (edge C) and not reclaimed belongs to this side alone and is
+                // initialised. It is reclaimed right below and so read once.
                 slot.with_mut(|item| unsafe { place.write((*item).assume_init_read()) });
             }
         }
@@ -174,24 +176,24 @@ impl<T> Lender<T> {
         self.back.ready(1).is_ok_and(|n| n > 0)
     }
 
-    /// Asks for the lines of the next `n` slots to lend, to be written.
+    /// Prefetches the lines of the next `n` slots to lend, for writing.
     #[inline]
     pub(crate) fn prefetch_room(&self, n: usize) {
         self.ring.lines(n, |i| self.out.slot(i)).for_each(prefetch_write);
     }
 
-    /// The next `n` items to reclaim, as far as they were seen returned.
+    /// The next `n` items to reclaim, at most those that were seen returned.
     #[inline]
     pub(crate) fn returned(&self, n: usize) -> impl Iterator<Item = &T> {
         (0..n.min(self.back.len() as usize)).map(|i| {
             let slot = &self.ring.slots[self.back.slot(i as u32)];
-            // SAFETY: a slot that was returned (edge C) and not reclaimed is this side's alone and initialised, and
-            // `&self` keeps it from being reclaimed meanwhile.
+            // SAFETY: a slot that was returned (edge C) and not reclaimed belongs to this side alone and is
+            // initialised. `&self` keeps it from being reclaimed during this time.
             slot.with_mut(|item| unsafe { (*item).assume_init_ref() })
         })
     }
 
-    /// Asks for the lines of the next `n` slots to reclaim, as far as they were seen returned.
+    /// Prefetches the lines of the next `n` slots to reclaim, at most those that were seen returned.
     #[inline]
     pub(crate) fn prefetch_returned(&self, n: usize) {
         let n = n.min(self.back.len() as usize);
@@ -200,24 +202,24 @@ impl<T> Lender<T> {
 }
 
 impl<T> Borrower<T> {
-    /// Items lent and not given back, at most `want`.
+    /// The number of items that are lent and not given back, at most `want`.
     #[inline]
     pub(crate) fn ready(&mut self, want: usize) -> usize {
         // As for the lender: Corrupt cannot happen.
         self.cursor.ready(want.min(self.ring.slots.len()) as u32).unwrap_or(0) as usize
     }
 
-    /// Works on the `i`-th item not given back; None beyond what [`Borrower::ready`] has seen.
+    /// Works on the `i`-th item that is not given back. Returns None for an item that [`Borrower::ready`] has not seen.
     #[inline]
     pub(crate) fn item<R>(&mut self, i: usize, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let seen = i < self.cursor.len() as usize;
         let slot = seen.then(|| &self.ring.slots[self.cursor.slot(i as u32)])?;
-        // SAFETY: a slot that is lent (edge P) and not given back is this side's alone and initialised; `&mut self`
-        // keeps it from being given back meanwhile.
+        // SAFETY: a slot that is lent (edge P) and not given back belongs to this side alone and is initialised. `&mut
+        // self` keeps it from being given back during this time.
         Some(slot.with_mut(|item| work(unsafe { (*item).assume_init_mut() })))
     }
 
-    /// Gives the first `n` items back, at most those seen.
+    /// Gives the first `n` items back, at most those that were seen.
     #[inline]
     pub(crate) fn give_back(&mut self, n: usize) {
         self.cursor.release((n as u32).min(self.cursor.len()));

@@ -1,7 +1,7 @@
-//! Stage `ring`: what crosses cores.
+//! Stage `ring`: rings between cores.
 //!
-//! [`cursor`](self) is the arithmetic of two indices that every ring shares: the one between threads here,
-//! and those that a kernel or a peer maps in the ports.
+//! [`cursor`](self) is the arithmetic of the two indices of every ring: the rings between threads in this stage, and
+//! the rings in the ports that a kernel or a peer maps.
 
 pub(crate) mod cursor;
 #[cfg(feature = "comparisons")]
@@ -22,7 +22,7 @@ pub(crate) use mpsc::Mpsc;
 pub use spsc::{Receiver, Sender, ring};
 pub(crate) use spsc::{Vacant, Waiting};
 
-/// Slots of a ring that has at least `size`: a power of two.
+/// The number of slots of a ring that has at least `size` slots: a power of two.
 ///
 /// # Panics
 /// If `size` is above 2^31, which indices of 32 bits cannot count.
@@ -31,7 +31,7 @@ fn slots_for(size: u32) -> u32 {
     size.max(1).next_power_of_two()
 }
 
-/// The `n` slots from the one at `at` on: the run to the array's end, and the one from its beginning.
+/// The `n` slots from the one at `at` on: the run up to the array's end, and the run from its beginning.
 #[inline(always)]
 fn runs<S>(slots: &[S], at: usize, n: usize) -> [&[S]; 2] {
     let (before, after) = slots.split_at(at);

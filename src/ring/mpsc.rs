@@ -1,12 +1,12 @@
 //! A bounded ring of ids from any number of senders to one receiver: one CAS per batch.
 //!
-//! A sender reserves slots by a CAS on the reserve index and publishes each slot by writing a non-zero id
-//! into it; so a sender that stops between the two delays the receiver at its own slots and no other sender.
-//! The receiver clears a slot before it gives it back.
+//! A sender reserves slots with a CAS on the reserve index. It publishes each slot by writing a non-zero id into it. A
+//! sender that stops between the two delays the receiver at its own slots, and delays no other sender. The receiver
+//! clears a slot before it gives the slot back.
 //!
 //! | edge | written by | read by |
 //! |---|---|---|
-//! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: whatever the sender did before |
+//! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: everything that the sender did before |
 //! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`], of that or of what a sender saw of it: the slot is cleared |
 
 use super::{runs, slots_for};
@@ -16,31 +16,32 @@ use crate::sys::cpu::{lines, prefetch_write};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// From how many ids on their lines are asked for together: fewer travel while the first are looked at.
+/// From this number of ids on, their lines are prefetched together. With fewer ids, only few lines travel while the
+/// first ids are read.
 const LINES_APART: u32 = 4 * (CACHE_LINE / size_of::<AtomicU32>()) as u32;
 
-/// The ring; senders share it by reference, the receiver proves itself by the lock or slot it stands behind.
+/// The ring. Senders share it by reference. The receiver proves that it is alone by the lock or slot that it is in.
 ///
 /// Invariant: `reserved − consumed <= size` (wrapping), and every slot outside that range holds 0.
 #[derive(Debug)]
 pub(crate) struct Mpsc {
-    /// Written by senders, who so need no line of the receiver's while there is room by what they saw of it last.
+    /// Senders write these. A sender needs no line of the receiver while there is room according to the copy in here.
     senders: CachePadded<Senders>,
-    /// Next index to consume; written by the receiver.
+    /// The next index to consume. The receiver writes it.
     consumed: CachePadded<AtomicU32>,
     slots: Box<[AtomicU32]>,
 }
 
 #[derive(Debug)]
 struct Senders {
-    /// Next index to reserve.
+    /// The next index to reserve.
     reserved: AtomicU32,
-    /// `consumed`, as one of them last saw it: never ahead of it.
+    /// `consumed`, as a sender last saw it: never ahead of it.
     consumed: AtomicU32,
 }
 
 impl Mpsc {
-    /// A ring of at least `size` slots (rounded up to a power of two), its indices standing at `start`.
+    /// Makes a ring of at least `size` slots (rounded up to a power of two). Its indices start at `start`.
     ///
     /// # Panics
     /// If `size` is above 2^31.
@@ -60,13 +61,13 @@ impl Mpsc {
         &self.slots[index as usize & (self.slots.len() - 1)]
     }
 
-    /// The `n` slots from that of `first` on.
+    /// The `n` slots from the slot of index `first` on.
     #[inline(always)]
     fn runs(&self, first: u32, n: u32) -> [&[AtomicU32]; 2] {
         runs(&self.slots, first as usize & (self.slots.len() - 1), n as usize)
     }
 
-    /// Reserves up to `want` slots in one CAS; returns the first index and how many.
+    /// Reserves up to `want` slots with one CAS. Returns the first index and the number of slots.
     fn reserve(&self, want: u32) -> (u32, u32) {
         let (Senders { reserved, consumed: seen }, size) = (&*self.senders, self.slots.len() as u32);
         loop {
@@ -74,17 +75,17 @@ impl Mpsc {
             // Acquire: edge C, by way of the sender that saw it.
             let mut used = first.wrapping_sub(seen.load(Acquire));
             if used > size || size - used < want {
-                // Acquire: edge C. Read after `reserved`, so it may have passed it: then look again.
+                // Acquire: edge C. It is read after `reserved`, so it may have passed it. If so, look again.
                 let consumed = self.consumed.load(Acquire);
                 used = first.wrapping_sub(consumed);
                 if used > size {
                     if cfg!(loom) {
-                        // A model may show the old `reserved` as often as it likes.
+                        // A model may show the old `reserved` any number of times.
                         yield_now();
                     }
                     continue;
                 }
-                // Release: edge C, for who sees it.
+                // Release: edge C, for a sender that sees it.
                 seen.store(consumed, Release);
             }
             let n = want.min(size - used);
@@ -98,7 +99,7 @@ impl Mpsc {
         }
     }
 
-    /// Sends ids (none of them 0) from the front of `ids`; returns how many had room.
+    /// Sends ids (none of them 0) from the front of `ids`. Returns how many there was room for.
     ///
     /// # Cost
     /// One CAS, and one store per id into lines that the receiver last cleared.
@@ -106,7 +107,7 @@ impl Mpsc {
     pub(crate) fn push(&self, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
         let (first, n) = self.reserve(ids.len() as u32);
         let runs = self.runs(first, n);
-        // The receiver has had them.
+        // The lines are with the receiver.
         runs.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
         for run in runs {
             for (slot, id) in run.iter().zip(&mut ids) {
@@ -118,16 +119,16 @@ impl Mpsc {
         n as usize
     }
 
-    /// Receives up to `want` ids, in the order of reservation, up to the first slot not yet published.
+    /// Receives up to `want` ids, in the order of reservation, up to the first slot that is not published yet.
     ///
-    /// Only the one receiver may call it; the caller's exclusive access to something else proves that. If `take` panics, the
-    /// ids it was given are gone from the ring and the others stay.
+    /// Only the one receiver may call it; the caller's exclusive access to something else proves that. If `take`
+    /// panics, the ids that were passed to it are gone from the ring and the others stay.
     #[inline]
     pub(crate) fn pop(&self, want: usize, mut take: impl FnMut(u32)) -> usize {
         let first = self.consumed.load(Relaxed);
         let want = want.min(self.slots.len()) as u32;
         if want > LINES_APART {
-            // Worth a look at how many there are: the senders have them.
+            // Reading their number is worth it: the lines are with the senders.
             let there = self.runs(first, self.len().min(want));
             there.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
         }
@@ -147,7 +148,8 @@ impl Mpsc {
         taken.n as usize
     }
 
-    /// Looks at the ids that are there, oldest first, up to the first slot not yet published; only for the one receiver.
+    /// Calls `look` for the ids in the ring, oldest first, up to the first slot that is not published yet. Only for the
+    /// one receiver.
     #[cold]
     pub(crate) fn each(&self, mut look: impl FnMut(u32)) {
         let runs = self.runs(self.consumed.load(Relaxed), self.len());
@@ -156,16 +158,16 @@ impl Mpsc {
         ids.take_while(|&id| id != 0).for_each(&mut look);
     }
 
-    /// Ids on their way: reserved and not yet consumed. A reading from another thread may be a moment old.
+    /// The number of ids in the ring: reserved and not yet consumed. A reading from another thread may be a moment old.
     pub(crate) fn len(&self) -> u32 {
         let consumed = self.consumed.load(Relaxed);
         self.senders.reserved.load(Relaxed).wrapping_sub(consumed).min(self.slots.len() as u32)
     }
 
-    /// Closes the ring for good and takes what is in it: the receiver reserves all room itself and never
-    /// gives a slot back, so every later sender finds the ring full.
+    /// Closes the ring for good and takes the ids in it. The receiver reserves all room itself and never gives a slot
+    /// back, so every later sender finds the ring full.
     ///
-    /// Waits for senders between reserve and publish, a handful of instructions that cannot block.
+    /// It waits for senders between reserve and publish: a handful of instructions that cannot block.
     #[cold]
     pub(crate) fn close(&self, mut take: impl FnMut(u32)) {
         let end = loop {
@@ -191,7 +193,7 @@ impl Mpsc {
     }
 }
 
-/// Gives the slots cleared so far back, also when the taker panics.
+/// Gives back the slots that were cleared so far, also if `take` panics.
 struct Taken<'a> {
     ring: &'a Mpsc,
     first: u32,

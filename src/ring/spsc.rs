@@ -1,8 +1,8 @@
 //! A bounded ring between one sender and one receiver, in bursts.
 //!
-//! Items move: what was sent belongs to the ring, and a ring dropped with items in it drops them (a frame
-//! goes home). Cost per burst: one line of the other side's index when the copy no longer suffices, and the
-//! slots' own lines.
+//! Items move: a sent item belongs to the ring, and a ring that is dropped drops the items in it (a frame is freed).
+//! The cost of a burst is one line of the other side's index if the copy no longer suffices, and the lines of the
+//! slots.
 
 mod slot;
 
@@ -26,7 +26,7 @@ struct Indices([CachePadded<AtomicU32>; 2]);
 const PRODUCER: usize = 0;
 const CONSUMER: usize = 1;
 
-/// One of the two, as the cursor wants it.
+/// One of the two indices, in the form that the cursor needs.
 #[derive(Debug)]
 struct HeapIndex<T> {
     ring: Arc<Ring<T>>,
@@ -51,9 +51,10 @@ impl<T> Index for HeapIndex<T> {
 #[derive(Debug)]
 struct Ring<T> {
     indices: Indices,
-    /// The slots lie among these.
+    /// The memory that contains the slots.
     storage: Box<[Slot<T>]>,
-    /// Where they begin: on a cache line, so that a burst that fills lines shares none with its neighbours.
+    /// The index of the first slot. It is on a cache line, so that a burst that fills lines shares none with its
+    /// neighbours.
     first: usize,
     size: usize,
 }
@@ -62,12 +63,12 @@ struct Ring<T> {
 type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 
 impl<T> Ring<T> {
-    /// An empty ring of `size` slots, a power of two.
+    /// Makes an empty ring of `size` slots, a power of two.
     fn new(size: usize, start: u32) -> Self {
         let spare = CACHE_LINE / size_of::<T>().clamp(1, CACHE_LINE);
         let storage: Box<[Slot<T>]> =
             (0..size + spare).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-        // Where no slot begins on a line, they begin anywhere.
+        // If no slot begins on a line, the slots begin anywhere.
         let first =
             Some(storage.as_ptr().align_offset(CACHE_LINE)).filter(|lead| *lead <= spare).unwrap_or(0);
         let indices = Indices([(); 2].map(|()| CachePadded::new(AtomicU32::new(start))));
@@ -80,15 +81,15 @@ impl<T> Ring<T> {
     }
 }
 
-// SAFETY: a slot is reached by the sender before it is published and by the receiver after, never by both
-// (edges P and C of the cursor); the items themselves only move between threads.
+// SAFETY: the sender accesses a slot before it is published, and the receiver after that, never both (edges P and C of
+// the cursor). The items themselves only move between threads.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // Both ends are gone: their last writes happened before this through the Arc's count.
+        // Both ends are gone. Their last writes happened before this through the Arc's count.
         let [head, mut tail] = [PRODUCER, CONSUMER].map(|which| self.indices.0[which].load(Relaxed));
         let mut steps = Steps::new();
         while tail != head {
@@ -101,10 +102,11 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// The sending end. Alone on its cache lines: its copies of the indices change with every burst, and the ends are often
-/// made, and then lie, side by side.
+/// The sending end. It has its cache lines to itself: its copies of the indices change with every burst, and the ends
+/// are often made together and then lie side by side.
 ///
-/// What it takes is what the receiver gets, so a lifetime inside of the items cannot become shorter at this end alone:
+/// The receiver gets exactly the type that this end takes. So a lifetime inside of the items cannot become shorter at
+/// this end alone:
 /// ```compile_fail,E0308
 /// # use netmem::ring::Sender;
 /// type Any = for<'a> fn(&'a str);
@@ -117,9 +119,9 @@ pub struct Sender<T> {
     ring: Arc<Ring<T>>,
 }
 
-/// The receiving end. Alone on its cache lines, as the [`Sender`].
+/// The receiving end. It has its cache lines to itself, as the [`Sender`] does.
 ///
-/// Nor can one become longer at this end:
+/// A lifetime cannot become longer at this end either:
 /// ```compile_fail,E0308
 /// # use netmem::ring::Receiver;
 /// type Any = for<'a> fn(&'a str);
@@ -141,7 +143,7 @@ pub fn ring<T: Send>(size: u32) -> (Sender<T>, Receiver<T>) {
     ring_from(size, 0)
 }
 
-/// As [`ring`], with both indices standing at `start`: for tests that begin near the wrap-around.
+/// Does the same as [`ring`], with both indices at `start`: for tests that begin near the wrap-around.
 pub(crate) fn ring_from<T: Send>(size: u32, start: u32) -> (Sender<T>, Receiver<T>) {
     let size = slots_for(size);
     let ring = Arc::new(Ring::new(size as usize, start));
@@ -152,16 +154,17 @@ pub(crate) fn ring_from<T: Send>(size: u32, start: u32) -> (Sender<T>, Receiver<
 }
 
 impl<T> Sender<T> {
-    /// Free slots, at most `want`.
+    /// The number of free slots, at most `want`.
     #[inline]
     pub fn room(&mut self, want: usize) -> usize {
         // A ring on the heap has no untrusted side: Corrupt cannot happen.
         self.cursor.room(want.min(self.capacity()) as u32).unwrap_or(0) as usize
     }
 
-    /// Sends a burst: as many of `items` as there is room for, at most `want`; returns how many.
+    /// Sends a burst: as many of `items` as there is room for, at most `want`. Returns how many.
     ///
-    /// Items that do not fit are not taken from the iterator. If it panics, the items that it gave before are sent.
+    /// It takes no item from the iterator that does not fit. If the iterator panics, the items that it gave before are
+    /// sent.
     #[inline]
     pub fn send_burst(&mut self, want: usize, items: &mut impl Iterator<Item = T>) -> usize {
         self.send_each(want, |slot| {
@@ -171,10 +174,10 @@ impl<T> Sender<T> {
         })
     }
 
-    /// Sends a burst of at most `want` items, which `fill` writes where they are to lie, up to the first slot that it leaves
-    /// free; returns how many.
+    /// Sends a burst of at most `want` items. `fill` writes each item in place. The burst ends at the first slot that
+    /// `fill` leaves free. Returns how many.
     ///
-    /// If `fill` panics what it filled before is sent.
+    /// If `fill` panics, the items that it filled before are sent.
     #[inline]
     pub(crate) fn send_each(&mut self, want: usize, mut fill: impl FnMut(Vacant<'_, T>)) -> usize {
         let room = self.room(want);
@@ -184,7 +187,7 @@ impl<T> Sender<T> {
         'burst: for run in free {
             for slot in run {
                 let before = filled.done;
-                // SAFETY: an unpublished slot is the sender's alone (edge C), and holds nothing to drop.
+                // SAFETY: an unpublished slot belongs to the sender alone (edge C), and holds nothing to drop.
                 slot.with_mut(|place| fill(Vacant::new(unsafe { &mut *place }, &mut filled.done)));
                 if filled.done == before {
                     break 'burst;
@@ -194,17 +197,17 @@ impl<T> Sender<T> {
         filled.done as usize
     }
 
-    /// Sends items from the front of `items`, as many as there is room for; returns how many. The others move up.
+    /// Sends items from the front of `items`, as many as there is room for. Returns how many. The others move up.
     ///
     /// # Cost
-    /// A copy of them, where [`Sender::send_burst`] asks for each.
+    /// A copy of them, while [`Sender::send_burst`] asks the iterator for each.
     #[inline]
     pub fn send_all(&mut self, items: &mut Vec<T>) -> usize {
         let n = self.room(items.len());
         let rest = items.len() - n;
         let free = runs(self.ring.slots(), self.cursor.slot(0), n);
-        // SAFETY: the first `n` items are initialised and no longer `items`' when they move, once, into slots that are the
-        // sender's alone (edge C) and hold nothing to drop; nothing between can panic.
+        // SAFETY: the first `n` items are initialised and do not belong to `items` any more when they move, once, into
+        // slots that belong to the sender alone (edge C) and hold nothing to drop. Nothing between can panic.
         unsafe {
             items.set_len(0);
             let mut next = items.as_ptr();
@@ -221,10 +224,10 @@ impl<T> Sender<T> {
         n
     }
 
-    /// Sends one item, or gives it back when the ring is full.
+    /// Sends one item, or gives it back if the ring is full.
     ///
     /// # Errors
-    /// The item, when there is no room.
+    /// The item, if there is no room.
     #[inline]
     pub fn send(&mut self, item: T) -> Result<(), T> {
         if self.room(1) == 0 {
@@ -237,38 +240,39 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Items sent and not yet seen received.
+    /// The number of items sent and not yet seen received.
     pub fn len(&self) -> usize {
         self.cursor.len() as usize
     }
 
-    /// Whether every item sent was seen received.
+    /// Whether every sent item was seen received.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Slots in all.
+    /// The number of slots.
     pub fn capacity(&self) -> usize {
         self.cursor.size() as usize
     }
 }
 
 impl<T> Receiver<T> {
-    /// Items waiting, at most `want`.
+    /// The number of waiting items, at most `want`.
     #[inline]
     pub fn ready(&mut self, want: usize) -> usize {
         self.cursor.ready(want.min(self.ring.size) as u32).unwrap_or(0) as usize
     }
 
-    /// Receives a burst of at most `want` items, oldest first; returns how many.
+    /// Receives a burst of at most `want` items, oldest first. Returns how many.
     ///
-    /// If `take` panics, the items it was given are gone from the ring and the others stay.
+    /// If `take` panics, the items that were passed to it are gone from the ring and the others stay.
     #[inline]
     pub fn recv_burst(&mut self, want: usize, mut take: impl FnMut(T)) -> usize {
         self.recv_each(want, |item| take(item.take()))
     }
 
-    /// As [`Receiver::recv_burst`], up to the first item that `look` does not take: that one stays, the oldest.
+    /// Receives as [`Receiver::recv_burst`] does, up to the first item that `look` does not take. That item stays, as
+    /// the oldest.
     #[inline]
     pub(crate) fn recv_each(&mut self, want: usize, mut look: impl FnMut(Waiting<'_, T>)) -> usize {
         let ready = self.ready(want);
@@ -278,8 +282,8 @@ impl<T> Receiver<T> {
         'burst: for run in waiting {
             for slot in run {
                 let before = taken.done;
-                // SAFETY: a published slot not yet released is the receiver's alone (edge P) and initialised; it is looked
-                // at once, and released if it was counted.
+                // SAFETY: a published slot that is not released yet belongs to the receiver alone (edge P) and is
+                // initialised. It is read once, and released if it was counted.
                 slot.with_mut(|item| look(unsafe { Waiting::new(&mut *item, &mut taken.done) }));
                 if taken.done == before {
                     break 'burst;
@@ -289,20 +293,20 @@ impl<T> Receiver<T> {
         taken.done as usize
     }
 
-    /// Receives up to `want` items, oldest first, behind those of `items`; returns how many.
+    /// Receives up to `want` items, oldest first, behind the items of `items`. Returns how many.
     ///
     /// # Panics
-    /// If `items` has no room for them and none can be allocated; the ring is as before.
+    /// If `items` has no room for them and none can be allocated; the ring is unchanged.
     ///
     /// # Cost
-    /// A copy of them, where [`Receiver::recv_burst`] calls for each.
+    /// A copy of them, while [`Receiver::recv_burst`] makes a call for each.
     #[inline]
     pub fn recv_all(&mut self, want: usize, items: &mut Vec<T>) -> usize {
         let n = self.ready(want);
         items.reserve(n);
         let waiting = runs(self.ring.slots(), self.cursor.slot(0), n);
-        // SAFETY: published slots not yet released are the receiver's alone (edge P) and initialised; each is read once, into
-        // the room just made, and released. Nothing between can panic.
+        // SAFETY: published slots that are not released yet belong to the receiver alone (edge P) and are initialised.
+        // Each is read once, into the room just made, and released. Nothing between can panic.
         unsafe {
             let mut place = items.as_mut_ptr().add(items.len());
             for run in waiting {
@@ -317,8 +321,8 @@ impl<T> Receiver<T> {
         n
     }
 
-    /// Asks for the memory of the next `n` items, whether they are there or not: where items are as large as cache lines those
-    /// travel together with the index that says so, and not after it.
+    /// Prefetches the memory of the next `n` items, whether they have been sent or not. Items as large as cache lines
+    /// then travel together with the index that publishes them, and not after it.
     #[inline]
     pub(crate) fn prefetch(&self, n: u32) {
         let slots = self.ring.slots();
@@ -341,7 +345,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Publishes the slots filled so far, also when the one who fills them panics.
+/// Publishes the slots filled so far, also if `fill` panics.
 struct Filled<'a, T> {
     cursor: &'a mut Producer<HeapIndex<T>>,
     done: u32,
@@ -354,7 +358,7 @@ impl<T> Drop for Filled<'_, T> {
     }
 }
 
-/// Gives the slots read so far back, also when the taker panics.
+/// Gives back the slots read so far, also if `take` panics.
 struct Taken<'a, T> {
     cursor: &'a mut Consumer<HeapIndex<T>>,
     done: u32,

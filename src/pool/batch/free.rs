@@ -1,4 +1,4 @@
-//! HOT: frames that go home out of an array of the caller's own, or alone where that costs least.
+//! HOT: frees frames from an array of the caller, or one frame if that takes the shortest path.
 
 use super::Batch;
 use crate::limits::BATCH_MAX;
@@ -12,7 +12,7 @@ use std::ptr;
 use std::slice;
 
 impl Frame {
-    /// Sends the frames of an array home through the worker, in bulk as [`Batch::free`] does; None is passed over.
+    /// Frees the frames of an array through the worker, in bulk as [`Batch::free`] does; None is skipped.
     ///
     /// ```
     /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Frame, Pool, PoolConfig}};
@@ -30,7 +30,7 @@ impl Frame {
     /// ```
     ///
     /// # Safety
-    /// The claims on the frames end with this call: whoever has them forgets them.
+    /// The claims on the frames end with this call. The caller forgets the frames.
     #[inline(always)]
     pub unsafe fn free_all(frames: &[Option<Frame>], w: &mut Worker) {
         // SAFETY: the caller's promise.
@@ -41,12 +41,14 @@ impl Frame {
         }
     }
 
-    /// As [`Frame::free_all`] where that costs least, as [`Pool::alloc_cached_into`](crate::pool::Pool::alloc_cached_into) is: false, and no claim
-    /// has ended, where the frames are not of one pool, or one of them is None, or the worker is not the owner of their pool, or the cache has no room
-    /// for all, or another thread is taking frames out of it.
+    /// Does the same as [`Frame::free_all`] if that takes the shortest path, as
+    /// [`Pool::alloc_cached_into`](crate::pool::Pool::alloc_cached_into) does. Otherwise returns false, and no claim
+    /// has ended. That is the case if the frames do not belong to one pool, if one of them is None, or if the worker
+    /// does not own their pool. It is also the case if the cache has no room for all, or another thread is taking
+    /// frames out of it.
     ///
     /// # Safety
-    /// As of [`Frame::free_all`], where the result is true.
+    /// As for [`Frame::free_all`], if the result is true.
     #[inline(always)]
     #[must_use = "whether the frames are gone"]
     pub unsafe fn free_all_cached(frames: &[Option<Frame>], w: &mut Worker) -> bool {
@@ -61,10 +63,12 @@ impl Frame {
         pool.keep_all_at_once(w, all)
     }
 
-    /// As [`Frame::free`] where that costs least, as [`Pool::alloc_cached`](crate::pool::Pool::alloc_cached) is.
+    /// Does the same as [`Frame::free`] if that takes the shortest path, as
+    /// [`Pool::alloc_cached`](crate::pool::Pool::alloc_cached) does.
     ///
     /// # Errors
-    /// The frame, where the worker is not the owner of its pool, or the cache has no room, or another thread is taking frames out of it.
+    /// The frame, if the worker does not own its pool, the cache has no room, or another thread is taking frames out of
+    /// it.
     #[inline(always)]
     pub fn free_cached(self, w: &mut Worker) -> Result<(), Frame> {
         let id = self.id();
@@ -73,21 +77,23 @@ impl Frame {
         if !of.keep_at_once(w, id) {
             return Err(self);
         }
-        // The claim ended, once.
+        // The claim ended here, once.
         mem::forget(self);
         Ok(())
     }
 }
 
 impl Pool {
-    /// As [`Frame::free_all_cached`], of frames that are known to be this pool's, so that none is looked at: false, and no claim has ended, where the
-    /// worker is not the owner, or its cache has no room for all, or another thread is taking frames out of it.
+    /// Does the same as [`Frame::free_all_cached`] for frames that are known to belong to this pool, so that it checks
+    /// none. Returns false, and no claim has ended, if the worker is not the owner, its cache has no room for all, or
+    /// another thread is taking frames out of it.
     ///
     /// # Cost
     /// A copy of the frames' numbers. [`Frame::free_all_cached`] also reads each frame's entry in the table of pools.
     ///
     /// # Safety
-    /// All places hold frames, and all of these are of this pool. Where the result is true their claims have ended: whoever has them forgets them.
+    /// All slots hold frames, and all of these belong to this pool. If the result is true, their claims have ended: the
+    /// caller forgets them.
     #[inline(always)]
     #[must_use = "whether the frames are gone"]
     pub unsafe fn free_all_cached(&self, w: &mut Worker, frames: &[Option<Frame>]) -> bool {
@@ -96,37 +102,37 @@ impl Pool {
         self.shared.keep_all_at_once(w, all)
     }
 
-    /// As [`Frame::free_cached`], of a frame that is known to be this pool's.
+    /// Does the same as [`Frame::free_cached`] for a frame that is known to belong to this pool.
     ///
     /// # Errors
-    /// The frame, where the worker is not the owner, or its cache has no room, or another thread is taking frames out of it.
+    /// The frame, if the worker is not the owner, its cache has no room, or another thread is taking frames out of it.
     ///
     /// # Safety
-    /// The frame is of this pool.
+    /// The frame belongs to this pool.
     #[inline(always)]
     pub unsafe fn free_cached(&self, w: &mut Worker, frame: Frame) -> Result<(), Frame> {
         if !self.shared.keep_at_once(w, frame.id()) {
             return Err(frame);
         }
-        // The claim ended, once.
+        // The claim ended here, once.
         mem::forget(frame);
         Ok(())
     }
 }
 
-/// As [`Frame::free_all`], of frames that their owner's cache does not take at once.
+/// Does the same as [`Frame::free_all`] for frames that their owner's cache does not take at once.
 ///
 /// # Safety
-/// As of [`Frame::free_all`].
+/// As for [`Frame::free_all`].
 #[cold]
 #[inline(never)]
 unsafe fn free_by_batches(frames: &[Option<Frame>], w: &mut Worker) {
     let mut steps = Steps::new();
     for frames in frames.chunks(BATCH_MAX) {
         let mut batch = Batch::new();
-        // SAFETY: each is read once, and its claim is the batch's from then on, as the caller promises.
+        // SAFETY: each is read once, and its claim belongs to the batch from then on, as the caller promises.
         batch.extend(frames.iter().filter_map(|frame| unsafe { ptr::read(frame) }));
-        // A panic of the caller's code keeps no frame behind it from going home.
+        // If the caller's code panics, the frames behind are still freed.
         steps.run(|| batch.free(w));
     }
     steps.end();

@@ -1,5 +1,7 @@
-//! Frames that leave the program's hands for a place of the ledger, and come back: counted by what leaves a batch and what
-//! is in it that was not before. What has the place counts on its own: see [`Place`].
+//! Frames that move from the program to a place of the ledger, and back.
+//!
+//! This file counts the frames that leave a batch, and the frames that are new in it. The code of the place counts
+//! separately: see [`Place`].
 
 use super::{Batch, Drain, each_pool};
 use crate::pool::Place;
@@ -8,23 +10,24 @@ use crate::sync::Worker;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-/// Takes frames from the front of a [`Batch`], to be kept at a place. Those that it still has when it is dropped are the
-/// program's again, and stay in the batch.
+/// Takes frames from the front of a [`Batch`] into a place. Frames that it still has when it is dropped belong to the
+/// program again, and stay in the batch.
 #[derive(Debug)]
 pub(crate) struct HandOver<'a> {
-    /// Ends where the frames end that are handed over.
+    /// Ends at the end of the frames that are handed over.
     drain: Drain<'a>,
-    /// Where those of the batch end.
+    /// The end of the frames of the batch.
     end: usize,
     place: Place,
     w: &'a Worker,
 }
 
 impl Batch {
-    /// The first `n` frames (fewer if there are fewer), to be kept at `place`: the program has them no longer.
+    /// Hands the first `n` frames (or all, if there are fewer) over to `place`. The program does not have them any
+    /// more.
     ///
     /// # Cost
-    /// No look-up where the batch knows its pool.
+    /// No look-up if the batch knows its pool.
     #[inline(always)]
     pub(crate) fn hand_over<'a>(&'a mut self, place: Place, w: &'a Worker, n: usize) -> HandOver<'a> {
         let n = n.min(self.len);
@@ -34,10 +37,11 @@ impl Batch {
         HandOver { drain, end, place, w }
     }
 
-    /// Takes note that the frames from the one at `before` on came from `place`, and are the program's again.
+    /// Records that the frames from index `before` on came from `place`, and belong to the program again.
     ///
     /// # Cost
-    /// No look-up where the batch knows its pool; where it did not and all its frames are of one, it knows it then.
+    /// No look-up if the batch knows its pool. If it does not and all its frames belong to one pool, it knows that pool
+    /// then.
     #[inline(always)]
     pub(crate) fn taken_back(&mut self, place: Place, w: &Worker, before: usize) {
         if self.pool.is_null() {
@@ -61,10 +65,10 @@ impl Batch {
 }
 
 impl HandOver<'_> {
-    /// Moves the next `n` frames on without giving them out: they have been taken by copy.
+    /// Skips the next `n` frames without giving them out, because they have been taken by copy.
     ///
     /// # Safety
-    /// There are that many, and each of their claims is held once by whoever took them.
+    /// There are that many, and the code that took them holds each of their claims once.
     #[inline(always)]
     pub(crate) unsafe fn forget(&mut self, n: usize) {
         self.drain.next += n;

@@ -1,4 +1,4 @@
-//! Frames of a batch one by one, and some of them.
+//! Takes single frames, or selected frames, out of a batch.
 
 use super::Batch;
 use crate::pool::frame::Frame;
@@ -6,14 +6,14 @@ use crate::sync::Worker;
 use std::slice;
 
 impl Batch {
-    /// Takes those frames out for which `pick` is true; both they and those that stay are in order, and both batches know
-    /// their pool if this one did.
+    /// Takes the frames out for which `pick` returns true. Both these frames and the remaining frames keep their order.
+    /// Both batches know their pool if this one did.
     ///
     /// # Panics
-    /// Where `pick` does; frames that it has seen by then go home.
+    /// If `pick` panics. The frames that `pick` has seen by then are freed.
     ///
     /// # Cost
-    /// Sixteen bytes copied a frame.
+    /// Sixteen bytes copied for each frame.
     ///
     /// ```
     /// # use netmem::{page::{Memory, MemoryConfig}, pool::{Batch, Pool, PoolConfig}};
@@ -45,7 +45,7 @@ impl Batch {
         picked
     }
 
-    /// Keeps those frames for which `keep` is true, in order, and frees the others in bulk.
+    /// Keeps the frames for which `keep` returns true, in order, and frees the others in bulk.
     ///
     /// # Panics
     /// As [`Batch::extract`].
@@ -59,14 +59,14 @@ impl Batch {
     /// Takes the oldest frame.
     ///
     /// # Cost
-    /// The others move up by one place: [`Batch::drain`] is the form for many.
+    /// The others move up by one slot: [`Batch::drain`] is the form for many frames.
     #[inline]
     pub fn pop_front(&mut self) -> Option<Frame> {
         self.drain().next()
     }
 
-    /// Appends frames until there are no more or there is no room; returns how many. Those that are left stay with the
-    /// iterator, if it is given as `&mut`.
+    /// Appends frames until the iterator ends or the batch is full. Returns how many. The remaining frames stay with
+    /// the iterator, if it is given as `&mut`.
     pub fn push_all(&mut self, frames: impl IntoIterator<Item = Frame>) -> usize {
         let (before, mut frames) = (self.len(), frames.into_iter());
         while self.room() > 0
@@ -79,7 +79,7 @@ impl Batch {
     }
 }
 
-/// The frames of a batch, oldest first. Those that are not taken go home by the slow way.
+/// The frames of a batch, oldest first. Frames that are not taken are freed without a worker.
 #[derive(Debug)]
 pub struct IntoFrames(
     /// Newest first.

@@ -1,10 +1,10 @@
-//! One slot of a burst, in the hands of whoever fills or empties it: an item as large as a cache line is made and taken
-//! where it lies.
+//! One slot of a burst, for the code that fills or empties it. An item as large as a cache line is made and taken in
+//! place.
 
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
-/// A free slot, to be filled; dropped, it stays free and ends the burst.
+/// A free slot, to be filled. If it is dropped, it stays free and ends the burst.
 #[derive(Debug)]
 pub(crate) struct Vacant<'a, T> {
     place: &'a mut MaybeUninit<T>,
@@ -12,36 +12,36 @@ pub(crate) struct Vacant<'a, T> {
 }
 
 impl<'a, T> Vacant<'a, T> {
-    /// A free slot, and the count of those that were filled.
+    /// Wraps a free slot, and the count of filled slots.
     #[inline(always)]
     pub(super) fn new(place: &'a mut MaybeUninit<T>, filled: &'a mut u32) -> Vacant<'a, T> {
         Vacant { place, filled }
     }
 
-    /// Puts an item there.
+    /// Puts an item into the slot.
     #[inline(always)]
     pub(crate) fn fill(self, item: T) {
         self.place.write(item);
         *self.filled += 1;
     }
 
-    /// The place, to write an item by parts.
+    /// The memory of the slot, to write an item by parts.
     #[inline(always)]
     pub(crate) fn place(&mut self) -> &mut MaybeUninit<T> {
         self.place
     }
 
-    /// Says that an item was written.
+    /// Records that an item was written.
     ///
     /// # Safety
-    /// The place is initialised.
+    /// The memory of the slot is initialised.
     #[inline(always)]
     pub(crate) unsafe fn filled(self) {
         *self.filled += 1;
     }
 }
 
-/// An item that waits, the oldest, to be looked at and taken; dropped, it stays and ends the burst.
+/// The oldest waiting item, to be read and taken. If this is dropped, the item stays and ends the burst.
 #[derive(Debug)]
 pub(crate) struct Waiting<'a, T> {
     /// Invariant: initialised, and not counted as taken.
@@ -50,7 +50,7 @@ pub(crate) struct Waiting<'a, T> {
 }
 
 impl<'a, T> Waiting<'a, T> {
-    /// An item, and the count of those that were taken.
+    /// Wraps an item, and the count of taken items.
     ///
     /// # Safety
     /// The item is initialised, and is not read any more once it is counted.
@@ -59,7 +59,7 @@ impl<'a, T> Waiting<'a, T> {
         Waiting { item, taken }
     }
 
-    /// Takes it.
+    /// Takes the item.
     #[inline(always)]
     pub(crate) fn take(self) -> T {
         *self.taken += 1;
@@ -67,7 +67,7 @@ impl<'a, T> Waiting<'a, T> {
         unsafe { self.item.assume_init_read() }
     }
 
-    /// Takes it without reading it: what was not copied out of it before is forgotten.
+    /// Takes the item without reading it. Contents that were not copied out before are forgotten.
     #[inline(always)]
     pub(crate) fn forget(self) {
         *self.taken += 1;
