@@ -1,26 +1,28 @@
-//! The barn: full and empty sheaves that workers exchange whole.
+//! The barn: full and empty sheaves that workers exchange as a whole.
 
 use super::reference::Sheaf;
 
-/// Full sheaves a barn holds at most, and empty ones (Linux: 10 and 10).
+/// Maximum number of full sheaves in a barn, and of empty ones (Linux: 10 and 10).
 const SHEAVES: usize = 10;
 
-/// Sheaves of all workers, under the cache's barn lock.
+/// The sheaves of all workers, under the cache's barn lock.
 #[derive(Debug)]
 pub(super) struct Barn {
-    /// Objects each sheaf has room for.
+    /// The number of objects that each sheaf has room for.
     pub(super) capacity: usize,
     full: Vec<Sheaf>,
     empty: Vec<Sheaf>,
 }
 
 impl Barn {
-    /// An empty barn; it never holds more than its vectors have room for, so no exchange allocates but for a sheaf.
+    /// Makes an empty barn. It never holds more than its vectors have room for, so an exchange allocates at most a
+    /// sheaf.
     pub(super) fn new(capacity: usize) -> Self {
         Barn { capacity, full: Vec::with_capacity(SHEAVES), empty: Vec::with_capacity(SHEAVES) }
     }
 
-    /// Changes an empty sheaf for a full one; None when there is none, else whether the empty one was let go.
+    /// Exchanges an empty sheaf for a full one. Returns None if there is no full sheaf. Otherwise returns whether the
+    /// empty sheaf was dropped.
     pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> Option<bool> {
         let full = self.full.pop()?;
         let empty = std::mem::replace(empty, full);
@@ -31,10 +33,10 @@ impl Barn {
         Some(!kept)
     }
 
-    /// Changes a full sheaf for an empty one; None when the barn is full, or the sheaf is of another size, else whether
-    /// the empty one had to be made.
+    /// Exchanges a full sheaf for an empty one. Returns None if the barn is full, or if the sheaf has another size.
+    /// Otherwise returns whether the empty sheaf had to be made.
     pub(super) fn put_full(&mut self, full: &mut Sheaf) -> Option<bool> {
-        // A sheaf of another size is left from before the size was changed.
+        // A sheaf of another size is from before a change of the size.
         if self.full.len() == SHEAVES || full.len() != self.capacity {
             return None;
         }
@@ -45,19 +47,19 @@ impl Barn {
         Some(made)
     }
 
-    /// Takes all full sheaves out and lets the empty ones go; from now on sheaves have room for `capacity`.
+    /// Takes all full sheaves out and drops the empty ones. From now on sheaves have room for `capacity` objects.
     pub(super) fn drain(&mut self, capacity: usize) -> impl Iterator<Item = Sheaf> + '_ {
         self.capacity = capacity;
         self.empty.clear();
         self.full.drain(..)
     }
 
-    /// Sheaves, full and empty.
+    /// The number of sheaves, full and empty.
     pub(super) fn sheaves(&self) -> usize {
         self.full.len() + self.empty.len()
     }
 
-    /// Objects in the full sheaves.
+    /// The number of objects in the full sheaves.
     pub(super) fn objects(&self) -> usize {
         self.full.iter().map(Sheaf::len).sum()
     }

@@ -1,4 +1,4 @@
-//! The cache's handle, for objects of one type.
+//! The handle of a cache for objects of one type.
 
 use super::config::{CacheConfig, CacheError};
 use super::controls::controls;
@@ -13,8 +13,8 @@ use std::marker::PhantomData;
 
 /// A named cache of `T`s.
 ///
-/// Clone the handle freely. Objects that are out when the last one goes stay good; the last of them to come home gives
-/// the cache's pages back. [`Cache::destroy`] refuses while any is out.
+/// Clone the handle freely. Objects that are out when the last handle goes stay valid. The last of them to be freed
+/// gives the cache's pages back. [`Cache::destroy`] refuses while an object is out.
 #[derive(Debug)]
 pub struct Cache<T> {
     pub(super) shared: Handle<Shared>,
@@ -30,8 +30,8 @@ impl<T> Clone for Cache<T> {
 controls!(Cache<T>);
 
 impl<T: Send> Cache<T> {
-    /// Makes a cache over a memory's pages, or shares one that is there ([`CacheConfig::merge`]); slabs are made as
-    /// they are needed.
+    /// Makes a cache over a memory's pages, or shares an existing one ([`CacheConfig::merge`]). Slabs are made as they
+    /// are needed.
     ///
     /// # Errors
     /// [`CacheError`]; nothing is left behind then.
@@ -44,14 +44,14 @@ impl<T: Send> Cache<T> {
     /// Puts `value` into an object.
     ///
     /// # Errors
-    /// The value, when no free object of the cache exists and no slab can be made.
+    /// The value, if no free object of the cache exists and no slab can be made.
     ///
     /// # Cost
     /// From the sheaf: no locked instruction, one line of the sheaf, one of counters, and the object's own.
     #[inline]
     #[track_caller]
     pub fn alloc(&self, w: &mut Worker, value: T) -> Result<Object<T>, T> {
-        // One place where the value moves, so that it is written where it is to be and nowhere before.
+        // The value moves in one place of the code, so that it is written to its final place and nowhere before.
         let object = match self.shared.take_hot(w) {
             Some(object) => object,
             None => match grow::alloc(&self.shared, w, Site::caller()) {
@@ -62,8 +62,8 @@ impl<T: Send> Cache<T> {
         Ok(self.shared.claim(object, value))
     }
 
-    /// Drops the value and gives the object back; an object of another cache goes home to its own. So it does, by the slow
-    /// way, if the value's Drop panics.
+    /// Drops the value and frees the object. An object of another cache goes back to that cache. If the value's Drop
+    /// panics, the object is still freed, without a worker.
     ///
     /// # Cost
     /// As [`Cache::alloc`]; no descriptor.
@@ -76,7 +76,7 @@ impl<T: Send> Cache<T> {
         self.shared.give(w, object.end());
     }
 
-    /// As [`Cache::free`], but hands the value out.
+    /// Does the same as [`Cache::free`], but returns the value.
     #[inline]
     #[track_caller]
     pub fn take(&self, w: &mut Worker, object: Object<T>) -> T {
@@ -88,10 +88,10 @@ impl<T: Send> Cache<T> {
         value
     }
 
-    /// Puts `make`'s values into `n` objects and appends them to `objects`, or does nothing; true if it did.
+    /// Puts values of `make` into `n` objects and appends them to `objects`, or does nothing. Returns true if it did.
     ///
     /// # Cost
-    /// That of one allocation, and a copy of the sheaf's part, as often as a sheaf runs empty.
+    /// That of one allocation, and a copy of the sheaf's part, each time a sheaf runs empty.
     #[inline]
     #[track_caller]
     pub fn alloc_bulk(
@@ -109,12 +109,12 @@ impl<T: Send> Cache<T> {
         got == n
     }
 
-    /// Drops the values and gives the objects back; `objects` is empty then. So it is if a value's Drop panics: the other
-    /// values are dropped all the same, all objects go home, and the first panic goes on.
+    /// Drops the values and frees the objects. `objects` is empty afterwards. If a value's Drop panics, the other
+    /// values are still dropped and all objects are freed; then the first panic resumes.
     ///
     /// # Cost
-    /// That of one free, and a copy into the sheaf; on the layer `CpuSlab` one change of a
-    /// word for each run of objects of one slab ([brouer15-bulk]'s detached freelists).
+    /// That of one free, and a copy into the sheaf. In the layer `CpuSlab`, one change of a word for each run of
+    /// objects of one slab ([brouer15-bulk]'s detached freelists).
     #[inline]
     #[track_caller]
     pub fn free_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {
@@ -123,7 +123,8 @@ impl<T: Send> Cache<T> {
         strangers.end();
     }
 
-    /// As [`Cache::free_bulk`], but the values are neither dropped nor looked at: for objects whose values hold nothing.
+    /// Does the same as [`Cache::free_bulk`], but neither drops nor reads the values: for objects whose values hold
+    /// nothing.
     #[inline]
     #[track_caller]
     pub(crate) fn forget_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {
@@ -132,10 +133,10 @@ impl<T: Send> Cache<T> {
         strangers.end();
     }
 
-    /// Drops objects of other caches, which so go home to their own.
+    /// Drops objects of other caches, which returns them to their own caches.
     #[inline(always)]
     fn drop_strangers(&self, objects: &mut Vec<Object<T>>) -> Steps {
-        // Without a branch in the loop, so that it is a few vector instructions.
+        // There is no branch in the loop, so that it is a few vector instructions.
         let tag = self.shared.tag();
         let differs = objects.iter().fold(0, |bits, object| bits | (object.tagged() ^ tag));
         if differs >> TAG_SHIFT != 0 { self.drop_each_stranger(objects) } else { Steps::new() }

@@ -1,10 +1,10 @@
-//! What looks at each object of a cache when it goes out and when it comes back, where anything does.
+//! The checks of each object of a cache when it is given out and when it is freed, if the cache has checks.
 
 use super::debug::{self, Home, Layout, Misuse, Site, Track};
 use super::hardened::HardenedObjects;
 use std::ptr::NonNull;
 
-/// Debug of the one cache, or the hardening of its memory. A cache that has debug has no other.
+/// The debug of one cache, or the hardening of its memory. A cache that has debug has no hardening.
 #[derive(Debug)]
 pub(super) enum Checker {
     Debug(debug::Checker),
@@ -12,7 +12,8 @@ pub(super) enum Checker {
 }
 
 impl Checker {
-    /// Where objects lie, and where their freelist words. A slab of them may end with a guard page, of which this knows nothing.
+    /// The layout of objects and of their freelist words. A slab of them may end with a guard page, which this does not
+    /// include.
     pub(super) fn layout(&self) -> Layout {
         match self {
             Checker::Debug(checker) => checker.layout(),
@@ -23,7 +24,7 @@ impl Checker {
     /// Prepares an object of a new slab, before it is on any list.
     ///
     /// # Safety
-    /// `object` is one of a slab that is laid out as [`Checker::layout`] says, and the caller's alone.
+    /// `object` belongs to a slab with the layout of [`Checker::layout`], and to the caller alone.
     pub(super) unsafe fn init(&self, object: NonNull<u8>) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -34,10 +35,10 @@ impl Checker {
         }
     }
 
-    /// An object goes out to a holder.
+    /// Handles an object that is given out to a holder.
     ///
     /// # Safety
-    /// `object` is the cache's, prepared by [`Checker::init`], and was just taken off a list.
+    /// `object` belongs to the cache, was prepared by [`Checker::init`], and was just taken off a list.
     pub(super) unsafe fn on_alloc(&self, object: NonNull<u8>, site: Site) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -48,14 +49,14 @@ impl Checker {
         }
     }
 
-    /// Pointers come back: all of them are checked, then all are free; or nothing changes.
+    /// Handles pointers that are freed. Checks all of them; then all are free, or nothing changes.
     ///
     /// # Errors
-    /// The first misuse, where the cache reports; else the process has ended.
+    /// The first misuse, if the cache reports. Otherwise the process has ended.
     ///
     /// # Safety
-    /// Where pointers are not looked at, each is an object of the cache. The claims on the objects end with this call, unless it
-    /// fails.
+    /// If pointers are not checked, each is an object of the cache. The claims on the objects end with this call,
+    /// unless it fails.
     pub(super) unsafe fn check_free(
         &self,
         home: &Home<'_>,
@@ -71,10 +72,10 @@ impl Checker {
         }
     }
 
-    /// An object that its type says is out comes back: it is never refused.
+    /// Handles the free of an object that is out according to its type. It never refuses the object.
     ///
     /// # Safety
-    /// `object` is the cache's and out, and its claim ends with this call.
+    /// `object` belongs to the cache and is out, and its claim ends with this call.
     pub(super) unsafe fn on_free(&self, object: NonNull<u8>, site: Site) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -85,14 +86,15 @@ impl Checker {
         }
     }
 
-    /// Checks an object in whatever state it is, and changes nothing. Hardening has no mark that says which state that is, and
-    /// looks at nothing here.
+    /// Checks an object in any state, and changes nothing. Hardening has no mark that tells the state, and checks
+    /// nothing here.
     ///
     /// # Errors
     /// The damage that was found.
     ///
     /// # Safety
-    /// `object` is the cache's, prepared by [`Checker::init`], and its slab is not given back meanwhile.
+    /// `object` belongs to the cache, was prepared by [`Checker::init`], and its slab is not given back during this
+    /// call.
     pub(super) unsafe fn check(&self, object: NonNull<u8>) -> Result<(), Misuse> {
         match self {
             // SAFETY: the caller's promise.
@@ -101,7 +103,7 @@ impl Checker {
         }
     }
 
-    /// What was found and mended: the last 64, oldest first.
+    /// The misuses that were found and repaired: the last 64, oldest first.
     pub(super) fn found(&self) -> Vec<Misuse> {
         match self {
             Checker::Debug(checker) => checker.found(),
@@ -109,7 +111,7 @@ impl Checker {
         }
     }
 
-    /// Who allocated an object that is out, where that is kept.
+    /// The allocation site of an object that is out, if it is recorded.
     ///
     /// # Safety
     /// As [`Checker::check`].
@@ -121,7 +123,7 @@ impl Checker {
         }
     }
 
-    /// What debug looks for; nothing where there is none.
+    /// The options of debug. None if there is no debug.
     pub(super) fn debug_options(&self) -> Option<debug::DebugOptions> {
         match self {
             Checker::Debug(checker) => Some(checker.options()),

@@ -1,4 +1,4 @@
-//! What a cache is made with, and what can be changed while it runs.
+//! The settings of a cache, and the tunables that can be changed at run time.
 
 use super::debug::{DebugOptions, Layout};
 use super::slabs::capacity;
@@ -12,33 +12,32 @@ pub enum Layer {
     #[default]
     Sheaf,
     #[cfg(feature = "comparisons")]
-    /// An active slab and a list of partial ones (Linux before; what [brouer15-bulk] tunes).
+    /// An active slab and a list of partial ones (Linux before 6.18; [brouer15-bulk] tunes it).
     CpuSlab,
 }
 
 /// The settings of a cache.
 #[derive(Debug, Clone)]
 pub struct CacheConfig {
-    /// What it is called in reports.
+    /// The name of the cache in reports.
     pub name: String,
     /// Pages in a slab, as a power of two; None chooses the smallest order that wastes at most 1/16.
     pub order: Option<u8>,
-    /// Objects in a sheaf; None chooses by size (64 small ones, 4 of a page). A cache that asks for a
-    /// number of its own is not merged.
+    /// Objects in a sheaf. None chooses by size (64 small ones, 4 of a page). A cache with a number here is not merged.
     pub sheaf: Option<usize>,
-    /// Empty slabs are given back only while more than this many others have free objects; None is
-    /// log2(size) / 2, within 5..=10, as in Linux.
+    /// Empty slabs are given back only while more than this many others have free objects. None is log2(size) / 2,
+    /// within 5..=10, as in Linux.
     pub min_partial: Option<usize>,
-    /// Free objects in a worker's partial slabs at most, in the layer `CpuSlab`; None chooses by size as Linux did
-    /// in 2015 (13 for 256 bytes).
+    /// Maximum number of free objects in a worker's partial slabs, in the layer `CpuSlab`. None chooses by size as
+    /// Linux did in 2015 (13 for 256 bytes).
     pub cpu_partial: Option<usize>,
-    /// What a worker keeps for itself.
+    /// The per-worker layer.
     pub layer: Layer,
-    /// How slabs' words are changed.
+    /// How the words of slabs are changed.
     pub word: WordForm,
     /// Whether another cache of the memory with objects of about this size may share this one's slabs.
     pub merge: bool,
-    /// What misuse is looked for.
+    /// The misuse to look for.
     #[cfg(feature = "slab-debug")]
     pub debug: DebugOptions,
 }
@@ -61,7 +60,7 @@ impl Default for CacheConfig {
 }
 
 impl CacheConfig {
-    /// What misuse is looked for.
+    /// The misuse to look for.
     pub(super) fn debug(&self) -> DebugOptions {
         #[cfg(feature = "slab-debug")]
         return self.debug;
@@ -79,39 +78,39 @@ pub enum CacheError {
         "objects of {size} bytes: a slab of order {order} holds fewer than 1 or more than 32767, or does not align them"
     )]
     Size {
-        /// Bytes of an object.
+        /// The size of an object in bytes.
         size: usize,
-        /// The slab's order.
+        /// The order of the slab.
         order: u8,
     },
-    /// The memory is the caller's, which need not be aligned as slabs are, or one that a peer may map and write.
+    /// The memory is lent by the caller, so it may not be aligned as slabs are, or a peer may map and write it.
     #[error(
         "no objects in memory that the caller lends or a peer may map: make the cache of a private memory from the system"
     )]
     Lent,
-    /// The alignment is no power of two, or larger than a slab.
+    /// The alignment is not a power of two, or is larger than a slab.
     #[error("alignment {align}: give a power of two up to 32768")]
     Align {
-        /// What was asked for.
+        /// The requested alignment.
         align: usize,
     },
     /// A tunable is out of range.
     #[error("{what} {value}: give {range}")]
     Range {
-        /// Which one.
+        /// The name of the tunable.
         what: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: usize,
-        /// What would be right.
+        /// The valid range.
         range: &'static str,
     },
     /// There is no tunable of this name.
     #[error("no tunable {name:?}: there are order, min_partial, cpu_partial and sheaf_capacity")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// The cache's layer has no such thing.
+    /// The cache's layer has no such tunable.
     #[error(
         "{what} means nothing to this cache: it has another layer, or debug, or its objects are hardened"
     )]
@@ -124,7 +123,8 @@ pub enum CacheError {
     TooMany,
 }
 
-/// The order and the objects of a slab: the smallest order that wastes at most 1/16 of it, then 1/8 and so on.
+/// The order and the number of objects of a slab: the smallest order that wastes at most 1/16 of it, then 1/8 and so
+/// on.
 pub(super) fn order(
     layout: Layout,
     (size, align): (usize, usize),
@@ -144,8 +144,8 @@ pub(super) fn order(
     Ok(order)
 }
 
-/// Objects in a sheaf by their size: Linux 7.0's table (4, 12, 26, 60), with 32 and 64 for its last two, so that main
-/// and spare together hold a burst of 64.
+/// The number of objects in a sheaf by their size: Linux 7.0's table (4, 12, 26, 60), with 32 and 64 for its last two,
+/// so that main and spare together hold a burst of 64.
 pub(super) fn sheaf_capacity(size: usize) -> usize {
     match size {
         PAGE_SIZE.. => 4,
@@ -155,7 +155,7 @@ pub(super) fn sheaf_capacity(size: usize) -> usize {
     }
 }
 
-/// Objects in a worker's partial slabs by their size (Linux in 2015).
+/// The number of free objects in a worker's partial slabs, by the size of objects (Linux in 2015).
 pub(super) fn cpu_partial(size: usize) -> usize {
     match size {
         PAGE_SIZE.. => 2,
@@ -165,12 +165,12 @@ pub(super) fn cpu_partial(size: usize) -> usize {
     }
 }
 
-/// Partial slabs to keep by the size of objects (SLUB: log2(size) / 2 within 5..=10).
+/// The number of partial slabs to keep, by the size of objects (SLUB: log2(size) / 2 within 5..=10).
 pub(super) fn min_partial(size: usize) -> usize {
     (size.max(1).ilog2() as usize / 2).clamp(5, 10)
 }
 
-/// A tunable: its name, its bounds, and what they are called.
+/// A tunable: its name, its bounds, and the text of the bounds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tunable {
     pub(super) name: &'static str,
@@ -179,7 +179,7 @@ pub(super) struct Tunable {
     range: &'static str,
 }
 
-/// All tunables; their places are what `tune.rs` matches on.
+/// All tunables, in the order in which `Shared::create` checks the settings of a cache.
 pub(super) const TUNABLES: [Tunable; 4] = [
     Tunable { name: "order", least: 0, most: ORDER_MAX as usize, range: "0 to 10" },
     Tunable { name: "min_partial", least: 0, most: 1 << 20, range: "0 to 1048576" },
@@ -188,7 +188,7 @@ pub(super) const TUNABLES: [Tunable; 4] = [
 ];
 
 impl Tunable {
-    /// The value, if it is within the bounds.
+    /// Returns the value if it is within the bounds.
     pub(super) fn check(&self, value: usize) -> Result<usize, CacheError> {
         let Tunable { name, range, .. } = *self;
         let good = (self.least..=self.most).contains(&value);

@@ -1,4 +1,4 @@
-//! Objects that are made once and keep their value from one use to the next.
+//! Objects that are constructed once and keep their value from one use to the next.
 
 use super::config::{CacheConfig, CacheError};
 use super::constructor::Constructor;
@@ -16,8 +16,8 @@ use std::ptr::NonNull;
 
 /// A cache that constructs its objects when it makes a slab, and drops them when it gives the slab back.
 ///
-/// An object that is allocated holds what its last user left: for things that are dear to make, and cheap to bring
-/// back into their first state. The freelist word stands behind the object. Never merged.
+/// An allocated object holds the value that its last user left. Use it for objects that are expensive to construct and
+/// cheap to reset. The freelist word lies behind the object. The cache is never merged.
 ///
 /// ```
 /// # use netmem::{page::{Memory, MemoryConfig}, slab::{CacheConfig, ConstructedCache}};
@@ -33,8 +33,8 @@ use std::ptr::NonNull;
 /// # Ok(())
 /// # }
 /// ```
-/// The values stay, so no handle may take them for another type than the others do, not even for one with a shorter or a
-/// longer lifetime inside:
+/// The values stay, so all handles must use the same type for them. A type with a shorter or a longer lifetime inside
+/// is another type:
 /// ```compile_fail,E0308
 /// # use netmem::slab::ConstructedCache;
 /// type Any = for<'a> fn(&'a str);
@@ -48,7 +48,7 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub struct ConstructedCache<T> {
     shared: Handle<Shared>,
-    /// Invariant in `T`: the cache keeps values, which come in and go out by all handles.
+    /// Invariant in `T`: the cache keeps values, which come in and go out through all handles.
     _of: PhantomData<fn(T) -> T>,
 }
 
@@ -61,7 +61,7 @@ impl<T> Clone for ConstructedCache<T> {
 /// An object of a [`ConstructedCache`]: eight bytes, move-only, derefs to the `T`; the value is kept when the object is
 /// freed.
 ///
-/// What is written through it is read by the next user, as a value of the type with which the cache was made:
+/// The next user reads what is written through it, as a value of the type with which the cache was made:
 /// ```compile_fail,E0308
 /// # use netmem::slab::Constructed;
 /// type Any = for<'a> fn(&'a str);
@@ -92,7 +92,7 @@ impl<T: Send + 'static> ConstructedCache<T> {
         make: impl Fn() -> T + Send + Sync + 'static,
     ) -> Result<Self, CacheError> {
         let make = move |at: NonNull<u8>| {
-            // SAFETY: an object of the cache, laid out for a `T`, and nobody's yet.
+            // SAFETY: an object of the cache, laid out for a `T`, that no other code has yet.
             unsafe { at.cast::<T>().write(make()) }
         };
         let constructor = Constructor { make: Box::new(make), end: end::<T> };
@@ -101,7 +101,8 @@ impl<T: Send + 'static> ConstructedCache<T> {
         Ok(ConstructedCache { shared, _of: PhantomData })
     }
 
-    /// An object as its last user left it, or as it was constructed; None when there is none and no slab can be made.
+    /// Allocates an object as its last user left it, or as it was constructed. Returns None if there is none and no
+    /// slab can be made.
     ///
     /// # Cost
     /// As [`Cache::alloc`](super::Cache::alloc), and nothing is written.
@@ -114,10 +115,10 @@ impl<T: Send + 'static> ConstructedCache<T> {
         Some(Constructed { object, _of: PhantomData })
     }
 
-    /// Gives the object back with its value; one of another cache goes home to its own.
+    /// Frees the object with its value. An object of another cache goes back to that cache.
     ///
-    /// A value ends when the cache gives its slab back, in whichever call that is. If its Drop panics, all that the call
-    /// gives back is given back first.
+    /// A value is dropped when the cache gives its slab back, in whichever call that is. If the value's Drop panics,
+    /// the call first gives back everything else.
     #[inline]
     #[track_caller]
     pub fn free(&self, w: &mut Worker, object: Constructed<T>) {
@@ -133,7 +134,7 @@ impl<T: Send + 'static> ConstructedCache<T> {
 controls!(ConstructedCache<T>);
 
 /// # Safety
-/// A `T` was constructed there, and nobody uses it.
+/// A `T` was constructed there, and no code uses it.
 unsafe fn end<T>(at: NonNull<u8>) {
     // SAFETY: the caller's promise.
     unsafe { pointer(at.addr().get() as u64).cast::<T>().drop_in_place() }

@@ -1,16 +1,16 @@
-//! What a cache does to each object of a new slab, and before a slab goes.
+//! Runs a constructor on each object of a new slab, and a destructor before the slab is given back.
 
 use super::check::Checker;
 use crate::sync::Steps;
 use std::ptr::NonNull;
 
-/// What makes an object of a new slab, and what ends it before the slab goes.
+/// The functions that construct an object of a new slab, and that drop it before the slab is given back.
 pub(super) struct Constructor {
     pub(super) make: Box<dyn Fn(NonNull<u8>) + Send + Sync>,
     pub(super) end: unsafe fn(NonNull<u8>),
 }
 
-/// Objects of a new slab that were constructed; ended when the constructor panics.
+/// Objects of a new slab that were constructed. They are dropped if the constructor panics.
 struct Made<'a> {
     constructor: Option<&'a Constructor>,
     objects: Vec<NonNull<u8>>,
@@ -21,7 +21,7 @@ impl Drop for Made<'_> {
         if let Some(constructor) = self.constructor {
             let mut steps = Steps::new();
             for at in self.objects.drain(..) {
-                // SAFETY: made a moment ago, and nobody's.
+                // SAFETY: made a moment ago, and no other code has it.
                 steps.run(|| unsafe { (constructor.end)(at) });
             }
             steps.end();
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Constructor {
     }
 }
 
-/// Prepares the objects of a new slab, before any is on a list: for debug, and by the constructor.
+/// Prepares the objects of a new slab, before any is on a list: for debug, and with the constructor.
 pub(super) fn prepare(
     constructor: Option<&Constructor>,
     checker: Option<&Checker>,
@@ -44,7 +44,7 @@ pub(super) fn prepare(
     let mut made = Made { constructor, objects: Vec::new() };
     for at in objects {
         if let Some(checker) = checker {
-            // SAFETY: an object of a slab that was laid out by the checker, and on no list yet.
+            // SAFETY: an object of a slab that the checker laid out, and on no list yet.
             unsafe { checker.init(at) }
         }
         if let Some(constructor) = made.constructor {

@@ -1,22 +1,22 @@
-//! What every kind of cache offers beside its objects: counters, tunables, inspection, and its end.
+//! The common interface of every kind of cache besides its objects: counters, tunables, inspection, and its end.
 
 /// Gives a cache's handle, which has a field `shared`, the cold half of its interface.
 macro_rules! controls {
     ($name:ident $(<$of:ident>)?) => {
         impl $(<$of>)? $name $(<$of>)? {
-            /// What it is called in reports: the name of the first who made it, where several share it.
+            /// The name of the cache in reports. If several share the cache, it is the name that the first one gave.
             pub fn name(&self) -> String {
                 self.shared.name()
             }
 
-            /// Gives empty slabs back to the memory, with all that workers and the barn keep.
+            /// Gives empty slabs back to the memory. First takes back all free objects that workers and the barn keep.
             #[cold]
             pub fn shrink(&self) {
                 self.shared.shrink();
             }
 
-            /// Looks at every free object: whether freelists are whole and counts agree, and with debug whether anything was
-            /// written to. Returns what is wrong.
+            /// Checks every free object: freelists must be intact and counts must agree. With debug, no free object may
+            /// have been written. Returns the faults.
             #[cold]
             pub fn validate(&self) -> Vec<$crate::slab::Finding> {
                 self.shared.validate()
@@ -25,7 +25,8 @@ macro_rules! controls {
             /// Changes a tunable: `order`, `min_partial`, `cpu_partial` or `sheaf_capacity`, with effect at once.
             ///
             /// # Errors
-            /// [`CacheError`](crate::slab::CacheError): unknown, out of range, or of another layer; nothing changes then.
+            /// [`CacheError`](crate::slab::CacheError): unknown, out of range, or of another layer; nothing changes
+            /// then.
             #[cold]
             pub fn set(&self, name: &str, value: usize) -> Result<(), $crate::slab::CacheError> {
                 self.shared.set(name, value)
@@ -44,7 +45,7 @@ macro_rules! controls {
                 self.shared.stats()
             }
 
-            /// All that is known of the cache, as SLUB shows it.
+            /// The attributes of the cache, as SLUB shows them.
             pub fn attributes(&self) -> $crate::slab::Attributes {
                 self.shared.attributes()
             }
@@ -58,7 +59,7 @@ macro_rules! controls {
                 $crate::slab::Live::or_end(self, |cache| &cache.shared)
             }
 
-            /// Misuse that debug found and mended, where it was told to report: the last 64.
+            /// The misuses that debug found and repaired, if it reports: the last 64.
             pub fn found(&self) -> Vec<$crate::slab::Misuse> {
                 self.shared.found()
             }

@@ -1,10 +1,10 @@
-//! The `cpu_slab` layer: what SLUB had before sheaves, and what [brouer15-bulk] tunes.
+//! The `cpu_slab` layer: the layer of SLUB before sheaves, which [brouer15-bulk] tunes.
 //!
-//! A worker has one active slab, whose freelist is its own, and a list of frozen slabs with free objects. It
-//! allocates from the active slab, then from what others freed into that, then from its own partial slabs, then from
-//! the node's. Objects of the active slab are freed to it without synchronisation; any other free goes through the
-//! slab's word, and freezes a slab that was full onto the list of the worker who frees. When the list has more than
-//! `cpu_partial` free objects, all of it goes to the node.
+//! A worker has one active slab, whose freelist belongs to the worker, and a list of frozen slabs with free objects. It
+//! allocates from the active slab, then from objects that others freed into that slab. Next come its own partial slabs,
+//! then the node's. The worker frees objects of the active slab without synchronisation. Any other free goes through
+//! the slab's word. If that slab was full, it is frozen onto the list of the worker that frees. When the list has more
+//! than `cpu_partial` free objects, all of it goes to the node.
 
 use super::reference::Ref;
 use super::slabs::{Chain, Ground, Pushed, Slabs};
@@ -17,25 +17,25 @@ pub(super) struct CpuSlab {
     /// The active slab's own freelist: its first place and its length.
     head: u16,
     n: u16,
-    /// Frozen slabs, and how many free objects each had when it came.
+    /// Frozen slabs, and the number of free objects that each had when it came.
     partial: Vec<(u32, u16)>,
-    /// The sum of those.
+    /// The sum of these numbers.
     objects: usize,
 }
 
 impl CpuSlab {
-    /// Free objects of the active and the partial slabs, as far as is known here.
+    /// The free objects of the active and the partial slabs, as far as this worker knows.
     pub(super) fn free(&self) -> usize {
         usize::from(self.n) + self.objects
     }
 
-    /// Takes an object of the active slab's own, if there is one.
+    /// Takes an object of the active slab's own freelist, if there is one.
     pub(super) fn pop_own(&mut self, slabs: &Slabs, ground: Ground<'_>, tag: u64) -> Option<Ref> {
         let active = self.active.filter(|_| self.head != 0)?;
         Some(self.pop_active(slabs, ground, tag, active))
     }
 
-    /// Frees an object to the active slab's own, if it is of that slab.
+    /// Frees an object to the active slab's own freelist, if it belongs to that slab.
     ///
     /// # Safety
     /// As [`Slabs::push`].
@@ -44,7 +44,7 @@ impl CpuSlab {
         if self.active != Some(slab) {
             return false;
         }
-        // SAFETY: the object is nobody's but this worker's, and so is the active slab's freelist.
+        // SAFETY: the object belongs to this worker alone, and so does the active slab's freelist.
         unsafe { slabs.set_link(ground, object, self.head) };
         (self.head, self.n) = (slabs.place(ground, slab, object), self.n + 1);
         true
@@ -85,13 +85,14 @@ impl CpuSlab {
         object
     }
 
-    /// Takes over what was freed into the active slab by others; whether there was anything.
+    /// Takes over the objects that others freed into the active slab. Returns whether there were any.
     fn refill(&mut self, slabs: &Slabs, ground: Ground<'_>, active: u32) -> bool {
         (self.head, self.n) = slabs.detach(ground, active, true);
         self.head != 0
     }
 
-    /// A frozen slab with free objects: one of the own, else the node's first, with more of them for the list.
+    /// Takes a frozen slab with free objects: one of the worker's own, otherwise the node's first. In the latter case
+    /// more of the node's slabs go onto the worker's list.
     fn next_slab(
         &mut self,
         slabs: &Slabs,
@@ -119,7 +120,7 @@ impl CpuSlab {
         self.partial.push((slab, free));
     }
 
-    /// Makes a new slab, whose objects are all linked from `chain`, the active one.
+    /// Makes a new slab the active one. All its objects are linked in `chain`.
     pub(super) fn adopt(&mut self, slabs: &Slabs, ground: Ground<'_>, chain: &Chain, empty: &mut Vec<u32>) {
         self.deactivate(slabs, ground, empty);
         (self.active, self.head, self.n) = (Some(chain.slab), chain.head, chain.n);
@@ -138,7 +139,7 @@ impl CpuSlab {
         empty: &mut Vec<u32>,
     ) {
         if self.active == Some(chain.slab) {
-            // SAFETY: the chain is nobody's but this worker's, and so is the active slab's freelist.
+            // SAFETY: the chain belongs to this worker alone, and so does the active slab's freelist.
             unsafe { slabs.set_link(ground, chain.last, self.head) };
             (self.head, self.n) = (chain.head, self.n + chain.n);
             lane.free_fastpath.add(u64::from(chain.n));
@@ -172,12 +173,12 @@ impl CpuSlab {
 
     fn drain_partial(&mut self, slabs: &Slabs, ground: Ground<'_>, empty: &mut Vec<u32>) {
         self.objects = 0;
-        // SAFETY: the slabs on the list were frozen by this worker.
+        // SAFETY: this worker froze the slabs on the list.
         let given = self.partial.drain(..).filter(|&(slab, _)| unsafe { slabs.unfreeze(ground, slab, None) });
         empty.extend(given.map(|(slab, _)| slab));
     }
 
-    /// Gives the active slab up, with what is left of its freelist.
+    /// Gives the active slab up, with the rest of its freelist.
     fn deactivate(&mut self, slabs: &Slabs, ground: Ground<'_>, empty: &mut Vec<u32>) {
         let Some(slab) = self.active.take() else { return };
         let (head, n) = (std::mem::take(&mut self.head), std::mem::take(&mut self.n));
@@ -185,7 +186,7 @@ impl CpuSlab {
         // SAFETY: as in `pop_active`.
         unsafe { slabs.walk(ground, (slab, head, n), 0, |object| last = object) }
         let chain = Chain { slab, head, last, n };
-        // SAFETY: the freelist is this worker's, and so is the slab.
+        // SAFETY: the freelist belongs to this worker, and so does the slab.
         if unsafe { slabs.unfreeze(ground, slab, (head != 0).then_some(&chain)) } {
             empty.push(slab);
         }

@@ -1,6 +1,7 @@
-//! Debug of one cache, with the cargo feature `slab-debug`, chosen when it is made: misuse of its objects is found and reported with the call sites.
+//! Debug of one cache, with the cargo feature `slab-debug`. It is chosen when the cache is made. Debug detects misuse
+//! of the cache's objects and reports it with the call sites.
 //!
-//! A cache with debug lays its objects out like this (a cache without has only the objects):
+//! A cache with debug lays its objects out like this (a cache without debug has only the objects):
 //!
 //! ```text
 //!   ◄──────────────────────────────────── stride ─────────────────────────────────────►
@@ -10,15 +11,16 @@
 //!  └──────────────┴──────────────────────┴───────────────┴──────┴──────┴───────┴───────┘
 //!                 ▲ what the holder sees, aligned
 //! ```
-//! - **red zones** hold `bb` while the object is free and `cc` while it is out; a byte that differs when the
-//!   object comes back was written past one of the object's ends.
-//! - **poison**: a free object is full of `6b`; a byte that differs when it goes out next was written by a former
-//!   holder. A fresh one is full of `5a`, so that who reads what he has not written sees so.
-//! - **link** is the word of the freelist, mixed with a secret; it stands outside so that poison covers all of
-//!   the object.
-//! - **mark** says free, out, or on its way, and counts the changes: a second free finds it free, also when
-//!   others came between, also twice in one bulk, and of two threads at once only one finds it out.
-//! - **sites**: the calls that took and gave back the object last, and their threads.
+//! - **red zones** hold `bb` while the object is free and `cc` while it is out. A byte that differs when the object is
+//!   freed was written past one of the object's ends.
+//! - **poison**: a free object is full of `6b`. A byte that differs when the object is given out next was written by a
+//!   former holder. A fresh object is full of `5a`, so that a read of bytes that were never written shows.
+//! - **link** is the word of the freelist, mixed with a secret. It lies outside of the object, so that poison covers
+//!   all of the object.
+//! - **mark** says free, out, or moving, and counts the changes. A second free finds the object free, also if other
+//!   frees came between, and also if it is twice in one bulk. If two threads free it at once, only one of them finds it
+//!   out.
+//! - **sites**: the calls that allocated and freed the object last, and their threads.
 //!
 //! | option | finds | bytes for each object |
 //! |---|---|---|
@@ -29,16 +31,16 @@
 //! | `store_user` (`U`) | nothing: it adds the call sites to every report | 16 |
 //!
 //! The sum is rounded up to the alignment: 48 bytes for all of them on a 64-byte object of alignment 8, 128 on a
-//! 256-byte object of alignment 64. In time each costs what it fills and compares: about a pass over the object
-//! for each allocation and each free.
+//! 256-byte object of alignment 64. In time each option costs the bytes that it fills and compares: about a pass over
+//! the object for each allocation and each free.
 //!
-//! On misuse the process prints one report and aborts, or the call fails with [`Misuse`], which is the same
-//! report as data, and nothing has changed. Where no call can fail (damage to a free object, found when it goes out
-//! next; an [`Object`](super::Object) that comes back) it is kept for [`Cache::found`](super::Cache::found), and the
-//! object is mended.
+//! On misuse the process prints one report and aborts, or the call fails with [`Misuse`], which is the same report as
+//! data; the call changes nothing then. In some cases no call can fail: damage to a free object, found when the object
+//! is given out next, and an [`Object`](super::Object) that is freed. The report is then kept for
+//! [`Cache::found`](super::Cache::found), and the object is repaired.
 //!
-//! A cache without debug pays nothing for this: one with debug has sheaves of no room, so that all its calls fall into
-//! the cold path, and only there is looked whether there is a checker.
+//! A cache without debug pays nothing for this. A cache with debug has sheaves without room, so that all its calls take
+//! the cold path. Only the cold path checks whether there is a checker.
 
 #[allow(unsafe_code)]
 mod checker;
@@ -66,12 +68,12 @@ pub use track::{Site, Track};
 /// What a cache looks for; nothing by default, and then it costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DebugOptions {
-    /// Every pointer that comes back is an object of the cache, and out (`F`).
+    /// Every freed pointer is an object of the cache, and out (`F`).
     pub sanity: bool,
     /// Nothing is written before an object's begin or behind its end (`Z`).
     pub red_zone: bool,
-    /// Nothing is written to a free object, and fresh ones are full of `5a` (`P`). Left out in caches with a
-    /// constructor, whose free objects keep their contents.
+    /// Nothing is written to a free object, and fresh objects are full of `5a` (`P`). Not in caches with a constructor,
+    /// whose free objects keep their contents.
     pub poison: bool,
     /// The call sites of the last allocation and the last free are kept for the reports (`U`).
     pub store_user: bool,
@@ -80,7 +82,7 @@ pub struct DebugOptions {
 }
 
 impl DebugOptions {
-    /// Everything, and the process ends at the first misuse.
+    /// All checks, and the process ends at the first misuse.
     pub const ALL: DebugOptions = DebugOptions {
         sanity: true,
         red_zone: true,
@@ -89,7 +91,7 @@ impl DebugOptions {
         on_misuse: OnMisuse::Abort,
     };
 
-    /// Whether anything is chosen.
+    /// Whether any option is chosen.
     pub fn any(&self) -> bool {
         self.sanity || self.red_zone || self.poison || self.store_user
     }

@@ -1,14 +1,14 @@
-//! COLD: where objects come from when a worker's main sheaf is empty, and go when it is full.
+//! COLD: allocates when a worker's main sheaf is empty, and frees when it is full.
 //!
 //! ```text
 //!   sheaf      spare ─► barn ─► slabs with free objects ─► a new slab ─► what other workers keep
 //!   cpu_slab   active slab ─► own partial slabs ─► the node's ─► a new slab ─► what other workers keep
 //! ```
-//! An allocation fails only when no free object of the cache exists and no slab can be made. The worker is never
-//! inside its own sheaves while pages are asked for.
+//! An allocation fails only if no free object of the cache exists and no slab can be made. The worker is never inside
+//! its own sheaves while pages are allocated.
 //!
-//! The caller's own code runs where slabs are made and given back: constructors, values' Drop, the page stage's callback. A
-//! panic of it goes on only when all objects and slabs that were on their way are where they belong ([`Steps`]).
+//! The caller's own code runs when slabs are made and given back: constructors, values' Drop, the page stage's
+//! callback. A panic of that code resumes only when all objects and slabs in transit are in their places ([`Steps`]).
 
 use super::debug::{Misuse, Site};
 use super::local::Local;
@@ -22,7 +22,7 @@ use crate::sync::{Steps, Worker};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Pointers that are tagged at once.
+/// The number of pointers that are tagged at once.
 const CHUNK: usize = 64;
 
 /// Gets one object for a worker whose main sheaf is empty.
@@ -48,14 +48,14 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, site: Site) -> Option<Ref> 
     Some(object)
 }
 
-/// Puts an object back that was found for an allocation, which panics.
+/// Puts an object back that was found for an allocation that panics.
 #[cold]
 fn give_up(shared: &Shared, object: Ref, steps: &mut Steps) {
     shared.locals.strangers().free_slowpath.add_shared(1);
     shared.put_back(&mut [object], steps);
 }
 
-/// The fast path of a worker without sheaves: its active slab's own objects.
+/// The fast path of a worker without sheaves: takes one of the active slab's own objects.
 #[inline]
 fn pop_own(shared: &Shared, w: &mut Worker) -> Option<Ref> {
     let mut held = shared.locals.enter(w)?;
@@ -65,7 +65,8 @@ fn pop_own(shared: &Shared, w: &mut Worker) -> Option<Ref> {
     Some(object)
 }
 
-/// As [`pop_own`], for frees, from the end of `objects` as far as they are of that slab; returns how many are left.
+/// The same for frees: takes objects from the end of `objects` as long as they belong to that slab. Returns how many
+/// are left.
 #[inline]
 fn push_own(shared: &Shared, w: &mut Worker, objects: &[Ref]) -> usize {
     let Some(mut held) = shared.locals.enter(w) else { return objects.len() };
@@ -80,7 +81,7 @@ fn push_own(shared: &Shared, w: &mut Worker, objects: &[Ref]) -> usize {
 #[inline(never)]
 fn find(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref> {
     let mut found = kept_or_new(shared, w, steps);
-    // A thief may be robbing somebody of what was freed meanwhile, and has put it back by now.
+    // A thief may have taken the objects that were freed in the meantime, and has put them back by now.
     for _ in 0..2 {
         if found.is_none() {
             shared.flush_all(steps);
@@ -90,7 +91,7 @@ fn find(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref> {
     found
 }
 
-/// A constructor that panics unwinds from here: nothing is on its way then.
+/// A panic of a constructor unwinds from here. No object is in transit then.
 fn kept_or_new(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref> {
     let mut empty = Vec::new();
     let mut found = kept(shared, w, &mut empty, steps);
@@ -102,7 +103,7 @@ fn kept_or_new(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref
     found
 }
 
-/// An object from what the worker, the barn and the node keep.
+/// Takes an object that the worker, the barn or the node keeps.
 fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps) -> Option<Ref> {
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let mut surplus = Vec::new();
@@ -124,7 +125,7 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps
 }
 
 fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &mut Vec<Ref>) -> Option<Ref> {
-    // Not always empty: it may have been a thief that turned the worker away from its main sheaf.
+    // The sheaf is not always empty: a thief may have turned the worker away from its main sheaf.
     if local.main.len() == 0 {
         std::mem::swap(&mut local.main, &mut local.spare);
     }
@@ -156,12 +157,12 @@ fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &m
 fn from_cpu_slab(shared: &Shared, lane: &SlabLane, local: &mut Local, empty: &mut Vec<u32>) -> Option<Ref> {
     let cpu_partial = shared.cpu_partial.load(Relaxed) as usize;
     let object = local.cpu.pop((&shared.slabs, shared.ground(), shared.tag()), lane, cpu_partial, empty);
-    // One that finds none is counted where its slab is made.
+    // An allocation that finds none is counted when its slab is made.
     lane.alloc_slowpath.add(u64::from(object.is_some()));
     object
 }
 
-/// An object of a new slab; the others go into the worker's hands, or onto the node's list.
+/// Takes an object of a new slab. The other objects go to the worker, or onto the node's list.
 fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps) -> Option<Ref> {
     let page = new_page(shared, w)?;
     if shared.sheaf.load(Relaxed) == 0 {
@@ -180,8 +181,8 @@ fn new_slab(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut S
     first
 }
 
-/// Makes pages a slab; its number and its objects, the last one of which goes out first: that is the slab's first, or one that was
-/// drawn.
+/// Makes a slab of pages. Returns its number and its objects. The last object goes out first: it is the slab's first
+/// object, or one that was drawn.
 fn new_objects(shared: &Shared, page: Page, frozen: bool) -> Option<(u32, Vec<Ref>)> {
     let mut objects = Vec::with_capacity(usize::from(shared.slabs.per_slab()));
     let slab = shared.adopt(page, frozen, |object| objects.push(object))?;
@@ -192,7 +193,8 @@ fn new_objects(shared: &Shared, page: Page, frozen: bool) -> Option<(u32, Vec<Re
     Some((slab, objects))
 }
 
-/// Pages for a slab: of the cache's order, or when there are none the smallest that holds an object.
+/// Allocates pages for a slab: a block of the cache's order, or if there is none the smallest block that holds an
+/// object.
 fn new_page(shared: &Shared, w: &mut Worker) -> Option<Page> {
     let order = shared.slabs.order();
     let page = shared.memory.alloc(w, order);
@@ -200,7 +202,7 @@ fn new_page(shared: &Shared, w: &mut Worker) -> Option<Page> {
         return page;
     }
     let smallest = shared.slabs.smallest_order().filter(|&smallest| smallest < order)?;
-    // From now on slabs of several orders may be there.
+    // From now on there may be slabs of several orders.
     shared.slabs.allow_other_orders();
     let page = shared.memory.alloc(w, smallest)?;
     shared.locals.add(w, 1, |lane| &lane.order_fallback);
@@ -215,7 +217,7 @@ fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>)
     let first = objects.pop();
     // As a freelist, in the order in which they would have gone out.
     objects.reverse();
-    // SAFETY: the objects of the new slab are nobody's yet, and all of one slab: so they are one chain.
+    // SAFETY: the objects of the new slab belong to this call alone, and all to one slab: so they are one chain.
     let chain = unsafe { shared.slabs.chain(ground, &mut objects) };
     let chain = chain.map_or(Chain { slab, head: 0, last: 0, n: 0 }, |(chain, _)| chain);
     if chain.n > 0 {
@@ -228,7 +230,7 @@ fn new_active(shared: &Shared, w: &mut Worker, page: Page, empty: &mut Vec<u32>)
         local.stay(lane, |local| local.cpu.adopt(&shared.slabs, ground, &chain, empty));
         return first;
     }
-    // SAFETY: the slab is this call's alone.
+    // SAFETY: the slab belongs to this call alone.
     let is_empty = unsafe { shared.slabs.unfreeze(ground, chain.slab, (chain.n > 0).then_some(&chain)) };
     debug_assert!(!is_empty, "an object of it was just taken");
     first
@@ -241,8 +243,8 @@ pub(super) fn free(shared: &Shared, w: &mut Worker, object: Ref, site: Site) {
     free_bulk(shared, w, &mut [object], site);
 }
 
-/// Keeps objects for a worker whose main sheaf is full: in the spare one and the barn, and what they have no room for
-/// goes back into the slabs, as does all of a worker that has no arrays.
+/// Keeps objects for a worker whose main sheaf is full: in the spare sheaf and the barn. Objects that these have no
+/// room for go back into the slabs. So do all objects of a worker that has no arrays.
 #[cold]
 #[inline(never)]
 pub(super) fn free_bulk(shared: &Shared, w: &mut Worker, objects: &mut [Ref], site: Site) {
@@ -259,14 +261,14 @@ pub(super) fn free_bulk(shared: &Shared, w: &mut Worker, objects: &mut [Ref], si
     }
 }
 
-/// Pointers come back that may be anything: those of a cache with debug are checked first. On an error nothing has
-/// changed. What panics when a slab goes, `steps` has.
+/// Frees pointers that may be anything: the pointers of a cache with debug are checked first. On an error nothing has
+/// changed. `steps` collects the panics when a slab is given back.
 ///
-/// Without a handle the cache may be gone when this returns. So it comes as a pointer, also in what this calls: what a
-/// reference leads to may not go before the call is over whose argument it is.
+/// Without a handle the cache may be gone when this returns. For this reason the cache comes as a pointer, also in the
+/// functions that this calls: the target of a reference argument must outlive the call.
 ///
 /// # Safety
-/// Each is an object of the cache, out, and its claim ends here; with debug whatever it looks for is made sure of.
+/// Each is an object of the cache and out, and its claim ends here. With debug, what debug checks is exempt.
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn free_pointers(
@@ -303,10 +305,10 @@ pub(super) unsafe fn free_pointers(
     Ok(())
 }
 
-/// Keeps objects at a worker, as far as there is room; the others go back into their slabs.
+/// Keeps objects at a worker as long as there is room. The others go back into their slabs.
 ///
 /// # Safety
-/// As of [`free_pointers`], tagged.
+/// As for [`free_pointers`], tagged.
 #[inline(never)]
 unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps: &mut Steps) {
     // SAFETY: the objects keep the cache until they are in a sheaf, which a closing cache waits for, or put back below.
@@ -323,8 +325,8 @@ unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps:
         shared.locals.strangers().free_slowpath.add_shared(1);
         flushed.extend_from_slice(objects);
     }
-    // SAFETY: on no list, and claimed by nobody; the slabs are empty and were taken off the lists just now. Each of both keeps
-    // the cache until it is put back.
+    // SAFETY: on no list, and without a claim; the slabs are empty and were taken off the lists just now. Each object
+    // and each slab keeps the cache until it is put back.
     unsafe {
         Shared::put(cache, &mut flushed, steps);
         empty.into_iter().for_each(|slab| Shared::give_back(cache, slab, steps));
@@ -350,7 +352,7 @@ fn into_sheaves(
             std::mem::swap(&mut local.main, &mut local.spare);
             continue;
         }
-        // The next object is the one that went the slow way.
+        // The next object is the one that took the slow path.
         slow = 1;
         lane.free_slowpath.add(1);
         match lock(&shared.barn).put_full(&mut local.main) {

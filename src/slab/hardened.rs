@@ -1,4 +1,4 @@
-//! Objects of a cache whose memory is hardened: a secret word behind each, and zeros while it is free.
+//! Objects of a cache whose memory is hardened: a secret word behind each object, and zeros while the object is free.
 //!
 //! ```text
 //!   ◄──────────────── stride ────────────────►
@@ -6,18 +6,20 @@
 //!  │ object               │ canary │ … link 8 │ next object …
 //!  └──────────────────────┴────────┴──────────┘
 //! ```
-//! - **canary**: 8 bytes that begin with the first one behind the object, whatever its size. They hold a number that belongs to the
-//!   object's address by a key of the cache's (`page::Random`), while the object is out, and its complement while it is free. So a
-//!   write behind the end is seen when the object comes back, and a second free finds the object free. One canary tells nothing of
-//!   another.
-//! - **zeros**: an object that is freed is cleared, after its value's Drop; where a byte is not 0 when it goes out next, it was written
-//!   meanwhile. An object of a [`ConstructedCache`](super::ConstructedCache) keeps its value and is not looked at.
-//! - **link**: the freelist word stands behind both, so that none of it is seen in an object that goes out.
+//! - **canary**: 8 bytes from the first byte behind the object on, for any size. While the object is out, they hold a
+//!   number that follows from the object's address by a key of the cache (`page::Random`). While the object is free,
+//!   they hold its complement. So a write behind the end is found when the object is freed, and a second free finds the
+//!   object free. One canary tells nothing of another.
+//! - **zeros**: a freed object is cleared, after its value's Drop. If a byte is not 0 when the object is given out
+//!   next, the byte was written in between. An object of a [`ConstructedCache`](super::ConstructedCache) keeps its
+//!   value and is not checked.
+//! - **link**: the freelist word lies behind both, so that an object that goes out shows none of it.
 //!
-//! The words are no atomics: only the one who has the claim on an object, or takes or puts it, comes near them. Two threads that free
-//! an object at the same time may both find it out.
+//! The words are not atomics: only code that has the claim on an object, or takes or puts it, accesses them. If two
+//! threads free an object at the same time, both may find it out.
 //!
-//! Unsafe, because it reads and writes free objects and what lies behind them, by pointers that their slab's layout makes good.
+//! The code is unsafe because it reads and writes free objects and the bytes behind them. The layout of their slab
+//! makes these pointers valid.
 
 use super::debug::{Damage, Home, Layout, Misuse, Site};
 use crate::page::{Hardening, OnMisuse, Random};
@@ -26,18 +28,18 @@ use std::ptr::NonNull;
 
 /// Bytes of a canary.
 const CANARY: usize = 8;
-/// Bytes of what was written that a report shows at most.
+/// Maximum number of overwritten bytes that a report shows.
 const SHOWN: usize = 32;
-/// Misuses that are kept for [`HardenedObjects::found`] at most.
+/// Maximum number of misuses that are kept for [`HardenedObjects::found`].
 const FOUND_MAX: usize = 64;
 
-/// What is done to the objects of one cache.
+/// The hardening of the objects of one cache.
 #[derive(Debug)]
 pub(super) struct HardenedObjects {
     name: String,
     size: usize,
     layout: Layout,
-    /// What canaries are made by; None where there are none.
+    /// The source of canaries. None if there are no canaries.
     canaries: Option<Random>,
     clears: bool,
     on_misuse: OnMisuse,
@@ -52,7 +54,8 @@ enum State {
 }
 
 impl HardenedObjects {
-    /// None where nothing is done to objects. Where free objects keep their contents (`constructed`) they are not cleared.
+    /// Makes the hardening, or returns None if there is nothing to do. If free objects keep their contents
+    /// (`constructed`), they are not cleared.
     pub(super) fn new(
         name: &str,
         (chosen, random): (Hardening, Option<&Random>),
@@ -73,7 +76,8 @@ impl HardenedObjects {
         })
     }
 
-    /// Where objects lie, and where their freelist words. A slab of them may end with a guard page, of which this knows nothing.
+    /// The layout of objects and of their freelist words. A slab of them may end with a guard page, which this does not
+    /// include.
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }
@@ -85,7 +89,7 @@ impl HardenedObjects {
         unsafe { self.bury(object) }
     }
 
-    /// Damage ends the process, or is kept for [`HardenedObjects::found`] and mended.
+    /// Damage ends the process, or is kept for [`HardenedObjects::found`] and repaired.
     ///
     /// # Safety
     /// As [`Checker::on_alloc`](super::check::Checker::on_alloc).
@@ -102,10 +106,10 @@ impl HardenedObjects {
     }
 
     /// # Errors
-    /// The first misuse, where the memory's hardening reports; else the process has ended.
+    /// The first misuse, if the memory's hardening reports. Otherwise the process has ended.
     ///
     /// # Safety
-    /// As [`Checker::check_free`](super::check::Checker::check_free); with canaries pointers are looked at.
+    /// As [`Checker::check_free`](super::check::Checker::check_free); with canaries pointers are checked.
     pub(super) unsafe fn check_free(
         &self,
         home: &Home<'_>,
@@ -123,7 +127,7 @@ impl HardenedObjects {
             if self.on_misuse == OnMisuse::Abort {
                 misuse.abort();
             }
-            // SAFETY: these were found to be objects that are out, and are so again.
+            // SAFETY: these were found to be objects that are out, and are out again.
             objects[..place].iter().for_each(|&object| unsafe { self.set(object, State::Out) });
             return Err(misuse);
         }
@@ -132,7 +136,8 @@ impl HardenedObjects {
         Ok(())
     }
 
-    /// An object that its type says is out comes back: damage ends the process, or is kept for [`HardenedObjects::found`] and mended.
+    /// Handles the free of an object that is out according to its type. Damage ends the process, or is kept for
+    /// [`HardenedObjects::found`] and repaired.
     ///
     /// # Safety
     /// As [`Checker::on_free`](super::check::Checker::on_free).
@@ -146,12 +151,12 @@ impl HardenedObjects {
         }
     }
 
-    /// What was found and mended since the cache was made: the last 64, oldest first.
+    /// The misuses that were found and repaired since the cache was made: the last 64, oldest first.
     pub(super) fn found(&self) -> Vec<Misuse> {
         lock(&self.found).clone()
     }
 
-    /// Checks one pointer and marks its object as free; what is damaged stays as it is.
+    /// Checks one pointer and marks its object as free. A damaged object is unchanged.
     ///
     /// # Safety
     /// As [`HardenedObjects::check_free`].
@@ -173,7 +178,7 @@ impl HardenedObjects {
     }
 
     /// # Safety
-    /// `object` is one of the cache's, and the caller's alone.
+    /// `object` belongs to the cache, and to the caller alone.
     unsafe fn bury(&self, object: NonNull<u8>) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -186,12 +191,12 @@ impl HardenedObjects {
     /// As [`HardenedObjects::bury`].
     unsafe fn clear(&self, object: NonNull<u8>) {
         if self.clears {
-            // SAFETY: the caller's promise: so many bytes are the object's.
+            // SAFETY: the caller's promise: these bytes belong to the object.
             unsafe { object.write_bytes(0, self.size) }
         }
     }
 
-    /// The canary of an object in a state; None where there are none.
+    /// The canary of an object in a state. None if there are no canaries.
     fn canary(&self, object: NonNull<u8>, state: State) -> Option<u64> {
         let canary = self.canaries.as_ref()?.of(object.addr().get() as u64);
         Some(if state == State::Out { canary } else { !canary })
@@ -206,10 +211,10 @@ impl HardenedObjects {
         }
     }
 
-    /// What the canary of an object that is to be in a state says.
+    /// The damage that the canary of an object shows, if the object should be in this state.
     ///
     /// # Safety
-    /// `object` is one of the cache's, prepared by [`HardenedObjects::init`].
+    /// `object` belongs to the cache and was prepared by [`HardenedObjects::init`].
     unsafe fn damage_behind(&self, object: NonNull<u8>, state: State) -> Option<Damage> {
         let canary = self.canary(object, state)?;
         // SAFETY: as in `set`, which wrote them.
@@ -229,17 +234,18 @@ impl HardenedObjects {
         })
     }
 
-    /// What was written to an object since it was cleared.
+    /// The damage from a write to an object since it was cleared.
     ///
     /// # Safety
-    /// `object` is one of the cache's, and free.
+    /// `object` belongs to the cache, and is free.
     unsafe fn written_after_free(&self, object: NonNull<u8>) -> Option<Damage> {
         if !self.clears {
             return None;
         }
-        // SAFETY: the caller's promise: so many bytes are the object's, written when it was cleared, and nobody has them.
+        // SAFETY: the caller's promise: these bytes belong to the object, were written when it was cleared, and no
+        // holder has them.
         let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), self.size) };
-        // Without a branch for each byte, so that the compiler looks at many at once.
+        // There is no branch for each byte, so that the compiler checks many at once.
         if bytes.iter().fold(0, |all, &byte| all | byte) == 0 {
             return None;
         }
@@ -258,7 +264,7 @@ impl HardenedObjects {
         Misuse::hardened(&self.name, (object, size), damage, site)
     }
 
-    /// Damage that nobody can be told of as an error.
+    /// Keeps damage that no call can return as an error.
     #[cold]
     fn keep(&self, misuse: Misuse) {
         if self.on_misuse == OnMisuse::Abort {

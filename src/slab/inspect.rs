@@ -1,4 +1,4 @@
-//! COLD: looking at a cache and ending it: shrink, validate, tunables, attributes, and what is still out.
+//! COLD: inspects and ends a cache: shrink, validate, tunables, attributes, and the objects that are still out.
 
 use super::check::Checker;
 use super::config::{self, CacheError, TUNABLES};
@@ -11,24 +11,24 @@ use crate::sync::{Handle, Steps};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Objects that a [`Live`] lists at most.
+/// Maximum number of objects that a [`Live`] lists.
 const LISTED: usize = 32;
 
 /// A fault that [`Cache::validate`](super::Cache::validate) found.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Finding {
-    /// A freelist leads nowhere; the slab is used no more.
+    /// A freelist is broken; the slab is not used any more.
     #[error("the freelist of the slab at {slab:#x} was overwritten after {found} of {of} free objects")]
     Freelist {
-        /// The slab's address.
+        /// The address of the slab.
         slab: usize,
-        /// Free objects that were found.
+        /// The number of free objects that were found.
         found: usize,
-        /// Free objects there are.
+        /// The number of free objects that the slab has.
         of: usize,
     },
-    /// Debug found an object damaged.
+    /// Debug found a damaged object.
     #[error("{0}")]
     Object(Misuse),
 }
@@ -37,12 +37,12 @@ pub enum Finding {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Live<C> {
-    /// The cache, as it was.
+    /// The cache, unchanged.
     pub cache: C,
     name: String,
-    /// Objects that are out.
+    /// The number of objects that are out.
     count: u64,
-    /// Handles there are beside the cache's own.
+    /// The number of handles besides the cache's own.
     shared_by: usize,
     listed: Vec<LiveObject>,
 }
@@ -51,14 +51,14 @@ pub struct Live<C> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveObject {
-    /// Where it lies.
+    /// Its address.
     pub address: usize,
-    /// Who allocated it, where the cache has debug that keeps call sites.
+    /// Its allocation, if the cache has debug that keeps call sites.
     pub allocated: Option<Track>,
 }
 
 impl<C> Live<C> {
-    /// Ends the cache by dropping its last handle, unless something is out.
+    /// Ends the cache by dropping its last handle, unless an object is out.
     pub(super) fn or_end(cache: C, shared: impl Fn(&C) -> &Handle<Shared>) -> Result<(), Live<C>> {
         let handle = shared(&cache);
         let others = handle.others();
@@ -75,17 +75,17 @@ impl<C> Live<C> {
         Err(Live { name, count, shared_by: others, listed, cache })
     }
 
-    /// How many objects are out.
+    /// The number of objects that are out.
     pub fn len(&self) -> u64 {
         self.count
     }
 
-    /// Whether only other handles stand in the way.
+    /// Whether no object is out, so that only other handles prevent the end.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Objects that are out, the first 32.
+    /// The first 32 objects that are out.
     pub fn objects(&self) -> &[LiveObject] {
         &self.listed
     }
@@ -110,7 +110,7 @@ impl<C> fmt::Display for Live<C> {
 impl<C: fmt::Debug> std::error::Error for Live<C> {}
 
 impl Shared {
-    /// Gives all that is kept back to the slabs, and empty slabs to the memory.
+    /// Gives all kept objects back to the slabs, and empty slabs to the memory.
     pub(super) fn shrink(&self) {
         let mut steps = Steps::new();
         self.flush_patiently(&mut steps);
@@ -118,7 +118,7 @@ impl Shared {
         steps.end();
     }
 
-    /// As [`Shared::flush_all`], again until every worker was robbed.
+    /// Does the same as [`Shared::flush_all`], and repeats it until the objects of every worker were taken.
     fn flush_patiently(&self, steps: &mut Steps) {
         while !self.flush_all(steps) {
             yield_now();
@@ -130,14 +130,14 @@ impl Shared {
         (0..self.memory.table().len() as u32).filter(|&page| self.is_ours(page))
     }
 
-    /// Whether a slab is the cache's; while the node's lock is held it stays so.
+    /// Whether a slab belongs to the cache. While the node's lock is held, the answer stays true.
     fn is_ours(&self, slab: u32) -> bool {
         let desc = self.memory.table().desc(slab);
         desc.is_out() && desc.owner.load(Relaxed) == self.number
     }
 
-    /// How many objects are out, and the first `most` of them, which needs the last handle: others might be about to
-    /// take them. What workers keep was flushed before.
+    /// The number of objects that are out, and the first `most` of them. It needs the last handle, because others might
+    /// be about to take them. The objects that workers keep were flushed before.
     fn live(&self, most: usize) -> (u64, Vec<LiveObject>) {
         let (mut count, mut listed) = (0, Vec::new());
         for slab in self.each_slab() {
@@ -177,12 +177,12 @@ impl Shared {
         }));
     }
 
-    /// Walks the freelists of all slabs that have one, each detached for that time, and the objects of a cache with
-    /// debug.
+    /// Walks the freelists of all slabs that have one, and detaches each during its walk. Also checks the objects of a
+    /// cache with debug.
     pub(super) fn validate(&self) -> Vec<Finding> {
         let (mut findings, mut steps) = (Vec::new(), Steps::new());
         self.flush_patiently(&mut steps);
-        // One at a time, each put at the list's end: the others stay there for those who allocate.
+        // One slab at a time, each put at the list's end. The others stay on the list for threads that allocate.
         for _ in 0..self.with_node(|node| node.partial.len()) {
             let Some(slab) = self.slabs.take_partial(self.ground()) else { break };
             findings.extend(self.validate_freelist(slab, &mut steps).err());
@@ -205,7 +205,8 @@ impl Shared {
         findings
     }
 
-    /// Walks one slab's freelist. One that is whole goes back; one that is not stays frozen, and is used no more.
+    /// Walks one slab's freelist. An intact freelist goes back. A slab with a broken one stays frozen, and is not used
+    /// any more.
     fn validate_freelist(&self, slab: u32, steps: &mut Steps) -> Result<(), Finding> {
         let ground = self.ground();
         let (head, of) = self.slabs.detach(ground, slab, true);

@@ -1,8 +1,8 @@
 //! HOT: a worker's two sheaves.
 //!
-//! A sheaf is an array of free objects. The worker works on the main one; the spare stands by so that a worker
-//! that goes up and down around a full or an empty sheaf does not go to the barn each time. A cache of another layer,
-//! or with debug, has sheaves of no room: everything of it falls through to the cold half.
+//! A sheaf is an array of free objects. The worker works on the main sheaf. The spare sheaf keeps a worker that goes
+//! back and forth around a full or an empty sheaf away from the barn. A cache of another layer, or with debug, has
+//! sheaves without room: all its calls take the cold path.
 
 use super::cpu_slab::CpuSlab;
 use super::reference::{Ref, Sheaf};
@@ -10,12 +10,12 @@ use super::stats::SlabLane;
 use crate::stats::Tally;
 use crate::sync::Lifo;
 
-/// What a worker keeps of one cache; what the hot path uses comes first, within one cache line.
+/// The state that a worker keeps of one cache. The fields of the hot path come first, within one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Local {
     pub(super) main: Sheaf,
-    /// What the hot path did with the sheaves.
+    /// The operations of the hot path on the sheaves.
     pub(super) tally: Tally,
     pub(super) spare: Sheaf,
     pub(super) cpu: CpuSlab,
@@ -31,7 +31,7 @@ impl Local {
         }
     }
 
-    /// Enters the slow path: publishes what the hot path did, runs `work`, then records what is left.
+    /// Enters the slow path: publishes the operations of the hot path, runs `work`, then records the remaining objects.
     pub(super) fn stay<R>(&mut self, lane: &SlabLane, work: impl FnOnce(&mut Local) -> R) -> R {
         self.tally.publish(self.inside(), &lane.alloc_fastpath, &lane.free_fastpath);
         let done = work(self);
@@ -46,7 +46,7 @@ impl Local {
         self.main.len() + self.spare.len()
     }
 
-    /// Takes all objects out of the sheaves, and makes new ones for `capacity` objects if that is another one.
+    /// Takes all objects out of the sheaves, and makes new sheaves if `capacity` is another number of objects.
     pub(super) fn empty_sheaves(&mut self, capacity: usize, objects: &mut Vec<Ref>) {
         self.main.drain(|object| objects.push(object));
         self.spare.drain(|object| objects.push(object));

@@ -9,23 +9,23 @@
 //!     │   └───► cpu_slab.rs  the other layer: an active slab and frozen partial ones
 //!     ▼
 //!   slabs.rs    freelists inside free objects, the node's partial slabs
-//!     │           word.rs: a slab's head and count, changed by one CAS (or what else [hansen14-page] compares)
+//!     │           word.rs: a slab's head and count, changed by one CAS (or by the other ways of [hansen14-page])
 //!     ▼
 //!   shared.rs   slabs of 2^order pages, from and to the page stage
 //! ```
-//! An object carries its cache's number in the upper bits of its handle, and its slab is found by masking its
-//! address: so an object dropped anywhere finds its cache, and a free looks at no descriptor. Freelist words inside
-//! free objects are obfuscated.
+//! An object carries its cache's number in the upper bits of its handle. Its slab is found by masking its address. So
+//! an object that is dropped anywhere finds its cache, and a free reads no descriptor. Freelist words inside free
+//! objects are obfuscated.
 //!
 //! | question | answer |
 //! |---|---|
 //! | what a worker keeps | [`Layer`]: sheaves, or an active slab and partial ones |
 //! | how a slab's word is changed | [`WordForm`] |
 //! | caches of about the same size | share slabs ([`CacheConfig::merge`]) |
-//! | what can be changed while running | [`Cache::set`]: `order`, `min_partial`, `cpu_partial`, `sheaf_capacity` |
+//! | what can be changed at run time | [`Cache::set`]: `order`, `min_partial`, `cpu_partial`, `sheaf_capacity` |
 //! | misuse | with the feature `slab-debug`, the `DebugOptions` of a cache: double free, writes past the end or after free, wrong cache |
-//! | sizes that are not known before | [`SizeClasses`]: classes from 8 to 8192 bytes, pages above |
-//! | an object that is dear to make | [`ConstructedCache`] |
+//! | sizes that are not known in advance | [`SizeClasses`]: classes from 8 to 8192 bytes, pages above |
+//! | an object that is expensive to construct | [`ConstructedCache`] |
 
 mod barn;
 mod cache;
@@ -39,7 +39,7 @@ mod constructor;
 mod controls;
 #[allow(unsafe_code)]
 mod cpu_slab;
-// Without the feature no cache looks for misuse; what a report is made of is there all the same.
+// Without the feature no cache looks for misuse. The types of a report exist in any case.
 #[cfg_attr(not(feature = "slab-debug"), allow(dead_code))]
 mod debug;
 #[allow(unsafe_code)]

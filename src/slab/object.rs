@@ -1,4 +1,4 @@
-//! The object: a box out of a cache.
+//! The object: a box from a cache.
 
 use super::debug::Site;
 use super::reference::Ref;
@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 
 /// A `T` in a [`Cache`](super::Cache): eight bytes, move-only, derefs to the `T`.
 ///
-/// Give it back with [`Cache::free`](super::Cache::free); dropped anywhere else it goes home by a slower way.
+/// Give it back with [`Cache::free`](super::Cache::free). An object that is dropped is also freed, more slowly.
 ///
 /// ```compile_fail,E0382
 /// # fn f(cache: netmem::slab::Cache<u64>, w: &mut netmem::sync::Worker, object: netmem::slab::Object<u64>) {
@@ -24,17 +24,17 @@ use std::ops::{Deref, DerefMut};
 #[repr(transparent)]
 #[must_use = "dropped, it is freed by the slow way"]
 pub struct Object<T> {
-    /// The object's address, with its cache's number in the upper 16 bits: so a cache tells its own objects without
-    /// a look at their descriptors.
+    /// The object's address, with its cache's number in the upper 16 bits: so a cache recognises its own objects
+    /// without a look at their descriptors.
     ///
-    /// Invariant: initialised, inside an object of a live cache, and claimed by nobody else.
+    /// Invariant: initialised, inside an object of a live cache, and without another claim.
     tagged: NonZeroU64,
     _owns: PhantomData<T>,
 }
 
 const _: () = assert!(size_of::<Option<Object<u64>>>() == 8);
 
-// SAFETY: an Object owns its T like a Box; going home from another thread is what `free_from_anywhere` is for.
+// SAFETY: an Object owns its T like a Box; `free_from_anywhere` frees it on another thread.
 unsafe impl<T: Send> Send for Object<T> {}
 // SAFETY: a shared Object gives only a shared T.
 unsafe impl<T: Sync> Sync for Object<T> {}
@@ -46,7 +46,7 @@ impl<T> Object<T> {
     /// `object` was just taken off a list of a cache whose objects have room and alignment for `T`.
     #[inline(always)]
     pub(super) unsafe fn claim(object: Ref, value: T) -> Object<T> {
-        // SAFETY: the caller's promise: room, alignment, nobody else at it, and not null.
+        // SAFETY: the caller's promise: room, alignment, no other code at it, and not null.
         unsafe {
             pointer(object).cast::<T>().write(value);
             Object::adopt(object)
@@ -63,22 +63,22 @@ impl<T> Object<T> {
         Object { tagged: unsafe { NonZeroU64::new_unchecked(object) }, _owns: PhantomData }
     }
 
-    /// Gives the claim up as a word; without [`Object::from_word`] the object never goes home.
+    /// Turns the claim into a word. Without [`Object::from_word`] the object is never freed.
     #[inline(always)]
     pub(crate) fn into_word(self) -> NonZeroU64 {
         ManuallyDrop::new(self).tagged
     }
 
-    /// The object of a word that [`Object::into_word`] gave.
+    /// Returns the object of a word that [`Object::into_word`] gave.
     ///
     /// # Safety
-    /// An `Object<T>` gave the word, and it is made one once: it is a claim.
+    /// An `Object<T>` gave the word, and the word is turned into one once: it is a claim.
     #[inline(always)]
     pub(crate) unsafe fn from_word(tagged: NonZeroU64) -> Object<T> {
         Object { tagged, _owns: PhantomData }
     }
 
-    /// The tagged object; the claim stays.
+    /// The tagged object. The claim stays.
     #[inline(always)]
     pub(super) fn tagged(&self) -> Ref {
         self.tagged.get()
@@ -89,11 +89,11 @@ impl<T> Object<T> {
         pointer(self.tagged()).cast()
     }
 
-    /// Drops the value and gives the claim up. If that panics the object is home.
+    /// Drops the value and gives the claim up. If the Drop panics, the object is freed.
     #[inline(always)]
     pub(super) fn end(self) -> Ref {
         let ending = Ending(ManuallyDrop::new(self).tagged());
-        // SAFETY: the invariant; the claim is `ending`'s, which has no value, so the value is dropped once.
+        // SAFETY: the invariant; the claim belongs to `ending`, which has no value, so the value is dropped once.
         unsafe { pointer(ending.0).cast::<T>().drop_in_place() };
         ManuallyDrop::new(ending).0
     }
@@ -108,7 +108,7 @@ impl<T> Object<T> {
         (object, value)
     }
 
-    /// Moves the value out; the object goes home by the slow way.
+    /// Moves the value out. The object is freed without a worker.
     #[cold]
     #[track_caller]
     pub fn into_value(self) -> T {
@@ -123,27 +123,27 @@ impl Shared {
     /// Claims an object, just taken off one of the cache's lists, and moves `value` into it.
     #[inline(always)]
     pub(super) fn claim<T>(&self, object: Ref, value: T) -> Object<T> {
-        // SAFETY: what comes off a list is claimed by nobody; the one who made the cache chose size and alignment for
-        // its `T`.
+        // SAFETY: an object that comes off a list has no claim. The code that made the cache chose size and alignment
+        // for its `T`.
         unsafe { Object::claim(object, value) }
     }
 }
 
-/// An object whose value is being dropped, and the claim on it: when that is over, or panics, the object goes home by the
-/// slow way.
+/// An object whose value is being dropped, and the claim on it. When the drop ends or panics, the object is freed
+/// without a worker.
 struct Ending(Ref);
 
 impl Drop for Ending {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: the claim was an object's, which gave it up to this, and ends here.
+        // SAFETY: the claim belonged to an object, which gave it up to this, and ends here.
         unsafe { Shared::free_from_anywhere(self.0, Some(Site::DROPPED)) }
     }
 }
 
-/// Drops all values and gives all claims up; the tagged objects, in the room that the handles had. If a value's Drop panics
-/// the others are dropped all the same, and all objects are home.
+/// Drops all values and gives all claims up. Returns the tagged objects, in the memory of the handles. If a value's
+/// Drop panics, the others are still dropped, and all objects are freed.
 #[inline]
 pub(super) fn end_all<'a, T>(objects: &'a mut Vec<Object<T>>, shared: &Shared) -> &'a mut [Ref] {
     let words = forget_all(objects);
@@ -152,7 +152,7 @@ pub(super) fn end_all<'a, T>(objects: &'a mut Vec<Object<T>>, shared: &Shared) -
     }
     let mut ending = EndingAll::<T> { words, done: 0, shared, _values: PhantomData };
     while let Some(&object) = ending.words.get(ending.done) {
-        // Counted first: a value whose Drop panics is not dropped again.
+        // Counted first, so that a value whose Drop panics is not dropped again.
         ending.done += 1;
         // SAFETY: initialised, and given up above; counted, so dropped once.
         unsafe { pointer(object).cast::<T>().drop_in_place() }
@@ -160,17 +160,17 @@ pub(super) fn end_all<'a, T>(objects: &'a mut Vec<Object<T>>, shared: &Shared) -
     mem::take(&mut ManuallyDrop::new(ending).words)
 }
 
-/// Objects whose values are being dropped, and the claims on them, which are the cache's own.
+/// Objects whose values are being dropped, and the claims on them, which belong to the cache.
 struct EndingAll<'a, 's, T> {
     words: &'a mut [Ref],
-    /// Of so many the value was dropped, or was to be.
+    /// The number of objects whose value was dropped, or is being dropped.
     done: usize,
     shared: &'s Shared,
     _values: PhantomData<T>,
 }
 
 impl<T> Drop for EndingAll<'_, '_, T> {
-    /// One panicked: the other values, then all objects.
+    /// A Drop panicked: drops the other values, then frees all objects.
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
@@ -184,7 +184,7 @@ impl<T> Drop for EndingAll<'_, '_, T> {
     }
 }
 
-/// As [`end_all`], but the values are not dropped.
+/// Does the same as [`end_all`], but does not drop the values.
 #[inline]
 pub(super) fn forget_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
     // SAFETY: an Object is a transparent u64; the claims are given up with the vector's length, and the words are read
@@ -196,12 +196,12 @@ pub(super) fn forget_all<T>(objects: &mut Vec<Object<T>>) -> &mut [Ref] {
     }
 }
 
-/// Free objects that were taken for a vector, in the room behind its end, and not claimed yet. Those that are still
-/// there when this goes are given back: the caller's code that makes the values may panic.
+/// Free objects that were taken for a vector and are not claimed yet. They lie in the room behind its end. A drop gives
+/// them back: the caller's code that makes the values may panic.
 pub(super) struct Unclaimed<'a, T> {
     objects: &'a mut Vec<Object<T>>,
     shared: &'a Shared,
-    /// Words behind the vector's end; there is room for `most`.
+    /// The number of words behind the vector's end; there is room for `most`.
     n: usize,
     most: usize,
 }
@@ -213,7 +213,7 @@ impl<'a, T> Unclaimed<'a, T> {
         Unclaimed { objects, shared, n: 0, most }
     }
 
-    /// Adds free objects, just taken off the cache's lists.
+    /// Adds free objects that were just taken off the cache's lists.
     #[inline(always)]
     pub(super) fn extend(&mut self, words: &[Ref]) {
         let words = &words[..words.len().min(self.most - self.n)];
@@ -226,7 +226,7 @@ impl<'a, T> Unclaimed<'a, T> {
         self.n += words.len();
     }
 
-    /// Moves a value into each.
+    /// Moves a value into each object.
     #[inline(always)]
     pub(super) fn claim(mut self, mut make: impl FnMut() -> T) {
         while self.n > 0 {
@@ -247,7 +247,7 @@ impl<T> Drop for Unclaimed<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.n > 0 {
-            // SAFETY: as in `claim`: `n` words stand behind the end.
+            // SAFETY: as in `claim`: there are `n` words behind the end.
             let words = unsafe {
                 let begin = self.objects.as_mut_ptr().add(self.objects.len()).cast::<Ref>();
                 std::slice::from_raw_parts_mut(begin, self.n)
@@ -287,11 +287,12 @@ impl<T> Drop for Object<T> {
     }
 }
 
-/// By value: an object that would be dropped if something panics stays in a register until then.
+/// By value: an object that would be dropped after a panic stays in a register until then.
 #[cold]
 #[inline(never)]
 fn dropped<T>(object: Ref) {
     let ending = Ending(object);
-    // SAFETY: the invariant of the object that was dropped, whose claim is `ending`'s now; the value is dropped once.
+    // SAFETY: the invariant of the object that was dropped, whose claim belongs to `ending` now; the value is dropped
+    // once.
     unsafe { pointer(ending.0).cast::<T>().drop_in_place() }
 }

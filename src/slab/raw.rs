@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 /// A named cache of objects of a size and an alignment.
 ///
-/// What is allocated is a pointer: whoever has it may use `size` bytes, until it is given back once.
+/// An allocation is a pointer: its holder may use `size` bytes, until the pointer is freed once.
 #[derive(Debug, Clone)]
 pub struct RawCache {
     shared: Handle<Shared>,
@@ -22,7 +22,7 @@ pub struct RawCache {
 controls!(RawCache);
 
 impl RawCache {
-    /// Makes a cache, or shares one that is there ([`CacheConfig::merge`]).
+    /// Makes a cache, or shares an existing one ([`CacheConfig::merge`]).
     ///
     /// # Errors
     /// [`CacheError`]; nothing is left behind then.
@@ -41,21 +41,21 @@ impl RawCache {
         self.shared.number
     }
 
-    /// An object; None when there is none and no slab can be made. Its contents are what the last holder left.
+    /// Allocates an object. Returns None if there is none and no slab can be made. Its contents are those that the last
+    /// holder left.
     #[inline]
     #[track_caller]
     pub fn alloc(&self, w: &mut Worker) -> Option<NonNull<u8>> {
         self.shared.take(w).map(|object| self.shared.pointer(object))
     }
 
-    /// Gives an object back.
+    /// Frees an object.
     ///
     /// # Errors
-    /// [`Misuse`], where the cache has debug that found one and was told to report; the object stays with the caller
-    /// then.
+    /// [`Misuse`], if the cache has debug that found one and reports it. The object stays with the caller then.
     ///
     /// # Safety
-    /// The object is this cache's, out, and not used after this. With debug, what that looks for need not be so.
+    /// The object belongs to this cache, is out, and is not used after this. With debug, what debug checks is exempt.
     #[inline]
     #[track_caller]
     pub unsafe fn free(&self, w: &mut Worker, object: NonNull<u8>) -> Result<(), Misuse> {
@@ -71,7 +71,7 @@ impl RawCache {
         self.shared.tag() | object.addr().get() as u64
     }
 
-    /// Fills `objects`, or none of it; true if it did. What stood in there is not looked at.
+    /// Fills all of `objects`, or none. Returns true if it did. The old contents are not read.
     #[inline]
     #[track_caller]
     pub fn alloc_bulk(&self, w: &mut Worker, objects: &mut [Option<NonNull<u8>>]) -> bool {
@@ -91,11 +91,11 @@ impl RawCache {
         filled
     }
 
-    /// Gives objects back at once: into the sheaf by a copy, or those of one slab by one change of its word
-    /// (the detached freelists of [brouer15-bulk]).
+    /// Frees objects at once: into the sheaf by a copy, or those of one slab by one change of its word (the detached
+    /// freelists of [brouer15-bulk]).
     ///
     /// # Errors
-    /// As [`RawCache::free`]; then none was given back.
+    /// As [`RawCache::free`]; then none was freed.
     ///
     /// # Safety
     /// As [`RawCache::free`], for each.
@@ -110,10 +110,10 @@ impl RawCache {
         unsafe { free_all(&*self.shared, Some(w), &objects[kept..], Site::caller()) }
     }
 
-    /// Gives objects back one by one: the plain loop, to compare with.
+    /// Frees objects one by one: the plain loop, for comparison.
     ///
     /// # Errors
-    /// As [`RawCache::free`], for the first; those before it were given back.
+    /// As [`RawCache::free`], for the first; the objects before it were freed.
     ///
     /// # Safety
     /// As [`RawCache::free`], for each.
@@ -124,17 +124,17 @@ impl RawCache {
         objects.iter().try_for_each(|&object| unsafe { self.free(w, object) })
     }
 
-    /// Gives an object of any cache back without a worker: one change of a word.
+    /// Frees an object of any cache without a worker: one change of a word.
     ///
     /// # Errors
     /// As [`RawCache::free`].
     ///
     /// # Safety
-    /// The object is some cache's of a memory that lives, out, and not used after this.
+    /// The object belongs to a cache of a memory that lives, is out, and is not used after this.
     #[cold]
     #[track_caller]
     pub unsafe fn release(object: NonNull<u8>) -> Result<(), Misuse> {
-        // SAFETY: the object is out, and so its slab's pages are.
+        // SAFETY: the object is out, and so are its slab's pages.
         let cache = registry::cache_at(unsafe { registry::number_at(object) });
         if cache.is_null() {
             return Err(Misuse::outside(object));
@@ -144,8 +144,8 @@ impl RawCache {
     }
 }
 
-/// An array that is being filled with objects; what is there when this goes is given back: the page stage's callback, which
-/// is the caller's code, may panic.
+/// An array that is being filled with objects. A drop gives the objects back: the page stage's callback, which is the
+/// caller's code, may panic.
 struct Filling<'a> {
     cache: &'a RawCache,
     objects: &'a mut [Option<NonNull<u8>>],
@@ -153,7 +153,7 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// The objects so far, tagged; they are in the array no more.
+    /// Takes the objects so far out of the array, and returns them tagged.
     #[cold]
     fn take_back(&mut self) -> Vec<Ref> {
         let got = self.objects[..self.got].iter_mut();
@@ -171,10 +171,10 @@ impl Drop for Filling<'_> {
     }
 }
 
-/// As [`grow::free_pointers`]; what panics meanwhile goes on when all are back.
+/// Does the same as [`grow::free_pointers`]. A panic during the call resumes when all objects are freed.
 ///
 /// # Safety
-/// As of that.
+/// As for that function.
 #[cold]
 unsafe fn free_all(
     cache: *const Shared,
@@ -193,7 +193,7 @@ unsafe fn free_all(
 /// together.
 ///
 /// # Errors
-/// As [`RawCache::free`]; runs before the one that failed were given back.
+/// As [`RawCache::free`]; the runs before the one that failed were freed.
 ///
 /// # Safety
 /// As [`RawCache::release`], for each.
@@ -206,10 +206,10 @@ pub unsafe fn free_bulk_any(w: &mut Worker, objects: &mut [NonNull<u8>]) -> Resu
     freed
 }
 
-/// As [`free_bulk_any`]; what panics when slabs go, `steps` has.
+/// Does the same as [`free_bulk_any`]. `steps` collects the panics when slabs are given back.
 ///
 /// # Safety
-/// As of that.
+/// As for that function.
 unsafe fn free_runs(
     w: &mut Worker,
     objects: &mut [NonNull<u8>],
@@ -218,7 +218,7 @@ unsafe fn free_runs(
 ) -> Result<(), Misuse> {
     let mut rest = &mut objects[..];
     while let Some(&first) = rest.first() {
-        // SAFETY: the objects are out, and so their slabs' pages are.
+        // SAFETY: the objects are out, and so are their slabs' pages.
         let number = |object: NonNull<u8>| unsafe { registry::number_at(object) };
         let of_first = number(first);
         let run = rest.iter().take_while(|&&object| number(object) == of_first).count();
@@ -227,8 +227,8 @@ unsafe fn free_runs(
             return Err(Misuse::outside(first));
         }
         let (now, later) = rest.split_at_mut(run);
-        // SAFETY: the caller's promise. The objects keep the cache until the last of them is in a sheaf, where it is
-        // only touched by a worker inside, for whom a closing cache waits, or on a freelist.
+        // SAFETY: the caller's promise. The objects keep the cache until the last of them is on a freelist or in a
+        // sheaf. In a sheaf, only a worker inside touches it, and a closing cache waits for that worker.
         unsafe { grow::free_pointers(cache, Some(w), now, site, steps)? };
         rest = later;
     }

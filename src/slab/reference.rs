@@ -1,10 +1,10 @@
-//! What the lists of free objects hold.
+//! The items on the lists of free objects.
 
 use crate::sync::Lifo;
 
 /// A free object: its address, with its cache's number in the upper 16 bits ([`TAG_SHIFT`]).
 pub(super) type Ref = u64;
-/// Where the cache's number begins.
+/// The position of the cache's number.
 pub(super) const TAG_SHIFT: u32 = 48;
 /// The bits of the address.
 pub(super) const ADDRESS: u64 = (1 << TAG_SHIFT) - 1;

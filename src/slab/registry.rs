@@ -1,4 +1,4 @@
-//! The caches of the process, by number; and which of them a new one may share.
+//! The caches of the process, by number, and the choice of a cache that a new one may share.
 
 use super::shared::{Form, Shared};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -10,20 +10,19 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// Caches in one process at most; number 0 is nobody's.
+/// Maximum number of caches in a process. Number 0 means no cache.
 const CACHES: usize = 4096;
 
-/// The caches by number. Each entry holds a strong count until the cache is closed and its last slab is back.
+/// The caches by number. Each entry holds a strong count until the cache is closed and its last slab is given back.
 static KNOWN: [AtomicPtr<Shared>; CACHES] = [const { AtomicPtr::new(ptr::null_mut()) }; CACHES];
-/// Who gives out numbers and takes them back.
+/// The lock for giving out numbers and taking them back.
 static NUMBERS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn numbers() -> MutexGuard<'static, ()> {
     NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A cache of this form in `memory`: one that is there already and may be shared, or a new one. None when all numbers
-/// are taken.
+/// A cache of this form in `memory`: an existing one that may be shared, or a new one. None if all numbers are taken.
 #[cold]
 pub(super) fn find_or_register(
     memory: &Memory,
@@ -38,8 +37,8 @@ pub(super) fn find_or_register(
             if !unsafe { known.as_ref() }.is_some_and(|cache| cache.takes_in(memory, form)) {
                 continue;
             }
-            // SAFETY: the entry came from `Arc::into_raw`, and the count added here is the one taken. (By the entry, since a
-            // pointer made of a reference may not reach the counts before it.)
+            // SAFETY: the entry came from `Arc::into_raw`, and the count added here is the one taken. (The entry is
+            // used, because a pointer made of a reference may not reach the counts before it.)
             let cache = unsafe {
                 Arc::increment_strong_count(known);
                 Arc::from_raw(known)
@@ -60,16 +59,16 @@ pub(super) fn find_or_register(
 /// Frees a cache's number and gives up the table's strong count.
 ///
 /// # Safety
-/// The number is that of a cache that is closed and has no slab, and this is called once.
+/// The number belongs to a cache that is closed and has no slab, and this is called once.
 #[cold]
 pub(super) unsafe fn retire(number: u16) {
     let shared = {
         let _one_at_a_time = numbers();
         let known = KNOWN[usize::from(number)].swap(ptr::null_mut(), Relaxed);
-        // SAFETY: the entry came from `Arc::into_raw`, and its count, which was the table's, becomes this function's.
+        // SAFETY: the entry came from `Arc::into_raw`, and the table's count becomes this function's.
         unsafe { Arc::from_raw(known) }
     };
-    // Not under the lock: with it goes the constructor, which may be the last to hold another cache.
+    // Not under the lock: this also drops the constructor, which may hold the last handle of another cache.
     drop(shared);
 }
 
@@ -80,7 +79,7 @@ pub(super) fn cache_at(number: u16) -> *const Shared {
     KNOWN.get(usize::from(number)).map_or(ptr::null(), |known| known.load(Acquire))
 }
 
-/// The number of the cache whose slab holds `address`; 0 when the page is nobody's.
+/// The number of the cache whose slab holds `address`; 0 if the page has no owner.
 ///
 /// # Safety
 /// The address lies in a page of a netmem memory that is out.
@@ -91,7 +90,7 @@ pub(super) unsafe fn number_at(address: NonNull<u8>) -> u16 {
     page.map_or(0, |page| unsafe { Page::owner_of(page) })
 }
 
-/// What the cache with this number is called, if there is one.
+/// The name of the cache with this number, if there is one.
 pub(super) fn cache_name(number: u16) -> Option<String> {
     let _one_at_a_time = numbers();
     // SAFETY: as in `find_or_register`.

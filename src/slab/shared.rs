@@ -1,4 +1,4 @@
-//! One cache: what all workers share, and frees that need no worker.
+//! One cache: the state that all workers share, and frees that need no worker.
 
 use super::barn::Barn;
 use super::check::Checker;
@@ -22,7 +22,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What two caches have to agree on to share one.
+/// The properties that two caches must have in common to share one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form<'a> {
     pub(super) name: &'a str,
@@ -36,26 +36,26 @@ pub(super) struct Form<'a> {
 ///
 /// Conservation: `objects out + in sheaves + on freelists == the sum of the slabs' capacities`.
 ///
-/// What the hot path reads comes first, within one cache line.
+/// The fields that the hot path reads come first, within one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Shared {
     pub(super) locals: PerWorker<Local, SlabLane>,
-    /// The cache's number in the process, which stands in its slabs' descriptors and its objects' upper bits.
+    /// The cache's number in the process. It is in its slabs' descriptors and in its objects' upper bits.
     pub(super) number: u16,
-    /// Bytes of an object as asked for, and its alignment.
+    /// The requested size of an object in bytes, and its alignment.
     pub(super) size: usize,
     pub(super) align: usize,
     mergeable: bool,
     pub(super) layer: Layer,
-    /// Objects in a sheaf; 0 where the worker's arrays are not used.
+    /// Objects in a sheaf; 0 if the worker's arrays are not used.
     pub(super) sheaf: AtomicU32,
     pub(super) cpu_partial: AtomicU32,
     pub(super) barn: Mutex<Barn>,
     pub(super) slabs: Slabs,
     pub(super) checker: Option<Checker>,
     pub(super) constructor: Option<Constructor>,
-    /// What it is called, by each of those who share it.
+    /// The names that each of the sharers gave it.
     pub(super) names: Mutex<Vec<String>>,
     handles: AtomicUsize,
     pub(super) memory: Memory,
@@ -71,14 +71,14 @@ impl Shared {
         config: &CacheConfig,
         constructor: Option<Constructor>,
     ) -> Result<Handle<Shared>, CacheError> {
-        // Freelists in memory that somebody else may write would be pointers that anybody may make.
+        // In memory that others may write, freelists would be pointers that anyone can forge.
         if memory.region().backing().kind == PageKind::Lent || memory.region().file().is_some() {
             return Err(CacheError::Lent);
         }
         if !align.is_power_of_two() || align > PAGE_SIZE << LOCAL_ORDER_MAX {
             return Err(CacheError::Align { align });
         }
-        // Before anything is reckoned with it: no slab is as large.
+        // Checked before any computation with the size: no slab is as large.
         if size > PAGE_SIZE << ORDER_MAX {
             return Err(CacheError::Size { size, order: config.order.unwrap_or(ORDER_MAX) });
         }
@@ -137,12 +137,12 @@ impl Shared {
             && form.config.cpu_partial.is_none_or(|n| n == self.cpu_partial.load(Relaxed) as usize)
     }
 
-    /// What it is called in reports: its first name.
+    /// The name of the cache in reports: its first name.
     pub(super) fn name(&self) -> String {
         lock(&self.names).first().cloned().unwrap_or_default()
     }
 
-    /// One more who shares it.
+    /// Adds the name of one more sharer.
     pub(super) fn add_name(&self, name: &str) {
         let mut names = lock(&self.names);
         if !names.iter().any(|known| known == name) {
@@ -161,28 +161,29 @@ impl Shared {
         u64::from(self.number) << TAG_SHIFT
     }
 
-    /// Whether a tagged object is of this cache.
+    /// Whether a tagged object belongs to this cache.
     #[inline(always)]
     pub(super) fn owns(&self, object: Ref) -> bool {
         (object >> TAG_SHIFT) as u16 == self.number
     }
 
-    /// Puts free objects back into their slabs, those of one slab by one change of its word; for callers that have a
+    /// Puts free objects back into their slabs, those of one slab by one change of its word. For callers that have a
     /// handle.
     #[cold]
     pub(super) fn put_back(&self, objects: &mut [Ref], steps: &mut Steps) {
-        // SAFETY: what comes off a list of the cache is claimed by nobody and on no other; the caller's handle keeps it.
+        // SAFETY: an object that comes off a list of the cache has no claim and is on no other list; the caller's
+        // handle keeps the cache.
         unsafe { Shared::put(self, objects, steps) }
     }
 
-    /// Puts free objects back into their slabs. What panics when a slab goes, `steps` has.
+    /// Puts free objects back into their slabs. `steps` collects the panics when a slab is given back.
     ///
     /// # Safety
-    /// Each object is of this cache and on no list, and nobody claims it. Without a handle the cache may be gone when
+    /// Each object belongs to this cache, is on no list, and has no claim. Without a handle the cache may be gone when
     /// this returns.
     pub(super) unsafe fn put(this: *const Shared, mut objects: &mut [Ref], steps: &mut Steps) {
         while !objects.is_empty() {
-            // SAFETY: the objects still to be put back keep the cache.
+            // SAFETY: the objects that are still to be put back keep the cache.
             let shared = unsafe { &*this };
             let ground = shared.ground();
             // SAFETY: the caller's promise for every object.
@@ -196,12 +197,12 @@ impl Shared {
         }
     }
 
-    /// Makes a block of pages a slab; its objects are all out, and given to `take`.
+    /// Makes a slab of a block of pages. All its objects are out, and are given to `take`.
     pub(super) fn adopt(&self, page: Page, frozen: bool, take: impl FnMut(Ref)) -> Option<u32> {
         let (slab, ground) = (self.memory.index(page.number())?, self.ground());
         let capacity = self.slabs.capacity(ground, slab);
         let objects = (1..=capacity).map(|place| self.slabs.at(ground, slab, place, self.tag()));
-        // The constructor is the user's, and may panic: the page is still a value then, and goes home.
+        // The constructor is the user's code, and may panic: the page is still a value then, and is freed.
         let pointers = objects.clone().map(|object| self.pointer(object));
         constructor::prepare(self.constructor.as_ref(), self.checker.as_ref(), pointers);
         if self.slabs.layout.guard > 0 {
@@ -217,8 +218,8 @@ impl Shared {
         Some(slab)
     }
 
-    /// Gives an empty slab's pages back; with the last one of a closed cache, the cache ends. The values' own Drop and the
-    /// page stage's callback run in there: what panics, `steps` has, and the slab goes all the same.
+    /// Gives an empty slab's pages back. With the last slab of a closed cache, the cache ends. The values' own Drop and
+    /// the page stage's callback run in there. `steps` collects their panics, and the slab is given back in any case.
     ///
     /// # Safety
     /// The slab is empty, on no list, and given back once.
@@ -258,7 +259,7 @@ impl Shared {
         slabs.into_iter().for_each(|slab| unsafe { Shared::give_back(self, slab, steps) });
     }
 
-    /// Ends the claim on an object without a worker: one change of a word, a lock where its slab changes lists.
+    /// Ends the claim on an object without a worker: one change of a word, and a lock if its slab changes lists.
     ///
     /// # Safety
     /// The tagged object is out, and its claim ends with this call.
@@ -280,7 +281,7 @@ impl Shared {
         steps.end();
     }
 
-    /// Takes all objects that workers and the barn keep back into the slabs; `each` goes from worker to worker.
+    /// Takes all objects that workers and the barn keep back into the slabs. `each` visits the workers.
     #[cold]
     fn flush(&self, steps: &mut Steps, each: impl FnOnce(&mut dyn FnMut(&mut Local, &SlabLane))) {
         let (mut objects, mut empty) = (Vec::new(), Vec::new());
@@ -295,7 +296,7 @@ impl Shared {
         self.give_back_all(empty, steps);
     }
 
-    /// Takes all that one worker keeps. Its sheaves are of the size then that sheaves are to have now.
+    /// Takes all objects that one worker keeps. Its sheaves get the current size.
     fn take_all(&self, local: &mut Local, lane: &SlabLane, objects: &mut Vec<Ref>, empty: &mut Vec<u32>) {
         local.stay(lane, |local| {
             lane.sheaf_flush.add((local.main.len() + local.spare.len()) as u64);
@@ -304,8 +305,8 @@ impl Shared {
         });
     }
 
-    /// As [`Shared::flush`] for all workers' sheaves and slabs, as a thief; false if a worker could not be robbed,
-    /// which stayed inside for too long.
+    /// Does the same as [`Shared::flush`] for all workers' sheaves and slabs, as a thief. Returns false if a worker
+    /// stayed inside for too long, so that its objects could not be taken.
     pub(super) fn flush_all(&self, steps: &mut Steps) -> bool {
         let mut all = true;
         self.flush(steps, |empty| {
@@ -316,11 +317,11 @@ impl Shared {
         all
     }
 
-    /// Puts objects back that were allocated and will not be used after all, or whose values are gone.
+    /// Puts objects back that were allocated and are not used after all, or whose values are gone.
     #[cold]
     pub(super) fn undo(&self, objects: &mut [Ref]) {
         if let Some(checker) = &self.checker {
-            // SAFETY: they went out just now, and nobody has claimed them.
+            // SAFETY: they went out just now, and have no claim.
             objects
                 .iter()
                 .for_each(|&object| unsafe { checker.on_free(self.pointer(object), Site::DROPPED) });
@@ -335,12 +336,12 @@ impl Shared {
         f(&mut lock(&self.slabs.node))
     }
 
-    /// Misuse that debug found and mended.
+    /// The misuses that debug found and repaired.
     pub(super) fn found(&self) -> Vec<Misuse> {
         self.checker.as_ref().map_or_else(Vec::new, |checker| checker.found())
     }
 
-    /// What judging a pointer needs to know of the cache.
+    /// The facts of the cache that are needed to check a pointer.
     pub(super) fn home(&self) -> Home<'_> {
         let name_of = registry::cache_name;
         Home { memory: &self.memory, number: self.number, name_of, layout: self.slabs.layout }
@@ -354,7 +355,7 @@ impl Shared {
     }
 }
 
-/// What looks at each object: debug where that was chosen, else what the memory's hardening says, or nothing.
+/// The checker of each object: debug if that was chosen, otherwise the memory's hardening, or nothing.
 fn checker(
     memory: &Memory,
     (size, align): (usize, usize),
@@ -367,9 +368,9 @@ fn checker(
     debug.map(Checker::Debug).or_else(|| hardened().map(Checker::Hardened))
 }
 
-/// Gives a block of pages back, whose last one may be inaccessible. One that the system does not make accessible again is not
-/// given back, since its next holder could not use it: it counts as a guard page that was refused. One that was never inaccessible,
-/// since the system refused that, is given back.
+/// Gives a block of pages back, whose last page may be inaccessible. If the system does not make that page accessible
+/// again, the block is not given back, because its next holder could not use it: it counts as a refused guard page. A
+/// block whose guard page the system refused from the start is given back.
 fn give_page_back(page: Page, guarded: bool) {
     if guarded && !page.guard_last(false) {
         page.into_number();
@@ -381,7 +382,8 @@ impl Close for Shared {
         &self.handles
     }
 
-    /// The last handle is gone: all that sheaves hold goes back into the slabs, and empty slabs back to the pages.
+    /// Handles the drop of the last handle: all objects in sheaves go back into the slabs, and empty slabs go back to
+    /// the pages.
     #[cold]
     fn close(self: &Arc<Self>) {
         self.sheaf.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! HOT: objects out of a worker's sheaves, and into them.
+//! HOT: takes objects from a worker's sheaves, and puts them there.
 
 use super::debug::Site;
 use super::grow;
@@ -7,18 +7,18 @@ use super::shared::Shared;
 use crate::sync::Worker;
 
 impl Shared {
-    /// The object freed last.
+    /// Takes the object that was freed last.
     #[inline(always)]
     #[track_caller]
     pub(super) fn take(&self, w: &mut Worker) -> Option<Ref> {
-        // No closure: it would be the caller.
+        // No closure here: `#[track_caller]` would name the closure as the caller.
         match self.take_hot(w) {
             None => grow::alloc(self, w, Site::caller()),
             hit => hit,
         }
     }
 
-    /// The object freed last, if the main sheaf has it.
+    /// Takes the object that was freed last, if the main sheaf has it.
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Ref> {
         let mut local = self.locals.enter(w)?;
@@ -42,7 +42,7 @@ impl Shared {
         self.locals.enter(w).is_some_and(|mut local| local.main.push(object))
     }
 
-    /// Keeps free objects, which `object` makes of `from`, as far as the sheaves have room; returns how many.
+    /// Keeps free objects, which `object` makes from `from`, as long as the sheaves have room. Returns how many.
     #[inline(always)]
     pub(super) fn keep_hot_bulk<S>(&self, w: &mut Worker, from: &[S], object: impl Fn(&S) -> Ref) -> usize {
         let Some(mut local) = self.locals.enter(w) else { return 0 };
@@ -59,7 +59,7 @@ impl Shared {
             if let Some(mut local) = self.locals.enter(w) {
                 let (local, before) = (&mut *local, got);
                 got += pop_slice(&mut local.main, n - got, &mut take);
-                // A burst as large as both sheaves finds its way in one visit.
+                // A burst as large as both sheaves is taken in one visit.
                 if got < n {
                     got += pop_slice(&mut local.spare, n - got, &mut take);
                 }
@@ -85,7 +85,7 @@ impl Shared {
     }
 }
 
-/// Takes up to `n` objects out of a sheaf and gives them to `take`; returns how many.
+/// Takes up to `n` objects out of a sheaf and gives them to `take`. Returns how many.
 #[inline(always)]
 fn pop_slice(sheaf: &mut Sheaf, n: usize, take: &mut impl FnMut(&[Ref])) -> usize {
     let objects = sheaf.pop_slice(n);

@@ -2,15 +2,15 @@
 //!
 //! | bytes | from | aligned to |
 //! |---|---|---|
-//! | 0 | nowhere: [`SizeClasses::ZERO`], which may be freed and not be read | 16 |
+//! | 0 | nowhere: [`SizeClasses::ZERO`], which may be freed and must not be read | 16 |
 //! | 1 to 8192 | the caches of 13 classes | the largest power of two that divides the class (32 for 96) |
-//! | to 4 MiB | blocks of pages, orders 2 to 10, whose last page is inaccessible where the memory has guard pages | the block's size |
+//! | to 4 MiB | blocks of pages, orders 2 to 10, whose last page is inaccessible if the memory has guard pages | the block's size |
 //!
-//! So whatever power of two divides a size divides its address too, which is `kmalloc`'s guarantee (kernel
-//! document "Memory Allocation Guide"). What was asked for is not remembered: all of [`SizeClasses::size_of`] may be used.
+//! A power of two that divides a size also divides its address. This is `kmalloc`'s guarantee (kernel document "Memory
+//! Allocation Guide"). The requested size is not recorded: all bytes of [`SizeClasses::size_of`] may be used.
 //!
-//! A pointer finds its cache by itself: its address gives the page, the page's descriptor the cache, or says
-//! that it is a large block.
+//! A pointer leads to its cache: its address gives the page, and the page's descriptor names the cache or says that it
+//! is a large block.
 
 mod bytes;
 mod class;
@@ -31,15 +31,15 @@ use std::sync::Arc;
 
 pub use bytes::SlabBytes;
 
-/// Where [`SizeClasses::ZERO`] points.
+/// The address of [`SizeClasses::ZERO`].
 const ZERO_ADDRESS: usize = 16;
 
-/// In [`Shared::class_of`]: the number of no cache of ours.
+/// In [`Shared::class_of`]: this number belongs to none of these caches.
 const NONE: u8 = u8::MAX;
 
 /// Allocates any number of bytes up to 4 MiB. Clone the handle freely.
 ///
-/// What is out when the last handle goes stays good, as objects of a [`Cache`](super::Cache) do.
+/// Allocations that are out when the last handle goes stay valid, as objects of a [`Cache`](super::Cache) do.
 ///
 /// ```
 /// use netmem::page::{Memory, MemoryConfig};
@@ -76,10 +76,10 @@ struct Shared {
 }
 
 impl SizeClasses {
-    /// What an allocation of 0 bytes gives: not null, aligned to 16, harmless to free, and nothing to read.
+    /// The result of an allocation of 0 bytes: not null, aligned to 16, may be freed, and has nothing to read.
     pub const ZERO: NonNull<u8> = NonNull::new(ptr::without_provenance_mut(ZERO_ADDRESS)).expect("not 0");
 
-    /// Makes the caches; `config` is for each of them, its name followed by the class's size (`kmalloc-64`).
+    /// Makes the caches. `config` is for each of them; its name is followed by the class's size (`kmalloc-64`).
     ///
     /// # Errors
     /// As [`RawCache::new`]; nothing is left behind then.
@@ -109,11 +109,11 @@ impl SizeClasses {
         &self.shared.classes
     }
 
-    /// Allocates `bytes`; None when there is no memory, or no block is so large. The contents are what the last
-    /// holder left.
+    /// Allocates `bytes`. Returns None if there is no memory, or no block is so large. The contents are those that the
+    /// last holder left.
     ///
     /// # Cost
-    /// That of [`RawCache::alloc`] and the look-up of the class, which is nothing where `bytes` is a constant.
+    /// That of [`RawCache::alloc`] and the look-up of the class, which is nothing if `bytes` is a constant.
     #[inline]
     #[track_caller]
     pub fn alloc(&self, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
@@ -123,12 +123,12 @@ impl SizeClasses {
         }
     }
 
-    /// As [`SizeClasses::alloc`], and every byte that may be used is 0, also beyond `bytes`.
+    /// Allocates as [`SizeClasses::alloc`] does. Every byte that may be used is 0, also beyond `bytes`.
     #[inline]
     #[track_caller]
     pub fn alloc_zeroed(&self, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
         let at = self.alloc(w, bytes)?;
-        // SAFETY: it was allocated just now, so all that may be used of it is the caller's alone.
+        // SAFETY: it was allocated just now, so all its usable bytes belong to the caller alone.
         unsafe { at.write_bytes(0, self.size_of(at)) };
         Some(at)
     }
@@ -139,7 +139,7 @@ impl SizeClasses {
         self.alloc(w, class::size_for(layout))
     }
 
-    /// The class of the slab that the pointer lies in, if it is one of ours.
+    /// The class of the slab that contains the pointer, if it belongs to one of these caches.
     #[inline(always)]
     fn class_at(&self, at: NonNull<u8>) -> Option<usize> {
         let owner = large::owner(&self.shared.memory, at)?;
@@ -147,7 +147,7 @@ impl SizeClasses {
         (class != NONE).then_some(usize::from(class))
     }
 
-    /// How many bytes may be used: what was asked for, rounded up to the class or the block; 0 for
+    /// The number of bytes that may be used: the requested size, rounded up to the class or the block; 0 for
     /// [`SizeClasses::ZERO`].
     ///
     /// # Safety

@@ -1,16 +1,16 @@
-//! The slabs of one cache: freelists inside free objects, chains that are pushed at once, and the node's list of
-//! slabs with free objects.
+//! The slabs of one cache: freelists inside free objects, chains that are pushed at once, and the node's list of slabs
+//! with free objects.
 //!
 //! | state of a slab | freelist | on the node's partial list |
 //! |---|---|---|
 //! | full | empty | no: the first free puts it there |
 //! | partial | some | yes, unless a worker has just taken it off to detach its freelist |
-//! | empty | all | yes while fewer than `min_partial` others are; else its pages are given back |
-//! | frozen | any | no: a worker has it to itself, and frees by others leave it alone |
+//! | empty | all | yes while fewer than `min_partial` others are; otherwise its pages are given back |
+//! | frozen | any | no: one worker has it alone, and frees by others leave it there |
 //!
-//! The two changes of list membership on the free side (full → partial, → empty) happen under the node's lock,
-//! taken before the change of the word that makes them. Nothing here knows of workers or memory: what it works on is
-//! a [`Ground`], so that loom runs this very code.
+//! The two changes of list membership on the free side (full → partial, → empty) happen under the node's lock. It is
+//! taken before the change of the word that causes them. This code knows nothing of workers or memory: it works on a
+//! [`Ground`], so that loom runs this code.
 
 #[cfg(all(test, loom))]
 mod interleavings;
@@ -26,25 +26,26 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Foreign objects that may lie between two of one slab in an array and still leave them one chain ([brouer15-bulk]).
+/// The number of objects of other slabs that may lie between two objects of one slab in an array. The two are still one
+/// chain ([brouer15-bulk]).
 const LOOK_AHEAD: u32 = 3;
-/// In `orders`: slabs of other orders than the present one may be there.
+/// In `orders`: there may be slabs of other orders than the current one.
 const MIXED: u32 = 1 << 8;
 
-/// Where the objects lie: the memory's descriptors and its first byte.
+/// The memory of the objects: its descriptors and its first byte.
 #[derive(Clone, Copy)]
 pub(super) struct Ground<'a> {
     pub(super) table: &'a Table,
     pub(super) base: NonNull<u8>,
 }
 
-/// The node's part.
+/// The state of the node.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) partial: List,
-    /// Slabs in all, until their pages are given back.
+    /// The number of slabs, until their pages are given back.
     pub(super) count: usize,
-    /// The last handle is gone: empty slabs are given back, and the last ends the cache.
+    /// The last handle is gone: empty slabs are given back, and the last one ends the cache.
     pub(super) closed: bool,
 }
 
@@ -57,20 +58,20 @@ pub(super) struct Chain {
     pub(super) n: u16,
 }
 
-/// What came of pushing a chain.
+/// The result of pushing a chain.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
-    /// It is on the slab's freelist.
+    /// The chain is on the slab's freelist.
     Done,
-    /// So it is, and the slab is some worker's.
+    /// The same, and the slab belongs to a worker.
     IntoFrozen,
-    /// So it is, and the slab, which was full, is now frozen and the caller's.
+    /// The same, and the slab, which was full, is now frozen and belongs to the caller.
     Frozen,
-    /// With it the slab is empty, and on no list: the caller gives its pages back.
+    /// The slab is now empty, and on no list: the caller gives its pages back.
     Empty,
 }
 
-/// What `Slabs` counts by itself, under SLUB's names.
+/// The counters that `Slabs` updates itself, under SLUB's names.
 #[derive(Debug, Default)]
 pub(super) struct SlabsCounts {
     pub(super) free_add_partial: Count,
@@ -81,7 +82,7 @@ pub(super) struct SlabsCounts {
     pub(super) deactivate_to_tail: Count,
 }
 
-/// What the freelist words of a cache are mixed with; not printed.
+/// The secret that the freelist words of a cache are mixed with; not printed.
 struct Secret(u64);
 
 impl fmt::Debug for Secret {
@@ -97,9 +98,9 @@ pub(super) struct Slabs {
     pub(super) layout: Layout,
     pub(super) form: WordForm,
     secret: Secret,
-    /// Objects of a slab of each order.
+    /// The number of objects in a slab of each order.
     capacity: [u16; ORDER_MAX as usize + 1],
-    /// 2^40 / stride, rounded up: divides any offset within a slab exactly.
+    /// 2^40 / stride, rounded up. It divides any offset within a slab exactly.
     reciprocal: u64,
     /// The order of new slabs, with [`MIXED`].
     orders: AtomicU32,
@@ -136,12 +137,12 @@ impl Slabs {
         self.orders.load(Relaxed) as u8
     }
 
-    /// Makes new slabs of another order; those that are there stay.
+    /// Sets the order of new slabs. Existing slabs stay.
     pub(super) fn set_order(&self, order: u8) {
         self.orders.store(u32::from(order) | MIXED, Relaxed);
     }
 
-    /// Says that slabs of another order than the present one may come.
+    /// Records that slabs of another order than the current one may come.
     pub(super) fn allow_other_orders(&self) {
         self.orders.fetch_or(MIXED, Relaxed);
     }
@@ -151,19 +152,19 @@ impl Slabs {
         self.capacity.iter().position(|&objects| objects > 0).map(|order| order as u8)
     }
 
-    /// Objects of a new slab.
+    /// The number of objects in a new slab.
     pub(super) fn per_slab(&self) -> u16 {
         self.capacity[usize::from(self.order())]
     }
 
-    /// Objects of a slab that is there.
+    /// The number of objects in an existing slab.
     pub(super) fn capacity(&self, ground: Ground<'_>, slab: u32) -> u16 {
         let orders = self.orders.load(Relaxed);
         let order = if orders & MIXED == 0 { orders as u8 } else { ground.table.desc(slab).order() };
         self.capacity[usize::from(order.min(ORDER_MAX))]
     }
 
-    /// The index of the slab that an object lies in: its first page's.
+    /// The index of the slab that contains an object: the index of its first page.
     #[inline(always)]
     pub(super) fn slab(&self, ground: Ground<'_>, object: Ref) -> u32 {
         let page = ((object & ADDRESS) as usize - ground.base.addr().get()) / PAGE_SIZE;
@@ -187,8 +188,9 @@ impl Slabs {
         tag | (self.begin(ground, slab) + usize::from(place - 1) * self.layout.stride) as u64
     }
 
-    /// Where an object's freelist word stands, and what it is mixed with: the cache's secret and the object's own
-    /// place, so that a word copied from elsewhere or overwritten by data does not lead to a chosen object.
+    /// The address of an object's freelist word, and the mask that it is mixed with. The mask is made of the cache's
+    /// secret and the object's own place. So a word that is copied from elsewhere or overwritten by data does not lead
+    /// to a chosen object.
     fn link_at(&self, ground: Ground<'_>, object: Ref) -> (*mut u64, u64) {
         let address = (object & ADDRESS) as usize + self.layout.link;
         (ground.base.as_ptr().with_addr(address).cast(), self.secret.0 ^ (object & ADDRESS).swap_bytes())
@@ -197,18 +199,18 @@ impl Slabs {
     /// Writes the freelist word of a free object.
     ///
     /// # Safety
-    /// The object is of this cache, free, and on no list that another thread can read yet.
+    /// The object belongs to this cache, is free, and on no list that another thread can read yet.
     pub(super) unsafe fn set_link(&self, ground: Ground<'_>, object: Ref, next: u16) {
         let (at, mix) = self.link_at(ground, object);
-        // SAFETY: the layout keeps 8 aligned bytes for it in every object, and this one is the caller's alone.
+        // SAFETY: the layout keeps 8 aligned bytes for it in every object, and this one belongs to the caller alone.
         unsafe { at.write(u64::from(next) ^ mix) }
     }
 
-    /// Reads the freelist word of a free object: 0, or a place within the slab; anything else was written by someone
-    /// who had freed the object, and the process ends.
+    /// Reads the freelist word of a free object: 0, or a place within the slab. Any other value was written after the
+    /// object was freed, and the process ends.
     ///
     /// # Safety
-    /// The object is of this cache and on a freelist that the caller has detached.
+    /// The object belongs to this cache and is on a freelist that the caller has detached.
     pub(super) unsafe fn link(&self, ground: Ground<'_>, slab: u32, object: Ref) -> u16 {
         // SAFETY: as promised.
         unsafe { self.peek_link(ground, slab, object) }.unwrap_or_else(|| self.spoilt(ground, object))
@@ -222,7 +224,7 @@ impl Slabs {
         Misuse::freelist(&self.name, at.unwrap_or(ground.base)).abort()
     }
 
-    /// As [`Slabs::link`], or None when it was spoilt.
+    /// Does the same as [`Slabs::link`], but returns None if the word is corrupted.
     ///
     /// # Safety
     /// As [`Slabs::link`].
@@ -233,12 +235,12 @@ impl Slabs {
         u16::try_from(next).ok().filter(|&next| next <= self.capacity(ground, slab))
     }
 
-    /// Takes the chain out of `objects` that their last one begins: it and others of its slab, as far as no more
-    /// than [`LOOK_AHEAD`] foreign ones lie between, are linked and moved behind the rest. Returns it and how many
-    /// objects are left.
+    /// Takes a chain out of `objects`. The last object begins it, and other objects of its slab follow, as long as no
+    /// more than [`LOOK_AHEAD`] foreign ones lie between. The objects of the chain are linked and moved behind the
+    /// rest. Returns the chain and how many objects are left.
     ///
     /// # Safety
-    /// Each object is of this cache and on no list, and nobody claims it. `objects` is not empty.
+    /// Each object belongs to this cache, is on no list, and has no claim. `objects` is not empty.
     pub(super) unsafe fn chain(&self, ground: Ground<'_>, objects: &mut [Ref]) -> Option<(Chain, usize)> {
         let mut end = objects.len().checked_sub(1)?;
         let last = objects[end];
@@ -261,12 +263,12 @@ impl Slabs {
         Some((Chain { slab, head: self.place(ground, slab, head), last, n }, end))
     }
 
-    /// Pushes a chain onto its slab's freelist by one change of its word, and moves the slab between lists if need
-    /// be. Where `freeze` a slab that was full becomes the caller's.
+    /// Pushes a chain onto its slab's freelist by one change of its word, and moves the slab between lists if
+    /// necessary. With `freeze`, a slab that was full becomes the caller's.
     ///
     /// # Safety
-    /// The chain's objects are on no list and nobody claims them. Unless the caller keeps the cache by a handle it
-    /// may be gone when this returns, but for [`Pushed::Empty`].
+    /// The chain's objects are on no list and have no claim. The cache may be gone when this returns, except if the
+    /// caller keeps it by a handle, and except for [`Pushed::Empty`].
     pub(super) unsafe fn push(&self, ground: Ground<'_>, chain: &Chain, freeze: bool) -> Pushed {
         let mut node: Option<MutexGuard<'_, Node>> = None;
         loop {
@@ -322,8 +324,8 @@ impl Slabs {
         Some(slab)
     }
 
-    /// Detaches a slab's whole freelist by one change; returns its head and length. The slab is `frozen` after it or
-    /// not.
+    /// Detaches a slab's whole freelist by one change. Returns its head and length. `frozen` says whether the slab is
+    /// frozen afterwards.
     pub(super) fn detach(&self, ground: Ground<'_>, slab: u32, frozen: bool) -> (u16, u16) {
         let capacity = self.capacity(ground, slab);
         let detach = |word: Word| Some(word.detached(capacity).freeze(frozen));
@@ -331,18 +333,18 @@ impl Slabs {
         changed.map_or((0, 0), |(old, _)| (old.head, capacity - old.inuse))
     }
 
-    /// As [`Slabs::detach`], and gives the objects, tagged, to `take`.
+    /// Does the same as [`Slabs::detach`], and gives the objects, tagged, to `take`.
     pub(super) fn detach_each(&self, ground: Ground<'_>, slab: u32, tag: u64, mut take: impl FnMut(Ref)) {
         let (head, n) = self.detach(ground, slab, false);
         // SAFETY: the freelist was detached just now.
         unsafe { self.walk(ground, (slab, head, n), tag, &mut take) }
     }
 
-    /// Gives the `n` objects of a freelist, tagged, to `take`. A list that is shorter or longer was spoilt, by a write
-    /// after free or a double free, and the process ends.
+    /// Gives the `n` objects of a freelist, tagged, to `take`. A list that is shorter or longer was corrupted by a
+    /// write after free or a double free, and the process ends.
     ///
     /// # Safety
-    /// The freelist is the caller's alone.
+    /// The freelist belongs to the caller alone.
     pub(super) unsafe fn walk(
         &self,
         ground: Ground<'_>,
@@ -362,14 +364,14 @@ impl Slabs {
         }
     }
 
-    /// Makes a slab with free objects, just taken off the node's list, the caller's; returns how many are free.
+    /// Gives a slab with free objects, just taken off the node's list, to the caller. Returns how many are free.
     pub(super) fn freeze(&self, ground: Ground<'_>, slab: u32) -> u16 {
         let changed = self.update(ground, slab, |word| Some(word.freeze(true)));
         changed.map_or(0, |(_, new)| self.capacity(ground, slab) - new.inuse)
     }
 
-    /// Gives a frozen slab back to the node, with a chain of its objects that the caller has, if any. True when the
-    /// slab is empty and more are not wanted: the caller gives its pages back.
+    /// Gives a frozen slab back to the node, with a chain of its objects that the caller has, if any. Returns true if
+    /// the slab is empty and no more empty slabs are wanted: the caller then gives its pages back.
     ///
     /// # Safety
     /// As [`Slabs::push`]; the caller froze the slab.
@@ -397,8 +399,8 @@ impl Slabs {
         false
     }
 
-    /// Takes empty slabs off the list, for the caller to give their pages back; the rest is sorted, fullest first,
-    /// so that allocation empties what is nearly empty (SLUB's `shrink`).
+    /// Takes empty slabs off the list, for the caller to give their pages back. Sorts the rest, fullest first, so that
+    /// slabs with few objects become empty (SLUB's `shrink`).
     pub(super) fn shrink(&self, ground: Ground<'_>) -> Vec<u32> {
         let mut node = lock(&self.node);
         let mut slabs: Vec<(u16, u32)> = Vec::with_capacity(node.partial.len());
@@ -409,7 +411,8 @@ impl Slabs {
         slabs.sort_by_key(|&(inuse, _)| std::cmp::Reverse(inuse));
         let mut empty = Vec::new();
         for (_, slab) in slabs {
-            // Others free meanwhile: a slab is empty for good only if it is so now, with this lock held.
+            // Other threads free at the same time: a slab is empty for good only if it is empty now, with this lock
+            // held.
             if self.form.load(ground.table, slab).inuse == 0 {
                 disown(ground, slab);
                 empty.push(slab);
@@ -437,19 +440,19 @@ impl Node {
     }
 }
 
-/// Writes into every page of a slab that it is nobody's: under the node's lock, so that who holds that and finds a slab
-/// to be the cache's knows that it stays so.
+/// Removes the owner of every page of a slab. It does so under the node's lock. So if a thread holds that lock and
+/// finds that a slab belongs to the cache, the answer stays true.
 fn disown(ground: Ground<'_>, slab: u32) {
     set_owner(ground.table, slab, 0);
 }
 
-/// Writes into every page of a slab whose it is, so that any object leads to its cache.
+/// Writes the owner of a slab into every page of it, so that any object leads to its cache.
 pub(super) fn set_owner(table: &Table, slab: u32, owner: u16) {
     let pages = table.range(slab, 1 << table.desc(slab).order());
     pages.for_each(|page| page.owner.store(owner, Relaxed));
 }
 
-/// Objects of a slab of an order; 0 when none fits or they are too many to count.
+/// The number of objects in a slab of an order; 0 if none fits or they are too many to count.
 pub(super) fn capacity(layout: Layout, order: u8) -> u16 {
     let objects = layout.objects(PAGE_SIZE << order);
     if objects > 0x7fff { 0 } else { objects as u16 }
@@ -461,7 +464,7 @@ fn first_page(ground: Ground<'_>, page: u32) -> u32 {
     candidates.into_iter().find(|&first| ground.table.desc(first).is_out()).unwrap_or(page)
 }
 
-/// The pointer that a tagged word is.
+/// The pointer of a tagged word.
 #[inline(always)]
 pub(super) fn pointer(object: Ref) -> *mut u8 {
     ptr::with_exposed_provenance_mut((object & ADDRESS) as usize)

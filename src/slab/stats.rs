@@ -1,4 +1,4 @@
-//! What a cache counts, under SLUB's names.
+//! The counters of a cache, under SLUB's names.
 
 use crate::stats::Count;
 use std::fmt;
@@ -8,8 +8,8 @@ macro_rules! counters {
         /// One worker's counters of a cache.
         #[derive(Debug, Default)]
         pub(super) struct SlabLane {
-            /// Objects in the main sheaf, in the spare one, and free objects of the active and the partial slabs, as they
-            /// were when the worker last left the hot path or was asked.
+            /// The number of objects in the main sheaf, in the spare sheaf, and of free objects in the active and the
+            /// partial slabs, when the worker last left the hot path or was last read.
             pub(super) main: Count,
             pub(super) spare: Count,
             pub(super) cpu: Count,
@@ -19,39 +19,39 @@ macro_rules! counters {
         /// A cache's counters, summed over the workers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct SlabStats {
-            /// Bytes of an object as asked for.
+            /// The requested size of an object in bytes.
             pub object_size: u64,
             /// Bytes from one object to the next.
             pub slab_size: u64,
             /// Objects in a new slab.
             pub objs_per_slab: u64,
-            /// Slabs.
+            /// The number of slabs.
             pub slabs: u64,
             /// Slabs on the node's partial list.
             pub partial: u64,
             /// Objects in the workers' sheaves.
             pub cached: u64,
-            /// Free objects in the workers' active and partial slabs, as far as those know.
+            /// Free objects in the workers' active and partial slabs, as far as the workers know.
             pub cpu_slabs: u64,
             /// Objects in the barn's full sheaves.
             pub barn: u64,
             /// Slabs put on the node's partial list by a free.
             pub free_add_partial: u64,
-            /// Slabs taken off it by a free that emptied them.
+            /// Slabs taken off the node's partial list by a free that emptied them.
             pub free_remove_partial: u64,
-            /// Changes of a slab's word that another thread was faster than.
+            /// Changes of a slab's word that failed because another thread was faster.
             pub cmpxchg_double_fail: u64,
             /// Slabs that were full when their worker gave them up.
             pub deactivate_full: u64,
-            /// … and that were empty.
+            /// Slabs that were empty when their worker gave them up.
             pub deactivate_empty: u64,
-            /// … and that went to the end of the partial list.
+            /// Slabs that went to the end of the partial list when their worker gave them up.
             pub deactivate_to_tail: u64,
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl SlabStats {
-            /// With the workers' counters, each by its sum.
+            /// Adds the workers' counters, each as its sum.
             pub(super) fn with_sums(self, sum: impl Fn(fn(&SlabLane) -> &Count) -> u64) -> SlabStats {
                 SlabStats { $($name: sum(|lane| &lane.$name),)* ..self }
             }
@@ -76,49 +76,49 @@ macro_rules! counters {
 counters! {
     /// Allocations from the main sheaf, or from the active slab's own freelist.
     alloc_fastpath,
-    /// Allocations that had to look further.
+    /// Allocations that took the slow path.
     alloc_slowpath,
     /// Frees into the main sheaf, or into the active slab.
     free_fastpath,
-    /// Frees that went further, and objects dropped.
+    /// Frees that took the slow path, and dropped objects.
     free_slowpath,
-    /// Frees into slabs that are some worker's.
+    /// Frees into slabs that belong to a worker.
     free_frozen,
     /// Slabs made.
     alloc_slab,
     /// Slabs given back.
     free_slab,
-    /// Slabs made of a smaller order for want of memory.
+    /// Slabs of a smaller order, made because memory was short.
     order_fallback,
-    /// Objects put into sheaves out of slabs.
+    /// Objects moved from slabs into sheaves.
     sheaf_refill,
-    /// Objects put back into slabs out of sheaves.
+    /// Objects moved from sheaves back into slabs.
     sheaf_flush,
     /// Sheaves made.
     sheaf_alloc,
-    /// Sheaves let go.
+    /// Sheaves dropped.
     sheaf_free,
     /// Full sheaves taken from the barn.
     barn_get,
-    /// Times the barn had no full sheaf.
+    /// How often the barn had no full sheaf.
     barn_get_fail,
     /// Full sheaves put into the barn.
     barn_put,
-    /// Times the barn had no room for a full sheaf.
+    /// How often the barn had no room for a full sheaf.
     barn_put_fail,
     /// Allocations from a slab taken off the node's partial list.
     alloc_from_partial,
-    /// Allocations from what others had freed into the active slab.
+    /// Allocations of objects that others had freed into the active slab.
     alloc_refill,
-    /// Active and partial slabs given up because the worker left, or another one had nothing left.
+    /// Active and partial slabs given up because the worker left, or another worker had nothing left.
     cpuslab_flush,
-    /// Slabs made active off the worker's own partial list.
+    /// Slabs of the worker's own partial list that became active.
     cpu_partial_alloc,
     /// Slabs put on the worker's own partial list by a free.
     cpu_partial_free,
-    /// Slabs put there out of the node's list.
+    /// Slabs put on the worker's own partial list from the node's list.
     cpu_partial_node,
-    /// Times the worker's own partial list was given to the node.
+    /// How often the worker's own partial list was given to the node.
     cpu_partial_drain,
 }
 

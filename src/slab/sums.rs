@@ -1,4 +1,4 @@
-//! COLD: what a cache counts, summed over its workers.
+//! COLD: the counters of a cache, summed over its workers.
 
 use super::shared::Shared;
 use super::stats::SlabStats;
@@ -6,8 +6,8 @@ use crate::sync::shim::lock;
 
 impl Shared {
     pub(super) fn stats(&self) -> SlabStats {
-        // As a thief, so that the hot path need not say after each object how many are left and how many came
-        // back. Where a worker stays inside for too long it is what was noted last.
+        // As a thief, so that the hot path does not have to record each object. If a worker stays inside for too long,
+        // its counts are those that were recorded last.
         for slot in self.locals.slots() {
             slot.steal(|local| local.stay(slot.gauges(), |_| {}));
         }

@@ -1,10 +1,10 @@
 //! A slab's state in one word: `{head: 16, inuse: 15, frozen: 1, tag: 32}`, changed at once.
 //!
-//! Free objects are pushed one or many at a time, and taken only by detaching the whole freelist: a single pop
-//! would have to read the link inside an object that another thread may already own. The tag counts every
-//! change, so a word never comes back to an old value while someone still compares with it (ABA).
+//! Free objects are pushed one or many at a time, and taken only by detaching the whole freelist. A single pop would
+//! have to read the link inside an object that another thread may already own. The tag counts every change, so a word
+//! never returns to an old value while a thread still compares with it (ABA).
 //!
-//! [hansen14-page] compares ways to change such a word; all of them stand here, each with its whole loop in one place.
+//! [hansen14-page] compares ways to change such a word. All of them are here, each with its whole loop in one place.
 
 #[cfg(feature = "comparisons")]
 mod interrupts;
@@ -24,29 +24,29 @@ pub enum WordForm {
     /// Under a lock bit of the descriptor.
     Lock,
     #[cfg(feature = "comparisons")]
-    /// As `Lock`, and two further cache lines of the thread's are written, as disabling interrupts did in
-    /// [hansen14-page]. For comparison only. The lines are the same at each change, so that they stay in the first cache.
+    /// As `Lock`, and two more cache lines of the thread are written, as disabling interrupts did in [hansen14-page].
+    /// For comparison only. The lines are the same at each change, so that they stay in the first-level cache.
     LockInterrupts,
     #[cfg(feature = "comparisons")]
-    /// As `LockInterrupts`, but the two lines are others at each change, out of 4 MiB of the thread's, so that they
-    /// have left a core's own caches. For comparison only.
+    /// As `LockInterrupts`, but the two lines are different at each change. They are chosen from 4 MiB of the thread,
+    /// so that they have left a core's own caches. For comparison only.
     LockInterruptsCold,
 }
 
 /// The unpacked word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word {
-    /// Place of the first free object, counted from 1; 0 when there is none.
+    /// The place of the first free object, counted from 1; 0 if there is none.
     pub(super) head: u16,
-    /// Objects that are not on the freelist; 15 bits.
+    /// The number of objects that are not on the freelist; 15 bits.
     pub(super) inuse: u16,
-    /// A worker has the slab to itself: it is on no list of the node, and whoever frees into it leaves it alone.
+    /// A worker has the slab to itself: it is on no list of the node, and a free by another thread leaves it there.
     pub(super) frozen: bool,
     tag: u32,
 }
 
 impl Word {
-    /// A new slab's: everything in use, that is, with whoever makes it.
+    /// The word of a new slab: all objects are in use, which means that they are with the code that makes the slab.
     pub(super) fn all_out(objects: u16, frozen: bool) -> Word {
         Word { head: 0, inuse: objects, frozen, tag: 0 }
     }
@@ -66,7 +66,7 @@ impl Word {
         u64::from(self.head) | u64::from(counts) << 16 | u64::from(self.tag) << 32
     }
 
-    /// The head in one word, the rest in the other, as the kernel's pair.
+    /// Packs the head into one word and the rest into the other, as in the kernel's pair.
     fn pack_wide(self) -> u128 {
         let packed = self.pack();
         u128::from(packed & 0xffff) | u128::from(packed >> 16) << 64
@@ -86,7 +86,7 @@ impl Word {
         Word { head: 0, inuse: objects, ..self.next() }
     }
 
-    /// The same, frozen or not.
+    /// The same word, frozen or not.
     pub(super) fn freeze(self, frozen: bool) -> Word {
         Word { frozen, ..self.next() }
     }
@@ -97,7 +97,7 @@ impl Word {
 }
 
 impl WordForm {
-    /// The word, as it is at this moment.
+    /// Reads the word at this moment.
     pub(super) fn load(self, table: &Table, slab: u32) -> Word {
         let desc = table.desc(slab);
         match self {
@@ -107,7 +107,7 @@ impl WordForm {
         }
     }
 
-    /// Sets the word of a slab that is the caller's alone.
+    /// Sets the word of a slab that belongs to the caller alone.
     pub(super) fn store(self, table: &Table, slab: u32, word: Word) {
         match self {
             WordForm::Wide => table.pair(slab).store(word.pack_wide()),
@@ -115,10 +115,11 @@ impl WordForm {
         }
     }
 
-    /// Changes the word: `change` gets it as it is, as often as others are faster, and says what it shall be, or
-    /// None to leave it. Returns the word before and after. Failed attempts are counted in `failed`.
+    /// Changes the word. `change` gets the current word, once more each time another thread is faster. It returns the
+    /// new word, or None to leave the word as it is. Returns the word before and after. Failed attempts are counted in
+    /// `failed`.
     ///
-    /// A change releases all that the caller did, and acquires all that those before it did.
+    /// A change releases everything that the caller did, and acquires everything that the threads before it did.
     pub(super) fn update(
         self,
         table: &Table,
@@ -132,7 +133,7 @@ impl WordForm {
             WordForm::Lock => locked(table.desc(slab), change),
             #[cfg(feature = "comparisons")]
             WordForm::LockInterrupts => {
-                // Off and on again, both before: with the change the slab may be another's.
+                // Off and on again, both before the change: after it the slab may belong to another thread.
                 interrupts::switch();
                 locked(table.desc(slab), change)
             }
@@ -151,8 +152,8 @@ fn packed(desc: &Desc, failed: &Count, mut change: impl FnMut(Word) -> Option<Wo
     loop {
         let word = Word::unpack(old);
         let new = change(word)?;
-        // AcqRel: Release for the links and all that holders did with the objects; Acquire of the same by those who
-        // changed it before. Pairs with itself.
+        // AcqRel: Release for the links and everything that holders did with the objects; Acquire of the same by the
+        // threads that changed it before. Pairs with itself.
         match desc.word.compare_exchange(old, new.pack(), AcqRel, Acquire) {
             Ok(_) => return Some((word, new)),
             Err(now) => {

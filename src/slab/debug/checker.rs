@@ -1,4 +1,4 @@
-//! The checks: what is done to an object when it goes out and when it comes back.
+//! The checks of an object when it is given out and when it is freed.
 
 use super::layout::{Layout, Plan};
 use super::locate::Home;
@@ -12,14 +12,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
-/// Fills the object while it is free, when it goes out, and the red zones in both states: the kernel's values,
-/// so that those who know them know them here (`include/linux/poison.h`).
+/// The fill bytes of a free object, of a fresh object, and of the red zones in both states. They are the values of the
+/// kernel (`include/linux/poison.h`), so that readers recognise them.
 const POISON_FREE: u8 = 0x6b;
 const POISON_INUSE: u8 = 0x5a;
 const RED_INACTIVE: u8 = 0xbb;
 const RED_ACTIVE: u8 = 0xcc;
 
-/// Misuses that are kept for [`Checker::found`] at most.
+/// Maximum number of misuses that are kept for [`Checker::found`].
 const FOUND_MAX: usize = 64;
 
 /// The debug of one cache.
@@ -32,7 +32,8 @@ pub(in crate::slab) struct Checker {
 }
 
 impl Checker {
-    /// None when nothing is chosen. Where free objects keep their contents (`constructed`) poison is left out.
+    /// Makes a checker, or returns None if nothing is chosen. If free objects keep their contents (`constructed`),
+    /// poison is left out.
     pub(in crate::slab) fn new(
         name: &str,
         options: DebugOptions,
@@ -51,12 +52,13 @@ impl Checker {
         options.any().then(checker)
     }
 
-    /// What is looked for.
+    /// The chosen options.
     pub(in crate::slab) fn options(&self) -> DebugOptions {
         self.options
     }
 
-    /// Where objects lie, and where their freelist words. A slab of them may end with a guard page, of which this knows nothing.
+    /// The layout of objects and of their freelist words. A slab of them may end with a guard page, which this does not
+    /// include.
     pub(in crate::slab) fn layout(&self) -> Layout {
         self.plan.layout
     }
@@ -64,7 +66,7 @@ impl Checker {
     /// Prepares an object of a new slab, before it is on any list.
     ///
     /// # Safety
-    /// `object` is one of a slab that is laid out as [`Checker::layout`] says, and the caller's alone.
+    /// `object` belongs to a slab with the layout of [`Checker::layout`], and to the caller alone.
     pub(in crate::slab) unsafe fn init(&self, object: NonNull<u8>) {
         // SAFETY: the caller's promise.
         let slot = unsafe { Slot::at(object, &self.plan) };
@@ -73,11 +75,11 @@ impl Checker {
         slot.mark().store(Mark::new(object, State::Free).0, Relaxed);
     }
 
-    /// An object goes out to a holder: what was done to it while it was free is looked for, and it is filled as
-    /// fresh. Damage ends the process, or is kept for [`Checker::found`] and mended.
+    /// Handles an object that is given out to a holder. It looks for writes to the object while it was free, and fills
+    /// it as fresh. Damage ends the process, or is kept for [`Checker::found`] and repaired.
     ///
     /// # Safety
-    /// `object` is the cache's, prepared by [`Checker::init`], and was just taken off a list.
+    /// `object` belongs to the cache, was prepared by [`Checker::init`], and was just taken off a list.
     pub(in crate::slab) unsafe fn on_alloc(&self, object: NonNull<u8>, site: Site) {
         // SAFETY: the caller's promise.
         let slot = unsafe { Slot::at(object, &self.plan) };
@@ -102,14 +104,14 @@ impl Checker {
         self.set(&slot, State::Out);
     }
 
-    /// Pointers come back: all of them are checked, then all are marked free and poisoned; or nothing changes.
+    /// Handles pointers that are freed. Checks all of them; then marks all free and poisons them, or changes nothing.
     ///
     /// # Errors
-    /// The first misuse, where the cache reports; else the process has ended.
+    /// The first misuse, if the cache reports. Otherwise the process has ended.
     ///
     /// # Safety
-    /// Without [`DebugOptions::sanity`] every pointer is an object of the cache. The claims on the objects end
-    /// with this call, unless it fails.
+    /// Without [`DebugOptions::sanity`] every pointer is an object of the cache. The claims on the objects end with
+    /// this call, unless it fails.
     pub(in crate::slab) unsafe fn check_free(
         &self,
         home: &Home<'_>,
@@ -127,7 +129,7 @@ impl Checker {
                 misuse = self.report(&slot, Damage::TwiceInBulk { places: [before, place] }, Some(now), None);
             }
             for &object in &objects[..place] {
-                // SAFETY: these were taken back above, and nobody moves an object that is `Moving`.
+                // SAFETY: these were taken back above, and no other thread moves an object that is `Moving`.
                 self.set(&unsafe { Slot::at(object, &self.plan) }, State::Out);
             }
             match self.options.on_misuse {
@@ -142,7 +144,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Checks one pointer and marks its object as on its way; what is damaged stays out.
+    /// Checks one pointer and marks its object as moving. A damaged object stays out.
     ///
     /// # Safety
     /// As [`Checker::check_free`].
@@ -168,11 +170,11 @@ impl Checker {
         }
     }
 
-    /// An object that its type says is out comes back: it is never refused; damage ends the process, or is kept
-    /// for [`Checker::found`] and mended.
+    /// Handles the free of an object that is out according to its type. It never refuses the object. Damage ends the
+    /// process, or is kept for [`Checker::found`] and repaired.
     ///
     /// # Safety
-    /// `object` is the cache's and out, and its claim ends with this call.
+    /// `object` belongs to the cache and is out, and its claim ends with this call.
     pub(in crate::slab) unsafe fn on_free(&self, object: NonNull<u8>, site: Site) {
         // SAFETY: the caller's promise.
         let slot = unsafe { Slot::at(object, &self.plan) };
@@ -188,18 +190,19 @@ impl Checker {
         self.bury(&slot, now);
     }
 
-    /// Checks an object in whatever state it is, and changes nothing; one that somebody moves meanwhile is left
-    /// to him.
+    /// Checks an object in any state, and changes nothing. It skips an object that another thread moves at the same
+    /// time.
     ///
     /// # Errors
-    /// The damage that was found, also where the cache aborts: the caller may have more to say before it does.
+    /// The damage that was found, also if the cache aborts: the caller may have more to report before it does.
     ///
     /// # Safety
-    /// `object` is the cache's, prepared by [`Checker::init`], and its slab is not given back meanwhile.
+    /// `object` belongs to the cache, was prepared by [`Checker::init`], and its slab is not given back during this
+    /// call.
     pub(in crate::slab) unsafe fn check(&self, object: NonNull<u8>) -> Result<(), Misuse> {
         // SAFETY: the caller's promise.
         let slot = unsafe { Slot::at(object, &self.plan) };
-        // Acquire: pairs with the Release of whoever set the mark, so that the zones are as it says.
+        // Acquire: pairs with the Release of the thread that set the mark, so that the zones are as the mark says.
         let mark = Mark(slot.mark().load(Acquire));
         let (damage, freed) = match mark.state(object) {
             Some(State::Moving) => return Ok(()),
@@ -207,7 +210,7 @@ impl Checker {
             Some(State::Free) => (self.damage_of(&slot, State::Free), slot.freed()),
             None => (Some(Damage::Mark), None),
         };
-        // Acquire: pairs with the fences behind "moving": who saw a byte of the mover's sees its mark.
+        // Acquire: pairs with the fences behind "moving": a thread that saw a byte of the mover's sees its mark.
         fence(Acquire);
         match damage {
             Some(damage) if slot.mark().load(Relaxed) == mark.0 => {
@@ -217,12 +220,12 @@ impl Checker {
         }
     }
 
-    /// What was found and mended since the cache was made: the last 64, oldest first.
+    /// The misuses that were found and repaired since the cache was made: the last 64, oldest first.
     pub(in crate::slab) fn found(&self) -> Vec<Misuse> {
         lock(&self.found).clone()
     }
 
-    /// Who allocated an object that is out.
+    /// The allocation site of an object that is out.
     ///
     /// # Safety
     /// As [`Checker::check`].
@@ -231,34 +234,35 @@ impl Checker {
         unsafe { Slot::at(object, &self.plan) }.allocated()
     }
 
-    /// Changes the mark from a state to "moving"; false if it says something else. Of two threads one succeeds.
+    /// Changes the mark from a state to "moving". Returns false if the mark says something else. Of two threads one
+    /// succeeds.
     fn leave(&self, slot: &Slot<'_>, from: State) -> bool {
         let change = |mark| {
             let mark = Mark(mark);
             (mark.state(slot.object()) == Some(from)).then(|| mark.then(slot.object(), State::Moving).0)
         };
-        // AcqRel: whoever changed the mark last had finished with the object; `check` reads with Acquire.
+        // AcqRel: the thread that changed the mark last had finished with the object; `check` reads with Acquire.
         let left = slot.mark().fetch_update(AcqRel, Acquire, change).is_ok();
         // Release: pairs with the fence in `check`, which then sees that the mark moved.
         fence(Release);
         left
     }
 
-    /// Sets the mark of an object that is the caller's.
+    /// Sets the mark of an object that belongs to the caller.
     fn set(&self, slot: &Slot<'_>, state: State) {
         let mark = Mark(slot.mark().load(Relaxed));
         // Release: pairs with the Acquire in `leave` and `check`.
         slot.mark().store(mark.then(slot.object(), state).0, Release);
     }
 
-    /// Makes an object that has come back a free one.
+    /// Makes a freed object a free one.
     fn bury(&self, slot: &Slot<'_>, now: Track) {
         slot.note_free(now);
         self.clean(slot);
         self.set(slot, State::Free);
     }
 
-    /// Fills object and red zones as those of a free one.
+    /// Fills object and red zones as those of a free object.
     fn clean(&self, slot: &Slot<'_>) {
         if self.options.poison {
             slot.fill(self.plan.object(), POISON_FREE);
@@ -272,7 +276,7 @@ impl Checker {
         }
     }
 
-    /// What is wrong with an object that is free, or out.
+    /// The damage of an object that is free, or out.
     fn damage_of(&self, slot: &Slot<'_>, state: State) -> Option<Damage> {
         let zone = if state == State::Free { RED_INACTIVE } else { RED_ACTIVE };
         let mut zones = self.plan.red_zones().into_iter().flatten();
@@ -284,7 +288,7 @@ impl Checker {
         object.flatten().map(Damage::after_free)
     }
 
-    /// Damage that nobody can be told of as an error.
+    /// Keeps damage that no call can return as an error.
     #[cold]
     fn keep(&self, misuse: Misuse) {
         if self.options.on_misuse == OnMisuse::Abort {
@@ -310,7 +314,7 @@ impl Checker {
         })
     }
 
-    /// The report on a pointer that is no object of the cache.
+    /// The report on a pointer that is not an object of the cache.
     #[cold]
     fn stray(&self, pointer: NonNull<u8>, damage: Damage, now: Track) -> Misuse {
         let cache = self.name.clone();

@@ -1,15 +1,15 @@
-//! Where an object lies in its slot, and what lies beside it.
+//! The position of an object in its slot, and the data beside it.
 
 use super::DebugOptions;
 use super::track::Stamp;
 use std::ops::Range;
 
-/// Bytes of a red zone at least.
+/// Minimum number of bytes of a red zone.
 const RED_ZONE: usize = 8;
 /// Bytes of the freelist word, and of the mark behind it.
 const WORD: usize = 8;
 
-/// How objects lie in a slab.
+/// The layout of objects in a slab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::slab) struct Layout {
     /// Bytes from one object to the next; a multiple of the alignment.
@@ -23,35 +23,35 @@ pub(in crate::slab) struct Layout {
 }
 
 impl Layout {
-    /// Objects side by side. The freelist word stands at their begin, or behind them where the contents of free
-    /// objects are to be `kept`.
+    /// Lays objects out side by side. The freelist word lies at their begin, or behind them if the contents of free
+    /// objects are `kept`.
     ///
-    /// `size` and `align` are at most those of a slab ([`Shared::create`](crate::slab::shared::Shared::create)), so that no
-    /// sum here or in [`Plan::new`] wraps.
+    /// `size` and `align` are at most those of a slab ([`Shared::create`](crate::slab::shared::Shared::create)), so
+    /// that no sum here or in [`Plan::new`] wraps.
     pub(in crate::slab) fn plain(size: usize, align: usize, kept: bool) -> Layout {
         let align = align.max(WORD);
         let link = if kept { size.next_multiple_of(WORD) } else { 0 };
         Layout { stride: size.max(link + WORD).next_multiple_of(align), offset: 0, link, guard: 0 }
     }
 
-    /// Objects with `beside` bytes behind each, up to the freelist word.
+    /// Lays objects out with `beside` bytes behind each, up to the freelist word.
     pub(in crate::slab) fn with_room(size: usize, align: usize, beside: usize) -> Layout {
         let (align, link) = (align.max(WORD), (size + beside).next_multiple_of(WORD));
         Layout { stride: (link + WORD).next_multiple_of(align), offset: 0, link, guard: 0 }
     }
 
-    /// The same in slabs that end with so many bytes without objects.
+    /// The same layout in slabs that end with `guard` bytes without objects.
     pub(in crate::slab) fn before_guard(self, guard: usize) -> Layout {
         Layout { guard, ..self }
     }
 
-    /// Objects in so many bytes: each has a whole stride, which the offset is part of.
+    /// The number of objects in `bytes` bytes. Each has a whole stride, which includes the offset.
     pub(in crate::slab) fn objects(&self, bytes: usize) -> usize {
         bytes.saturating_sub(self.guard) / self.stride
     }
 }
 
-/// What a cache with debug keeps around each object. Offsets are counted from the object's begin.
+/// The data that a cache with debug keeps around each object. Offsets are counted from the object's begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) layout: Layout,
@@ -88,7 +88,7 @@ impl Plan {
         (self.layout.link + WORD) as isize
     }
 
-    /// The two call sites, where they are kept.
+    /// The two call sites, if they are kept.
     pub(super) fn tracks(&self) -> Option<usize> {
         self.store_user.then_some(self.layout.link + 2 * WORD)
     }

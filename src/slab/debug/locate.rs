@@ -1,4 +1,4 @@
-//! Whether a pointer that comes back is an object of the cache at all.
+//! Checks whether a freed pointer is an object of the cache at all.
 
 use super::Damage;
 use super::layout::Layout;
@@ -9,24 +9,25 @@ use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What of a cache is needed to judge a pointer.
+/// The facts of a cache that are needed to check a pointer.
 #[derive(Debug)]
 pub(in crate::slab) struct Home<'a> {
     pub(in crate::slab) memory: &'a Memory,
-    /// The cache's number, which stands in the descriptors of all its slabs' pages.
+    /// The cache's number. It is in the descriptors of all its slabs' pages.
     pub(in crate::slab) number: u16,
-    /// What the cache with a number is called, if there is one.
+    /// Returns the name of the cache with a number, if there is one.
     pub(in crate::slab) name_of: fn(u16) -> Option<String>,
-    /// How objects lie in its slabs, and which bytes at a slab's end have none.
+    /// The layout of objects in its slabs, and the bytes at a slab's end that have none.
     pub(in crate::slab) layout: Layout,
 }
 
 impl Home<'_> {
-    /// Finds the pointer among the cache's objects; reads descriptors only, nothing at the pointer.
+    /// Finds the pointer among the cache's objects. It reads descriptors only, and nothing at the pointer.
     pub(in crate::slab) fn locate(&self, pointer: NonNull<u8>) -> Result<(), Damage> {
         let layout = &self.layout;
         let page = self.page(pointer).ok_or(Damage::OutsideSlabs)?;
-        // Relaxed: for an object that is out the number was written before it went out; else any answer will do.
+        // Relaxed: for an object that is out, the number was written before the object went out; otherwise any answer
+        // will do.
         match self.memory.table().desc(page).owner.load(Relaxed) {
             0 => return Err(Damage::OutsideSlabs),
             owner if owner != self.number => {
@@ -47,13 +48,13 @@ impl Home<'_> {
         }
     }
 
-    /// The index of the page that the pointer lies in; None outside of the memory.
+    /// The index of the page that contains the pointer. None outside of the memory.
     fn page(&self, pointer: NonNull<u8>) -> Option<u32> {
         let chunk = region::chunk_at(pointer.as_ptr())?;
         self.memory.index(NonZeroU32::new(chunk / (PAGE_SIZE / CHUNK_SIZE) as u32)?)
     }
 
-    /// The first page of the slab that a page is of, and the slab's bytes. Only a block's first page is "out".
+    /// The first page of the slab that contains a page, and the slab's bytes. Only a block's first page is "out".
     fn slab(&self, page: u32) -> Option<(u32, usize)> {
         (0..=ORDER_MAX).find_map(|order| {
             let first = page & !((1 << order) - 1);

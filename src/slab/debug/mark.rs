@@ -2,23 +2,23 @@
 
 use std::ptr::NonNull;
 
-/// The state that an object's mark tells.
+/// The state in an object's mark.
 ///
-/// An object is moved by one exchange of its mark, so of two frees at the same moment only one finds it
-/// [`Out`](State::Out). The count rises with every change: who looks at an object that others may move (a
-/// `validate`) reads the mark before and after, and believes what it saw between only if both are the same.
+/// An object is moved by one exchange of its mark, so if two threads free it at the same moment, only one finds it
+/// [`Out`](State::Out). The count rises with every change. A thread that reads an object that others may move (a
+/// `validate`) reads the mark before and after. It uses what it saw between only if both marks are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// With the cache.
+    /// The object is in the cache.
     Free,
-    /// With a holder.
+    /// The object is with a holder.
     Out,
-    /// On its way: whoever changed the mark is working on it.
+    /// The object is being moved: the thread that changed the mark works on it.
     Moving,
 }
 
-/// A mark: 32 bits of state, mixed with the object's address so that a copy of another one is not taken for
-/// it, and a 32-bit count.
+/// A mark: 32 bits of state, mixed with the object's address so that a copy of another mark is not taken for it, and a
+/// 32-bit count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark(pub(super) u64);
 
@@ -31,7 +31,7 @@ impl Mark {
         Mark(u64::from(key(state) ^ mix(object)) << 32)
     }
 
-    /// What it says; None if something wrote over it.
+    /// The state of the mark. None if the mark was overwritten.
     pub(super) fn state(self, object: NonNull<u8>) -> Option<State> {
         let found = (self.0 >> 32) as u32 ^ mix(object);
         [State::Free, State::Out, State::Moving].into_iter().find(|&state| key(state) == found)

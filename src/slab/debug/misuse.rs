@@ -1,4 +1,4 @@
-//! What was done wrong to an object, as data and as a report.
+//! A misuse of an object, as data and as a report.
 
 use super::slot::Difference;
 use super::track::{Site, Track};
@@ -11,56 +11,56 @@ use std::ptr::NonNull;
 pub enum Damage {
     /// The object was free already.
     DoubleFree,
-    /// The same object stands twice in one bulk.
+    /// The same object is twice in one bulk.
     TwiceInBulk {
-        /// Its places in the array.
+        /// Its two indices in the array.
         places: [usize; 2],
     },
-    /// The object is of another cache.
+    /// The object belongs to another cache.
     WrongCache {
-        /// That cache's name, or its number where it has gone.
+        /// The name of that cache, or its number if the cache is gone.
         of: String,
     },
-    /// The pointer lies in a slab of the cache, but at no object's begin.
+    /// The pointer lies in a slab of the cache, but not at the begin of an object.
     NotAtBegin {
-        /// Address of the object whose slot it points into.
+        /// The address of the object whose slot contains the pointer.
         object: usize,
         /// Bytes from that object's begin to the pointer.
         offset: isize,
     },
-    /// The pointer lies in no slab; perhaps in one that was given back since.
+    /// The pointer lies in no slab. It may lie in one that was given back since.
     OutsideSlabs,
-    /// Written before the object's begin while it was out.
+    /// Bytes before the object's begin were written while it was out.
     LeftRedZone {
         /// Bytes from the object's begin to the first byte written to; negative.
         offset: isize,
-        /// What stands there now (32 bytes at most).
+        /// The current bytes (32 at most).
         bytes: Vec<u8>,
     },
-    /// Written behind the object's end.
+    /// Bytes behind the object's end were written.
     RightRedZone {
         /// Bytes from the object's begin to the first byte written to.
         offset: isize,
-        /// What stands there now (32 bytes at most).
+        /// The current bytes (32 at most).
         bytes: Vec<u8>,
     },
-    /// Written to after it was freed.
+    /// The object was written after it was freed.
     WrittenAfterFree {
         /// Bytes from the object's begin to the first byte written to.
         offset: isize,
-        /// What stands there now (32 bytes at most).
+        /// The current bytes (32 at most).
         bytes: Vec<u8>,
     },
-    /// The object's mark says neither free nor out: something wrote far over an object's end.
+    /// The object's mark says neither free nor out: something wrote far past an object's end.
     Mark,
-    /// The link of a free object leads nowhere: it was written to after it was freed.
+    /// The link of a free object is invalid: the object was written after it was freed.
     Freelist,
 }
 
 /// A misuse of an object: the kind of misuse, the object, its cache and its users.
 ///
-/// Its [`Display`](fmt::Display) is the whole report, several lines. Eight bytes, so that a free that may fail
-/// costs nothing where it does not.
+/// Its [`Display`](fmt::Display) is the whole report of several lines. It has eight bytes, so that a fallible free
+/// costs nothing if it succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Misuse(Box<Report>);
@@ -69,16 +69,16 @@ pub struct Misuse(Box<Report>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) cache: String,
-    /// Address of the object, or the pointer that is none.
+    /// The address of the object, or the pointer that is not an object.
     pub(super) object: usize,
-    /// Bytes of the cache's objects; 0 where it is not known.
+    /// Bytes of the cache's objects; 0 if the size is not known.
     pub(super) size: usize,
     pub(super) damage: Damage,
-    /// Who found it.
+    /// The call that found the misuse.
     pub(super) now: Option<Track>,
-    /// Who took the object last.
+    /// The last allocation of the object.
     pub(super) allocated: Option<Track>,
-    /// Who gave it back last; None for an object that was out.
+    /// The last free of the object; None for an object that was out.
     pub(super) freed: Option<Track>,
 }
 
@@ -90,7 +90,7 @@ impl From<Report> for Misuse {
 }
 
 impl Misuse {
-    /// A freelist of the cache whose next word is spoilt; caches without debug find this too.
+    /// Makes the report of a freelist of the cache whose next word is corrupted. Caches without debug find this too.
     #[cold]
     pub(in crate::slab) fn freelist(cache: &str, object: NonNull<u8>) -> Misuse {
         Misuse::from(Report {
@@ -104,7 +104,7 @@ impl Misuse {
         })
     }
 
-    /// What was found at an object of a cache whose memory is hardened.
+    /// Makes the report of damage at an object of a cache whose memory is hardened.
     #[cold]
     pub(in crate::slab) fn hardened(
         cache: &str,
@@ -123,7 +123,7 @@ impl Misuse {
         })
     }
 
-    /// A pointer that is neither an object nor a large block.
+    /// Makes the report of a pointer that is neither an object nor a large block.
     #[cold]
     #[track_caller]
     pub(in crate::slab) fn outside(pointer: NonNull<u8>) -> Misuse {
@@ -138,37 +138,37 @@ impl Misuse {
         })
     }
 
-    /// The cache that found it.
+    /// The name of the cache that found it.
     pub fn cache(&self) -> &str {
         &self.0.cache
     }
 
-    /// The object's address; for a pointer that is no object, the pointer's.
+    /// The object's address. For a pointer that is not an object, the pointer.
     pub fn object(&self) -> usize {
         self.0.object
     }
 
-    /// What is wrong.
+    /// The kind of damage.
     pub fn damage(&self) -> &Damage {
         &self.0.damage
     }
 
-    /// The call that found it, where it was one.
+    /// The call that found it, if a call did.
     pub fn found(&self) -> Option<Track> {
         self.0.now
     }
 
-    /// The last allocation of the object, where call sites are kept.
+    /// The last allocation of the object, if call sites are kept.
     pub fn allocated(&self) -> Option<Track> {
         self.0.allocated
     }
 
-    /// The last free of an object that is not out, where call sites are kept.
+    /// The last free of an object that is not out, if call sites are kept.
     pub fn freed(&self) -> Option<Track> {
         self.0.freed
     }
 
-    /// Prints the report and ends the process: memory that others use can no longer be relied on.
+    /// Prints the report and ends the process: memory that others use is not reliable any more.
     #[cold]
     pub(in crate::slab) fn abort(&self) -> ! {
         eprintln!("{self}");

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 /// Which caches get which debug, read from a text such as `FZ;FZPU,packet_head,kmalloc-*;-,timer`.
 ///
-/// Blocks stand between semicolons. A block is letters, then names of caches behind commas; `*` at the end of a
-/// name stands for anything. Letters: `F` sanity checks, `Z` red zones, `P` poison, `U` call sites; no letter
-/// means all four, `-` means none. A block with names is for these caches only, one without for all others; the
-/// last block that fits decides (kernel document "Short users guide for SLUB").
+/// Semicolons separate blocks. A block is letters, then names of caches, each behind a comma; `*` at the end of a name
+/// matches anything. Letters: `F` sanity checks, `Z` red zones, `P` poison, `U` call sites. No letter means all four,
+/// `-` means none. A block with names is for these caches only, a block without names for all others. The last block
+/// that matches decides (kernel document "Short users guide for SLUB").
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DebugRules {
     blocks: Vec<Block>,
@@ -17,37 +17,37 @@ pub struct DebugRules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Block {
     options: DebugOptions,
-    /// Empty for all caches.
+    /// The names of the caches. Empty for all caches.
     names: Vec<String>,
 }
 
-/// What is wrong with a text of debug rules.
+/// An error in a text of debug rules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DebugRulesError {
-    /// A letter that is none of ours.
+    /// The letter is not a debug option.
     #[error(
         "'{letter}' in '{block}' is no debug option: give F (sanity), Z (red zone), P (poison), U (call sites) or -"
     )]
     Letter {
         /// The letter.
         letter: char,
-        /// The block that it stands in.
+        /// The block that contains the letter.
         block: String,
     },
-    /// `-` beside other letters.
+    /// `-` with other letters.
     #[error("'-' in '{block}' switches everything off: give it alone, or leave it out")]
     NotAlone {
         /// The block.
         block: String,
     },
-    /// A comma with no name behind it.
+    /// A comma without a name behind it.
     #[error("a name is missing in '{block}': give one behind each comma")]
     NoName {
         /// The block.
         block: String,
     },
-    /// A star that is not at a name's end.
+    /// A star that is not at the end of a name.
     #[error("'{name}': a star stands for the rest of a name, give it at the end")]
     Star {
         /// The name.
@@ -68,10 +68,10 @@ impl DebugRules {
 impl FromStr for DebugRules {
     type Err = DebugRulesError;
 
-    /// Reads the rules; the empty text asks for everything on all caches, as it does in the kernel.
+    /// Reads the rules. The empty text requests all options on all caches, as it does in the kernel.
     ///
     /// # Errors
-    /// [`DebugRulesError`], which names the block and what would be right.
+    /// [`DebugRulesError`], which names the block and the valid form.
     fn from_str(text: &str) -> Result<DebugRules, DebugRulesError> {
         let blocks = text.split(';').map(Block::parse).collect::<Result<_, _>>()?;
         Ok(DebugRules { blocks })

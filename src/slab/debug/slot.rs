@@ -1,4 +1,4 @@
-//! Raw memory: one object of a cache with debug, and the bytes around it that tell on its holders.
+//! Raw memory: one object of a cache with debug, and the bytes around it that reveal a misuse.
 
 use super::layout::Plan;
 use super::track::{Stamp, Track};
@@ -6,21 +6,21 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// Bytes of a damaged range that a report shows at most.
+/// Maximum number of bytes of a damaged range that a report shows.
 const SHOWN: usize = 32;
 
-/// Bytes that are not as they were left: where the first one is, counted from the object's begin, and all up to
-/// the last one (32 at most).
+/// Bytes that changed: the position of the first one, counted from the object's begin, and all bytes up to the last one
+/// (32 at most).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) offset: isize,
     pub(super) bytes: Vec<u8>,
 }
 
-/// One object and what lies around it, as the plan says.
+/// One object and the data around it, according to the plan.
 ///
-/// Everything is read and written by atomics, because a `validate` may look at an object that another worker
-/// is about to allocate or free; what it sees then is thrown away (see [`Mark`](super::mark::Mark)).
+/// Everything is read and written by atomics, because a `validate` may read an object that another worker is about to
+/// allocate or free. What it reads then is thrown away (see [`Mark`](super::mark::Mark)).
 pub(super) struct Slot<'a> {
     /// Invariant: an object of a slab, not yet given back, of a cache laid out by `plan`.
     object: NonNull<u8>,
@@ -29,7 +29,7 @@ pub(super) struct Slot<'a> {
 
 impl<'a> Slot<'a> {
     /// # Safety
-    /// `object` is one of a slab of a cache laid out by `plan`, and the slab is not given back before this goes.
+    /// `object` belongs to a slab of a cache laid out by `plan`, and the slab is not given back before this goes.
     pub(super) unsafe fn at(object: NonNull<u8>, plan: &'a Plan) -> Slot<'a> {
         Slot { object, plan }
     }
@@ -43,28 +43,28 @@ impl<'a> Slot<'a> {
         self.word(self.plan.mark())
     }
 
-    /// Notes who has just taken the object.
+    /// Records the allocation of the object.
     pub(super) fn note_alloc(&self, track: Track) {
         self.note(0, Some(track));
     }
 
-    /// Notes who has just given it back.
+    /// Records the free of the object.
     pub(super) fn note_free(&self, track: Track) {
         self.note(1, Some(track));
     }
 
-    /// Forgets both.
+    /// Erases both records.
     pub(super) fn forget(&self) {
         self.note(0, None);
         self.note(1, None);
     }
 
-    /// Who took the object last; None if nobody did, where it is not kept, and where it was overwritten.
+    /// The last allocation of the object. None if there was none, if it is not kept, or if it was overwritten.
     pub(super) fn allocated(&self) -> Option<Track> {
         self.stamp(0)?.read(self.object)
     }
 
-    /// Who gave it back last.
+    /// The last free of the object.
     pub(super) fn freed(&self) -> Option<Track> {
         self.stamp(1)?.read(self.object)
     }
@@ -77,8 +77,8 @@ impl<'a> Slot<'a> {
 
     fn stamp(&self, which: usize) -> Option<&Stamp> {
         let at = self.plan.tracks()? + which * size_of::<Stamp>();
-        // SAFETY: the plan has room for two stamps there, 8-aligned like the object; they are atomics, for which
-        // any bytes are a value.
+        // SAFETY: the plan has room for two stamps there, 8-aligned like the object. They are atomics, for which any
+        // bytes are a value.
         Some(unsafe { self.object.byte_add(at).cast::<Stamp>().as_ref() })
     }
 
@@ -108,7 +108,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Looks for bytes of a range of the slot that are not `byte`.
+    /// Finds the bytes of a range of the slot that are not `byte`.
     pub(super) fn difference(&self, range: Range<isize>, byte: u8) -> Option<Difference> {
         let same = u64::from_ne_bytes([byte; 8]);
         let mut at = range.start;

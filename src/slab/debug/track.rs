@@ -1,4 +1,4 @@
-//! Call sites: who took an object, and who gave it back.
+//! Call sites: the calls that allocated and freed an object.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,22 +12,22 @@ use std::sync::{Mutex, PoisonError};
 pub struct Site(&'static Location<'static>);
 
 impl Site {
-    /// A drop: it knows nothing of the call that led to it.
+    /// A drop. It knows nothing of the call that led to it.
     pub(in crate::slab) const DROPPED: Site = Site(Location::caller());
 
-    /// The place that called the function that calls this, as far up as `#[track_caller]` reaches.
+    /// The call site of the function that calls this, as far up as `#[track_caller]` reaches.
     #[track_caller]
     #[inline(always)]
     pub fn caller() -> Site {
         Site(Location::caller())
     }
 
-    /// The file's path as the compiler knew it.
+    /// The path of the file, as the compiler knew it.
     pub fn file(&self) -> &'static str {
         self.0.file()
     }
 
-    /// The line, from 1.
+    /// The line number, from 1.
     pub fn line(&self) -> u32 {
         self.0.line()
     }
@@ -42,18 +42,19 @@ impl fmt::Display for Site {
 /// The call site and the thread of an operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track {
-    /// The call.
+    /// The call site.
     pub site: Site,
     thread: u32,
 }
 
 impl Track {
-    /// This thread, at `site`.
+    /// Makes a track of this thread at `site`.
     pub(super) fn here(site: Site) -> Track {
         Track { site, thread: this_thread() }
     }
 
-    /// The thread's name when it first met a cache with debug; threads without one are called by their number.
+    /// The name that the thread had when it first used a cache with debug. A thread without a name is called by its
+    /// number.
     pub fn thread(&self) -> String {
         let names = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
         let name = (self.thread as usize).checked_sub(1).and_then(|at| names.get(at));
@@ -67,7 +68,7 @@ impl fmt::Display for Track {
     }
 }
 
-/// Names of the threads that met a cache with debug; a thread's number is its place here + 1.
+/// The names of the threads that used a cache with debug. A thread's number is its index here + 1.
 static THREADS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// This thread's number; 0 once its locals are gone.
@@ -93,10 +94,10 @@ fn name_thread() -> u32 {
     number
 }
 
-/// The places in the source that were noted so far; a site's number is its place here + 1.
+/// The call sites that were recorded so far. A site's number is its index here + 1.
 static SITES: Mutex<Vec<Site>> = Mutex::new(Vec::new());
 
-/// A site's number. There are as many sites as the program has calls, so a look through all of them is short.
+/// The number of a site. There are as many sites as the program has calls, so a search through all of them is short.
 fn number_of(site: Site) -> u32 {
     let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
     let known = sites.iter().position(|known| std::ptr::eq(known.0, site.0) || *known == site);
@@ -107,21 +108,21 @@ fn number_of(site: Site) -> u32 {
     at as u32 + 1
 }
 
-/// A [`Track`] as it lies beside an object: the numbers of site and thread, mixed with the object's address. The
-/// object's holders may write over it, so it holds no pointer, and what makes no sense is no track.
+/// A [`Track`] in the form in which it lies beside an object: the numbers of site and thread, mixed with the object's
+/// address. The object's holders may overwrite it, so it holds no pointer. A value that makes no sense is not a track.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct Stamp(AtomicU64);
 
 impl Stamp {
-    /// Notes a track of the object, or that there is none.
+    /// Records a track of the object, or that there is none.
     pub(super) fn write(&self, object: NonNull<u8>, track: Option<Track>) {
         let numbers =
             track.map_or(0, |track| u64::from(number_of(track.site)) << 32 | u64::from(track.thread));
         self.0.store(numbers ^ mix(object), Relaxed);
     }
 
-    /// The track that was noted; None if none was, or something wrote over it.
+    /// The recorded track. None if none was recorded, or if it was overwritten.
     pub(super) fn read(&self, object: NonNull<u8>) -> Option<Track> {
         let numbers = self.0.load(Relaxed) ^ mix(object);
         let sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);

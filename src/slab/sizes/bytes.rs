@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 /// Bytes from a [`SizeClasses`] with one owner: move-only, derefs to `[u8]`.
 ///
-/// Give it back with [`SizeClasses::free_bytes`]; dropped anywhere else, on any thread, it goes home by a slower way.
+/// Give it back with [`SizeClasses::free_bytes`]. A box that is dropped, on any thread, is also freed, more slowly.
 ///
 /// ```compile_fail,E0382
 /// # fn f(sizes: netmem::slab::SizeClasses, w: &mut netmem::sync::Worker, bytes: netmem::slab::SlabBytes) {
@@ -17,31 +17,31 @@ use std::ptr::NonNull;
 /// # }
 /// ```
 pub struct SlabBytes {
-    /// Invariant: an allocation of a [`SizeClasses`] that nobody else claims, with room for `len` bytes, all written.
+    /// Invariant: an allocation of a [`SizeClasses`] without another claim, with room for `len` bytes, all written.
     at: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the bytes are this box's alone, and `SizeClasses::release` takes them on any thread.
+// SAFETY: the bytes belong to this box alone, and `SizeClasses::release` takes them on any thread.
 unsafe impl Send for SlabBytes {}
 // SAFETY: a shared box gives only shared bytes.
 unsafe impl Sync for SlabBytes {}
 
 impl SlabBytes {
     /// # Safety
-    /// What the invariant says; the claim moves into the box.
+    /// As the invariant says; the claim moves into the box.
     pub(super) unsafe fn claim(at: NonNull<u8>, len: usize) -> SlabBytes {
         SlabBytes { at, len }
     }
 
-    /// Gives the claim up: whoever takes the pointer frees it.
+    /// Gives the claim up. The caller has to free the pointer.
     pub fn into_raw(self) -> NonNull<u8> {
         std::mem::ManuallyDrop::new(self).at
     }
 }
 
 impl SizeClasses {
-    /// Puts zeroes into `len` bytes, in a box that needs no freeing.
+    /// Allocates a box of `len` zeroed bytes, which frees itself.
     #[track_caller]
     pub fn bytes(&self, w: &mut Worker, len: usize) -> Option<SlabBytes> {
         let at = self.alloc_zeroed(w, len)?;
@@ -49,18 +49,18 @@ impl SizeClasses {
         Some(unsafe { SlabBytes::claim(at, len) })
     }
 
-    /// Copies `bytes` into a box that needs no freeing.
+    /// Copies `bytes` into a box, which frees itself.
     #[track_caller]
     pub fn bytes_from(&self, w: &mut Worker, bytes: &[u8]) -> Option<SlabBytes> {
         let at = self.alloc(w, bytes.len())?;
-        // SAFETY: allocated for as many bytes just now, so nobody else has them, and all are written.
+        // SAFETY: allocated for as many bytes just now, so no other code has them, and all are written.
         unsafe {
             at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
             Some(SlabBytes::claim(at, bytes.len()))
         }
     }
 
-    /// Gives a box back, faster than by dropping it; one of another memory goes home to its own.
+    /// Frees a box, faster than by dropping it. A box of another memory goes back to that memory.
     #[inline]
     #[track_caller]
     pub fn free_bytes(&self, w: &mut Worker, bytes: SlabBytes) {
@@ -72,13 +72,13 @@ impl SizeClasses {
     }
 }
 
-/// What is none of this memory's is another one's. Where a cache reports misuse and someone wrote past the bytes, they
-/// stay out.
+/// Frees a pointer that this memory refused, because it belongs to another memory. If a cache reports that bytes past
+/// the end were written, the bytes stay out.
 #[cold]
 #[inline(never)]
 fn refused(at: NonNull<u8>, misuse: &Misuse) {
     if *misuse.damage() == Damage::OutsideSlabs {
-        // SAFETY: `at` was in a box, which had the only claim, and nobody took it so far.
+        // SAFETY: `at` was in a box, which had the only claim, and no code took it so far.
         let _refused = unsafe { SizeClasses::release(at) };
     }
 }
@@ -110,8 +110,8 @@ impl Drop for SlabBytes {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: the invariant of `at`; the claim ends here.
-        // Where a cache reports misuse and someone wrote past these bytes, they stay out.
+        // SAFETY: the invariant of `at`; the claim ends here. If a cache reports that bytes past these were written,
+        // they stay out.
         let _refused = unsafe { SizeClasses::release(self.at) };
     }
 }

@@ -6,13 +6,14 @@ use std::alloc::Layout;
 /// Bytes of the objects of each class.
 pub(super) const CLASSES: [usize; 13] = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192];
 
-/// The largest size that a class has; what is larger comes from pages.
+/// The largest size of a class. Larger allocations come from pages.
 const CLASS_MAX: usize = CLASSES[CLASSES.len() - 1];
 
-/// Sizes up to this one look their class up, in steps of 8 bytes; beyond it the classes are the powers of two.
+/// The largest size that looks its class up in the table, in steps of 8 bytes. Above it the classes are the powers of
+/// two.
 const TABLE_MAX: usize = 192;
 
-/// The class of each size up to 192, by the number of its eighth byte.
+/// The class of each size up to 192. The index is the size in units of 8 bytes.
 const TABLE: [u8; TABLE_MAX / 8] = {
     let mut table = [0; TABLE_MAX / 8];
     let mut eighth = 0;
@@ -27,10 +28,10 @@ const TABLE: [u8; TABLE_MAX / 8] = {
     table
 };
 
-/// The smallest class that holds `bytes`; None for 0 and for what is larger than all classes.
+/// The smallest class that holds `bytes`. None for 0 and for sizes larger than all classes.
 ///
 /// # Cost
-/// One comparison against the ends, one against 192, then one look-up or one `lzcnt`; nothing for a constant.
+/// One comparison with the bounds, one with 192, then one look-up or one `lzcnt`; nothing for a constant.
 #[inline(always)]
 pub(super) fn of(bytes: usize) -> Option<usize> {
     let last = bytes.wrapping_sub(1);
@@ -42,12 +43,12 @@ pub(super) fn of(bytes: usize) -> Option<usize> {
     }
 }
 
-/// What the addresses of a class are multiples of: the largest power of two that divides its size.
+/// The alignment of the addresses of a class: the largest power of two that divides its size.
 pub(super) const fn align(class: usize) -> usize {
     1 << CLASSES[class].trailing_zeros()
 }
 
-/// A size that is enough for `layout`, and whose objects are as aligned as it asks.
+/// A size that is large enough for `layout`, and whose objects have the alignment that it requires.
 pub(super) fn size_for(layout: Layout) -> usize {
     match of(layout.size()) {
         Some(class) if align(class) >= layout.align() => layout.size(),
@@ -56,7 +57,7 @@ pub(super) fn size_for(layout: Layout) -> usize {
     }
 }
 
-/// The order of the smallest block of pages that holds `bytes`; None if there is none.
+/// The order of the smallest block of pages that holds `bytes`. None if there is none.
 pub(super) fn order(bytes: usize) -> Option<u8> {
     let order = bytes.div_ceil(PAGE_SIZE).checked_next_power_of_two()?.ilog2() as u8;
     (order <= ORDER_MAX).then_some(order)

@@ -1,4 +1,4 @@
-//! Frees: the page's descriptor says which cache a pointer belongs to.
+//! Frees memory. The page's descriptor tells which cache a pointer belongs to.
 
 use super::SizeClasses;
 use super::large::{self, Found};
@@ -7,17 +7,17 @@ use crate::sync::Worker;
 use std::ptr::NonNull;
 
 impl SizeClasses {
-    /// Gives memory back.
+    /// Frees memory.
     ///
     /// # Errors
-    /// [`Misuse`], where the caches have debug and report; the memory stays with the caller then. A pointer that
-    /// lies outside of all slabs and blocks is found without debug too.
+    /// [`Misuse`], if the caches have debug and report; the memory stays with the caller then. A pointer outside of all
+    /// slabs and blocks is detected without debug too.
     ///
     /// # Safety
     /// `at` came from a `SizeClasses` of this memory, and its claim ends with this call, unless it fails.
     ///
     /// # Cost
-    /// That of [`RawCache::free`], and the line of the page's descriptor that says whose it is.
+    /// That of [`RawCache::free`], and the line of the page's descriptor that names the owner.
     #[inline]
     #[track_caller]
     pub unsafe fn free(&self, w: &mut Worker, at: NonNull<u8>) -> Result<(), Misuse> {
@@ -29,7 +29,8 @@ impl SizeClasses {
         }
     }
 
-    /// What is no object of our classes: a large block goes to the worker's lists, the rest as without a worker.
+    /// Frees memory that is not an object of these classes: a large block goes to the worker's lists, the rest is freed
+    /// as without a worker.
     ///
     /// # Safety
     /// As [`SizeClasses::free`].
@@ -54,16 +55,16 @@ impl SizeClasses {
         }
     }
 
-    /// Gives memory back from a thread without a worker, whichever `SizeClasses` it came from.
+    /// Frees memory from a thread without a worker, for any `SizeClasses` that it came from.
     ///
     /// # Errors
-    /// [`Misuse`], where the cache has debug and reports; the memory stays with the caller then.
+    /// [`Misuse`], if the cache has debug and reports; the memory stays with the caller then.
     ///
     /// # Safety
     /// `at` came from a `SizeClasses` of any memory, and its claim ends with this call, unless it fails.
     ///
     /// # Cost
-    /// A locked instruction or two; a lock where a slab changes lists, and for large blocks.
+    /// One or two locked instructions; a lock if a slab changes lists, and for large blocks.
     #[cold]
     #[track_caller]
     pub unsafe fn release(at: NonNull<u8>) -> Result<(), Misuse> {
@@ -82,11 +83,11 @@ impl SizeClasses {
         }
     }
 
-    /// Gives back allocations of any sizes at once: what is of one slab goes home by one CAS. The array's order is
-    /// not kept.
+    /// Frees allocations of any sizes at once: the objects of one slab are freed by one CAS. The array's order is not
+    /// kept.
     ///
     /// # Errors
-    /// As [`SizeClasses::free`], for the first misuse that is met; some of the others are home then.
+    /// As [`SizeClasses::free`], for the first misuse that is found; some of the others are freed then.
     ///
     /// # Safety
     /// As [`SizeClasses::free`] for each pointer.

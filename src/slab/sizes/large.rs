@@ -1,4 +1,4 @@
-//! Blocks of pages for what no class holds, and what a pointer is when it is no object of a class.
+//! Blocks of pages for sizes that no class holds, and the kind of a pointer that is not an object of a class.
 
 use super::{SizeClasses, class};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -13,36 +13,37 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Chunks in a page.
 const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 
-/// In a descriptor's `owner`: the first page of a block that a `SizeClasses` gave out; no cache has this number.
+/// In a descriptor's `owner`: the first page of a block that a `SizeClasses` gave out. No cache has this number.
 const LARGE: u16 = 0x4b4d;
-/// The same, in a memory with guard pages: the last page is no part of the allocation, and inaccessible unless the system refused.
+/// The same, in a memory with guard pages: the last page is not part of the allocation, and is inaccessible unless the
+/// system refused.
 const GUARDED: u16 = 0x4b4e;
 
-/// What a pointer is to a memory.
+/// The kind of a pointer in a memory.
 pub(super) enum Found {
     /// [`SizeClasses::ZERO`].
     Zero,
     /// The begin of a large block, whose first page has this number.
     Block(NonZeroU32),
-    /// In a page that is of a cache.
+    /// The pointer lies in a page of a cache.
     Object,
-    /// None of these: of another memory, or not an allocation at all.
+    /// None of these: it belongs to another memory, or is not an allocation at all.
     Nothing,
 }
 
-/// The number of the page that holds `at`; None where no region lies.
+/// The number of the page that holds `at`. None if no region lies there.
 #[inline(always)]
 fn page_at(at: NonNull<u8>) -> Option<NonZeroU32> {
     NonZeroU32::new(region::chunk_at(at.as_ptr())? / CHUNKS)
 }
 
-/// Whose the page is that holds `at`; None outside of the memory.
+/// The owner of the page that holds `at`. None outside of the memory.
 #[inline(always)]
 pub(super) fn owner(memory: &Memory, at: NonNull<u8>) -> Option<u16> {
     Some(memory.desc(page_at(at)?)?.owner.load(Relaxed))
 }
 
-/// Takes a block from the pages.
+/// Allocates a block of pages.
 #[cold]
 pub(super) fn alloc(memory: &Memory, w: &mut Worker, bytes: usize) -> Option<NonNull<u8>> {
     if bytes == 0 {
@@ -59,7 +60,7 @@ pub(super) fn alloc(memory: &Memory, w: &mut Worker, bytes: usize) -> Option<Non
     at
 }
 
-/// What a pointer is to this memory; only its page's descriptor is read.
+/// The kind of a pointer in this memory. Only its page's descriptor is read.
 pub(super) fn find(memory: &Memory, at: NonNull<u8>) -> Found {
     if at == SizeClasses::ZERO {
         return Found::Zero;
@@ -72,12 +73,12 @@ pub(super) fn find(memory: &Memory, at: NonNull<u8>) -> Found {
     }
 }
 
-/// The block that begins at `at`, whichever memory it is of.
+/// The block that begins at `at`, in any memory.
 ///
 /// # Safety
 /// `at` is an allocation that is out.
 pub(super) unsafe fn block_of(at: NonNull<u8>) -> Option<NonZeroU32> {
-    // SAFETY: the caller's promise: what is out keeps its memory.
+    // SAFETY: the caller's promise: an allocation that is out keeps its memory.
     let owner = page_at(at).map(|number| unsafe { Page::owner_of(number) });
     block(at).filter(|_| matches!(owner, Some(LARGE | GUARDED)))
 }
@@ -87,10 +88,12 @@ fn block(at: NonNull<u8>) -> Option<NonZeroU32> {
     page_at(at).filter(|number| region::address(number.get() * CHUNKS) == at.as_ptr())
 }
 
-/// Takes a block back from its holder; None, and it is never used again, where the system does not make its last page accessible.
+/// Takes a block back from its holder. Returns None, and the block is never used again, if the system does not make its
+/// last page accessible.
 ///
 /// # Safety
-/// `number` is of a [`Found::Block`] that is out, or that block's [`Memory::number`]; its claim moves into the page.
+/// `number` is that of a [`Found::Block`] that is out, or that block's [`Memory::number`]; its claim moves into the
+/// page.
 pub(super) unsafe fn claim(number: NonZeroU32) -> Option<Page> {
     // SAFETY: the caller's promise.
     let (page, owner) = unsafe { (Page::claim(number), Page::owner_of(number)) };
@@ -102,7 +105,7 @@ pub(super) unsafe fn claim(number: NonZeroU32) -> Option<Page> {
     Some(page)
 }
 
-/// Bytes of what is no object of a class.
+/// The bytes of an allocation that is not an object of a class.
 pub(super) fn size(memory: &Memory, at: NonNull<u8>) -> usize {
     let desc = page_at(at).and_then(|number| memory.desc(number));
     let bytes = |desc: &Desc| match desc.owner.load(Relaxed) {

@@ -6,16 +6,16 @@ use crate::sync::Worker;
 use std::ptr::NonNull;
 
 impl SizeClasses {
-    /// Makes an allocation hold `bytes`: where it is if there is room, else in a new place, to which the contents
-    /// move. None when there is no memory; the old one stays as it is then.
+    /// Resizes an allocation to `bytes`: in place if there is room, otherwise in a new place, to which the contents
+    /// move. Returns None if there is no memory; the old allocation is unchanged then.
     ///
-    /// It never moves to become smaller; `bytes` of 0 frees it and gives [`SizeClasses::ZERO`].
+    /// It never moves to become smaller. `bytes` of 0 frees it and returns [`SizeClasses::ZERO`].
     ///
     /// # Errors
-    /// As [`SizeClasses::free`]; the old one stays as it is then.
+    /// As [`SizeClasses::free`]; the old allocation is unchanged then.
     ///
     /// # Safety
-    /// As [`SizeClasses::size_of`]; the claim on `at` becomes one on what is returned.
+    /// As [`SizeClasses::size_of`]; the claim on `at` becomes a claim on the result.
     #[track_caller]
     pub unsafe fn resize(
         &self,
@@ -29,11 +29,11 @@ impl SizeClasses {
             return Ok(Some(at));
         }
         let Some(to) = self.alloc(w, bytes) else { return Ok(None) };
-        // SAFETY: both hold at least the smaller number of bytes, and the new one is nobody else's.
+        // SAFETY: both hold at least the smaller number of bytes, and no other code has the new one.
         unsafe { to.copy_from_nonoverlapping(at, room.min(bytes)) };
         // SAFETY: the caller's promise.
         if let Err(misuse) = unsafe { self.free(w, at) } {
-            // SAFETY: allocated above, and nobody knows of it.
+            // SAFETY: allocated above, and no other code knows of it.
             unsafe { self.free(w, to)? };
             return Err(misuse);
         }

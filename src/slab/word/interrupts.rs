@@ -1,5 +1,5 @@
-//! The lines of a thread that stand for what disabling and enabling interrupts touches in [hansen14-page]: those of its
-//! task, and those of paravirtualisation.
+//! Cache lines of a thread that represent the lines touched by disabling and enabling interrupts in [hansen14-page]:
+//! those of its task, and those of paravirtualisation.
 
 use std::cell::{Cell, OnceCell};
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use std::hint::black_box;
 #[repr(align(128))]
 struct Line(Cell<u64>);
 
-/// Lines of which two are cold at each change: 4 MiB, more than a core's own caches hold.
+/// The number of lines, of which two are cold at each change: 4 MiB, more than a core's own caches hold.
 const COLD: usize = 1 << 15;
 
 thread_local! {
@@ -17,19 +17,19 @@ thread_local! {
     static PLACE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Off and on again: each writes both lines.
+/// Switches off and on again: each writes both lines.
 fn off_and_on(lines: [&Line; 2]) {
     let all = lines.into_iter().chain(lines);
     all.for_each(|line| line.0.set(black_box(line.0.get() + 1)));
 }
 
-/// With lines that every change writes.
+/// Uses lines that every change writes.
 #[cold]
 pub(super) fn switch() {
     HOT.with(|[task, virt]| off_and_on([task, virt]));
 }
 
-/// With lines that were written [`COLD`] / 2 changes ago.
+/// Uses lines that were written [`COLD`] / 2 changes ago.
 #[cold]
 pub(super) fn switch_cold() {
     let (task, virt) = (PLACE.get(), next(PLACE.get()));
@@ -40,8 +40,8 @@ pub(super) fn switch_cold() {
     });
 }
 
-/// The line after this one: all come up once before one does again, in an order that a prefetcher does not follow.
-/// A linear congruence of full period (Hull and Dobell, 1962): an odd increment, a multiplier of 1 modulo 4.
+/// The line after this one. All lines come up once before one repeats, in an order that a prefetcher does not follow. A
+/// linear congruence of full period (Hull and Dobell, 1962): an odd increment, a multiplier of 1 modulo 4.
 fn next(place: usize) -> usize {
     (place * 25_173 + 13_849) % COLD
 }
