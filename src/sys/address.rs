@@ -6,15 +6,17 @@ use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
 
-/// The prefixes by whose addresses packets may come by a wire, without the bits behind their lengths: no loopback addresses.
+/// The prefixes whose addresses may occur on a wire, without the bits beyond their lengths. Loopback addresses are left
+/// out.
 pub fn by_wire(prefixes: &[IpNet]) -> impl Iterator<Item = IpNet> {
     prefixes.iter().map(IpNet::trunc).filter(|prefix| !prefix.addr().is_loopback())
 }
 
-/// All addresses of the calling thread's network namespace, each as often as an interface has it, as prefixes of one address.
+/// All addresses of the calling thread's network namespace, as prefixes of one address. An address occurs once for each
+/// interface that has it.
 ///
 /// # Errors
-/// What getifaddrs(3) says.
+/// The error of getifaddrs(3).
 ///
 /// # Cost
 /// Two dumps over rtnetlink.
@@ -36,7 +38,7 @@ pub fn all() -> Result<Vec<IpNet>, Errno> {
     Ok(addresses)
 }
 
-/// What getifaddrs made.
+/// The list that getifaddrs(3) made.
 struct List(*mut libc::ifaddrs);
 
 impl Drop for List {
@@ -59,12 +61,12 @@ unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: every socket address begins with its family.
     match i32::from(unsafe { (*address).sa_family }) {
         libc::AF_INET => {
-            // SAFETY: one of this family is a sockaddr_in.
+            // SAFETY: an address of this family is a sockaddr_in.
             let address = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
             Some(Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes()).into())
         }
         libc::AF_INET6 => {
-            // SAFETY: one of this family is a sockaddr_in6.
+            // SAFETY: an address of this family is a sockaddr_in6.
             let address = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
             Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
         }

@@ -1,10 +1,10 @@
-//! What the process may do: capabilities and the limit on locked memory.
+//! The privileges of the process: capabilities and the limit on locked memory.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::sync::{Mutex, PoisonError};
 
-/// One at a time: another's lifted limit would be taken for the one that was before.
+/// Admits one call at a time: otherwise a limit that another call has lifted would be taken for the original limit.
 static LIFTED: Mutex<()> = Mutex::new(());
 
 /// The capabilities that AF_XDP needs and this thread lacks, by name.
@@ -38,7 +38,7 @@ pub fn locked_memory_limit() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Calls `call` with CAP_IPC_LOCK in force, where this thread is permitted it and does not have it in force.
+/// Calls `call` with CAP_IPC_LOCK in force, if this thread is permitted the capability and does not have it in force.
 pub fn with_lock_capability<T>(call: impl FnOnce() -> T) -> T {
     let lock = CapabilitySet::IPC_LOCK;
     let before = capabilities(None)
@@ -46,15 +46,16 @@ pub fn with_lock_capability<T>(call: impl FnOnce() -> T) -> T {
         .filter(|sets| sets.permitted.contains(lock) && !sets.effective.contains(lock));
     let Some(before) = before else { return call() };
     let raised = CapabilitySets { effective: before.effective.union(lock), ..before };
-    // Where it cannot be raised the call says what it lacks.
+    // If it cannot be raised, the call reports what it lacks.
     let _ = set_capabilities(None, raised);
     let done = call();
-    // What was in force before is allowed.
+    // The state before is allowed.
     let _ = set_capabilities(None, before);
     done
 }
 
-/// Calls `call` without a limit on locked memory, or with the highest that this process may have; the limit is as it was afterwards.
+/// Calls `call` without a limit on locked memory, or with the highest limit that this process may have. The limit is
+/// restored afterwards.
 pub fn without_lock_limit<T>(call: impl FnOnce() -> T) -> T {
     let _alone = LIFTED.lock().unwrap_or_else(PoisonError::into_inner);
     let before = getrlimit(Resource::Memlock);
@@ -65,7 +66,7 @@ pub fn without_lock_limit<T>(call: impl FnOnce() -> T) -> T {
         setrlimit(Resource::Memlock, none).or_else(|_| setrlimit(Resource::Memlock, highest)).is_ok();
     let done = call();
     if is_lifted {
-        // What was allowed before is allowed again.
+        // The limit before is allowed again.
         setrlimit(Resource::Memlock, before).ok();
     }
     done

@@ -1,16 +1,16 @@
-//! The time-stamp counter, and how many of its ticks make a nanosecond.
+//! The time-stamp counter, and the number of its ticks in a nanosecond.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Where the clocks begin that Miri, or a machine without a time-stamp counter, has in its place.
+/// The start of the clocks that replace the counter under Miri, or on a machine without a time-stamp counter.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 static START: OnceLock<Instant> = OnceLock::new();
 
 /// Reads the time-stamp counter.
 ///
 /// # Cost
-/// About 8 ns on a virtual machine; not serialising, so keep what is measured well above that.
+/// About 8 ns on a virtual machine. It is not serialising, so measured times must be well above that.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -24,10 +24,11 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// Nanoseconds of the system's monotonic clock: the same for all processes of one machine, and for no two machines.
+/// Nanoseconds of the system's monotonic clock. It is the same for all processes of one machine, and differs between
+/// machines.
 ///
 /// # Cost
-/// No system call where the kernel maps its clock into the process: about 25 ns.
+/// No system call if the kernel maps its clock into the process: about 25 ns.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     #[cfg(miri)]
@@ -42,8 +43,8 @@ pub fn monotonic_ns() -> u64 {
 
 /// Ticks of [`ticks`] per nanosecond, measured once per process against the monotonic clock.
 ///
-/// The pair (counter, clock) is read several times and the tightest reading kept at both ends, so that a
-/// pause of the machine between the two reads does not bend the rate.
+/// The pair (counter, clock) is read several times, and the tightest reading is kept at both ends. So a pause of the
+/// machine between the two reads does not distort the rate.
 pub fn ticks_per_ns() -> f64 {
     static RATE: OnceLock<f64> = OnceLock::new();
     *RATE.get_or_init(|| {

@@ -1,16 +1,16 @@
-//! Cores: which ones this process may use, and pinning a thread to one.
+//! Cores: the cores that this process may use, pinning a thread to one, and hints to the processor.
 //!
-//! Miri knows neither assembly nor prefetches: there a value is only passed on.
+//! Miri knows neither assembly nor prefetches: under Miri a value is only passed on.
 #![cfg_attr(miri, allow(unused_mut))]
 
 use crate::limits::CACHE_LINE;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::{io, ptr};
 
-/// The cores this thread may run on, in ascending order.
+/// The cores that this thread may run on, in ascending order.
 ///
 /// # Errors
-/// What `sched_getaffinity(2)` says.
+/// The error of `sched_getaffinity(2)`.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
@@ -19,12 +19,12 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 /// Pins the calling thread to one core.
 ///
 /// # Errors
-/// `InvalidInput` if this process may not use that core; else what `sched_setaffinity(2)` says.
+/// `InvalidInput` if this process may not use that core; otherwise the error of `sched_setaffinity(2)`.
 pub fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only(cpu)?)?)
 }
 
-/// That core alone.
+/// A set of that core alone.
 fn only(cpu: usize) -> io::Result<CpuSet> {
     if cpu >= CpuSet::MAX_CPU {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {cpu}: no such core")));
@@ -34,11 +34,11 @@ fn only(cpu: usize) -> io::Result<CpuSet> {
     Ok(set)
 }
 
-/// Asks for the cache line that holds `address` before it is needed; harmless for any address.
+/// Prefetches the cache line that holds `address`. Harmless for any address.
 #[inline]
 pub fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHT0 is a hint; it never faults, whatever the address.
+    // SAFETY: PREFETCHT0 is a hint; it never faults, for any address.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
@@ -46,11 +46,11 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// Asks for the cache line that holds `address`, to be written; harmless for any address.
+/// Prefetches the cache line that holds `address` for writing. Harmless for any address.
 #[inline]
 pub fn prefetch_write(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHW is a hint; it never faults, whatever the address, and is a no-op where it is not known.
+    // SAFETY: PREFETCHW is a hint; it never faults, for any address, and is a no-op on processors that do not know it.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
@@ -58,8 +58,8 @@ pub fn prefetch_write(address: *const u8) {
     let _ = address;
 }
 
-/// The addresses of the cache lines that hold `items`: asked for together they travel together, where a loop over the items
-/// may wait for each in turn.
+/// The addresses of the cache lines that hold `items`. If they are prefetched together, they travel together. A loop
+/// over the items may wait for each in turn.
 #[inline(always)]
 pub fn lines<T>(items: &[T]) -> impl Iterator<Item = *const u8> {
     let first: *const u8 = items.as_ptr().cast();
@@ -69,15 +69,16 @@ pub fn lines<T>(items: &[T]) -> impl Iterator<Item = *const u8> {
         .map(move |at| first.wrapping_sub(lead).wrapping_add(at))
 }
 
-/// The same pointer, in one register from here on: what is behind it is addressed as pointer plus constant.
+/// The same pointer, in one register from here on: data behind it is addressed as pointer plus constant.
 ///
-/// Where the compiler sees how a pointer was added up it adds again in every access, and a load addressed by two
-/// registers waits about five cycles for the store before it, where one register and a constant often wait for none.
+/// If the compiler sees how a pointer was computed, it repeats the addition in every access. A load that is addressed
+/// by two registers waits about five cycles for the store before it. With one register and a constant it often waits
+/// for none.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block, reason = "intended: nothing is read or written")]
 pub fn in_one_register<T>(pointer: *const T) -> *const T {
     let mut one = pointer;
-    // SAFETY: no instruction at all, only a value that the compiler does not look behind.
+    // SAFETY: no instruction at all, only a value whose origin is hidden from the compiler.
     #[cfg(not(miri))]
     unsafe {
         core::arch::asm!("/* {0} */", inout(reg) one, options(pure, nomem, nostack, preserves_flags))
@@ -85,22 +86,22 @@ pub fn in_one_register<T>(pointer: *const T) -> *const T {
     one
 }
 
-/// The same place, reached by one register: see [`in_one_register`].
+/// The same place, reached through one register: see [`in_one_register`].
 #[inline(always)]
 pub fn by_one_register<T>(place: &mut T) -> &mut T {
-    // SAFETY: it is the same pointer, and `place` is not used again while what comes back is.
+    // SAFETY: it is the same pointer, and `place` is not used again while the result is.
     unsafe { &mut *in_one_register(ptr::from_mut(place)).cast_mut() }
 }
 
 /// The pointer `meant`, predicted to lie at `recent`, which is its address afterwards.
 ///
-/// Where the guess holds, what is behind it is reached without waiting for the loads that led to `meant`: a branch, which
-/// the processor guesses, stands in their place.
+/// If the guess is right, data behind it is reached without waiting for the loads that led to `meant`. A branch, which
+/// the processor predicts, takes their place.
 #[inline(always)]
 pub fn expected<T>(meant: *const T, recent: &mut usize) -> *const T {
     let mut guess = *recent;
-    // SAFETY: no instruction at all, only a value whose origin the compiler does not see: where the two are equal it would
-    // take `meant` for it again.
+    // SAFETY: no instruction at all, only a value whose origin the compiler does not see: if the two are equal it would
+    // use `meant` again.
     #[cfg(not(miri))]
     unsafe {
         core::arch::asm!("/* {0} */", inout(reg) guess, options(pure, nomem, nostack, preserves_flags))
@@ -117,7 +118,7 @@ pub fn expected<T>(meant: *const T, recent: &mut usize) -> *const T {
 #[inline(always)]
 pub fn in_registers<const N: usize>(words: [u64; N]) -> [u64; N] {
     words.map(|mut word| {
-        // SAFETY: no instruction at all, only a value that the compiler does not look behind.
+        // SAFETY: no instruction at all, only a value whose origin is hidden from the compiler.
         #[cfg(not(miri))]
         unsafe {
             core::arch::asm!("/* {0} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags))
@@ -129,14 +130,14 @@ pub fn in_registers<const N: usize>(words: [u64; N]) -> [u64; N] {
 /// Four words, each with `more` added, modulo 2^64.
 ///
 /// # Cost
-/// Two additions and two stores of what is in memory, where a compiler makes four of each.
+/// Two additions and two stores of values in memory, while a compiler makes four of each.
 #[inline(always)]
 pub fn sums(words: [u64; 4], more: u64) -> [u64; 4] {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{__m128i, _mm_add_epi64, _mm_set1_epi64x};
         // SAFETY: bits of the same size, and every pattern is a value of either type; SSE2 is part of every x86-64. The
-        // assembly is no instruction, only values that the compiler does not look behind.
+        // assembly is no instruction, only values whose origin is hidden from the compiler.
         unsafe {
             let [mut low, mut high] = std::mem::transmute::<[u64; 4], [__m128i; 2]>(words);
             core::arch::asm!("/* {0} {1} */", inout(xmm_reg) low, inout(xmm_reg) high,

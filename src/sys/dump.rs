@@ -1,8 +1,9 @@
-//! What a core dump shows of a process.
+//! The contents of a core dump of a process.
 
 use rustix::mm::{Advice, madvise};
 
-/// Leaves mapped memory out of core dumps, which would show packets to whoever may read one. Where the kernel refuses, it is in them.
+/// Leaves mapped memory out of core dumps, because it would show packets to every reader of a dump. If the kernel
+/// refuses, the memory is in the dumps.
 #[cold]
 pub(super) fn leave_out_of_dumps(base: *mut u8, len: usize) {
     // SAFETY: the caller mapped the range just now; the advice changes no byte.

@@ -1,36 +1,37 @@
-//! Events: something that one thread raises and another sleeps for, beside sockets.
+//! Events that one thread raises and another sleeps for, and a watch over them and over sockets.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Looks in a row by which a watch forgets: enough for all that is watched, and not without end where peers go on ringing.
+/// The number of times in a row that a watch is read to clear it. It is enough for all watched descriptors, and it is
+/// bounded even if peers continue to ring.
 const LOOKS: usize = 16;
 
-/// An event that is raised or not (eventfd(2)); its descriptor is readable while it is raised. It stays in this process: one that
-/// another has too is a `SharedEvent`.
+/// An event that is raised or not (eventfd(2)). Its descriptor is readable while it is raised. It stays in this
+/// process; an event that another process has too is a `SharedEvent`.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 
 impl Event {
-    /// An event that is not raised.
+    /// Makes an event that is not raised.
     ///
     /// # Errors
-    /// What eventfd(2) says: the process or the system is out of descriptors.
+    /// The error of eventfd(2): the process or the system is out of descriptors.
     pub fn new() -> io::Result<Event> {
         Ok(Event(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Raises it, once or again.
+    /// Raises the event, once or again.
     pub fn raise(&self) {
-        // It fails only where it was raised 2^64 - 2 times already, and is raised then.
+        // This fails only if the event was raised 2^64 - 2 times already, and the event is raised then.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Takes it down; true if it was raised.
+    /// Clears the event. Returns true if it was raised.
     pub fn clear(&self) -> bool {
-        // It fails only where it was not raised.
+        // This fails only if the event was not raised.
         rustix::io::read(&self.0, &mut [0; size_of::<u64>()]).is_ok()
     }
 }
@@ -41,35 +42,35 @@ impl AsFd for Event {
     }
 }
 
-/// Several descriptors as one: readable when anything has happened to one of them since it was last cleared
-/// (epoll(7), edge-triggered). What comes in is never read through it.
+/// Several descriptors as one: readable if anything has happened to one of them since the watch was last cleared
+/// (epoll(7), edge-triggered). Incoming data is never read through it.
 #[derive(Debug)]
 pub struct Watch(OwnedFd);
 
 impl Watch {
-    /// Watches nothing yet.
+    /// Makes a watch of no descriptors.
     ///
     /// # Errors
-    /// What epoll_create(2) says.
+    /// The error of epoll_create(2).
     #[cold]
     pub fn new() -> io::Result<Watch> {
         Ok(Watch(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    /// Watches `descriptor` too, until it is closed. One that cannot be watched, as a file's, is not.
+    /// Adds `descriptor` until it is closed. A descriptor that cannot be watched, for example of a file, is not added.
     #[cold]
     pub fn add(&self, descriptor: BorrowedFd<'_>) {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let _ = epoll::add(&self.0, descriptor, epoll::EventData::new_u64(0), flags);
     }
 
-    /// Watches `descriptor` no more: what happens to it costs nothing again.
+    /// Removes `descriptor`: events on it cost nothing again.
     #[cold]
     pub fn remove(&self, descriptor: BorrowedFd<'_>) {
         let _ = epoll::delete(&self.0, descriptor);
     }
 
-    /// Forgets what has happened.
+    /// Clears the watch.
     pub fn clear(&self) {
         let nothing = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
         let mut happened = [nothing; 16];
@@ -88,11 +89,11 @@ impl AsFd for Watch {
     }
 }
 
-/// Sleeps until one of the descriptors is readable or broken, a signal comes, or the time is up; true in all cases but the
-/// last.
+/// Sleeps until one of the descriptors is readable or broken, a signal comes, or the time is up. Returns false only if
+/// the time is up.
 ///
 /// # Cost
-/// One system call, poll(2), and room for the list.
+/// One system call, poll(2), and memory for the list.
 pub fn sleep_until_readable(descriptors: &[BorrowedFd<'_>], at_most: Duration) -> bool {
     let at_most = Timespec {
         tv_sec: i64::try_from(at_most.as_secs()).unwrap_or(i64::MAX),
@@ -106,7 +107,7 @@ pub fn sleep_until_readable(descriptors: &[BorrowedFd<'_>], at_most: Duration) -
 mod tests {
     use super::*;
 
-    /// Long enough that a test which waits for it in vain is seen to hang.
+    /// Long enough that a test that waits for it in vain is seen to hang.
     const LONG: Duration = Duration::from_secs(600);
 
     #[test]

@@ -1,8 +1,8 @@
-//! Whether this process is a child (fork(2)) of the one that made something: rings that are shared with a kernel or a peer are
-//! not mapped in a child, and must not be touched there.
+//! Detects whether this process is a child (fork(2)) of the process that made an object. Rings that are shared with a
+//! kernel or a peer are not mapped in a child, and must not be touched there.
 //!
-//! One word of the process lies in a page that the kernel clears in a child (MADV_WIPEONFORK, Linux 4.14), so that to ask costs a
-//! comparison. Sound whatever it says: nothing but an early error hangs on it.
+//! One word of the process lies in a page that the kernel clears in a child (MADV_WIPEONFORK, Linux 4.14), so that the
+//! check costs a comparison. Soundness does not depend on the result: it only gives an early error.
 
 use rustix::mm::{Advice, madvise};
 use rustix::process::{Pid, getpid};
@@ -11,22 +11,22 @@ use std::sync::Once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of a page of the system's. Where pages are larger the advice is refused, and a child is not known.
+/// Bytes of a page of the system. If pages are larger, the advice is refused, and a child is not detected.
 const PAGE: usize = 4096;
 
 /// A page that holds nothing else.
 #[repr(C, align(4096))]
 struct Page {
-    /// 1 from the first question on, and 0 in a child.
+    /// 1 from the first check on, and 0 in a child.
     marked: AtomicU32,
     _rest: [u8; PAGE - size_of::<AtomicU32>()],
 }
 
 static HERE: Page = Page { marked: AtomicU32::new(0), _rest: [0; PAGE - size_of::<AtomicU32>()] };
-/// Done in a child too, whose parent did it.
+/// Run in a child too, although its parent ran it.
 static MARKED: Once = Once::new();
 
-/// The process that something was made in.
+/// The process in which an object was made.
 #[derive(Clone, Copy, Debug)]
 pub struct Birthplace(Pid);
 
@@ -35,18 +35,18 @@ impl Birthplace {
     #[cold]
     pub fn here() -> Birthplace {
         MARKED.call_once(|| {
-            // SAFETY: the page is all of one static of zeros that nothing else lies in. Of this process the advice changes no
-            // byte; a child reads zeros, which are valid, where it would have read the same static.
+            // SAFETY: the page is all of one static of zeros that nothing else lies in. In this process the advice
+            // changes no byte. A child reads zeros, which are valid, where it would have read the same static.
             let advised =
                 unsafe { madvise(ptr::from_ref(&HERE).cast_mut().cast(), PAGE, Advice::LinuxWipeOnFork) };
-            // A kernel that does not know the advice leaves children as they were.
+            // A kernel that does not know the advice treats children as before.
             let _ = advised;
             HERE.marked.store(1, Relaxed);
         });
         Birthplace(getpid())
     }
 
-    /// Whether this is another process than that: a child of it, or a child's child.
+    /// Whether this is another process than that one: its child, or a child's child.
     ///
     /// # Cost
     /// Two instructions; in a child a system call.
@@ -62,7 +62,7 @@ impl Birthplace {
     }
 }
 
-/// Does `work` in a child of this process; whether it came to its end there. For tests.
+/// Runs `work` in a child of this process. Returns whether it came to its end there. For tests.
 #[cfg(test)]
 pub(crate) fn in_child(work: impl FnOnce()) -> bool {
     use rustix::process::{WaitOptions, waitpid};

@@ -1,16 +1,16 @@
-//! A barrier on every core that runs this process, paid for by the one who asks.
+//! A barrier on every core that runs this process, paid for by the calling thread.
 //!
-//! membarrier(2), private expedited: after it returns, every other thread of the process has passed a full
-//! memory barrier since it was called. It lets the owner of a worker slot use plain stores and makes the
-//! (rare) thief pay (`sync::slot`).
+//! membarrier(2), private expedited: after it returns, every other thread of the process has passed a full memory
+//! barrier since it was called. With it the owner of a worker slot can use plain stores, and the (rare) thief pays
+//! (`sync::slot`).
 
 use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 use std::sync::OnceLock;
 
-/// Registers this process for the barrier, once; false where the kernel does not have it.
+/// Registers this process for the barrier, once. Returns false if the kernel does not have it.
 pub fn available() -> bool {
     static READY: OnceLock<bool> = OnceLock::new();
-    // Miri has no membarrier(2): owners fence for themselves there.
+    // Miri has no membarrier(2), so owners fence there.
     if cfg!(miri) {
         return false;
     }
@@ -20,7 +20,7 @@ pub fn available() -> bool {
     })
 }
 
-/// Runs the barrier; true when it was done on every core.
+/// Runs the barrier. Returns true if it was done on every core.
 ///
 /// # Cost
 /// One system call and an interrupt to each core that runs a thread of this process: microseconds.
@@ -36,7 +36,7 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// Barriers that this thread has made all cores pass.
+        /// The number of barriers that this thread has run.
         pub(crate) static DONE: Cell<u32> = const { Cell::new(0) };
     }
 

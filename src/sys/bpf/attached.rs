@@ -1,6 +1,8 @@
-//! Whose XDP program is on an interface: asked of the kernel by netlink, and of /proc for the process that holds it. COLD.
+//! Finds the XDP program on an interface. It asks the kernel over netlink, and /proc for the process that holds the
+//! program. COLD.
 //!
-//! Source: rtnetlink(7), `linux/if_link.h` (IFLA_XDP), `struct bpf_prog_info` of `linux/bpf.h`, fdinfo of programs and links.
+//! Source: rtnetlink(7), `linux/if_link.h` (IFLA_XDP), `struct bpf_prog_info` of `linux/bpf.h`, fdinfo of programs and
+//! links.
 
 use super::{BPF_OBJ_GET_INFO_BY_FD, InfoByFd, bpf, bpf_fd};
 use crate::sys::broker;
@@ -19,30 +21,30 @@ const RTM_NEWLINK: u16 = 16;
 /// Bytes of `struct nlmsghdr` and `struct ifinfomsg`.
 const HEADERS: usize = 16 + 16;
 const IFLA_XDP: u16 = 43;
-/// The program's number, in whichever mode it is.
+/// The program's number, in any mode.
 const IFLA_XDP_PROG_ID: u16 = 4;
-/// Bits of an attribute's type that say how it is written.
+/// The bits of an attribute's type, without those that say how it is encoded.
 const TYPE: u16 = 0x3fff;
 
 /// An XDP program on an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttachedProgram {
-    /// The kernel's number for it.
+    /// The kernel's number of the program.
     pub id: u32,
-    /// Its name, as its author gave it; empty where it has none, or may not be asked.
+    /// The name that its author gave it. Empty if it has no name, or if this process may not ask for it.
     pub name: String,
-    /// The number and the name of a process that holds it; None where none that may be looked at does: it was attached by ip(8), or is
-    /// pinned in a file system.
+    /// The number and the name of a process that holds it. None if no process that may be inspected holds it: ip(8)
+    /// attached the program, or it is pinned in a file system.
     pub holder: Option<(u32, String)>,
 }
 
 impl AttachedProgram {
-    /// The one on the interface of that name in the calling thread's network namespace; None where there is none, the kernel does not
-    /// say, or this process has given up what asking takes.
+    /// The program on the interface of that name in the calling thread's network namespace. None if there is none, if
+    /// the kernel does not say, or if this process has given up the privileges for asking.
     #[cold]
     pub fn on(interface: &str) -> Option<AttachedProgram> {
-        // A worker that opens a socket or a file then is ended.
+        // In that case a worker that opens a socket or a file is killed.
         if broker::current().is_some() && has_given_up_privileges() {
             return None;
         }
@@ -96,7 +98,7 @@ fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// The name of the program with that number, where this process may ask (CAP_BPF).
+/// The name of the program with that number, if this process may ask (CAP_BPF).
 fn name_of(id: u32) -> Option<String> {
     #[repr(C)]
     struct ById {
@@ -120,13 +122,14 @@ fn name_of(id: u32) -> Option<String> {
         info_len: size_of::<ProgramInfo>() as u32,
         info: (&raw mut info).expose_provenance() as u64,
     };
-    // SAFETY: the information is integers alone, zero where it asks for more, has the length given, and outlives the call.
+    // SAFETY: the information is integers alone, zero in the fields that would ask for more, has the length given, and
+    // outlives the call.
     unsafe { bpf(BPF_OBJ_GET_INFO_BY_FD, &attributes) }.ok()?;
     let name = info.name.split(|&byte| byte == 0).next()?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// A process with a descriptor of the program, or of a link that holds it.
+/// A process with a descriptor of the program, or of a link that holds the program.
 fn holder_of(id: u32) -> Option<(u32, String)> {
     let line = format!("prog_id:\t{id}");
     let holds = |process: &u32| {

@@ -1,4 +1,4 @@
-//! What a process without privileges has its broker load and attach. COLD.
+//! Requests of a process without privileges: its broker loads and attaches programs. COLD.
 
 use super::{BpfError, BpfStep, Punted, Selection, SocketMap};
 use crate::sys::broker::{self, Broker, Hook, Leaves, Redirect, Refusal, Request};
@@ -36,7 +36,7 @@ pub(super) fn attach_by(
     Ok(broker::ask_for_one(broker, &Request::Attach(hook, interface), &[program])?)
 }
 
-/// What a refusal of the broker's is at this step.
+/// Converts a refusal of the broker at this step.
 pub(super) fn refused(step: BpfStep) -> impl Fn(Refusal) -> BpfError {
     move |Refusal { errno, text: log, .. }| BpfError { step, errno, log }
 }

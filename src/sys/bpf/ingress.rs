@@ -1,11 +1,14 @@
-//! The program at an interface's ingress, which keeps from the kernel's stack what a packet socket takes.
+//! The program at an interface's ingress, which keeps the packets that a packet socket takes from the kernel's stack.
 //!
-//! A packet socket gets its copy of a frame before the ingress, so that the stack alone lacks what is dropped there. The program is
-//! attached by a link of TCX (Linux 6.6): it goes when the descriptor closes, as that of an `xdp` port does, on every way out of a
-//! process. Before 6.6 a program could be at an ingress only as a filter of a queueing discipline, which stays there behind a process
-//! that was killed, and with it a host that forwards and answers nothing: that is not done.
+//! A packet socket gets its copy of a frame before the ingress, so a drop there removes the frame from the stack alone.
+//! The program is attached by a link of TCX (Linux 6.6). As with the link of an `xdp` port, the program goes when the
+//! descriptor closes, on every exit of a process.
 //!
-//! Source: `linux/bpf.h` (BPF_LINK_CREATE, `tcx`), tcx_attach of `kernel/bpf/tcx.c`; `__netif_receive_skb_core` for the order.
+//! Before 6.6 a program could be at an ingress only as a filter of a queueing discipline. Such a filter stays behind a
+//! process that was killed, and leaves a host that forwards and answers nothing. For this reason it is not used.
+//!
+//! Source: `linux/bpf.h` (BPF_LINK_CREATE, `tcx`), tcx_attach of `kernel/bpf/tcx.c`; `__netif_receive_skb_core` for the
+//! order.
 
 use super::program::ingress_program;
 use super::test_run::test_run;
@@ -18,15 +21,15 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 const BPF_TCX_INGRESS: u32 = 46;
 
-/// The program, loaded: it drops what is neither control traffic nor for another station or a VLAN.
+/// The loaded program. It drops all frames except control traffic, frames for another station, and frames for a VLAN.
 #[derive(Debug)]
 pub struct IngressProgram(OwnedFd);
 
 impl IngressProgram {
-    /// Loads the program, which passes packets to these own addresses as they are at each time.
+    /// Loads the program. It passes packets to the own addresses in `own`, which may change later.
     ///
     /// # Errors
-    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
+    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN. If the verifier refused, with its words.
     pub fn load(own: &AddressMaps) -> Result<IngressProgram, BpfError> {
         if let Some(broker) = broker::current() {
             let made = broker::ask_for_one(broker, &Request::Ingress, &own.descriptors());
@@ -37,18 +40,19 @@ impl IngressProgram {
         load_or_say_why(BpfStep::LoadIngress, &program).map(IngressProgram)
     }
 
-    /// The verdict on `frame`, 14 bytes at least, as if it came to the interface `lo`, whose MAC address is 00:00:00:00:00:00: −1 passes it,
-    /// 2 drops it (`linux/bpf.h`, TCX_NEXT and TCX_DROP).
+    /// The verdict on `frame`, 14 bytes at least, as if it came to the interface `lo`, whose MAC address is
+    /// 00:00:00:00:00:00: −1 passes it, 2 drops it (`linux/bpf.h`, TCX_NEXT and TCX_DROP).
     ///
     /// # Errors
-    /// [`BpfError`]: `INVAL` for a shorter frame, or a longer one than a page has room for.
+    /// [`BpfError`]: `INVAL` for a shorter frame, or for one that does not fit a page.
     pub fn verdict(&self, frame: &[u8]) -> Result<i32, BpfError> {
         let verdict =
             test_run(&self.0, frame, 1).map_err(|errno| BpfError::new(BpfStep::AskProgram, errno))?;
         Ok(verdict.cast_signed())
     }
 
-    /// Attaches it behind others to the interface number `interface` of the calling thread's network namespace.
+    /// Attaches the program behind others to the interface number `interface` of the calling thread's network
+    /// namespace.
     ///
     /// # Errors
     /// [`BpfError`]: `INVAL` before Linux 6.6, `NODEV` without the interface.
@@ -83,7 +87,7 @@ impl IngressProgram {
 }
 
 impl From<OwnedFd> for IngressProgram {
-    /// One that another process loaded, and handed over. It is only attached, which the kernel checks.
+    /// Wraps a program that another process loaded and handed over. It is only attached; the kernel checks it then.
     fn from(program: OwnedFd) -> IngressProgram {
         IngressProgram(program)
     }

@@ -17,7 +17,7 @@ const fn instruction(code: u8, dst: u8, src: u8, offset: i16, immediate: i32) ->
     Instruction { code, registers: src << 4 | dst, offset, immediate }
 }
 
-/// How many bytes a load reads: BPF_LDX | BPF_MEM with each size.
+/// The number of bytes that a load reads: BPF_LDX | BPF_MEM with each size.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(super) enum Load {
@@ -27,7 +27,7 @@ pub(super) enum Load {
     Double = 0x79,
 }
 
-/// How many bytes a store writes: BPF_STX | BPF_MEM with each size.
+/// The number of bytes that a store writes: BPF_STX | BPF_MEM with each size.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(super) enum Store {
@@ -36,38 +36,38 @@ pub(super) enum Store {
     Double = 0x7b,
 }
 
-/// When a jump is taken: BPF_JMP | BPF_K, but [`When::Above`] and [`When::Differs`], which are BPF_JMP | BPF_X and compare with
-/// a register, and [`When::WordDiffers`], which is BPF_JMP32 | BPF_K (Linux 5.1).
+/// The condition of a jump: BPF_JMP | BPF_K. Exceptions: [`When::Above`] and [`When::Differs`] are BPF_JMP | BPF_X and
+/// compare with a register, and [`When::WordDiffers`] is BPF_JMP32 | BPF_K (Linux 5.1).
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(super) enum When {
     Equal = 0x15,
     NotEqual = 0x55,
-    /// At most, unsigned.
+    /// At most this value, unsigned.
     AtMost = 0xb5,
     /// Any of these bits is set.
     AnyOf = 0x45,
     /// More than that register, unsigned.
     Above = 0x2d,
-    /// Not the same as in that register.
+    /// Different from that register.
     Differs = 0x5d,
-    /// Not the same 32 bits: other comparisons extend the sign of a value.
+    /// The 32 bits differ. Other comparisons extend the sign of a value.
     WordDiffers = 0x56,
 }
 
-/// A place to jump to.
+/// A target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
-/// Instructions in the order in which they were written down; every jump goes forward. What no path leads to is left out: the
-/// verifier refuses programs with such instructions.
+/// Instructions in the order in which they were added. Every jump goes forward. Instructions that no path reaches are
+/// left out, because the verifier refuses programs with such instructions.
 pub(super) struct Assembler {
     code: Vec<Instruction>,
-    /// Whether a path leads here.
+    /// Whether a path reaches this point.
     reached: bool,
-    /// Where each label stands, once it does.
+    /// The position of each label, once it is placed.
     places: Vec<Option<usize>>,
-    /// Instructions that jump, and whereto.
+    /// The instructions that jump, and their targets.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -76,13 +76,13 @@ impl Assembler {
         Assembler { code: Vec::new(), reached: true, places: Vec::new(), jumps: Vec::new() }
     }
 
-    /// A label that stands nowhere yet.
+    /// Makes a label that is not placed yet.
     pub(super) fn label(&mut self) -> Label {
         self.places.push(None);
         Label(self.places.len() - 1)
     }
 
-    /// The next instruction is where `label` stands.
+    /// Places `label` at the next instruction.
     pub(super) fn here(&mut self, label: Label) {
         self.places[label.0] = Some(self.code.len());
         self.reached |= self.jumps.iter().any(|(_, to)| *to == label);
@@ -143,24 +143,26 @@ impl Assembler {
         self.push(instruction(0, 0, 0, 0, 0));
     }
 
-    /// Calls the kernel's function of that number: registers 1 to 5 are its arguments and lost, 0 is its result.
+    /// Calls the kernel's function of that number. Registers 1 to 5 are its arguments and are lost; register 0 is its
+    /// result.
     pub(super) fn call(&mut self, function: i32) {
         self.push(instruction(0x85, 0, 0, 0, function));
     }
 
-    /// The value of register 0 is the program's.
+    /// Ends the program. Its result is the value of register 0.
     pub(super) fn exit(&mut self) {
         self.push(instruction(0x95, 0, 0, 0, 0));
         self.reached = false;
     }
 
-    /// Goes on at `label`: BPF_JMP | BPF_JA.
+    /// Jumps to `label`: BPF_JMP | BPF_JA.
     pub(super) fn go(&mut self, label: Label) {
         self.jump(instruction(0x05, 0, 0, 0, 0), label);
         self.reached = false;
     }
 
-    /// Goes on at `label` when register `dst` compares so with `operand`: a value, or a register's number.
+    /// Jumps to `label` if the comparison of register `dst` with `operand` is true. The operand is a value or a
+    /// register's number.
     pub(super) fn go_when(&mut self, dst: u8, when: When, operand: i32, label: Label) {
         let jump = match when {
             When::Above | When::Differs => instruction(when as u8, dst, operand as u8, 0, 0),
@@ -169,7 +171,8 @@ impl Assembler {
         self.jump(jump, label);
     }
 
-    /// The program. A jump to a label that stands nowhere, or before it, goes nowhere: the verifier refuses that.
+    /// Returns the program. A jump to a label that is not placed, or that lies before the jump, goes nowhere: the
+    /// verifier refuses it.
     pub(super) fn finish(mut self) -> Vec<Instruction> {
         for (at, label) in self.jumps {
             // Offsets count from the instruction after the jump.

@@ -1,12 +1,13 @@
-//! The kernel's route lookup (`bpf_fib_lookup`), asked for one destination after the other by a program of our own, inside
-//! the kernel: no packet is sent, and no answer crosses a socket.
+//! The kernel's route lookup (`bpf_fib_lookup`). A BPF program of netmem asks for one destination after the other,
+//! inside the kernel: no packet is sent, and no answer crosses a socket.
 //!
-//! The program is run by BPF_PROG_TEST_RUN. Each run takes the next destination out of a map, asks, and notes what came back:
+//! BPF_PROG_TEST_RUN runs the program. Each run takes the next destination from a map, asks the kernel, and records the
+//! answer:
 //!
 //! ```text
 //!   state.next += 1  ─►  destinations[state.next]  ─►  bpf_fib_lookup  ─►  state.result, state.mac, state.others
 //! ```
-//! The same program without the call tells what all the rest costs.
+//! The same program without the call measures the cost of the rest.
 //!
 //! Source: bpf-helpers(7) on `bpf_fib_lookup`, `struct bpf_fib_lookup` of `linux/bpf.h`.
 
@@ -22,10 +23,10 @@ use std::os::fd::OwnedFd;
 const MAP_LOOKUP: i32 = 1;
 const FIB_LOOKUP: i32 = 69;
 
-/// The verdict that lets a packet go on: TC_ACT_OK.
+/// The verdict that passes a packet: TC_ACT_OK.
 const GO_ON: i32 = 0;
 
-/// `struct bpf_fib_lookup`: its length, and where its parts are.
+/// `struct bpf_fib_lookup`: its length, and the positions of its fields.
 const PARAMS: i16 = 64;
 const FAMILY: i16 = 0;
 const TOTAL_LENGTH: i16 = 6;
@@ -33,21 +34,21 @@ const INTERFACE: i16 = 8;
 const DESTINATION: i16 = 32;
 const DESTINATION_MAC: i16 = 58;
 
-/// Where the program's stack has it, and the key of a map behind it.
+/// Its position on the program's stack, and behind it the key of a map.
 const ON_STACK: i16 = -72;
 const KEY: i16 = -8;
 
-/// The state's parts, in a value of [`STATE`] bytes.
+/// The fields of the state, in a value of [`STATE`] bytes.
 const NEXT: i16 = 0;
 const OTHERS: i16 = 4;
 const RESULT: i16 = 8;
 const MAC: i16 = 12;
 const STATE: usize = 24;
 
-/// Bytes of the packet asked for: far below any link's MTU, so that it never decides.
+/// The length of the packet in a lookup: far below any link's MTU, so that it never decides the result.
 const PACKET: i32 = 64;
 
-/// The frame that a run is given, which nobody looks at.
+/// The frame that a run is given. The program does not read it.
 const FRAME: [u8; 64] = [0; 64];
 
 /// Registers: argument, kept context, state, destination, stack.
@@ -57,12 +58,12 @@ const THE_STATE: u8 = 7;
 const THE_DESTINATION: u8 = 8;
 const STACK: u8 = 10;
 
-/// What the kernel says about a destination.
+/// The kernel's answer for a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// By the station with this link address.
+    /// The packet goes to the station with this MAC address.
     Station([u8; 6]),
-    /// Something else: the function's result, as `BPF_FIB_LKUP_RET_…` of `linux/bpf.h` has them.
+    /// Any other result of the function: `BPF_FIB_LKUP_RET_…` of `linux/bpf.h`.
     Other(u32),
 }
 
@@ -73,23 +74,24 @@ impl Answer {
 
 /// The kernel's route lookup, for a list of destinations of one family.
 ///
-/// A run is of the network namespace of the thread that calls it.
+/// A run is in the network namespace of the calling thread.
 #[derive(Debug)]
 pub struct RouteLookup {
     asking: OwnedFd,
     bare: OwnedFd,
     state: Map<4, STATE>,
-    /// The programs hold it, too.
+    /// The programs hold this map, too.
     _destinations: Map<4, 16>,
 }
 
 impl RouteLookup {
-    /// Loads it for packets that come in by interface number `interface` for these destinations, in turn. As many of them
-    /// are asked for as the largest power of two that they reach; all are of the family of the first.
+    /// Loads the lookup for packets that come in through interface number `interface` for these destinations, in turn.
+    /// It uses as many of them as the largest power of two that is not above their number. All have the family of the
+    /// first.
     ///
     /// # Errors
-    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN, `INVAL` without a destination; with the verifier's words
-    /// if it was the verifier.
+    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN, `INVAL` without a destination. If the verifier refused,
+    /// with its words.
     pub fn load(interface: u32, destinations: &[IpAddr]) -> Result<RouteLookup, BpfError> {
         let step = BpfStep::CreateLookupMap;
         let count = 1_u32 << destinations.len().checked_ilog2().ok_or(BpfError::new(step, Errno::INVAL))?;
@@ -102,9 +104,9 @@ impl RouteLookup {
         let v6 = destinations[0].is_ipv6();
         let program = |asks| {
             let code = &program((state.raw(), to.raw()), (count, v6), interface, asks);
-            // The function may be called by programs alone that can be had under the GPL. The licence of this crate allows
-            // everybody to pass these instructions on under the GPL, and the kernel's word for that is this one. An XDP
-            // program would do as well, but to run one several times the kernel waits for all cores, twice.
+            // Only programs under the GPL may call the function. The licence of this crate allows everybody to pass
+            // these instructions on under the GPL, and this is the kernel's word for that. An XDP program would do as
+            // well, but to run one several times the kernel waits for all cores, twice.
             let license = c"Dual MIT/GPL";
             let program = Program { kind: ON_PACKETS, name: b"netmem_lookup\0\0\0", license, code };
             load_or_say_why(BpfStep::LoadLookup, &program)
@@ -115,12 +117,12 @@ impl RouteLookup {
     /// Asks for the next `count` destinations.
     ///
     /// # Errors
-    /// [`BpfError`] when the kernel does not run it; `INTR` for a signal.
+    /// [`BpfError`] if the kernel does not run the program; `INTR` for a signal.
     pub fn ask(&self, count: u32) -> Result<(), BpfError> {
         run(&self.asking, count).map_err(failed(BpfStep::RunLookup))
     }
 
-    /// Does all that [`ask`](Self::ask) does, but ask.
+    /// Does everything that [`ask`](Self::ask) does, except the lookup itself.
     ///
     /// # Errors
     /// Those of [`ask`](Self::ask).
@@ -128,10 +130,10 @@ impl RouteLookup {
         run(&self.bare, count).map_err(failed(BpfStep::RunLookup))
     }
 
-    /// What the kernel says about destination number `place`, the next to be asked for being the one behind it.
+    /// The kernel's answer for destination number `place`. The next lookup continues with the destination behind it.
     ///
     /// # Errors
-    /// [`BpfError`] when the kernel does not run it.
+    /// [`BpfError`] if the kernel does not run the program.
     pub fn answer(&self, place: u32) -> Result<Answer, BpfError> {
         let step = BpfStep::RunLookup;
         let mut state = [0; STATE];
@@ -148,10 +150,10 @@ impl RouteLookup {
         })
     }
 
-    /// Destinations since the last [`answer`](Self::answer) that did not lead to a station.
+    /// The number of destinations since the last [`answer`](Self::answer) that did not lead to a station.
     ///
     /// # Errors
-    /// [`BpfError`] when the map cannot be read.
+    /// [`BpfError`] if the map cannot be read.
     pub fn others(&self) -> Result<u32, BpfError> {
         let state = self.state.get([0; 4]).map_err(failed(BpfStep::RunLookup))?;
         Ok(word(&state, OTHERS))
@@ -213,7 +215,7 @@ fn program(
     a.finish()
 }
 
-/// The place in an array of the element whose number lies on the stack, or 0.
+/// Loads the address of the array element whose number lies on the stack, or 0.
 fn element(a: &mut Assembler, map: i32, into: u8) {
     a.set_map(1, map);
     a.copy(2, STACK);
@@ -222,7 +224,7 @@ fn element(a: &mut Assembler, map: i32, into: u8) {
     a.copy(into, 0);
 }
 
-/// All of `struct bpf_fib_lookup`; what is not named here is 0.
+/// Writes all of `struct bpf_fib_lookup`. Fields that are not named here are 0.
 fn write_params(a: &mut Assembler, v6: bool, interface: u32) {
     a.set(3, 0);
     for word in (0..PARAMS).step_by(8) {
@@ -243,7 +245,7 @@ fn write_params(a: &mut Assembler, v6: bool, interface: u32) {
     }
 }
 
-/// Result, link address, and whether it was another than a station.
+/// Records the result, the MAC address, and whether the answer was not a station.
 fn note_answer(a: &mut Assembler) {
     a.store(Store::Word, THE_STATE, RESULT, 0);
     for part in [0, 2, 4] {
@@ -258,7 +260,7 @@ fn note_answer(a: &mut Assembler) {
     a.here(station);
 }
 
-/// Runs a program so many times over.
+/// Runs a program `count` times.
 fn run(program: &OwnedFd, count: u32) -> Result<(), Errno> {
     if count == 0 { Ok(()) } else { test_run(program, &FRAME, count).map(drop) }
 }

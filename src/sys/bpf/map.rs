@@ -1,4 +1,5 @@
-//! The maps of the redirect program: from receive queue to socket, of own addresses, and of what it left to the kernel.
+//! The maps of the redirect program: from receive queue to socket, of own addresses, and of counts of the frames left
+//! to the kernel.
 
 use super::{BPF_OBJ_GET_INFO_BY_FD, BpfError, BpfStep, InfoByFd, MapInfo, bpf, bpf_fd};
 use crate::sys::broker::{self, Action, Element, MapKind, Request};
@@ -15,14 +16,14 @@ const BPF_MAP_DELETE_ELEM: libc::c_int = 3;
 pub(super) const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_MAP_TYPE_LPM_TRIE: u32 = 11;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
-/// Only what is there is changed.
+/// Changes an element only if it exists.
 const BPF_EXIST: u64 = 2;
-/// Entries take memory when they are made.
+/// Entries are allocated when they are made.
 const BPF_F_NO_PREALLOC: u32 = 1;
 
-/// Receive queues that one redirect program can tell apart.
+/// The maximum number of receive queues that one redirect program can tell apart.
 pub const QUEUES_MAX: u32 = 1024;
-/// Own prefixes of each family at most.
+/// Maximum number of own prefixes of each family.
 const ADDRESSES_MAX: u32 = 1 << 16;
 
 /// A map with keys of `K` bytes and values of `V`.
@@ -61,7 +62,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         unsafe { bpf_fd(BPF_MAP_CREATE, &attributes) }.map(Map)
     }
 
-    /// A map of the redirect program, with its keys and values; by the broker where there is one.
+    /// Makes a map of the redirect program, with its keys and values; through the broker if there is one.
     fn of_kind(kind: MapKind) -> Result<Self, Errno> {
         if let Some(broker) = broker::current() {
             return Ok(Map(broker::ask_for_one(broker, &Request::Map(kind), &[])?));
@@ -75,10 +76,10 @@ impl<const K: usize, const V: usize> Map<K, V> {
         }
     }
 
-    /// A map that another process made, and handed over: of this type, with keys and values of these lengths.
+    /// Wraps a map that another process made and handed over: of this type, with keys and values of these lengths.
     ///
     /// # Errors
-    /// `INVAL` where it is another one; what bpf(2) says, where this process may not ask.
+    /// `INVAL` if it is a different map; the error of bpf(2) if this process may not ask.
     fn given(map: OwnedFd, map_type: u32) -> Result<Self, Errno> {
         let info = info(map.as_fd())?;
         let is_such = info.map_type == map_type && [info.key_size, info.value_size] == [K as u32, V as u32];
@@ -102,7 +103,7 @@ impl<const K: usize, const V: usize> Map<K, V> {
         self.0.as_raw_fd()
     }
 
-    /// Reads or changes an element; by the broker where there is one, which has its own number for a `socket`.
+    /// Reads or changes an element; through the broker if there is one, which has its own number for a `socket`.
     fn element(
         &self,
         action: Action,
@@ -124,8 +125,8 @@ impl<const K: usize, const V: usize> Map<K, V> {
 /// Reads or changes an element of a map of the redirect program that another process handed over.
 ///
 /// # Errors
-/// `INVAL` for another type of map, of which the kernel may write more than a value (one for each core, say), and for keys and values of other lengths than the
-/// map's; what bpf(2) says.
+/// `INVAL` for another type of map, because the kernel may write more than a value for it (for example one for each
+/// core). Also `INVAL` for keys and values of other lengths than the map's. Otherwise the error of bpf(2).
 pub fn element_of(
     map: BorrowedFd<'_>,
     wanted: &Element,
@@ -157,7 +158,7 @@ pub fn element_of(
     Ok(value)
 }
 
-/// Of which type a map is, and how long its keys and values are.
+/// The type of a map, and the lengths of its keys and values.
 fn info(map: BorrowedFd<'_>) -> Result<MapInfo, Errno> {
     let mut info = MapInfo::default();
     let attributes = InfoByFd {
@@ -170,7 +171,7 @@ fn info(map: BorrowedFd<'_>) -> Result<MapInfo, Errno> {
     Ok(info)
 }
 
-/// Reads or changes an element by bpf(2). Key and value have the map's lengths, but for a value that is not looked at.
+/// Reads or changes an element with bpf(2). Key and value have the map's lengths, except for a value that is not read.
 fn element(map: BorrowedFd<'_>, action: Action, key: &[u8], value: &mut [u8]) -> Result<(), Errno> {
     #[repr(C)]
     struct MapElement {
@@ -210,37 +211,37 @@ impl SocketMap {
         Map::of_kind(MapKind::Sockets(queues)).map(SocketMap).map_err(failed(BpfStep::CreateMap))
     }
 
-    /// One that another process made, and handed over.
+    /// Wraps a map that another process made and handed over.
     ///
     /// # Errors
-    /// [`BpfError`]: `INVAL` for another kind of map, `PERM` before Linux 6.5 where only the privileged may ask.
+    /// [`BpfError`]: `INVAL` for another kind of map, `PERM` before Linux 6.5 if only the privileged may ask.
     pub fn given(map: OwnedFd) -> Result<SocketMap, BpfError> {
         Map::given(map, BPF_MAP_TYPE_XSKMAP).map(SocketMap).map_err(failed(BpfStep::LookAtMap))
     }
 
-    /// Sends what comes in by `queue` to `socket`, from now on.
+    /// Sends frames of receive queue `queue` to `socket` from now on.
     ///
     /// # Errors
-    /// [`BpfError`]: `2BIG` when the map has no such queue.
+    /// [`BpfError`]: `2BIG` if the map has no such queue.
     pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
         let (key, mut value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
         let done = self.0.element(Action::Insert, key, &mut value, Some(socket));
         done.map_err(failed(BpfStep::AddSocket))
     }
 
-    /// Whether nothing that comes in by `queue` goes to a socket any more, because another program has taken `socket` out of the
-    /// map. A map of sockets cannot be read (`OPNOTSUPP`); to put the same socket in again, where one is, changes nothing. One
-    /// that another program has put there is replaced.
+    /// Whether no frame of `queue` goes to a socket any more, because another program has taken `socket` out of the
+    /// map. A map of sockets cannot be read (`OPNOTSUPP`), so this puts the same socket in again where one is, which
+    /// changes nothing. A socket that another program has put there is replaced.
     #[cold]
     pub fn lacks(&self, queue: u32, socket: BorrowedFd<'_>) -> bool {
         let (key, mut value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
         self.0.element(Action::Replace, key, &mut value, Some(socket)) == Err(Errno::NOENT)
     }
 
-    /// Leaves what comes in by `queue` to the kernel's stack, from now on.
+    /// Leaves frames of receive queue `queue` to the kernel's stack from now on.
     ///
     /// # Errors
-    /// [`BpfError`] when the map has no such queue.
+    /// [`BpfError`] if the map has no such queue.
     pub fn remove(&self, queue: u32) -> Result<(), BpfError> {
         self.0.remove(queue.to_ne_bytes()).map_err(failed(BpfStep::RemoveSocket))
     }
@@ -250,7 +251,7 @@ impl SocketMap {
     }
 }
 
-/// Prefixes of both families, as sets: packets to an address in one are the kernel's.
+/// Prefixes of both families, as sets. Packets to an address in one of them belong to the kernel.
 ///
 /// A key is `struct bpf_lpm_trie_key`: the prefix's length in 4 bytes, and its address.
 #[derive(Debug)]
@@ -279,7 +280,7 @@ impl AddressMaps {
         Ok(AddressMaps { v4, v6 })
     }
 
-    /// Those that another process made, and handed over.
+    /// Wraps sets that another process made and handed over.
     ///
     /// # Errors
     /// As [`SocketMap::given`].
@@ -295,10 +296,10 @@ impl AddressMaps {
         [self.v4.0.as_fd(), self.v6.0.as_fd()]
     }
 
-    /// Packets to addresses in `prefix` are the kernel's, from now on.
+    /// Leaves packets to addresses in `prefix` to the kernel from now on.
     ///
     /// # Errors
-    /// [`BpfError`]: `NOSPC` when there is room for no more.
+    /// [`BpfError`]: `NOSPC` if there is no room for more.
     pub fn insert(&self, prefix: IpNet) -> Result<(), BpfError> {
         let length = prefix.prefix_len();
         let done = match prefix.addr() {
@@ -308,10 +309,10 @@ impl AddressMaps {
         done.map_err(failed(BpfStep::AddAddress))
     }
 
-    /// Packets to addresses in `prefix` are redirected, from now on, unless another prefix has them.
+    /// Redirects packets to addresses in `prefix` from now on, unless another prefix has them.
     ///
     /// # Errors
-    /// [`BpfError`]: `NOENT` when it was not there.
+    /// [`BpfError`]: `NOENT` if the prefix was not there.
     pub fn remove(&self, prefix: IpNet) -> Result<(), BpfError> {
         let length = prefix.prefix_len();
         let done = match prefix.addr() {
@@ -326,7 +327,7 @@ impl AddressMaps {
     }
 }
 
-/// How many frames of each receive queue the redirect program left to the kernel's stack.
+/// The number of frames of each receive queue that the redirect program left to the kernel's stack.
 #[derive(Debug)]
 pub struct KernelCounts(Map<4, 8>);
 
@@ -339,7 +340,7 @@ impl KernelCounts {
         Map::of_kind(MapKind::Counts(queues)).map(KernelCounts).map_err(failed(BpfStep::CreateCounts))
     }
 
-    /// Those that another process made, and handed over.
+    /// Wraps counts that another process made and handed over.
     ///
     /// # Errors
     /// As [`SocketMap::given`].
@@ -347,7 +348,7 @@ impl KernelCounts {
         Map::given(map, BPF_MAP_TYPE_ARRAY).map(KernelCounts).map_err(failed(BpfStep::LookAtMap))
     }
 
-    /// The count of `queue`; 0 where there is none.
+    /// The count of `queue`; 0 if the queue has none.
     ///
     /// # Cost
     /// One system call.
@@ -389,10 +390,10 @@ impl From<KernelCounts> for OwnedFd {
     }
 }
 
-/// One empty set of own addresses.
+/// Makes an empty set of own addresses.
 ///
 /// # Errors
-/// What bpf(2) says.
+/// The error of bpf(2).
 pub fn address_map(kind: MapKind) -> Result<OwnedFd, Errno> {
     match kind {
         MapKind::AddressesV4 => Map::<8, 1>::of_kind(kind).map(|map| map.0),
@@ -408,7 +409,7 @@ mod tests {
     /// BPF_MAP_TYPE_PERCPU_ARRAY.
     const FOR_EACH_CORE: u32 = 6;
 
-    /// Found in a review: the kernel writes a value for each core where room for one was given.
+    /// Found in a review: the kernel writes a value for each core, but there was room for one value.
     #[test]
     fn a_map_with_a_value_for_each_core_is_not_read_for_another_process() {
         let theirs = match Map::<4, 8>::new(FOR_EACH_CORE, 1, 0, b"for_each_core\0\0\0") {

@@ -1,14 +1,14 @@
-//! bpf(2): the redirect program, the maps it looks into, and the link that holds it to an interface; a program that keeps what a
-//! packet socket takes from the kernel's stack ([`IngressProgram`]); and one that asks the kernel's own table of routes
-//! ([`RouteLookup`]).
+//! bpf(2): the redirect program, its maps, and the link that holds it to an interface. Also a program that keeps the
+//! packets of a packet socket from the kernel's stack ([`IngressProgram`]), and one that asks the kernel's own table of
+//! routes ([`RouteLookup`]).
 //!
-//! The program gives each packet to the socket that is bound to the receive queue the packet came in by, and
-//! passes it to the kernel's stack when there is none, or when it is one of those that are to stay with the kernel
-//! ([`Punt`], [`Take`]). It is a few instructions, so it is written here and needs no compiler and no ELF loader.
+//! The redirect program gives each packet to the socket that is bound to the packet's receive queue. It passes the
+//! packet to the kernel's stack if there is no socket, or if the packet has to stay with the kernel ([`Punt`],
+//! [`Take`]). The program is a few instructions. So it is written here and needs no compiler and no ELF loader.
 //!
-//! It is attached by a link (BPF_LINK_CREATE, Linux 5.9), whose file descriptor *is* the attachment: when the
-//! descriptor closes the program is gone from the interface, and the kernel closes it on every way out of a
-//! process, SIGKILL included.
+//! A link attaches the program (BPF_LINK_CREATE, Linux 5.9). The link's file descriptor *is* the attachment: when the
+//! descriptor closes, the program is gone from the interface. The kernel closes it on every exit of a process, also by
+//! SIGKILL.
 //!
 //! Source: bpf(2), `linux/bpf.h`, Documentation/bpf/map_xskmap.rst.
 
@@ -47,37 +47,37 @@ const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_TYPE_XDP: u32 = 6;
 
-/// A program on the stack's way (BPF_PROG_TYPE_SCHED_CLS), and what may be attached for it: nothing of its own.
+/// A program in the path of the stack (BPF_PROG_TYPE_SCHED_CLS). It has no attach type of its own.
 const ON_PACKETS: ProgramType = ProgramType { number: 3, attach: 0, flags: 0 };
 /// An XDP program (BPF_PROG_TYPE_XDP), and its attach type.
 const XDP: ProgramType = ProgramType { number: 6, attach: BPF_XDP, flags: 0 };
-/// The program may be given packets that lie in several buffers.
+/// The driver may give the program packets that lie in several buffers.
 const XDP_HAS_FRAGS: u32 = 1 << 5;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// Bytes kept of what the verifier says.
+/// Maximum number of bytes that are kept of the verifier's log.
 const VERIFIER_LOG: usize = 64 << 10;
 
-/// What was being done when bpf(2) refused.
+/// The step at which bpf(2) refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BpfStep {
     /// Making the map of sockets.
     CreateMap,
     /// Loading the redirect program.
     LoadProgram,
-    /// Attaching it in native mode.
+    /// Attaching the program in native mode.
     AttachNative,
-    /// Attaching it in generic mode.
+    /// Attaching the program in generic mode.
     AttachGeneric,
     /// Putting a socket into the map.
     AddSocket,
     /// Taking a socket out of the map.
     RemoveSocket,
-    /// Making the counts of what is left to the kernel.
+    /// Making the map of counts of frames left to the kernel.
     CreateCounts,
-    /// Putting another program in the place of an attached one.
+    /// Replacing an attached program by another one.
     ReplaceProgram,
     /// Making the maps of own addresses.
     CreateAddressMap,
@@ -89,15 +89,15 @@ pub enum BpfStep {
     CreateLookupMap,
     /// Loading the program that looks up routes.
     LoadLookup,
-    /// Running it.
+    /// Running the program that looks up routes.
     RunLookup,
     /// Asking the redirect program about a frame.
     AskProgram,
     /// Loading the program that keeps packets from the kernel's stack.
     LoadIngress,
-    /// Attaching it to an interface's ingress.
+    /// Attaching that program to an interface's ingress.
     AttachIngress,
-    /// Looking at a map that another process handed over.
+    /// Checking a map that another process handed over.
     LookAtMap,
 }
 
@@ -130,11 +130,11 @@ impl fmt::Display for BpfStep {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {errno}{}{log}", if log.is_empty() { "" } else { "; the verifier says: " })]
 pub struct BpfError {
-    /// What was being done.
+    /// The step that failed.
     pub step: BpfStep,
-    /// What the kernel said.
+    /// The kernel's error.
     pub errno: Errno,
-    /// What the verifier said, when it was the verifier.
+    /// The verifier's log, if the verifier refused.
     pub log: String,
 }
 
@@ -156,27 +156,28 @@ impl fmt::Display for XdpMode {
     }
 }
 
-/// What the redirect program leaves to the kernel.
+/// The selection of packets that the redirect program leaves to the kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'a> {
-    /// What is punted, with the own addresses.
+    /// The packets that are punted, with the own addresses.
     pub punted: Punted<&'a AddressMaps>,
-    /// What alone is taken of the rest, of frames for the station with this MAC address; None for all of it.
+    /// The only packets that are taken of the rest, among frames for the station with this MAC address. None takes all
+    /// of the rest.
     pub take: Option<(&'a Take, [u8; 6])>,
-    /// Where it is counted.
+    /// The map that counts the packets left to the kernel.
     pub counts: &'a KernelCounts,
 }
 
-/// The redirect program, loaded.
+/// The loaded redirect program.
 #[derive(Debug)]
 pub struct RedirectProgram(OwnedFd);
 
 impl RedirectProgram {
-    /// Loads the program over `sockets`, which leaves to the kernel what `selection` says, or nothing. With `several` a driver may
-    /// give it packets that lie in several buffers (Linux 5.18); it looks at the first one alone.
+    /// Loads the program over `sockets`. It leaves to the kernel the packets that `selection` says, or none. With
+    /// `several` a driver may give it packets that lie in several buffers (Linux 5.18); it reads the first buffer only.
     ///
     /// # Errors
-    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN; with the verifier's words if it was the verifier.
+    /// [`BpfError`]: `PERM` without CAP_BPF and CAP_NET_ADMIN. If the verifier refused, with its words.
     pub fn load(
         sockets: &SocketMap,
         selection: Option<&Selection<'_>>,
@@ -196,19 +197,19 @@ impl RedirectProgram {
         load_or_say_why(BpfStep::LoadProgram, &program).map(RedirectProgram)
     }
 
-    /// The verdict (`XDP_PASS` and so on, of `linux/bpf.h`) on `frame`, 14 bytes at least, as if it came in by receive queue 0;
-    /// nobody receives it.
+    /// The verdict (`XDP_PASS` and so on, of `linux/bpf.h`) on `frame`, 14 bytes at least, as if it came in through
+    /// receive queue 0. No socket receives the frame.
     ///
     /// # Errors
-    /// [`BpfError`]: `INVAL` for a shorter frame, or a longer one than a page has room for.
+    /// [`BpfError`]: `INVAL` for a shorter frame, or for one that does not fit a page.
     pub fn verdict(&self, frame: &[u8]) -> Result<u32, BpfError> {
         test_run(&self.0, frame, 1).map_err(|errno| BpfError::new(BpfStep::AskProgram, errno))
     }
 
-    /// Attaches it to the interface number `interface` in `mode`.
+    /// Attaches the program to the interface number `interface` in `mode`.
     ///
     /// # Errors
-    /// [`BpfError`]: `BUSY` or `EXIST` when the interface has a program already, `OPNOTSUPP` and others when the driver
+    /// [`BpfError`]: `BUSY` or `EXIST` if the interface has a program already, `OPNOTSUPP` and others if the driver
     /// cannot do `mode`.
     pub fn attach(&self, interface: u32, mode: XdpMode) -> Result<RedirectLink, BpfError> {
         #[repr(C)]
@@ -236,13 +237,13 @@ impl RedirectProgram {
                 attach_by(broker, hook, interface, self.0.as_fd())
             }
         };
-        // The link holds the program, and the program its maps: their own descriptors may go.
+        // The link holds the program, and the program holds its maps: their own descriptors may be closed.
         made.map(|link| RedirectLink { link, mode }).map_err(|errno| BpfError::new(step, errno))
     }
 }
 
 impl From<OwnedFd> for RedirectProgram {
-    /// One that another process loaded, and handed over. It is only attached, which the kernel checks.
+    /// Wraps a program that another process loaded and handed over. It is only attached; the kernel checks it then.
     fn from(program: OwnedFd) -> RedirectProgram {
         RedirectProgram(program)
     }
@@ -268,21 +269,21 @@ impl AsFd for RedirectLink {
 }
 
 impl RedirectLink {
-    /// A link that another process made in this mode, and handed over.
+    /// Wraps a link that another process made in this mode and handed over.
     pub fn given(link: OwnedFd, mode: XdpMode) -> RedirectLink {
         RedirectLink { link, mode }
     }
 
-    /// The mode it runs in.
+    /// The mode in which the program runs.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
 
-    /// Puts `program` in the place of the one that is attached: each packet is given to one of the two, and those that come when
-    /// this has returned to `program`.
+    /// Replaces the attached program by `program`. Each packet is given to one of the two. Packets that come after this
+    /// call has returned are given to `program`.
     ///
     /// # Errors
-    /// [`BpfError`]: `NOLINK` when it is on no interface any more.
+    /// [`BpfError`]: `NOLINK` if the link is on no interface any more.
     pub fn replace(&self, program: &RedirectProgram) -> Result<(), BpfError> {
         #[repr(C)]
         struct LinkUpdate {
@@ -306,14 +307,14 @@ impl RedirectLink {
         done.map(drop).map_err(|errno| BpfError::new(BpfStep::ReplaceProgram, errno))
     }
 
-    /// Whether it is on no interface any more: the interface is gone, or another program has detached the link
-    /// (BPF_LINK_DETACH). Where the kernel cannot say, it is not.
+    /// Whether the link is on no interface any more: the interface is gone, or another program has detached the link
+    /// (BPF_LINK_DETACH). Returns false if the kernel cannot say.
     ///
     /// # Cost
     /// One system call, which waits for the kernel's lock of all interfaces.
     #[cold]
     pub fn is_detached(&self) -> bool {
-        /// `struct bpf_link_info` of a link of XDP.
+        /// `struct bpf_link_info` of an XDP link.
         #[repr(C)]
         #[derive(Default)]
         struct LinkInfo {
@@ -370,7 +371,7 @@ struct InfoByFd {
     info: u64,
 }
 
-/// What kind of program it is: which functions it may call, and where it may be attached.
+/// The type of a program: it determines which functions the program may call, and where it may be attached.
 #[derive(Clone, Copy)]
 struct ProgramType {
     number: u32,
@@ -386,7 +387,7 @@ struct Program<'a> {
     code: &'a [Instruction],
 }
 
-/// Loads a program; if it is refused, once more, for the verifier's reasons.
+/// Loads a program. If the kernel refuses, loads it once more to get the verifier's reasons.
 fn load_or_say_why(step: BpfStep, program: &Program<'_>) -> Result<OwnedFd, BpfError> {
     let refused = match load(program, &mut []) {
         Ok(program) => return Ok(program),
@@ -400,7 +401,7 @@ fn load_or_say_why(step: BpfStep, program: &Program<'_>) -> Result<OwnedFd, BpfE
     Err(BpfError { step, errno: refused, log: text.trim().replace('\n', " | ") })
 }
 
-/// BPF_PROG_LOAD; what the verifier says goes into `log`, if that has room.
+/// BPF_PROG_LOAD. The verifier's log goes into `log`, if that has room.
 fn load(program: &Program<'_>, log: &mut [u8]) -> Result<OwnedFd, Errno> {
     #[repr(C)]
     struct ProgramLoad {
@@ -444,15 +445,16 @@ impl BpfError {
 /// bpf(2).
 ///
 /// # Safety
-/// `attributes` is laid out as `command` wants it, and every pointer in it is good for what `command` does.
+/// `attributes` has the layout that `command` requires, and every pointer in it is valid for what `command` does.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> Result<libc::c_int, Errno> {
     // SAFETY: the caller's promise; the kernel reads no more than the size given.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
     if done < 0 { Err(last_errno()) } else { Ok(done as libc::c_int) }
 }
 
-/// bpf(2) for the commands that make a file descriptor (close-on-exec, as all of bpf's are). Before Linux 5.11 what they make counts
-/// as locked memory, from which no capability exempts: there the limit is lifted over the call, where that is allowed.
+/// bpf(2) for the commands that make a file descriptor (close-on-exec, as all of bpf's are). Before Linux 5.11 the made
+/// objects count as locked memory, from which no capability exempts. There the limit is lifted during the call, if that
+/// is allowed.
 ///
 /// # Safety
 /// As [`bpf`], and `command` returns a new file descriptor.
@@ -463,7 +465,7 @@ unsafe fn bpf_fd<T>(command: libc::c_int, attributes: &T) -> Result<OwnedFd, Err
         Err(Errno::PERM) => without_lock_limit(make),
         done => done,
     }?;
-    // SAFETY: the kernel just made it and nobody else knows it.
+    // SAFETY: the kernel just made it and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,36 +1,40 @@
-//! The redirect program: which packets of a queue come to its socket, and which stay with the kernel.
+//! The redirect program: which packets of a queue go to its socket, and which stay with the kernel.
 //!
-//! [`Punt::Nothing`] is six instructions that look at no byte of the packet. [`Punt::Control`] looks at the headers,
-//! in this order; what is not named here is redirected:
+//! [`Punt::Nothing`] is six instructions that read no byte of the packet. [`Punt::Control`] reads the headers, in this
+//! order. Frames that are not named here are redirected:
 //!
 //! | frame | verdict |
 //! |---|---|
 //! | shorter than an Ethernet header | redirect |
 //! | to a group address: broadcast, multicast | pass |
-//! | one or two VLAN tags (802.1Q, 802.1ad) | as what stands behind them |
+//! | one or two VLAN tags (802.1Q, 802.1ad) | as the frame behind the tags |
 //! | neither IPv4 nor IPv6: ARP, 802.1X, PPPoE, MPLS, a third tag | pass |
-//! | from a DHCP server to this interface's link address, also before the host has the address (RFC 2131 §4.1) | pass |
+//! | from a DHCP server to this interface's MAC address, also before the host has the address (RFC 2131 §4.1) | pass |
 //! | IPv4 to an own address (one in a prefix of [`AddressMaps`](super::AddressMaps)), also a fragment, also with options | pass |
-//! | IPv6 to an own address, whatever extension headers it has | pass |
+//! | IPv6 to an own address, with any extension headers | pass |
 //! | IPv6 whose next header is ICMPv6 of type 133 to 137 (neighbour discovery, RFC 4861 §4) | pass |
 //! | IPv4 or IPv6 whose header is cut short | redirect |
 //!
-//! An answer of a DHCP server is one over UDP to port 68, no fragment and without IPv4 options, that is meant for a client
-//! with the link address it goes to (`chaddr`, its last four bytes): one that is on its way to somebody else is
-//! redirected. Neighbour discovery behind extension headers is not looked for: it goes to a group address or an own one, and
-//! those pass by their address. Nothing else of a header is checked: what passes, the kernel checks, and what is
-//! redirected, whoever reads the socket. Where a driver takes VLAN tags out of frames before the program runs, as
-//! generic mode does behind an interface that offloads them, no tag is seen.
+//! An answer of a DHCP server is a UDP packet to port 68 that is not a fragment, has no IPv4 options, and is meant for
+//! a client with the frame's destination MAC address (`chaddr`, its last four bytes). An answer that is on its way to
+//! another client is redirected. Neighbour discovery behind extension headers is not searched for: it goes to a group
+//! address or an own address, and passes by its address.
 //!
-//! [`Punt::Neighbours`] passes ARP and neighbour discovery of that table, behind up to two tags, and redirects all else.
+//! Nothing else of a header is checked. The kernel checks the packets that pass, and the reader of the socket checks
+//! the packets that are redirected. If a driver takes VLAN tags out of frames before the program runs, no tag is seen.
+//! Generic mode does this behind an interface that offloads them.
 //!
-//! Of what would be redirected, [`Take`] takes what its rules match, and leaves the rest to the kernel as well (`take.rs`).
-//! A program that leaves anything counts it, for each queue.
+//! [`Punt::Neighbours`] passes ARP and neighbour discovery of that table, behind up to two tags, and redirects all
+//! other frames.
 //!
-//! A queue without a socket passes everything, and counts none of what it would have redirected.
+//! Of the frames that would be redirected, [`Take`] takes those that its rules match, and leaves the rest to the kernel
+//! as well (`take.rs`). A program that leaves frames to the kernel counts them for each queue.
 //!
-//! The program at an interface's ingress ([`IngressProgram`](super::IngressProgram)) drops what the table has redirected, since a packet
-//! socket has it by then. It passes frames that are for another station or for a VLAN, which a VLAN's interface takes.
+//! A queue without a socket passes everything, and does not count the frames that it would have redirected.
+//!
+//! The program at an interface's ingress ([`IngressProgram`](super::IngressProgram)) drops the frames that the table
+//! redirects, because a packet socket has them by then. It passes frames for another station or for a VLAN, which a
+//! VLAN's interface takes.
 
 mod take;
 
@@ -44,14 +48,14 @@ pub enum Punt {
     /// None: every frame comes to the socket.
     #[default]
     Nothing,
-    /// What the interface's own addresses and neighbours live from: group addresses, ARP and all else that is not IP,
-    /// IPv6 neighbour discovery, answers of DHCP servers, and packets to own addresses.
+    /// The traffic that the interface's own addresses and neighbours depend on: group addresses, ARP and everything
+    /// else that is not IP, IPv6 neighbour discovery, answers of DHCP servers, and packets to own addresses.
     Control,
-    /// What the interface's neighbours are found by, and find it by: ARP and IPv6 neighbour discovery.
+    /// ARP and IPv6 neighbour discovery, with which the interface and its neighbours find each other.
     Neighbours,
 }
 
-/// Which packets a program punts, with what it needs for that.
+/// Which packets a program punts, with the data that it needs for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Punted<A> {
     /// As [`Punt::Nothing`].
@@ -63,7 +67,7 @@ pub enum Punted<A> {
 }
 
 impl<A> Punted<A> {
-    /// The same, with other words for the own addresses.
+    /// The same variant, with the own addresses converted.
     pub fn map<B>(self, other: impl FnOnce(A) -> B) -> Punted<B> {
         match self {
             Punted::Nothing => Punted::Nothing,
@@ -81,7 +85,7 @@ impl<A> Punted<A> {
         }
     }
 
-    /// Which packets these are.
+    /// The kind of packets.
     pub fn punt(&self) -> Punt {
         match self {
             Punted::Nothing => Punt::Nothing,
@@ -91,14 +95,14 @@ impl<A> Punted<A> {
     }
 }
 
-/// What is left to the kernel, and the descriptors of the maps that say so.
+/// The packets that are left to the kernel, and the descriptors of the maps for that.
 #[derive(Clone, Copy)]
 pub(super) struct Left<'a> {
-    /// What is punted, with the maps of own addresses of IPv4 and IPv6.
+    /// The packets that are punted, with the maps of own addresses of IPv4 and IPv6.
     pub(super) punted: Punted<(i32, i32)>,
-    /// What alone is taken of the rest, of frames for a station; None for all of it.
+    /// The only packets that are taken of the rest, among frames for a station. None takes all of the rest.
     pub(super) take: Option<(&'a Take, [u8; 6])>,
-    /// The map from queue to how many frames were left.
+    /// The map from queue to the number of frames left.
     pub(super) counts: i32,
 }
 
@@ -110,11 +114,11 @@ const REDIRECT_MAP: i32 = 51;
 /// The verdict that leaves a packet to the kernel's stack.
 const XDP_PASS: i32 = 2;
 
-/// Where `struct xdp_md` keeps what is read of it.
+/// The positions of the fields of `struct xdp_md` that are read.
 const XDP_DATA: (i16, i16) = (0, 4);
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Where `struct __sk_buff` keeps what is read of it.
+/// The positions of the fields of `struct __sk_buff` that are read.
 const SKB_LENGTH: i16 = 0;
 const SKB_PACKET_TYPE: i16 = 4;
 const SKB_VLAN_TCI: i16 = 24;
@@ -123,21 +127,21 @@ const SKB_DATA: (i16, i16) = (76, 80);
 const PACKET_HOST: i32 = 0;
 /// The VLAN's number in a tag; 0 is none (IEEE 802.1Q, priority tags).
 const VLAN_ID: i32 = 0xfff;
-/// Bytes that all headers that are looked at have together, and more.
+/// More bytes than all headers that are read have together.
 const HEADERS: i32 = 128;
-/// Verdicts of a program at an ingress: the next one decides; the packet goes no further.
+/// Verdicts of a program at an ingress: the next program decides, or the packet is dropped.
 const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 
-/// Registers: the program's argument, which is the context; where it outlives calls; where the headers are read from;
-/// where the frame ends; the last four bytes of the link address it goes to.
+/// Registers: the program's argument, which is the context; its copy that outlives calls; the position from which
+/// headers are read; the end of the frame; the last four bytes of the frame's destination MAC address.
 const ARGUMENT: u8 = 1;
 const CONTEXT: u8 = 6;
 const STACK: u8 = 10;
 const AT: u8 = 7;
 const END: u8 = 8;
 const TO: u8 = 9;
-/// On the stack, the key of the map of counts.
+/// The position on the stack of the key of the map of counts.
 const KEY: i16 = -4;
 
 const ETHERNET_HEADER: i32 = 14;
@@ -157,14 +161,14 @@ const IPV6_DESTINATION: i32 = 24;
 const UDP: i32 = 17;
 const UDP_HEADER: i32 = 8;
 const UDP_DESTINATION: i16 = 2;
-/// `chaddr`, of which the last four bytes of a link address stand here.
+/// The position in `chaddr` of the last four bytes of a MAC address.
 const DHCP_CLIENT: i32 = 28;
 const ICMPV6: i32 = 58;
 /// Neighbour discovery: router solicitation to redirect.
 const ND_FIRST: i32 = 133;
 const ND_LAST: i32 = 137;
 
-/// A number of two bytes as a load gives it.
+/// A number of two bytes in the form in which a load gives it.
 const fn half(number: u16) -> i32 {
     number.to_be() as i32
 }
@@ -174,7 +178,7 @@ const IPV6: i32 = half(0x86dd);
 const ARP: i32 = half(0x0806);
 const VLAN_8021Q: i32 = half(0x8100);
 const VLAN_8021AD: i32 = half(0x88a8);
-/// More fragments, or not the first one.
+/// The bits that say: more fragments, or not the first one.
 const FRAGMENT: i32 = half(0x3fff);
 const DHCP_CLIENT_PORT: i32 = half(68);
 
@@ -213,8 +217,8 @@ pub(super) fn redirect_program(sockets: i32, left: Option<Left<'_>>) -> Vec<Inst
     a.finish()
 }
 
-/// The program at an ingress, with the maps of own addresses of IPv4 and IPv6: the control traffic passes, and all else for this
-/// station is dropped.
+/// The program at an ingress, with the maps of own addresses of IPv4 and IPv6. It passes control traffic, and drops all
+/// other frames for this station.
 pub(super) fn ingress_program(own: (i32, i32)) -> Vec<Instruction> {
     let mut a = Assembler::new();
     let (short, taken, pass) = (a.label(), a.label(), a.label());
@@ -223,7 +227,7 @@ pub(super) fn ingress_program(own: (i32, i32)) -> Vec<Instruction> {
     a.go_when(3, When::NotEqual, PACKET_HOST, pass);
     a.load(Load::Word, 3, CONTEXT, SKB_VLAN_TCI);
     a.go_when(3, When::AnyOf, VLAN_ID, pass);
-    // The headers may lie in several buffers, of which a program sees the first alone.
+    // The headers may lie in several buffers, and a program sees only the first.
     a.load(Load::Word, 2, CONTEXT, SKB_LENGTH);
     a.go_when(2, When::AtMost, HEADERS, short);
     a.set(2, HEADERS);
@@ -241,13 +245,13 @@ pub(super) fn ingress_program(own: (i32, i32)) -> Vec<Instruction> {
     a.finish()
 }
 
-/// Loads where the frame begins and ends, of a context that keeps it there.
+/// Loads the begin and the end of the frame, from a context that has them at these offsets.
 fn load_bounds(a: &mut Assembler, (data, end): (i16, i16)) {
     a.load(Load::Word, AT, CONTEXT, data);
     a.load(Load::Word, END, CONTEXT, end);
 }
 
-/// `counts[context->rx_queue_index] += 1`, where the map has that index.
+/// `counts[context->rx_queue_index] += 1`, if the map has that index.
 fn count(a: &mut Assembler, counts: i32) {
     let absent = a.label();
     a.load(Load::Word, 3, CONTEXT, RX_QUEUE_INDEX);
@@ -272,7 +276,7 @@ fn redirect(a: &mut Assembler, context: u8, sockets: i32) {
     a.exit();
 }
 
-/// Goes to `pass` for ARP and neighbour discovery, behind tags too, and to `redirect` for all else.
+/// Jumps to `pass` for ARP and neighbour discovery, behind tags too, and to `redirect` for all other frames.
 fn punt_neighbours(a: &mut Assembler, redirect: Label, pass: Label) {
     unless_there(a, ETHERNET_HEADER, redirect);
     a.load(Load::Half, 3, AT, ETHERTYPE);
@@ -284,7 +288,7 @@ fn punt_neighbours(a: &mut Assembler, redirect: Label, pass: Label) {
     a.go(redirect);
 }
 
-/// Goes to `redirect`; or to `pass`, or on behind all of this, which means the same.
+/// Jumps to `redirect`. Or it jumps to `pass`, or continues behind this code, which means the same.
 fn punt(a: &mut Assembler, (own_v4, own_v6): (i32, i32), redirect: Label, pass: Label) {
     unless_there(a, ETHERNET_HEADER, redirect);
     a.load(Load::Byte, 3, AT, 0);
@@ -305,14 +309,14 @@ fn punt(a: &mut Assembler, (own_v4, own_v6): (i32, i32), redirect: Label, pass: 
     unless_own(a, own_v6, (ETHERNET_HEADER + IPV6_DESTINATION, 4), redirect);
 }
 
-/// Goes to `label` unless so many bytes are there. A load is allowed only behind this.
+/// Jumps to `label` unless this many bytes are there. A load is allowed only behind this check.
 fn unless_there(a: &mut Assembler, bytes: i32, label: Label) {
     a.copy(2, AT);
     a.add(2, bytes);
     a.go_when(2, When::Above, END.into(), label);
 }
 
-/// Moves on behind VLAN tags: register 3 is the ethertype behind them.
+/// Skips VLAN tags: register 3 is the ethertype behind them.
 fn skip_tags(a: &mut Assembler, redirect: Label) {
     let untagged = a.label();
     for _ in 0..TAGS_MAX {
@@ -327,7 +331,7 @@ fn skip_tags(a: &mut Assembler, redirect: Label) {
     a.here(untagged);
 }
 
-/// Goes to `pass` for a DHCP server's answer to a client with the link address that the frame goes to.
+/// Jumps to `pass` for a DHCP server's answer to a client with the frame's destination MAC address.
 fn pass_dhcp(a: &mut Assembler, pass: Label) {
     const IPV4: i16 = ETHERNET_HEADER as i16;
     const UDP_AT: i16 = IPV4 + IPV4_HEADER as i16;
@@ -348,7 +352,7 @@ fn pass_dhcp(a: &mut Assembler, pass: Label) {
     a.here(other);
 }
 
-/// Goes to `pass` for neighbour discovery.
+/// Jumps to `pass` for neighbour discovery.
 fn pass_discovery(a: &mut Assembler, pass: Label) {
     let other = a.label();
     a.load(Load::Byte, 3, AT, ETHERNET_HEADER as i16 + IPV6_NEXT_HEADER);
@@ -360,7 +364,7 @@ fn pass_discovery(a: &mut Assembler, pass: Label) {
     a.here(other);
 }
 
-/// Goes to `redirect` unless the address of `words` times 4 bytes that stands so far in is in a prefix of the map.
+/// Jumps to `redirect` unless a prefix of the map contains the address of `words` times 4 bytes at this offset.
 fn unless_own(a: &mut Assembler, map: i32, (offset, words): (i32, i16), redirect: Label) {
     let key = -4 * (words + 1);
     a.set(3, 32 * i32::from(words));

@@ -1,31 +1,41 @@
-//! Which packets a port takes from an interface that the kernel goes on using, and how that is written.
+//! The packets that a port takes from an interface that the kernel continues to use, and the text form of these rules.
 
 use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Rules at most: each is some twenty instructions, and old kernels bound what they verify.
+/// Maximum number of rules: each is some twenty instructions, and old kernels limit the number that they verify.
 const RULES_MAX: usize = 64;
 
-/// Protocols with a name, and whether they have ports (at the place where UDP has them).
+/// Protocols with a name, and whether they have ports (at the position where UDP has them).
 const PROTOCOLS: [(&str, u8, bool); 5] =
     [("icmp", 1, false), ("tcp", 6, true), ("udp", 17, true), ("icmpv6", 58, false), ("sctp", 132, true)];
 
-/// Extension headers of IPv6 behind which the packet's protocol stands: hop-by-hop, routing, fragment, destination options,
-/// mobility, HIP, shim6 (IANA, IPv6 Extension Header Types; without ESP and AH, which are protocols of their own to a rule).
+/// Extension headers of IPv6, behind which the packet's protocol lies: hop-by-hop, routing, fragment, destination
+/// options, mobility, HIP, shim6 (IANA, IPv6 Extension Header Types; without ESP and AH, which are protocols of their
+/// own to a rule).
 pub(super) const EXTENSIONS: [u8; 7] = [0, 43, 44, 60, 135, 139, 140];
 
 /// The packets that a port receives; all others stay with the kernel, as if there were no port.
 ///
-/// It is a list of [rules](TakeRule), of which one has to match. Written with `+` between them, each as `PROTOCOL[:PORT][@ADDRESS]`:
-/// a name (`udp`, `tcp`, `sctp`, `icmp`, `icmpv6`, or `ip` for any) or a number; the port it is for; the address it is for, of IPv4 or
-/// IPv6, or a prefix. `none` takes nothing.
+/// It is a list of [rules](TakeRule), of which one has to match. The text form has `+` between rules, and each rule is
+/// `PROTOCOL[:PORT][@ADDRESS]`. The protocol is a name (`udp`, `tcp`, `sctp`, `icmp`, `icmpv6`, or `ip` for any) or a
+/// number. The port is the destination port. The address is the destination address of IPv4 or IPv6, or a prefix.
+/// `none` takes nothing.
 ///
-/// Whatever the rules say, these stay with the kernel: all that is not IP; frames with a VLAN tag, also one of a priority alone;
-/// fragments, first ones too; IPv4 headers with options; IPv6 packets with extension headers; neighbour discovery (ICMPv6 of type 133
-/// to 137); headers that are cut short; frames for another station than the interface (another MAC address), and those for a group
-/// (broadcast, multicast) but by a rule whose address is a multicast one. No checksum is looked at.
+/// With any rules, these packets stay with the kernel:
+///
+/// - all that is not IP
+/// - frames with a VLAN tag, also one of a priority alone
+/// - fragments, first ones too
+/// - IPv4 headers with options, and IPv6 packets with extension headers
+/// - neighbour discovery (ICMPv6 of type 133 to 137)
+/// - headers that are cut short
+/// - frames for another station than the interface (another MAC address)
+/// - frames for a group (broadcast, multicast), unless a rule with a multicast address matches
+///
+/// No checksum is checked.
 ///
 /// ```
 /// use netmem::port::xdp::{Take, TakeRule};
@@ -46,9 +56,9 @@ pub struct Take {
 pub struct TakeRule {
     /// The protocol behind the IP header; None for any.
     pub protocol: Option<u8>,
-    /// The port it is for; None for any.
+    /// The destination port; None for any.
     pub port: Option<u16>,
-    /// Where the address lies that it is for; None for any of either family.
+    /// The prefix of the destination address; None for any address of either family.
     pub to: Option<IpNet>,
 }
 
@@ -56,21 +66,21 @@ pub struct TakeRule {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TakeError {
-    /// No protocol.
+    /// The text is not a protocol.
     #[error(
         "no protocol {seen:?}: write udp, tcp, sctp, icmp, icmpv6, ip or a number up to 255, as in udp:53@192.0.2.1"
     )]
     Protocol {
-        /// What stands in its place.
+        /// The text in its place.
         seen: String,
     },
-    /// No port.
+    /// The text is not a port.
     #[error("no port {seen:?}: write a number from 1 to 65535, as in udp:53")]
     Port {
-        /// What stands in its place.
+        /// The text in its place.
         seen: String,
     },
-    /// A port of a protocol that has none.
+    /// A port was given for a protocol that has none.
     #[error("port {port} of {protocol}: only udp, tcp and sctp have ports")]
     NoPorts {
         /// The protocol.
@@ -78,15 +88,15 @@ pub enum TakeError {
         /// The port.
         port: u16,
     },
-    /// No address.
+    /// The text is not an address.
     #[error(
         "no address {seen:?}: write one of IPv4 or IPv6, or a prefix without bits beyond its length, as in udp:53@192.0.2.0/24"
     )]
     Address {
-        /// What stands in its place.
+        /// The text in its place.
         seen: String,
     },
-    /// The number of an extension header of IPv6, behind which the protocol stands.
+    /// The number belongs to an extension header of IPv6, behind which the protocol lies.
     #[error("protocol {number} is an extension header of IPv6: packets that have one stay with the kernel")]
     Extension {
         /// The number.
@@ -95,13 +105,13 @@ pub enum TakeError {
     /// More rules than a program may have.
     #[error("{seen} rules: give {RULES_MAX} at most")]
     TooMany {
-        /// How many there are.
+        /// The number of rules.
         seen: usize,
     },
 }
 
 impl Take {
-    /// What one of these rules matches, up to 64 of them.
+    /// Makes a list of up to 64 rules. A packet has to match one of them.
     ///
     /// # Errors
     /// [`TakeError`]: `NoPorts`, `Extension`, `Address` for a prefix with bits beyond its length, `TooMany`.
@@ -136,7 +146,7 @@ impl TakeRule {
         }
     }
 
-    /// Whether it is for packets to groups.
+    /// Whether the rule is for packets to groups.
     pub(super) fn is_of_groups(&self) -> bool {
         match self.to {
             Some(IpNet::V4(net)) => net.prefix_len() >= 4 && net.addr().is_multicast(),
@@ -152,7 +162,7 @@ impl FromStr for Take {
     /// Reads rules with `+` between them, or `none`.
     ///
     /// # Errors
-    /// [`TakeError`] of the first that cannot be.
+    /// [`TakeError`] of the first rule that is not valid.
     fn from_str(text: &str) -> Result<Take, TakeError> {
         match text {
             "none" => Ok(Take::default()),
@@ -181,7 +191,7 @@ fn rule(text: &str) -> Result<TakeRule, TakeError> {
     Ok(TakeRule { protocol, port: port.transpose()?, to: to.transpose()? })
 }
 
-/// `text` if it is digits alone: the standard library also reads a plus sign.
+/// Returns `text` if it has only digits: the standard library also reads a plus sign.
 fn digits(text: &str) -> Option<&str> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! Running a program on a frame that nobody received.
+//! Runs a program on a frame that was not received.
 
 use super::bpf;
 use rustix::io::Errno;
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
 
-/// Runs `program` on `frame` (14 bytes at least), `count` times over (0 counts as 1); gives the last verdict.
+/// Runs `program` on `frame` (14 bytes at least) `count` times (0 counts as 1). Returns the last verdict.
 ///
 /// Source: `union bpf_attr`, `test`, of `linux/bpf.h`.
 pub(super) fn test_run(program: &OwnedFd, frame: &[u8], count: u32) -> Result<u32, Errno> {
@@ -28,7 +28,7 @@ pub(super) fn test_run(program: &OwnedFd, frame: &[u8], count: u32) -> Result<u3
         batch_size: u32,
         padding: u32,
     }
-    // In a cell: the kernel answers in the attributes' own place.
+    // In a cell: the kernel writes its answer into the attributes.
     let attributes = UnsafeCell::new(TestRun {
         prog_fd: program.as_raw_fd() as u32,
         data_size_in: frame.len() as u32,
@@ -36,8 +36,8 @@ pub(super) fn test_run(program: &OwnedFd, frame: &[u8], count: u32) -> Result<u3
         repeat: count,
         ..TestRun::default()
     });
-    // SAFETY: the attributes are laid out as the command wants them, and may be written to; the frame outlives the call, which
-    // only reads it.
+    // SAFETY: the attributes have the layout that the command requires, and may be written to; the frame outlives the
+    // call, which only reads it.
     unsafe { bpf(BPF_PROG_TEST_RUN, &attributes) }?;
     Ok(attributes.into_inner().retval)
 }

@@ -1,8 +1,9 @@
-//! The part of the redirect program that takes what rules match, and leaves the rest to the kernel.
+//! The part of the redirect program that takes the packets that rules match, and leaves the rest to the kernel.
 //!
-//! It reads headers at fixed places, since what has tags, options or extension headers stays with the kernel. A rule tests what it
-//! names and goes on to the next at the first difference; all jumps lead forward. Every test loads what it compares anew: so the
-//! verifier, which follows each path, finds the same state behind every rule however it was left, and 64 rules cost it 64 times one.
+//! It reads headers at fixed positions, because packets with tags, options or extension headers stay with the kernel. A
+//! rule tests its named properties and jumps to the next rule at the first difference. All jumps go forward. Every test
+//! loads its operands again. So the verifier, which follows each path, finds the same state behind every rule on each
+//! path to it, and 64 rules cost it 64 times one.
 
 use super::super::instruction::{Assembler, Label, Load, When};
 use super::super::take::{EXTENSIONS, Take, TakeRule};
@@ -13,17 +14,17 @@ use super::{
 };
 use ipnet::IpNet;
 
-/// Bytes of a header with ports that are read.
+/// Bytes that are read of a header with ports.
 const PORTS: i32 = 4;
 const DESTINATION_PORT: i16 = 2;
 
-/// Where a family has what rules name.
+/// The positions of a family's fields that rules name.
 struct Family {
-    /// Of the address that a packet is for.
+    /// The destination address of a packet.
     octets: usize,
     protocol: i16,
     destination: i16,
-    /// Behind the header.
+    /// The first byte behind the header.
     payload: i32,
 }
 
@@ -40,8 +41,8 @@ const V6: Family = Family {
     payload: ETHERNET_HEADER + IPV6_HEADER,
 };
 
-/// Goes to `redirect` for what `take` matches, of frames for the station `mac`; or to `pass`, or on behind all of this, which
-/// means the same.
+/// Jumps to `redirect` for packets that `take` matches, among frames for the station `mac`. Or it jumps to `pass`, or
+/// continues behind this code, which means the same.
 pub(super) fn take_what_matches(
     a: &mut Assembler,
     (take, mac): (&Take, [u8; 6]),
@@ -49,7 +50,7 @@ pub(super) fn take_what_matches(
     pass: Label,
 ) {
     let ipv6 = a.label();
-    // What ran before may have moved it behind tags.
+    // The code before may have moved it behind tags.
     load_bounds(a, XDP_DATA);
     unless_there(a, ETHERNET_HEADER, pass);
     a.load(Load::Half, 3, AT, ETHERTYPE);
@@ -75,7 +76,7 @@ pub(super) fn take_what_matches(
     rules_of(a, &V6, (take, mac), redirect, pass);
 }
 
-/// Goes to `redirect` where a rule matches; or to `pass`, or on behind all of this.
+/// Jumps to `redirect` if a rule matches. Or it jumps to `pass`, or continues behind this code.
 fn rules_of(a: &mut Assembler, family: &Family, (take, mac): (&Take, [u8; 6]), redirect: Label, pass: Label) {
     let is_of_family = |rule: &&TakeRule| match rule.to {
         None => true,
@@ -97,7 +98,7 @@ fn rules_of(a: &mut Assembler, family: &Family, (take, mac): (&Take, [u8; 6]), r
     rules().filter(|rule| rule.is_of_groups()).for_each(|rule| take_by(a, family, rule, redirect));
 }
 
-/// Goes to `redirect` where this rule matches.
+/// Jumps to `redirect` if this rule matches.
 fn take_by(a: &mut Assembler, family: &Family, rule: &TakeRule, redirect: Label) {
     let next = a.label();
     if let Some(protocol) = rule.protocol {
@@ -118,7 +119,8 @@ fn take_by(a: &mut Assembler, family: &Family, rule: &TakeRule, redirect: Label)
     a.here(next);
 }
 
-/// Goes to `next` unless the first `length` bits of the address are those of `octets`: word by word, as far as they count.
+/// Jumps to `next` unless the first `length` bits of the address are those of `octets`. It compares word by word, as
+/// far as the length reaches.
 fn unless_in(a: &mut Assembler, family: &Family, octets: &[u8], length: u8, next: Label) {
     for (i, word) in octets.as_chunks::<4>().0.iter().enumerate() {
         let bits = u32::from(length).saturating_sub(32 * i as u32).min(32);
