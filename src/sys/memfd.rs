@@ -1,14 +1,14 @@
 //! Memory in a file of its own (memfd_create(2)) that another process maps too.
 //!
-//! No reference to it is ever made: the other process may write it at any time. Bytes are copied in and out, indices are
-//! atomics, slots are copied by volatile access, and every offset is checked against the mapping before it becomes an
-//! address. What was copied out is the snapshot that is checked and used; nothing is read twice.
+//! No reference to it is ever made, because the other process may write it at any time. Bytes are copied in and out,
+//! indices are atomics, and slots are copied by volatile access. Every offset is checked against the mapping before it
+//! becomes an address. The copy is the snapshot that is checked and used; nothing is read twice.
 //!
-//! A file that got shorter behind a mapping is a SIGBUS for whoever touches the lost pages, so foreign memory is mapped only
-//! if it is sealed against that (fcntl(2), "File sealing"), unless the caller trusts its owner. Huge pages do not count as
-//! sealed: their owner may punch holes, and a hole that no huge page is left for is the same SIGBUS. So is a page that was only
-//! promised, where the machine has none to give. Where one comes all the same the mapping is [lost](SharedMemory::is_lost), and
-//! the process goes on (ADR 0031).
+//! If a file becomes shorter behind a mapping, an access to the lost pages is a SIGBUS. So foreign memory is mapped
+//! only if it is sealed against that (fcntl(2), "File sealing"), unless the caller trusts its owner. Huge pages do not
+//! count as sealed: their owner may punch holes, and a hole without a free huge page is the same SIGBUS. So is a page
+//! that was only promised, if the machine has none to give. If a SIGBUS comes in any case, the mapping is
+//! [lost](SharedMemory::is_lost), and the process continues (ADR 0031).
 
 mod lost;
 
@@ -35,10 +35,10 @@ const PAGE: usize = 4096;
 /// Which memory of a peer may be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sealing {
-    /// Only what its owner cannot make shorter any more.
+    /// Only memory that its owner cannot make shorter any more.
     #[default]
     Required,
-    /// Any, also of an owner that may take pages from under us, which makes the mapping [lost](SharedMemory::is_lost).
+    /// Any memory, also of an owner that may remove pages, which makes the mapping [lost](SharedMemory::is_lost).
     Trusted,
 }
 
@@ -48,10 +48,10 @@ pub enum MapError {
     /// Its owner could make it shorter.
     #[error("its memory is not sealed against shrinking (F_SEAL_SHRINK)")]
     Unsealed,
-    /// It stands on huge pages.
+    /// It consists of huge pages.
     #[error("its memory is on huge pages, which no seal protects from holes")]
     HugePages,
-    /// It is shorter than was said, or empty.
+    /// It is shorter than announced, or empty.
     #[error("its memory has {file} bytes where {claimed} were announced")]
     Short {
         /// Bytes of the file.
@@ -69,21 +69,21 @@ pub enum MapError {
 pub struct SharedMemory {
     file: OwnedFd,
     base: NonNull<u8>,
-    /// Bytes mapped; the file had at least as many.
+    /// Bytes mapped. The file had at least this many.
     len: usize,
-    /// Of foreign memory.
+    /// Present for foreign memory.
     guard: Option<Guard>,
 }
 
-// SAFETY: it names memory that any thread may use; what is in it is reached by copies and atomics alone.
+// SAFETY: it names memory that any thread may use; its contents are accessed by copies and atomics alone.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
 
-/// A file of `len` zero bytes in memory, whose length is sealed.
+/// Makes a file of `len` zero bytes in memory, whose length is sealed.
 ///
 /// # Errors
-/// What memfd_create(2), ftruncate(2) or fcntl(2) says.
+/// The error of memfd_create(2), ftruncate(2) or fcntl(2).
 pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | flags)?;
     ftruncate(&file, len as u64)?;
@@ -91,7 +91,7 @@ pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<O
     Ok(file)
 }
 
-/// Bytes of a page of the file: more than [`PAGE`] where it stands on huge pages.
+/// Bytes of a page of the file: more than [`PAGE`] if it consists of huge pages.
 fn page_of(file: &OwnedFd) -> Result<usize, Errno> {
     let system = fstatfs(file)?;
     let huge = (system.f_type as u64 == HUGE_PAGES).then(|| usize::try_from(system.f_bsize).ok());
@@ -99,10 +99,10 @@ fn page_of(file: &OwnedFd) -> Result<usize, Errno> {
 }
 
 impl SharedMemory {
-    /// New memory of `len` zero bytes, sealed, to be given to a peer.
+    /// Makes new memory of `len` zero bytes, sealed, to be given to a peer.
     ///
     /// # Errors
-    /// What memfd_create(2), ftruncate(2), fcntl(2) or mmap(2) says.
+    /// The error of memfd_create(2), ftruncate(2), fcntl(2) or mmap(2).
     #[cold]
     pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
         SharedMemory::mapped(sealed_file(name, len, MemfdFlags::empty())?, len).map(Arc::new)
@@ -111,11 +111,11 @@ impl SharedMemory {
     /// Maps the first `len` bytes of a peer's memory.
     ///
     /// # Errors
-    /// [`MapError`]; nothing is mapped then, and the file closed.
+    /// [`MapError`]; nothing is mapped then, and the file is closed.
     #[cold]
     pub fn map(file: OwnedFd, len: u64, sealing: Sealing) -> Result<Arc<SharedMemory>, MapError> {
         if sealing == Sealing::Required {
-            // What cannot be sealed at all is an error to ask about.
+            // A file that cannot be sealed at all returns an error.
             let seals = fcntl_get_seals(&file).map_err(|_| MapError::Unsealed)?;
             if !seals.contains(SealFlags::SHRINK) {
                 return Err(MapError::Unsealed);
@@ -132,7 +132,8 @@ impl SharedMemory {
         let len = usize::try_from(len).map_err(|_| MapError::Refused(Errno::NOMEM))?;
         let page = page_of(&file).map_err(MapError::Refused)?;
         let mut memory = SharedMemory::mapped(file, len).map_err(MapError::Refused)?;
-        // SAFETY: no reference to it is ever made, and zeros are as good as what its owner may write; the guard goes first.
+        // SAFETY: no reference to it is ever made, and zeros are as good as any bytes that its owner may write; the
+        // guard goes first.
         let guard = unsafe { Guard::new(memory.base, len, page) }.map_err(MapError::Refused)?;
         memory.guard = Some(guard);
         Ok(Arc::new(memory))
@@ -156,8 +157,8 @@ impl SharedMemory {
         self.len
     }
 
-    /// Whether a page of it was gone when it was touched, as its owner can make it: from then on all of it, or at least that
-    /// page, is memory of this process alone that held zeros.
+    /// Whether a page was gone when it was accessed, which its owner can cause. From then on all of the mapping, or at
+    /// least that page, is memory of this process alone that held zeros.
     #[cold]
     pub fn is_lost(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_lost)
@@ -176,17 +177,17 @@ impl SharedMemory {
         self.at(offset, n).is_some()
     }
 
-    /// Copies the bytes at `offset` out; false, and nothing is done, if they do not lie inside.
+    /// Copies the bytes at `offset` out. Returns false and does nothing if they do not lie inside.
     #[inline]
     pub fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         let Some(from) = self.at(offset, into.len()) else { return false };
-        // SAFETY: the bytes are mapped and inside, and `into` is ours. The peer may write them meanwhile: then the copy has
-        // bytes of before and of after, any of which is a valid u8.
+        // SAFETY: the bytes are mapped and inside, and `into` is ours. The peer may write them at the same time: then
+        // the copy has bytes of before and of after, any of which is a valid u8.
         unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into.as_mut_ptr(), into.len()) };
         true
     }
 
-    /// Copies `bytes` in at `offset`; false, and nothing is done, if they would not lie inside.
+    /// Copies `bytes` in at `offset`. Returns false and does nothing if they would not lie inside.
     #[inline]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> bool {
         let Some(to) = self.at(offset, bytes.len()) else { return false };
@@ -195,7 +196,7 @@ impl SharedMemory {
         true
     }
 
-    /// Asks for the cache line at `offset` before it is read; nothing where it does not lie inside.
+    /// Prefetches the cache line at `offset`. Does nothing if it does not lie inside.
     #[inline]
     pub fn prefetch(&self, offset: u64) {
         if let Some(line) = self.at(offset, 1) {
@@ -203,7 +204,7 @@ impl SharedMemory {
         }
     }
 
-    /// Asks for the cache line at `offset` before it is written; nothing where it does not lie inside.
+    /// Prefetches the cache line at `offset` for writing. Does nothing if it does not lie inside.
     #[inline]
     pub fn prefetch_write(&self, offset: u64) {
         if let Some(line) = self.at(offset, 1) {
@@ -236,7 +237,7 @@ impl AsFd for SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // Before something else may come to lie there.
+        // Before another mapping may be made there.
         self.guard = None;
         // SAFETY: the range was mapped by `mapped`; every word and slot in use holds this by Arc.
         let done = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
@@ -244,7 +245,7 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Sixteen bits that both processes read and at least one writes.
+/// Sixteen bits that both processes read and at least one of them writes.
 #[derive(Debug)]
 pub struct SharedWord {
     /// Aligned, and inside the mapping.
@@ -274,22 +275,22 @@ impl SharedWord {
         self.atomic().store(value, Relaxed);
     }
 
-    /// The value, and all that the peer did before it wrote it.
+    /// Reads the value, and sees everything that the peer did before it wrote the value.
     #[inline]
     pub fn load_acquire(&self) -> u16 {
-        // Acquire: pairs with the peer's release of the same word, which is `store_release` where it is one of ours.
+        // Acquire: pairs with the peer's release of the same word, which is `store_release` if the peer is netmem.
         self.atomic().load(Acquire)
     }
 
-    /// Writes the value after all that this side did before.
+    /// Writes the value after everything that this side did before.
     #[inline]
     pub fn store_release(&self, value: u16) {
-        // Release: pairs with the peer's acquire of the same word, which is `load_acquire` where it is one of ours.
+        // Release: pairs with the peer's acquire of the same word, which is `load_acquire` if the peer is netmem.
         self.atomic().store(value, Release);
     }
 }
 
-/// What one slot holds: plain integers, valid whatever the bytes are.
+/// The contents of one slot: plain integers, for which any bytes are valid.
 pub type Slot = [u64; 2];
 
 /// An array of slots that both processes read and write.
@@ -306,7 +307,7 @@ pub struct SharedSlots {
 unsafe impl Send for SharedSlots {}
 
 impl SharedSlots {
-    /// Slots in all, a power of two.
+    /// The number of slots, a power of two.
     #[inline]
     pub fn size(&self) -> u32 {
         self.size
@@ -319,13 +320,13 @@ impl SharedSlots {
         unsafe { self.slot(position).read_volatile() }
     }
 
-    /// Asks for the cache line of the slot at `position` (taken modulo the size) before it is read or written.
+    /// Prefetches the cache line of the slot at `position` (taken modulo the size).
     #[inline]
     pub fn prefetch(&self, position: u32) {
         cpu::prefetch_write(self.slot(position).as_ptr().cast());
     }
 
-    /// Copies `slot` into the place at `position` (taken modulo the size).
+    /// Copies `slot` into the slot at `position` (taken modulo the size).
     #[inline]
     pub fn write(&mut self, position: u32, slot: Slot) {
         // SAFETY: as in `read`.

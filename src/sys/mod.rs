@@ -1,7 +1,7 @@
-//! Stage `sys`: what the operating system gives, behind safe calls.
+//! Stage `sys`: safe calls over the operating system.
 //!
-//! The only stage that names `libc` or `rustix`, and (with the rings and the frame) one of the few that
-//! may say `unsafe`.
+//! It is the only stage that names `libc` or `rustix`. With the rings and the frame it is one of the few that may use
+//! `unsafe`.
 
 #[cfg(any(feature = "xdp", feature = "af-packet"))]
 pub mod address;

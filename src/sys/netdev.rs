@@ -1,8 +1,8 @@
-//! Network interfaces: what a port has to know of one before it binds to it.
+//! Network interfaces: the facts that a port needs before it binds to one.
 //!
-//! Everything is asked through ioctls on one socket (netdevice(7), `linux/ethtool.h`), because the socket
-//! belongs to the network namespace of the thread that opened it. /sys/class/net belongs to the namespace
-//! that mounted it, which may be another one.
+//! All questions are ioctls on one socket (netdevice(7), `linux/ethtool.h`), because the socket belongs to the network
+//! namespace of the thread that opened it. /sys/class/net belongs to the namespace that mounted it, which may be
+//! another one.
 
 use super::broker::{self, Request};
 use super::errno::last_errno;
@@ -44,7 +44,7 @@ struct EthtoolChannels {
     combined: u32,
 }
 
-/// How many queues an interface has in use.
+/// The number of queues that an interface uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queues {
     /// Receive queues.
@@ -53,10 +53,10 @@ pub struct Queues {
     pub tx: u32,
 }
 
-/// One network interface of the namespace in which it was opened; a later change of names does not matter.
+/// One network interface of the namespace in which it was opened. A later rename does not matter.
 #[derive(Debug)]
 pub struct Netdev {
-    /// Any socket of the namespace will do: it only carries the ioctls.
+    /// Any socket of the namespace: it only carries the ioctls.
     socket: OwnedFd,
     name: String,
     index: u32,
@@ -66,7 +66,7 @@ impl Netdev {
     /// Finds the interface `name` in the calling thread's network namespace.
     ///
     /// # Errors
-    /// `NODEV` when there is no such interface (or no interface could have that name); what socket(2) says otherwise.
+    /// `NODEV` if there is no such interface (or no interface could have that name); otherwise the error of socket(2).
     pub fn open(name: &str) -> Result<Netdev, Errno> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
             return Err(Errno::NODEV);
@@ -87,28 +87,28 @@ impl Netdev {
         Ok(Netdev { socket, name: name.to_owned(), index })
     }
 
-    /// The socket that it is asked by.
+    /// The socket that carries the ioctls.
     #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
     pub(super) fn into_socket(self) -> OwnedFd {
         self.socket
     }
 
-    /// The interface that has this one's name now, in the same namespace: this one, or another that was made since.
+    /// The interface that has this one's name now, in the same namespace: this one, or another one made since.
     ///
     /// # Errors
-    /// `NODEV` when there is none.
+    /// `NODEV` if there is none.
     pub fn again(&self) -> Result<Netdev, Errno> {
         let socket = rustix::io::fcntl_dupfd_cloexec(&self.socket, 0)?;
         let index = netdevice::name_to_index(&socket, &self.name)?;
         Ok(Netdev { socket, name: self.name.clone(), index })
     }
 
-    /// Runs `f` in the interface's network namespace: by the calling thread if it is there, else by one of its own. What `f`
-    /// opens and attaches by number is this interface's, and not that of another one which has its number elsewhere. Where there is a broker, it does
-    /// there what `f` asks it for.
+    /// Runs `f` in the interface's network namespace: on the calling thread if it is there, otherwise on a new thread.
+    /// An interface number that `f` uses then means this interface, and not an interface with the same number in
+    /// another namespace. If there is a broker, it carries out the requests of `f` in that namespace.
     ///
     /// # Errors
-    /// When it is another one and this process may not ask for it (CAP_NET_ADMIN) or enter it (CAP_SYS_ADMIN).
+    /// If it is another namespace and this process may not ask for it (CAP_NET_ADMIN) or enter it (CAP_SYS_ADMIN).
     pub fn in_its_namespace<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
         let socket = self.socket.as_fd();
         if broker::current().is_some() {
@@ -117,15 +117,15 @@ impl Netdev {
         if is_here(socket)? { Ok(f()) } else { NetworkNamespace::of(socket)?.inside(f) }
     }
 
-    /// The name it was opened by.
+    /// The name with which it was opened.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name that it has now.
+    /// The current name of the interface.
     ///
     /// # Errors
-    /// `NODEV` when the interface is gone.
+    /// `NODEV` if the interface is gone.
     pub fn current_name(&self) -> Result<String, Errno> {
         let request = self.request()?;
         let name =
@@ -133,42 +133,42 @@ impl Netdev {
         Ok(String::from_utf8_lossy(&name).into_owned())
     }
 
-    /// The kernel's number for it; it stays when the interface is renamed.
+    /// The kernel's number of the interface. It stays when the interface is renamed.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Whether it is set up (IFF_UP): packets can be given to it.
+    /// Whether the interface is up (IFF_UP): packets can be given to it.
     ///
     /// # Errors
-    /// `NODEV` when the interface is gone.
+    /// `NODEV` if the interface is gone.
     pub fn is_up(&self) -> Result<bool, Errno> {
         Ok(self.flags()? & libc::IFF_UP != 0)
     }
 
-    /// Sets it up.
+    /// Sets the interface up.
     ///
     /// # Errors
-    /// `PERM` without CAP_NET_ADMIN; `NODEV` when the interface is gone.
+    /// `PERM` without CAP_NET_ADMIN; `NODEV` if the interface is gone.
     pub fn set_up(&self) -> Result<(), Errno> {
         let mut request = self.request()?;
         request.ifr_ifru.ifru_flags = (self.flags()? | libc::IFF_UP) as i16;
         self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
     }
 
-    /// Whether it is set up and has a carrier (IFF_RUNNING).
+    /// Whether the interface is up and has a carrier (IFF_RUNNING).
     ///
     /// # Errors
-    /// `NODEV` when the interface is gone.
+    /// `NODEV` if the interface is gone.
     pub fn is_running(&self) -> Result<bool, Errno> {
         let both = libc::IFF_UP | libc::IFF_RUNNING;
         Ok(self.flags()? & both == both)
     }
 
-    /// Its Ethernet address.
+    /// The MAC address of the interface.
     ///
     /// # Errors
-    /// `NODEV` when the interface is gone, `AFNOSUPPORT` when it is not an Ethernet interface.
+    /// `NODEV` if the interface is gone, `AFNOSUPPORT` if it is not an Ethernet interface.
     pub fn mac(&self) -> Result<[u8; 6], Errno> {
         let request = self.ioctl(libc::SIOCGIFHWADDR, self.request()?)?;
         // SAFETY: SIOCGIFHWADDR filled in the hardware address; any bytes are a valid sockaddr.
@@ -183,20 +183,20 @@ impl Netdev {
         Ok(mac)
     }
 
-    /// The largest packet it takes, in bytes without the Ethernet header.
+    /// The MTU: the largest packet, in bytes without the Ethernet header.
     ///
     /// # Errors
-    /// `NODEV` when the interface is gone.
+    /// `NODEV` if the interface is gone.
     pub fn mtu(&self) -> Result<u32, Errno> {
         let request = self.ioctl(libc::SIOCGIFMTU, self.request()?)?;
         // SAFETY: SIOCGIFMTU filled in the MTU; any bytes are a valid integer.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
 
-    /// How many queues it uses; None when its driver cannot say.
+    /// The number of queues that it uses; None if its driver cannot say.
     ///
     /// # Errors
-    /// `NODEV` when the interface is gone.
+    /// `NODEV` if the interface is gone.
     pub fn queues(&self) -> Result<Option<Queues>, Errno> {
         let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
         let mut request = self.request()?;
@@ -211,11 +211,11 @@ impl Netdev {
         }
     }
 
-    /// Whether it is a device of software alone (veth, tap): there is no bus that its driver names. Also where the driver names
+    /// Whether it is a device of software alone (veth, tap): its driver names no bus. Also true if the driver names
     /// nothing at all.
     ///
     /// # Errors
-    /// `NODEV` when the interface is gone.
+    /// `NODEV` if the interface is gone.
     pub fn is_virtual(&self) -> Result<bool, Errno> {
         let (names, bus_info, rest) = ([[0; 32]; 3], [0; 32], [0; 64]);
         let mut driver = EthtoolDriver { cmd: ETHTOOL_GDRVINFO, names, bus_info, rest };
@@ -234,7 +234,7 @@ impl Netdev {
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
     }
 
-    /// A request that names it as it is called now: it may have been renamed, and another may have its name.
+    /// A request with its current name: it may have been renamed, and another interface may have its old name.
     fn request(&self) -> Result<libc::ifreq, Errno> {
         let mut numbered = request("");
         numbered.ifr_ifru.ifru_ifindex = self.index as i32;
@@ -246,13 +246,14 @@ impl Netdev {
 
     fn ioctl(&self, code: libc::c_ulong, mut request: libc::ifreq) -> Result<libc::ifreq, Errno> {
         // SAFETY: every code used here reads and writes one ifreq; ETHTOOL_GCHANNELS and ETHTOOL_GDRVINFO also the
-        // structure that ifru_data points to, which their callers keep alive over the call.
+        // structure that ifru_data points to, which their callers keep alive during the call.
         let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), code as libc::Ioctl, &raw mut request) };
         if done < 0 { Err(last_errno()) } else { Ok(request) }
     }
 }
 
-/// A request that names the interface `name`, no longer than such names are, and is zero otherwise.
+/// A request that names the interface `name` and is zero otherwise. The name must not be longer than interface names
+/// are.
 pub(super) fn request(name: &str) -> libc::ifreq {
     // SAFETY: ifreq is plain integers, addresses and pointers, for all of which zero is valid.
     let mut request: libc::ifreq = unsafe { zeroed() };

@@ -1,4 +1,4 @@
-//! Network namespaces: what a thread opens in one stays of it.
+//! Network namespaces. A socket that a thread opens in one belongs to it for good.
 
 use super::errno::last_errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -12,7 +12,8 @@ use std::thread;
 /// Asks a socket for its namespace (`linux/sockios.h`).
 const SIOCGSKNS: libc::c_ulong = 0x894c;
 
-/// Asks a socket for the number of its namespace, which no other ever has (`asm-generic/socket.h`, Linux 5.14).
+/// Asks a socket for the number of its namespace, which no other namespace ever has (`asm-generic/socket.h`, Linux
+/// 5.14).
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
 /// A network namespace, which lives at least as long as this.
@@ -20,22 +21,22 @@ const SO_NETNS_COOKIE: libc::c_int = 71;
 pub struct NetworkNamespace(File);
 
 impl From<OwnedFd> for NetworkNamespace {
-    /// The one that a descriptor of a namespace is of.
+    /// The namespace of a namespace descriptor.
     fn from(fd: OwnedFd) -> NetworkNamespace {
         NetworkNamespace(fd.into())
     }
 }
 
 impl NetworkNamespace {
-    /// The one that ip-netns(8) calls `name`.
+    /// The namespace that ip-netns(8) calls `name`.
     ///
     /// # Errors
-    /// When there is none of that name.
+    /// If there is none of that name.
     pub fn named(name: &str) -> io::Result<NetworkNamespace> {
         File::open(format!("/run/netns/{name}")).map(NetworkNamespace)
     }
 
-    /// The one that `socket` was opened in, wherever the calling thread is.
+    /// The namespace in which `socket` was opened, independent of the calling thread's namespace.
     ///
     /// # Errors
     /// `PERM` without CAP_NET_ADMIN there.
@@ -45,7 +46,7 @@ impl NetworkNamespace {
         if fd < 0 {
             return Err(last_errno().into());
         }
-        // SAFETY: the kernel just made it and nobody else knows it.
+        // SAFETY: the kernel just made it and no other code knows it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
     }
 
@@ -54,10 +55,10 @@ impl NetworkNamespace {
         Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
     }
 
-    /// Runs `f` on a thread of its own inside. A socket that it opens stays of this namespace.
+    /// Runs `f` on a new thread inside the namespace. A socket that it opens continues to belong to this namespace.
     ///
     /// # Errors
-    /// When this process may not enter it (CAP_SYS_ADMIN), or may have no more threads.
+    /// If this process may not enter it (CAP_SYS_ADMIN), or may have no more threads.
     pub fn inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
         thread::scope(|scope| {
             let there = thread::Builder::new().spawn_scoped(scope, || {
@@ -72,7 +73,7 @@ impl NetworkNamespace {
 /// Whether `socket` was opened in the calling thread's network namespace.
 ///
 /// # Errors
-/// What socket(2) says; before Linux 5.14 as [`NetworkNamespace::of`].
+/// The error of socket(2); before Linux 5.14 as [`NetworkNamespace::of`].
 pub fn is_here(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let here = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     match (cookie(socket), cookie(here.as_fd())) {
@@ -81,20 +82,20 @@ pub fn is_here(socket: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// The number of the socket's namespace; None where the kernel does not tell.
+/// The number of the socket's namespace; None if the kernel does not tell.
 fn cookie(socket: BorrowedFd<'_>) -> Option<u64> {
     let (mut cookie, mut len) = (0u64, size_of::<u64>() as libc::socklen_t);
     let (option, value) = (SO_NETNS_COOKIE, (&raw mut cookie).cast());
-    // SAFETY: the kernel writes at most `len` bytes, to a number that has as many and lives over the call.
+    // SAFETY: the kernel writes at most `len` bytes, to a number that has as many and lives during the call.
     let done = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, &raw mut len) };
     (done == 0).then_some(cookie)
 }
 
-/// Runs `f` on a thread of its own inside the network namespace that ip-netns(8) calls `name`, as
-/// [`NetworkNamespace::inside`] does.
+/// Runs `f` on a new thread inside the network namespace that ip-netns(8) calls `name`, as [`NetworkNamespace::inside`]
+/// does.
 ///
 /// # Errors
-/// When there is no such namespace, or this process may not enter it (CAP_SYS_ADMIN).
+/// If there is no such namespace, or this process may not enter it (CAP_SYS_ADMIN).
 pub fn inside<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> io::Result<T> {
     NetworkNamespace::named(name)?.inside(f)
 }

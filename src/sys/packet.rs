@@ -1,5 +1,5 @@
-//! Packet sockets (packet(7)): all frames of an interface, many with one system call, straight from and into the caller's
-//! buffers.
+//! Packet sockets (packet(7)): all frames of an interface, many with one system call, directly from and into the
+//! caller's buffers.
 
 use super::broker::{self, Refusal, Request};
 use super::errno::last_errno;
@@ -11,55 +11,55 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Bytes that the socket may hold of what is not received yet.
+/// The size in bytes of the socket's buffer for frames that are not received yet.
 const RECEIVE_BUFFER: libc::c_int = 8 << 20;
-/// Parts that a frame may be received into.
+/// The maximum number of parts that a frame may be received into.
 pub const PARTS: usize = 3;
-/// The tag's type where the kernel does not say: 802.1Q.
+/// The tag's type if the kernel does not say: 802.1Q.
 const VLAN: u16 = 0x8100;
 
-/// What was being done.
+/// The step at which the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketStep {
     /// socket(2).
     Open,
-    /// Asking for what the kernel strips, and not for what is sent.
+    /// Setting the options: receive what the kernel strips, and do not receive what is sent.
     Configure,
-    /// Asking for frames to other addresses too.
+    /// Requesting frames to other addresses too.
     Promiscuous,
     /// bind(2).
     Bind,
 }
 
 impl PacketStep {
-    /// All of them, by their numbers.
+    /// All steps, by their numbers.
     const ALL: [PacketStep; 4] =
         [PacketStep::Open, PacketStep::Configure, PacketStep::Promiscuous, PacketStep::Bind];
 }
 
-/// A packet socket could not be had.
+/// Opening a packet socket failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketSocketError {
-    /// What was being done.
+    /// The step that failed.
     pub step: PacketStep,
-    /// What the kernel said.
+    /// The kernel's error.
     pub errno: Errno,
 }
 
 /// One frame as it was received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes in its two parts together.
+    /// The bytes in its parts together.
     pub len: usize,
-    /// It was longer than both.
+    /// Whether it was longer than its parts.
     pub is_cut: bool,
-    /// What its sender left to be done.
+    /// The offload that its sender left to be done.
     pub header: VirtioHeader,
-    /// The VLAN tag that the kernel took out of it, to stand behind the two addresses.
+    /// The VLAN tag that the kernel took out of it. Its place is behind the two addresses.
     pub tag: Option<[u8; 4]>,
 }
 
-/// Frames that the kernel counted since it was last asked.
+/// Frames that the kernel counted since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketStatistics {
     /// Packets that went into its buffer.
@@ -70,12 +70,12 @@ pub struct PacketStatistics {
 
 /// A packet socket that is bound to one interface and never blocks.
 ///
-/// It gets every frame that the interface receives, and none that is sent, not even its own. The kernel gets them as
-/// well.
+/// It gets every frame that the interface receives. It gets no sent frame, not even its own. The kernel gets the
+/// received frames as well.
 #[derive(Debug)]
 pub struct PacketSocket(OwnedFd);
 
-/// Room for the one control message there is, aligned as its header.
+/// Memory for the only control message, aligned as its header.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
@@ -87,7 +87,7 @@ impl PacketSocket {
     /// Opens a socket for the interface of number `index`.
     ///
     /// # Errors
-    /// The step and what the kernel said: `PERM` without CAP_NET_RAW.
+    /// The step and the kernel's error: `PERM` without CAP_NET_RAW.
     pub fn open(index: u32) -> Result<PacketSocket, PacketSocketError> {
         if let Some(broker) = broker::current() {
             let opened = broker::ask_for_one(broker, &Request::PacketSocket(index), &[]);
@@ -98,7 +98,7 @@ impl PacketSocket {
         }
         let at = |step| move |errno| PacketSocketError { step, errno };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // Without a protocol nothing is received before it is bound, from whatever interface.
+        // Without a protocol it receives nothing from any interface before it is bound.
         let fd =
             socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None).map_err(at(PacketStep::Open))?;
         let socket = PacketSocket(fd);
@@ -106,7 +106,7 @@ impl PacketSocket {
         for option in [libc::PACKET_AUXDATA, libc::PACKET_IGNORE_OUTGOING, libc::PACKET_VNET_HDR] {
             socket.set(libc::SOL_PACKET, option, &on).map_err(at(PacketStep::Configure))?;
         }
-        // More than the limit only with CAP_NET_ADMIN; less than asked for is less burst, not less function.
+        // More than the limit only with CAP_NET_ADMIN. A smaller buffer takes a shorter burst, and has no other effect.
         let forced = socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &RECEIVE_BUFFER);
         let _ = forced.or_else(|_| socket.set(libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER));
         let all = libc::packet_mreq {
@@ -124,7 +124,7 @@ impl PacketSocket {
 
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> Result<(), Errno> {
         let (value, len) = ((&raw const *value).cast(), size_of::<T>() as libc::socklen_t);
-        // SAFETY: the kernel reads `len` bytes of a value that lives over the call.
+        // SAFETY: the kernel reads `len` bytes of a value that lives during the call.
         let done = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, value, len) };
         if done < 0 { Err(last_errno()) } else { Ok(()) }
     }
@@ -141,8 +141,8 @@ impl PacketSocket {
         if done < 0 { Err(last_errno()) } else { Ok(()) }
     }
 
-    /// Whether the interface that it is bound to is still that one: not after it was removed or moved to another namespace,
-    /// whatever has its number now.
+    /// Whether the interface that it is bound to still exists here. False after the interface was removed or moved to
+    /// another namespace, even if another interface has its number now.
     ///
     /// # Cost
     /// One system call.
@@ -150,17 +150,18 @@ impl PacketSocket {
         // SAFETY: sockaddr_ll is plain integers, for which zero is valid.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes to an address that has as many and lives over the call.
+        // SAFETY: the kernel writes at most `len` bytes to an address that has as many and lives during the call.
         let done = unsafe { libc::getsockname(self.0.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
         done < 0 || address.sll_ifindex > 0
     }
 
-    /// Receives into as many of `rooms` as there are frames, from the first on, at most [`BATCH_MAX`]: of each frame what its first
-    /// part has no room for into the second, and then into the third. Says of each what came in `received`, and returns how many.
+    /// Receives into as many of `rooms` as there are frames, from the first on, at most [`BATCH_MAX`]. If the first
+    /// part of a room is too small for a frame, the rest goes into the second part, and then into the third. Describes
+    /// each frame in `received`, and returns how many there are.
     ///
     /// # Errors
-    /// `NETDOWN` once when the interface goes down or away, `INVAL` for a frame that is lost, what is left to be done to it being
-    /// nothing that the kernel can say; what recvmmsg(2) says otherwise.
+    /// `NETDOWN` once when the interface goes down or away. `INVAL` for a frame that is lost because the kernel cannot
+    /// describe its offload. Otherwise the error of recvmmsg(2).
     ///
     /// # Cost
     /// One system call for all, and one copy of each frame, by the kernel, into its room.
@@ -183,7 +184,8 @@ impl PacketSocket {
             (message.msg_iov, message.msg_iovlen) = (parts[i].as_mut_ptr(), (1 + PARTS - none) as _);
             (message.msg_control, message.msg_controllen) = (control[i].0.as_mut_ptr().cast(), CONTROL as _);
         }
-        // SAFETY: the first `n` messages point to headers, rooms and control buffers that are borrowed or owned over the call.
+        // SAFETY: the first `n` messages point to headers, rooms and control buffers that are borrowed or owned during
+        // the call.
         let got = unsafe {
             let flags = libc::MSG_DONTWAIT;
             libc::recvmmsg(
@@ -213,13 +215,13 @@ impl PacketSocket {
         Ok(got.min(n))
     }
 
-    /// Sends `frames` from the first on, at most [`BATCH_MAX`], each with what is left to be done to it; returns how many the kernel
+    /// Sends `frames` from the first on, at most [`BATCH_MAX`], each with its offload. Returns how many the kernel
     /// took.
     ///
     /// # Errors
-    /// Of the first frame only, none of them sent: `MSGSIZE` and `INVAL` for one that the interface does not send, or with a
-    /// header that does not fit it, `NETDOWN` and `NXIO` when it is down or gone, `NOBUFS`, `NOMEM` and `AGAIN` when there is no
-    /// room.
+    /// Of the first frame only, and then none was sent. `MSGSIZE` and `INVAL` for a frame that the interface does not
+    /// send, or with a header that does not fit it. `NETDOWN` and `NXIO` if the interface is down or gone. `NOBUFS`,
+    /// `NOMEM` and `AGAIN` if there is no room.
     ///
     /// # Cost
     /// One system call for all, and one copy of each frame, by the kernel.
@@ -235,7 +237,8 @@ impl PacketSocket {
             parts[i] = [header, frame];
             (messages[i].msg_hdr.msg_iov, messages[i].msg_hdr.msg_iovlen) = (parts[i].as_mut_ptr(), 2);
         }
-        // SAFETY: the first `n` messages point to headers and frames that are borrowed over the call; nothing else is pointed to.
+        // SAFETY: the first `n` messages point to headers and frames that are borrowed during the call; nothing else is
+        // pointed to.
         let sent = unsafe {
             let flags = libc::MSG_DONTWAIT;
             libc::sendmmsg(self.0.as_raw_fd(), messages.as_mut_ptr(), n as _, flags as _)
@@ -243,19 +246,19 @@ impl PacketSocket {
         usize::try_from(sent).map(|sent| sent.min(n)).map_err(|_| last_errno())
     }
 
-    /// What came and what the kernel dropped since this was last asked.
+    /// The packets that came and that the kernel dropped since the last query.
     ///
     /// # Errors
-    /// What getsockopt(2) says.
+    /// The error of getsockopt(2).
     pub fn statistics(&self) -> Result<PacketStatistics, Errno> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes of plain integers into a value that lives over the call.
+        // SAFETY: the kernel writes at most `len` bytes of plain integers into a value that lives during the call.
         let done = unsafe {
             let to = (&raw mut statistics).cast();
             libc::getsockopt(self.0.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &raw mut len)
         };
-        // The kernel counts what it dropped as packets too (packet_getsockopt of Linux 6.17).
+        // The kernel counts dropped packets as packets too (packet_getsockopt of Linux 6.17).
         let libc::tpacket_stats { tp_packets, tp_drops: dropped } = statistics;
         let come = tp_packets.saturating_sub(dropped);
         if done < 0 { Err(last_errno()) } else { Ok(PacketStatistics { come, dropped }) }
@@ -268,7 +271,7 @@ impl From<PacketSocket> for OwnedFd {
     }
 }
 
-/// Where a part of a room is, and how long.
+/// The address and length of a part of a room.
 fn part(room: &mut IoSliceMut<'_>) -> (*mut libc::c_void, usize) {
     (room.as_mut_ptr().cast(), room.len())
 }

@@ -1,6 +1,6 @@
-//! What a process gives up once it has what it needs: another user, capabilities, new privileges.
+//! Gives up privileges once a process has what it needs: another user, fewer capabilities, no new privileges.
 //!
-//! All of this is of the calling thread, and of those that it starts afterwards.
+//! All of this applies to the calling thread, and to the threads that it starts afterwards.
 //!
 //! Source: capabilities(7), setresuid(2), PR_SET_NO_NEW_PRIVS of prctl(2).
 
@@ -13,8 +13,9 @@ use rustix::thread::{
     set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-/// What a broker keeps, as far as it was there: sockets, programs and neighbours need the first three; CAP_SYS_ADMIN enters the network namespace of an interface
-/// that was moved, and before Linux 5.8 stands for CAP_BPF; by the last one it looks up files that only root may.
+/// The capabilities that a broker keeps, as far as it has them. Sockets, programs and neighbours need the first three.
+/// CAP_SYS_ADMIN enters the network namespace of an interface that was moved, and before Linux 5.8 replaces CAP_BPF.
+/// The last one looks up files that only root may look up.
 const OF_A_BROKER: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::BPF)
@@ -22,22 +23,23 @@ const OF_A_BROKER: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::DAC_OVERRIDE);
 
-/// What is kept of a thread's capabilities, as far as it has them.
+/// Which of a thread's capabilities are kept, as far as it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Those that a broker needs.
+    /// The capabilities that a broker needs.
     OfBroker,
-    /// CAP_IPC_LOCK, which is in force only over the call that needs it: packet memory that is longer than the limit is locked again by it.
+    /// CAP_IPC_LOCK, which is in force only during the call that needs it: it locks packet memory again that is longer
+    /// than the limit.
     ToLock,
     /// None.
     Nothing,
 }
 
-/// Gives up, for good, all capabilities of this thread that are not kept, gains no others by any program that it runs, and becomes another user and
-/// group, if one is given, without further groups.
+/// Gives up, for good, all capabilities of this thread that are not kept. The thread gains no others through any
+/// program that it runs. If a user and group are given, it becomes that user and group, without further groups.
 ///
 /// # Errors
-/// What the kernel says: `PERM` for a user without CAP_SETUID and CAP_SETGID.
+/// The kernel's error: `PERM` for a user without CAP_SETUID and CAP_SETGID.
 pub fn give_up(kept: Kept, user: Option<(u32, u32)>) -> Result<(), Errno> {
     let (permitted, effective) = match kept {
         Kept::OfBroker => (OF_A_BROKER, OF_A_BROKER),
@@ -45,17 +47,17 @@ pub fn give_up(kept: Kept, user: Option<(u32, u32)>) -> Result<(), Errno> {
         Kept::Nothing => (CapabilitySet::empty(), CapabilitySet::empty()),
     };
     let now = capabilities(None)?;
-    // Only CAP_SETPCAP narrows the bounding set; without it no program that is run gains anything either.
+    // Only CAP_SETPCAP narrows the bounding set. Without it no program that is run gains anything either.
     if now.effective.contains(CapabilitySet::SETPCAP) {
         for one in CapabilitySet::all().difference(effective).iter() {
             match remove_capability_from_bounding_set(one) {
-                // One that this kernel does not know.
+                // A capability that this kernel does not know.
                 Ok(()) | Err(Errno::INVAL) => {}
                 Err(errno) => return Err(errno),
             }
         }
     }
-    // A broker's programs, which undo what was changed of a host, have what it was given for them.
+    // A broker's programs, which undo changes of the host, keep the capabilities that the broker has for them.
     if kept != Kept::OfBroker {
         clear_ambient_capability_set()?;
     }
@@ -78,12 +80,12 @@ fn become_user(user: Uid, group: Gid) -> Result<(), Errno> {
     set_thread_res_uid(user, user, user)
 }
 
-/// Raises the limit on locked memory as far as this process may; how many bytes it is now, None without a limit.
+/// Raises the limit on locked memory as far as this process may. Returns the limit in bytes, None for no limit.
 pub fn raise_lock_limit() -> Option<u64> {
     let before = getrlimit(Resource::Memlock);
     let none = Rlimit { current: None, maximum: None };
     let highest = Rlimit { current: before.maximum, maximum: before.maximum };
-    // Where neither is allowed it stays what it is.
+    // If neither is allowed, the limit is unchanged.
     let _ = setrlimit(Resource::Memlock, none).or_else(|_| setrlimit(Resource::Memlock, highest));
     getrlimit(Resource::Memlock).current
 }

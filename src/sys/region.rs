@@ -1,9 +1,9 @@
 //! Regions: memory from the operating system, and the one place that turns an id into an address.
 //!
-//! Every 2 KiB chunk of every region has a process-wide number. The number space is cut into segments of
-//! 2^20 chunks (2 GiB); a region takes as many whole segments as it needs, so an address is one load from a
-//! table of 4,096 entries, a shift and an addition, and two memories never share a number. Regions begin at
-//! 2 GiB boundaries of the address space (only reserved, not used), so the way back is one load as well.
+//! Every 2 KiB chunk of every region has a process-wide number. The number space is cut into segments of 2^20 chunks (2
+//! GiB). A region takes as many whole segments as it needs. So an address is one load from a table of 4,096 entries, a
+//! shift and an addition, and two memories never share a number. Regions begin at 2 GiB boundaries of the address
+//! space, which is only reserved, not used. So the conversion from an address to a number is one load as well.
 
 mod error;
 mod guard;
@@ -23,31 +23,31 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// log2 of the chunks in one segment. Under Miri segments are small and few, so that its tables are.
+/// log2 of the chunks in one segment. Under Miri segments are small and few, which keeps its tables small.
 pub const SEGMENT_SHIFT: u32 = if cfg!(miri) { 10 } else { 20 };
-/// Segments in the number space; the first and the last are never used, so that no chunk has the number 0 or
+/// Segments in the number space. The first and the last are never used, so that no chunk has the number 0 or
 /// `u32::MAX`.
 pub const SEGMENTS: usize = if cfg!(miri) { 64 } else { 1 << (32 - SEGMENT_SHIFT) };
 const SEGMENT_CHUNKS: u32 = 1 << SEGMENT_SHIFT;
 /// log2 of the bytes in one segment.
 const SEGMENT_BYTES_SHIFT: u32 = SEGMENT_SHIFT + CHUNK_SHIFT;
 const SEGMENT_BYTES: usize = 1 << SEGMENT_BYTES_SHIFT;
-/// Segments in the address space: 47 bits, or what of it Miri uses.
+/// Segments in the address space: 47 bits, or the part that Miri uses.
 const PLACES: usize = 1 << (if cfg!(miri) { 36 } else { 47 } - SEGMENT_BYTES_SHIFT);
 const HUGE_2M: usize = 2 << 20;
 const HUGE_1G: usize = 1 << 30;
 
-/// Where chunk 0 would lie if the region of each segment reached down to it; null where no region is. Written only while
-/// no chunk of the segment is in use.
+/// The address at which chunk 0 would lie if the region of each segment reached down to it; null if there is no region.
+/// Written only while no chunk of the segment is in use.
 static ORIGINS: [AtomicPtr<u8>; SEGMENTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS];
-/// Which segment lies at each 2 GiB of the address space; 0 where none is.
+/// The segment at each 2 GiB of the address space; 0 if there is none.
 static SEGMENT_AT: [AtomicU16; PLACES] = [const { AtomicU16::new(0) }; PLACES];
-/// Which segments are taken.
+/// The segments that are taken.
 static TAKEN: Mutex<[bool; SEGMENTS]> = Mutex::new([false; SEGMENTS]);
 
 /// The address of a chunk's first byte.
 ///
-/// Meaningful only while the chunk's region lives; null plus an offset otherwise. Whoever dereferences it
+/// It is meaningful only while the chunk's region lives; otherwise it is null plus an offset. Code that dereferences it
 /// states why the region lives.
 ///
 /// # Cost
@@ -57,14 +57,15 @@ pub fn address(chunk: u32) -> *mut u8 {
     origin(chunk).wrapping_add((chunk as usize) << CHUNK_SHIFT)
 }
 
-/// Where chunk 0 would lie if the region of `chunk` reached down to it; one for all chunks of a region.
+/// The address at which chunk 0 would lie if the region of `chunk` reached down to it. It is the same for all chunks of
+/// a region.
 #[inline(always)]
 pub fn origin(chunk: u32) -> *mut u8 {
     // Relaxed: the chunk's number reached this thread over an edge that happened after the region was made.
     ORIGINS[(chunk >> SEGMENT_SHIFT) as usize].load(Relaxed)
 }
 
-/// The number of the chunk that holds `address`, or None where no region lies (or a lent one).
+/// The number of the chunk that holds `address`, or None if no region lies there (or a lent one).
 ///
 /// # Cost
 /// One load; the region's end is not checked.
@@ -79,10 +80,10 @@ pub fn chunk_at(address: *const u8) -> Option<u32> {
 /// The largest kind of page to request; if it is not available, the next smaller kind is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BackingPreference {
-    /// Huge pages, else transparent huge pages, else 4 KiB.
+    /// Huge pages, otherwise transparent huge pages, otherwise 4 KiB pages.
     #[default]
     Huge,
-    /// Transparent huge pages, else 4 KiB.
+    /// Transparent huge pages, otherwise 4 KiB pages.
     Transparent,
     /// 4 KiB pages.
     Small,
@@ -99,7 +100,7 @@ pub enum PageKind {
     Transparent(usize),
     /// 4 KiB pages.
     Small,
-    /// The caller's own memory, of whatever kind; nothing here maps or unmaps it.
+    /// The caller's own memory, of any kind. netmem neither maps nor unmaps it.
     Lent,
 }
 
@@ -108,7 +109,7 @@ pub enum PageKind {
 pub struct Backing {
     /// The kind of page.
     pub kind: PageKind,
-    /// Why each better kind that was asked for could not be had; empty when the wish came true.
+    /// Why each better kind of the preference was not available. Empty if the preferred kind was available.
     pub refused: Vec<String>,
 }
 
@@ -139,15 +140,15 @@ pub struct Region {
     first_segment: usize,
     segments: usize,
     backing: Backing,
-    /// Lent memory's: dropped last.
+    /// The keeper of lent memory: dropped last.
     keeper: Option<lent::Keeper>,
-    /// What a peer can map it by.
+    /// The file with which a peer can map it.
     file: Option<OwnedFd>,
-    /// The pages around it, where there are to be any.
+    /// The guard pages around it, if it has any.
     fences: Option<guard::Fences>,
 }
 
-// SAFETY: a Region only names the mapping; the bytes are reached through ids whose owners are exclusive.
+// SAFETY: a Region only names the mapping; the bytes are accessed through ids whose owners are exclusive.
 unsafe impl Send for Region {}
 // SAFETY: as above; all fields are read-only after construction.
 unsafe impl Sync for Region {}
@@ -162,7 +163,7 @@ impl Region {
         Region::of(bytes, |len| map(len, wish, false))
     }
 
-    /// A region of what `map` maps for as many bytes, rounded up to 2 MiB.
+    /// Makes a region of the memory that `map` maps, of as many bytes, rounded up to 2 MiB.
     fn of(
         bytes: usize,
         map: impl FnOnce(usize) -> Result<Mapped, RegionError>,
@@ -171,7 +172,7 @@ impl Region {
         if bytes == 0 || bytes > max {
             return Err(RegionError::Size { bytes, max });
         }
-        // Under Miri as small as a test can do with.
+        // Under Miri as small as a test allows.
         let len = bytes.next_multiple_of(if cfg!(miri) { 64 << 10 } else { HUGE_2M });
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
         let Mapped { base, backing, file, fences } = map(len)?;
@@ -179,7 +180,7 @@ impl Region {
             unmap(base, len);
             return Err(RegionError::Segments { segments });
         };
-        // Later stages keep addresses of objects as numbers, and make pointers of them again.
+        // Later stages keep addresses of objects as numbers, and turn them into pointers again.
         base.expose_provenance();
         Ok(Arc::new(Region { base, len, first_segment, segments, backing, keeper: None, file, fences }))
     }
@@ -189,7 +190,7 @@ impl Region {
         self.base
     }
 
-    /// Bytes mapped; a multiple of 2 MiB (of a page where it is lent), never zero.
+    /// Bytes mapped: a multiple of 2 MiB (of a page if the memory is lent), never zero.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.len
@@ -205,12 +206,12 @@ impl Region {
         (self.len >> CHUNK_SHIFT) as u32
     }
 
-    /// The segments whose chunks are this region's, for tables that later stages keep per segment.
+    /// The segments whose chunks belong to this region, for tables that later stages keep per segment.
     pub fn segments(&self) -> std::ops::Range<usize> {
         self.first_segment..self.first_segment + self.segments
     }
 
-    /// What kind of pages it stands on, and why not better.
+    /// The kind of its pages, and the reason if it is not the best kind.
     pub fn backing(&self) -> &Backing {
         &self.backing
     }
@@ -235,7 +236,7 @@ impl Drop for Region {
                 taken[segment] = false;
             }
         }
-        // Last: from here on another region may come to lie at these addresses, and enter itself above.
+        // Last: from here on another region may be mapped at these addresses, and enter itself above.
         match self.keeper.take() {
             Some(keeper) => drop(keeper),
             None => unmap(self.base, self.len),
@@ -243,8 +244,8 @@ impl Drop for Region {
     }
 }
 
-/// Claims `segments` consecutive free segments and writes their bases; `findable` regions, which begin at 2 GiB
-/// boundaries, are entered for the way back from an address as well.
+/// Claims `segments` consecutive free segments and writes their bases. Regions that are `findable` begin at 2 GiB
+/// boundaries, and are also entered in the table from address to segment.
 fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize> {
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let first =
@@ -260,7 +261,7 @@ fn take_segments(base: *mut u8, segments: usize, findable: bool) -> Option<usize
     Some(first)
 }
 
-/// What a region is made of.
+/// The mapping of a region.
 #[derive(Debug)]
 struct Mapped {
     base: *mut u8,
@@ -269,7 +270,7 @@ struct Mapped {
     fences: Option<guard::Fences>,
 }
 
-/// Maps `len` bytes on the best pages that can be had; `guarded`, between two inaccessible pages.
+/// Maps `len` bytes on the best available pages; with `guarded`, between two inaccessible pages.
 fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<Mapped, RegionError> {
     if cfg!(miri) {
         return plain::map(len, guarded);
@@ -300,7 +301,7 @@ fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<Mapped, Reg
     Ok(Mapped { base, backing: Backing { kind, refused }, file: None, fences })
 }
 
-/// Faults 4 KiB pages in, joined by the kernel where that is wished and possible.
+/// Faults 4 KiB pages in. The kernel joins them if that is preferred and possible.
 fn small(
     base: *mut u8,
     len: usize,
@@ -321,7 +322,7 @@ fn small(
     Ok((base, PageKind::Small))
 }
 
-/// Faults every page in, so that no later access can fail or stall; where that fails, unmaps the range.
+/// Faults every page in, so that no later access can fail or stall. If that fails, unmaps the range.
 fn populate(base: *mut u8, len: usize) -> rustix::io::Result<*mut u8> {
     // SAFETY: the range was just mapped by the caller and is ours alone; populating writes no byte.
     match unsafe { madvise(base.cast(), len, Advice::LinuxPopulateWrite) } {
@@ -342,7 +343,7 @@ fn unmap(base: *mut u8, len: usize) {
     debug_assert!(done.is_ok(), "munmap of a range we mapped: {done:?}");
 }
 
-/// Bytes of the mapping at `base` that the kernel keeps in 2 MiB pages, as /proc/self/smaps has it.
+/// Bytes of the mapping at `base` that the kernel keeps in 2 MiB pages, according to /proc/self/smaps.
 fn transparent_bytes(base: *mut u8) -> usize {
     let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     let mut ours = false;

@@ -1,4 +1,4 @@
-//! A descriptor's file opened once more.
+//! Opens the file of a descriptor once more.
 
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -6,11 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The file or pipe behind a descriptor, opened once more to be read: a read that would have to wait fails with
-/// [`WouldBlock`](io::ErrorKind::WouldBlock), and nobody who shares the descriptor notices. A file is read from its first byte.
+/// Opens the file or pipe of a descriptor once more for reading. A read that would have to wait fails with
+/// [`WouldBlock`](io::ErrorKind::WouldBlock). Other users of the descriptor do not notice. A file is read from its
+/// first byte.
 ///
 /// # Errors
-/// What open(2) says; a socket cannot be opened so.
+/// The error of open(2); a socket cannot be opened in this way.
 #[cfg(feature = "pcap")]
 pub fn reopen_nonblocking(descriptor: impl AsFd) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd());

@@ -1,4 +1,4 @@
-//! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). Nothing here waits.
+//! Unix sockets that carry whole messages with descriptors (unix(7), SOCK_SEQPACKET, SCM_RIGHTS). No call here waits.
 
 mod name;
 #[cfg(test)]
@@ -25,9 +25,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Descriptors that one message may bring (`SCM_MAX_FD`).
+/// Maximum number of descriptors in one message (`SCM_MAX_FD`).
 const DESCRIPTORS: usize = 253;
-/// Peers that may wait to be accepted.
+/// Maximum number of peers that wait to be accepted.
 const BACKLOG: i32 = 8;
 
 fn new() -> Result<OwnedFd, Errno> {
@@ -38,7 +38,7 @@ fn new() -> Result<OwnedFd, Errno> {
 /// A file's device and number, which no other file has at the same time.
 pub(super) type Identity = (u64, u64);
 
-/// Which socket lies at `path`; None where there is none.
+/// The socket at `path`; None if there is none.
 pub(super) fn socket_at(path: &Path) -> Option<Identity> {
     let found = fs::symlink_metadata(path).ok()?;
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
@@ -47,7 +47,7 @@ pub(super) fn socket_at(path: &Path) -> Option<Identity> {
 /// Who may connect to a socket in the file system, independent of the process's umask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The permission bits: who may write may connect.
+    /// The permission bits: a user that may write may connect.
     pub mode: u32,
     /// The group; None for the process's own.
     pub group: Option<u32>,
@@ -60,8 +60,8 @@ impl Default for Access {
     }
 }
 
-/// Gives a socket of ours that nobody can connect to yet the access that is wanted. It is taken by a descriptor of its own, not
-/// by its name, which others may have given to another file meanwhile.
+/// Gives a socket of this process, to which no peer can connect yet, the requested access. It uses a descriptor of its
+/// own and not the name, because others may have given the name to another file in the meantime.
 fn give_access(path: &Path, made: Option<Identity>, access: Access) -> Result<(), Errno> {
     let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let found = fstat(&file)?;
@@ -78,12 +78,12 @@ fn give_access(path: &Path, made: Option<Identity>, access: Access) -> Result<()
     Ok(())
 }
 
-/// A socket that peers connect to; its path goes when it is dropped, if it is still this socket's.
+/// A socket that peers connect to. A drop removes its path, if the path is still this socket's.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// What was made at the path.
+    /// The file that was made at the path.
     made: Option<Identity>,
     birthplace: Birthplace,
 }
@@ -92,19 +92,19 @@ impl Listener {
     /// Listens at `path` for peers of the process's own user: [`open`](Self::open) with mode 0600.
     ///
     /// # Errors
-    /// As there.
+    /// As for that function.
     #[cfg(feature = "memif")]
     #[cold]
     pub fn new(path: &Path) -> Result<Listener, Errno> {
         Listener::open(path, Access::default())
     }
 
-    /// Listens at `path`. A socket that is there already and that nobody listens at is taken away first. The new one has its
-    /// mode and group before anybody can connect; one with an abstract name (`@NAME`) has neither.
+    /// Listens at `path`. If a socket without a listener is there already, it is removed first. The new socket has its
+    /// mode and group before a peer can connect. A socket with an abstract name (`@NAME`) has neither.
     ///
     /// # Errors
-    /// What bind(2), chown(2), chmod(2) or listen(2) says; `ADDRINUSE` where somebody listens, or something else is there;
-    /// `STALE` where somebody put another file in its place.
+    /// The error of bind(2), chown(2), chmod(2) or listen(2). `ADDRINUSE` if another socket listens there, or if
+    /// another kind of file is there. `STALE` if another process put another file in its place.
     #[cold]
     pub fn open(path: &Path, access: Access) -> Result<Listener, Errno> {
         if name::is_abstract(path) {
@@ -113,19 +113,19 @@ impl Listener {
         let found = socket_at(path);
         if found.is_some()
             && connected(path).map(Connection::new).err() == Some(Errno::CONNREFUSED)
-            // Nobody else has taken the dead one away and listens at his own.
+            // No other process has removed the dead socket and listens at its own.
             && socket_at(path) == found
         {
-            // Should it be gone meanwhile, that is as good.
+            // If it is gone already, that is fine.
             let _ = fs::remove_file(path);
         }
         let socket = new()?;
-        // What bind(2) makes has no more than the socket's own bits.
+        // The file that bind(2) makes has no more than the socket's own bits.
         fchmod(&socket, Mode::from_raw_mode(access.mode))?;
         bind(&socket, &name::address(path)?)?;
         let (path, made, birthplace) = (path.to_owned(), socket_at(path), Birthplace::here());
         let listener = Listener { socket, path, made, birthplace };
-        // The umask may have taken some of them.
+        // The umask may have removed some of them.
         give_access(&listener.path, listener.made, access)?;
         listen(&listener.socket, BACKLOG)?;
         Ok(listener)
@@ -140,7 +140,8 @@ impl Listener {
         Ok(Listener { socket, path: name.to_owned(), made: None, birthplace: Birthplace::here() })
     }
 
-    /// A peer that has connected; None if there is none now, or if too many have sent what cannot be closed.
+    /// Accepts a peer that has connected. None if there is none now, or if too many peers have sent descriptors that
+    /// cannot be closed.
     pub fn accept(&self) -> Option<Connection> {
         if stranger::are_too_many() {
             return None;
@@ -149,7 +150,7 @@ impl Listener {
     }
 
     fn take(&self) -> Option<Connection> {
-        // A peer that came and went is none; whatever else is wrong is wrong the next time as well.
+        // A peer that came and went does not count. Any other error occurs the next time as well.
         accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok().map(Connection::new)
     }
 }
@@ -162,31 +163,31 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // A child of fork(2) ends nothing of its parent's.
+        // A child of fork(2) must not end its parent's socket.
         if self.birthplace.is_elsewhere() {
             return;
         }
-        // Somebody may have taken it away, and have made another there.
+        // Another process may have removed it, and made another one there.
         if self.made.is_some() && socket_at(&self.path) == self.made {
             let _ = fs::remove_file(&self.path);
         }
-        // Nobody connects any more, and those who have may have sent something already.
+        // No peer can connect any more, and connected peers may have sent something already.
         let _ = shutdown(&self.socket, Shutdown::Both);
         while self.take().is_some() {}
     }
 }
 
-/// One end of a connection. Nothing that a peer sends by it makes its receiver wait, also when it is dropped.
+/// One end of a connection. Nothing that a peer sends makes its receiver wait, also when the connection is dropped.
 #[derive(Debug)]
 pub struct Connection {
-    /// There until it is dropped.
+    /// Present until it is dropped.
     socket: Option<OwnedFd>,
-    /// The peer sent something whose close may wait, which is still in the socket.
+    /// The peer sent a descriptor whose close may wait, and the message is still in the socket.
     strange: Cell<bool>,
     birthplace: Birthplace,
 }
 
-/// A connection to the listener at `path`, whose descriptor goes to another process.
+/// Connects to the listener at `path`, for a descriptor that goes to another process.
 ///
 /// # Errors
 /// As [`Connection::open`].
@@ -196,14 +197,14 @@ pub fn connected(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// What came.
+/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
-    /// A message of that many bytes, with descriptors; longer than the room there was if the number is larger.
+    /// A message of that many bytes, with descriptors. If the number is larger than the buffer, the message was cut.
     Message(usize, Vec<OwnedFd>),
     /// A descriptor that is neither memory, an eventfd nor a pipe: nothing more is received.
     Stranger,
-    /// Nothing yet.
+    /// No message yet.
     Nothing,
     /// The peer is gone.
     End,
@@ -213,7 +214,7 @@ impl Connection {
     /// Connects to the listener at `path`, or at the abstract name `@NAME`.
     ///
     /// # Errors
-    /// What connect(2) says: `NOENT` and `CONNREFUSED` where nobody listens.
+    /// The error of connect(2): `NOENT` and `CONNREFUSED` if there is no listener.
     #[cold]
     pub fn open(path: &Path) -> Result<Connection, Errno> {
         if stranger::are_too_many() {
@@ -227,7 +228,7 @@ impl Connection {
     }
 
     fn new(socket: OwnedFd) -> Connection {
-        // Without it an empty message is taken for the end, and what is behind it is not seen.
+        // Without it an empty message is taken for the end, and messages behind it are not seen.
         let _ = set_socket_passcred(&socket, true);
         Connection { socket: Some(socket), strange: Cell::new(false), birthplace: Birthplace::here() }
     }
@@ -239,10 +240,10 @@ impl Connection {
         }
     }
 
-    /// The user that the peer ran as when it connected, or began to listen (unix(7), SO_PEERCRED).
+    /// The user of the peer when it connected, or began to listen (unix(7), SO_PEERCRED).
     ///
     /// # Errors
-    /// What getsockopt(2) says.
+    /// The error of getsockopt(2).
     #[cold]
     pub fn peer_user(&self) -> Result<u32, Errno> {
         socket_peercred(self.socket()).map(|peer| peer.uid.as_raw())
@@ -251,7 +252,7 @@ impl Connection {
     /// Sends a message, with a descriptor if there is one.
     ///
     /// # Errors
-    /// What sendmsg(2) says: `AGAIN` where the peer does not read, `PIPE` where it is gone.
+    /// The error of sendmsg(2): `AGAIN` if the peer does not read, `PIPE` if it is gone.
     #[cold]
     pub fn send(&self, message: &[u8], descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -272,7 +273,7 @@ impl Connection {
         self.receive_if(into, stranger::is_known)
     }
 
-    /// As [`Connection::receive`], from a peer that is trusted to send nothing whose close waits.
+    /// Does the same as [`Connection::receive`] for a peer that is trusted to send nothing whose close waits.
     #[cold]
     pub fn receive_trusting(&self, into: &mut [u8]) -> Received {
         self.receive_if(into, |_| true)
@@ -282,13 +283,13 @@ impl Connection {
         if self.strange.get() {
             return Received::End;
         }
-        // The message stays where it is, so what it brings is not closed for good with these.
+        // The message stays in the socket, so closing these is not the last close of its descriptors.
         let (peeked, descriptors) = self.take(&mut [0], RecvFlags::PEEK);
         let unseen = match peeked {
-            // What comes from now on was not looked at.
+            // Messages that come from now on were not checked.
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
             Ok(None) | Err(_) => return Received::End,
-            // What this process has no descriptors left for, it does not know.
+            // Descriptors for which this process has no room are not known to it.
             Ok(Some(Taken { unseen, .. })) => unseen,
         };
         if unseen || !descriptors.iter().all(is_known) {
@@ -303,7 +304,7 @@ impl Connection {
         }
     }
 
-    /// The next message, None at the end, and the descriptors that came with it.
+    /// Takes the next message, None at the end, and the descriptors that came with it.
     fn take(&self, into: &mut [u8], flags: RecvFlags) -> (Result<Option<Taken>, Errno>, Vec<OwnedFd>) {
         let mut room =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS), ScmCredentials(1))];
@@ -314,7 +315,7 @@ impl Connection {
         for one in control.drain() {
             match one {
                 RecvAncillaryMessage::ScmRights(some) => descriptors.extend(some),
-                // The end comes without, and an empty message with it.
+                // The end comes without credentials, an empty message with them.
                 RecvAncillaryMessage::ScmCredentials(_) => is_message = true,
                 _ => {}
             }
@@ -327,23 +328,23 @@ impl Connection {
     }
 }
 
-/// A message that was taken, or looked at.
+/// A message that was taken or peeked at.
 struct Taken {
     len: usize,
-    /// It brings descriptors that there was no room for.
+    /// Whether it brings descriptors that there was no room for.
     unseen: bool,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A child of fork(2) ends nothing of its parent's, and takes nothing that was sent to it.
+        // A child of fork(2) must not end its parent's connection, and must not take messages that were sent to it.
         if self.birthplace.is_elsewhere() {
             return;
         }
-        // The peer sends nothing any more; what it has sent is closed with the socket.
+        // The peer sends nothing any more. Messages that it has sent are closed with the socket.
         let _ = shutdown(self.socket(), Shutdown::Both);
         for _ in 0..2 {
-            // Once more behind the error of a peer that went without reading all.
+            // Read once more behind the error of a peer that left without reading all.
             while matches!(self.receive(&mut [0]), Received::Message(..)) {}
         }
         let socket = self.socket.take();

@@ -1,10 +1,12 @@
-//! Events that another process shares, and how they are raised without ever waiting.
+//! Events that another process shares. They are raised without ever waiting.
 //!
-//! A write(2) to an eventfd(2) waits while its counter is full and the descriptor's file has no `O_NONBLOCK`. Both belong to
-//! everybody who has the descriptor, and both can change between any check and the write, so no check helps; pwritev2(2)
-//! refuses `RWF_NOWAIT` on an eventfd. What never waits is the kernel's own way to raise one when an asynchronous request is
-//! done (io_submit(2), `IOCB_FLAG_RESFD`): it takes no notice of the file's flags, and leaves a full counter full. So a request
-//! to read no bytes is submitted, which is done before the call returns (ADR 0035).
+//! A write(2) to an eventfd(2) waits while its counter is full and the descriptor's file has no `O_NONBLOCK`. Every
+//! process that has the descriptor can change both, at any time between a check and the write, so no check helps.
+//! pwritev2(2) refuses `RWF_NOWAIT` on an eventfd.
+//!
+//! The kernel has a method that never waits: it raises an eventfd when an asynchronous request is done (io_submit(2),
+//! `IOCB_FLAG_RESFD`). This ignores the file's flags, and leaves a full counter full. So this code submits a request to
+//! read no bytes, which is done before the call returns (ADR 0035).
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -12,32 +14,34 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::{fs, io};
 
-/// What /proc calls an eventfd; no file can have that name.
+/// The name of an eventfd in /proc. No file can have that name.
 const EVENT: &str = "anon_inode:[eventfd]";
-/// Requests that may be done and not taken note of: so many, and a few more, are submitted by one call each until one more
-/// call clears them.
+/// The number of requests that may be done and not collected. This many, and a few more, take one call each; then one
+/// more call collects them.
 const REQUESTS: usize = 64;
 /// `IOCB_CMD_PREAD` of `linux/aio_abi.h`.
 const READ: u16 = 0;
-/// `IOCB_FLAG_RESFD`: an eventfd is raised when the request is done.
+/// `IOCB_FLAG_RESFD`: raises an eventfd when the request is done.
 const RAISES: u32 = 1;
 
-/// An event (eventfd(2)) that a peer has too, made by either. It is raised by a [`Ringer`] alone, and never read.
+/// An event (eventfd(2)) that a peer has too. Either side may have made it. Only a [`Ringer`] raises it, and it is
+/// never read.
 #[derive(Debug)]
 pub struct SharedEvent(OwnedFd);
 
 impl SharedEvent {
-    /// A new one, to be given to a peer.
+    /// Makes a new event, to be given to a peer.
     ///
     /// # Errors
-    /// What eventfd(2) says: the process or the system is out of descriptors.
+    /// The error of eventfd(2): the process or the system is out of descriptors.
     #[cold]
     pub fn new() -> io::Result<SharedEvent> {
         Ok(SharedEvent(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// One that a peer made; where it is something else, as a pipe or a file, the descriptor comes back. Nothing is asked of the
-    /// file itself, whose owner could make any question wait. Where there is no /proc, none is known to be an event.
+    /// Wraps an event that a peer made. If the descriptor is something else, such as a pipe or a file, it comes back.
+    /// The file itself is not asked, because its owner could make any question wait. Without /proc, no descriptor is
+    /// known to be an event.
     #[cold]
     pub fn of_peer(descriptor: OwnedFd) -> Result<SharedEvent, OwnedFd> {
         let name = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
@@ -54,7 +58,8 @@ impl AsFd for SharedEvent {
     }
 }
 
-/// `struct iocb` of `linux/aio_abi.h`. The two words behind `data` change places with the byte order; both are 0 here.
+/// `struct iocb` of `linux/aio_abi.h`. The order of the two words behind `data` depends on the byte order; both are 0
+/// here.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Request {
@@ -72,17 +77,17 @@ struct Request {
     event: u32,
 }
 
-/// `struct io_event` of the same: of a request that is done, which nobody asks about here.
+/// `struct io_event` of the same header: of a request that is done. Its contents are not used here.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Done([u64; 4]);
 
-/// Raises events that are shared. It has a context of asynchronous requests (io_setup(2)) of its own.
+/// Raises events that are shared. It has its own context of asynchronous requests (io_setup(2)).
 #[derive(Debug)]
 pub struct Ringer {
     /// The context's number, which the kernel chose.
     context: libc::c_ulong,
-    /// An empty file, which is read.
+    /// An empty file, which the requests read.
     file: OwnedFd,
 }
 
@@ -90,8 +95,8 @@ impl Ringer {
     /// Makes the context.
     ///
     /// # Errors
-    /// What io_setup(2) says: `EAGAIN` where the system has no more (`fs.aio-max-nr`), `ENOSYS` or `EPERM` where the kernel or a
-    /// filter has none at all; or that the process is out of descriptors.
+    /// The error of io_setup(2): `EAGAIN` if the system has no more contexts (`fs.aio-max-nr`), `ENOSYS` or `EPERM` if
+    /// the kernel or a filter allows none at all. Or the process is out of descriptors.
     #[cold]
     pub fn new() -> Result<Ringer, Errno> {
         let file = memfd_create("netmem-bell", MemfdFlags::CLOEXEC)?;
@@ -105,11 +110,11 @@ impl Ringer {
         }
     }
 
-    /// Raises `event`, once or again; an event whose counter is full is raised already. False where the kernel has no memory to
-    /// do it now.
+    /// Raises `event`, once or again. An event whose counter is full is raised already. Returns false if the kernel has
+    /// no memory for it now.
     ///
     /// # Cost
-    /// One system call that never waits, and now and then a second one.
+    /// One system call that never waits, and occasionally a second one.
     #[cold]
     #[inline(never)]
     pub fn raise(&mut self, event: &SharedEvent) -> bool {
@@ -126,47 +131,48 @@ impl Ringer {
         };
         let requests = [&raw mut request];
         let (n, list): (libc::c_long, _) = (1, requests.as_ptr());
-        // SAFETY: one request, laid out as the kernel has it, which it copies and of which it writes the key; it names no buffer,
-        // for there is nothing to be read. It is done when the call returns, and nothing of it is kept.
+        // SAFETY: one request, laid out as the kernel requires. The kernel copies it and writes its key. It names no
+        // buffer, because nothing is read. It is done when the call returns, and nothing of it is kept.
         unsafe { libc::syscall(libc::SYS_io_submit, self.context, n, list) == 1 }
     }
 
-    /// Takes note of the requests that are done, which makes room for others.
+    /// Collects the requests that are done, which makes room for others.
     fn clear(&self) -> bool {
         let mut done = [Done::default(); REQUESTS];
         let (least, most): (libc::c_long, _) = (0, REQUESTS as libc::c_long);
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let (into, until) = (done.as_mut_ptr(), &raw const now);
-        // SAFETY: the kernel writes at most so many of them, reads the time, and keeps no pointer.
+        // SAFETY: the kernel writes at most that many of them, reads the time, and keeps no pointer.
         unsafe { libc::syscall(libc::SYS_io_getevents, self.context, least, most, into, until) > 0 }
     }
 }
 
 impl Drop for Ringer {
     fn drop(&mut self) {
-        // SAFETY: the context is ours, and no request of it is under way. In a child of fork(2) there is none of that number.
+        // SAFETY: the context is ours, and no request of it is in flight. In a child of fork(2) there is no context of
+        // that number.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }
 
-/// What a peer may do with an event that it shares.
+/// The operations of a hostile peer on an event that it shares.
 #[cfg(test)]
 pub(crate) mod hostile {
     use rustix::fs::{OFlags, fcntl_setfl};
     use rustix::io::{read, write};
     use std::os::fd::AsFd;
 
-    /// What an eventfd holds at most by a write.
+    /// The largest value that a write can leave in an eventfd.
     pub const FULL: u64 = u64::MAX - 1;
 
-    /// Its counter, which is 0 then; 0 where it was.
+    /// Drains its counter, which is 0 then. Returns 0 if it was 0.
     pub fn drain(event: &impl AsFd) -> u64 {
         let mut counter = [0; 8];
         fcntl_setfl(event, OFlags::NONBLOCK).unwrap();
         read(event, &mut counter).map_or(0, |_| u64::from_ne_bytes(counter))
     }
 
-    /// Makes it one that waits, with a counter that is full.
+    /// Makes it an event that waits, with a full counter.
     pub fn fill(event: &impl AsFd) {
         while write(event, &FULL.to_ne_bytes()).is_err() {
             drain(event);
@@ -185,7 +191,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
     use std::time::{Duration, Instant};
 
-    /// Long enough that a test which waits for it in vain is seen to hang.
+    /// Long enough that a test that waits for it in vain is seen to hang.
     const LONG: Duration = Duration::from_secs(60);
     #[test]
     fn each_raise_counts_one_however_many_there_are_and_a_watch_sees_it() {

@@ -1,7 +1,7 @@
-//! A table with an entry for every chunk number there is, at one place for the whole process.
+//! A table with an entry for every chunk number, at one address for the whole process.
 //!
-//! 2^32 entries of two bytes are 8 GiB of addresses. Until a range is opened they are mapped to be read only, which is
-//! charged to nobody and reads as 0; so every number has an entry, and finding it is one addition and no check.
+//! 2^32 entries of two bytes are 8 GiB of addresses. Until a range is opened it is mapped read-only, which is not
+//! charged to any account and reads as 0. So every number has an entry, and finding it is one addition and no check.
 
 use super::region::{SEGMENT_SHIFT, SEGMENTS};
 use crate::limits::PAGE_SIZE;
@@ -15,24 +15,25 @@ use std::ptr;
 use std::sync::atomic::AtomicU16;
 use std::sync::{Mutex, PoisonError};
 
-/// Entries of the table.
+/// The number of entries of the table.
 const ENTRIES: usize = SEGMENTS << SEGMENT_SHIFT;
 
-/// One entry for each chunk number. One cell and not one for each entry: Miri looks at every cell behind a reference that is
-/// made or passed on.
+/// One entry for each chunk number. It is one cell instead of one cell for each entry, because Miri checks every cell
+/// behind a reference that is made or passed on.
 #[repr(transparent)]
 pub struct ChunkTable(UnsafeCell<[u16; ENTRIES]>);
 
-// SAFETY: entries are reached as atomics alone.
+// SAFETY: entries are accessed as atomics alone.
 unsafe impl Sync for ChunkTable {}
 
 impl ChunkTable {
     /// The entry of a chunk.
     #[inline(always)]
     pub fn entry(&self, chunk: u32) -> &AtomicU16 {
-        // Where there are 2^32 entries this is nothing.
+        // If there are 2^32 entries, this check compiles to nothing.
         assert!((chunk as usize) < ENTRIES, "chunk {chunk} has no entry");
-        // SAFETY: within the table, which is zeros or what was stored, as aligned as its entries, and reached so alone.
+        // SAFETY: within the table, which is zeros or what was stored, as aligned as its entries, and accessed in this
+        // way alone.
         unsafe { AtomicU16::from_ptr(self.0.get().cast::<u16>().add(chunk as usize)) }
     }
 }
@@ -44,7 +45,7 @@ impl ChunkTable {
 )]
 pub struct TableError(pub Errno);
 
-/// The process's table. Each free trusts it, so nothing outside of this crate may reach it:
+/// The process's table. Each free trusts it, so no code outside of this crate may reach it:
 /// ```compile_fail,E0603
 /// use netmem::sys::table::chunk_table;
 /// ```
@@ -53,7 +54,7 @@ pub struct TableError(pub Errno);
 /// ```
 ///
 /// # Errors
-/// [`TableError`] when there are no 8 GiB of addresses.
+/// [`TableError`] if there are no 8 GiB of addresses.
 #[cold]
 pub fn chunk_table() -> Result<&'static ChunkTable, TableError> {
     static TABLE: Mutex<Option<&'static ChunkTable>> = Mutex::new(None);
@@ -64,13 +65,13 @@ pub fn chunk_table() -> Result<&'static ChunkTable, TableError> {
     }
 }
 
-/// Maps the table. Without access at first and unlocked then: in a process that locks all its memory it would be filled
-/// with pages, all of them the same one.
+/// Maps the table. It has no access at first and is unlocked then. Otherwise a process that locks all its memory would
+/// fill it with pages, all of them the same page.
 #[cfg(not(miri))]
 fn map() -> rustix::io::Result<&'static ChunkTable> {
     let (bytes, flags) = (size_of::<ChunkTable>(), MapFlags::PRIVATE | MapFlags::NORESERVE);
     // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing. It is as large as the table,
-    // aligned to a page, zero, and never unmapped once this succeeds; entries are only stored to by whoever opened them.
+    // aligned to a page, zero, and never unmapped once this succeeds; only the code that opened entries stores to them.
     unsafe {
         let base = mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags)?;
         let readable = munlock(base, bytes).and_then(|()| mprotect(base, bytes, MprotectFlags::READ));
@@ -89,11 +90,11 @@ fn map() -> rustix::io::Result<&'static ChunkTable> {
     Ok(Box::leak(unsafe { Box::new_zeroed().assume_init() }))
 }
 
-/// Makes the entries of a range of chunks writable, and those that share a page with them. They stay so: the next region
-/// with these numbers finds them as the last one left them, at 0.
+/// Makes the entries of a range of chunks writable, and also entries that share a page with them. They stay writable:
+/// the next region with these numbers finds them as the last region left them, at 0.
 ///
 /// # Errors
-/// [`TableError`] when the system refuses.
+/// [`TableError`] if the system refuses.
 #[cold]
 pub fn open(chunks: Range<u32>) -> Result<(), TableError> {
     let table = chunk_table()?;
@@ -105,7 +106,7 @@ pub fn open(chunks: Range<u32>) -> Result<(), TableError> {
     let end = bytes(chunks.end).next_multiple_of(PAGE_SIZE);
     let base = ptr::from_ref(table).cast_mut().cast::<u8>().wrapping_add(first);
     let access = MprotectFlags::READ | MprotectFlags::WRITE;
-    // SAFETY: whole pages of the table's own mapping, which may only gain a right by this.
+    // SAFETY: whole pages of the table's own mapping, which only gain a right by this.
     unsafe { mprotect(base.cast(), end - first, access) }.map_err(TableError)
 }
 

@@ -12,15 +12,15 @@ use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// What a host may leave to be done to what it sends.
+/// The offloads that a host may leave to be done on frames that it sends.
 const ALL: libc::c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN | UDP;
-/// The kinds that Linux knows from 6.2 on. UDP's fragments, which `TUN_F_UFO` is about, are never asked for.
+/// The kinds that Linux knows from 6.2 on. UDP's fragments (`TUN_F_UFO`) are never requested.
 const UDP: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 /// Asks for the network namespace of the interface (`linux/if_tun.h`, Linux 5.2).
 const TUNGETDEVNETNS: libc::c_ulong = 0x54e3;
 
-/// What was being done.
+/// The step at which the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapStep {
     /// Opening /dev/net/tun.
@@ -29,22 +29,22 @@ pub enum TapStep {
     Attach,
 }
 
-/// A TAP interface could not be had.
+/// Opening a TAP interface failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapError {
-    /// What was being done.
+    /// The step that failed.
     pub step: TapStep,
-    /// What the kernel said.
+    /// The kernel's error.
     pub errno: Errno,
 }
 
-/// One queue of a TAP interface, never blocking. What the host sends by the interface is read; what is written, the host
-/// receives. An interface that was made for it goes with its last queue.
+/// One queue of a TAP interface. It never blocks. Reads get the frames that the host sends through the interface; the
+/// host receives the frames that are written. An interface that was made for a queue goes with its last queue.
 #[derive(Debug)]
 pub struct TapQueue(File);
 
 impl From<OwnedFd> for TapQueue {
-    /// One that another process opened, and handed over.
+    /// Wraps a queue that another process opened and handed over.
     fn from(queue: OwnedFd) -> TapQueue {
         TapQueue(queue.into())
     }
@@ -57,12 +57,12 @@ impl From<TapQueue> for OwnedFd {
 }
 
 impl TapQueue {
-    /// Makes the interface `name`, or attaches to one that is there; with `several` the interface has a queue for each
+    /// Makes the interface `name`, or attaches to an existing one. With `several` the interface has a queue for each
     /// time it is opened.
     ///
     /// # Errors
-    /// The step and what the kernel said: `PERM` without CAP_NET_ADMIN, `BUSY` when another program has it, `INVAL` when
-    /// it is no TAP interface, or has several queues and was not to.
+    /// The step and the kernel's error: `PERM` without CAP_NET_ADMIN, `BUSY` if another program has it, `INVAL` if it
+    /// is not a TAP interface, or has several queues but `several` is false.
     pub fn open(name: &str, several: bool) -> Result<TapQueue, TapError> {
         let at = |step| move |errno| TapError { step, errno };
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['\0', '/', '%']) {
@@ -82,18 +82,19 @@ impl TapQueue {
         let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
         let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
         request.ifr_ifru.ifru_flags = flags as i16;
-        // SAFETY: TUNSETIFF reads and writes one ifreq, which lives over the call.
+        // SAFETY: TUNSETIFF reads and writes one ifreq, which lives during the call.
         let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
         if done < 0 {
             return Err(at(TapStep::Attach)(last_errno()));
         }
         let length = HEADER as libc::c_int;
-        // SAFETY: TUNSETVNETHDRSZ reads a number, which lives over the call.
+        // SAFETY: TUNSETVNETHDRSZ reads a number, which lives during the call.
         let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const length) };
         if done < 0 { Err(at(TapStep::Attach)(last_errno())) } else { Ok(TapQueue(file)) }
     }
 
-    /// Whether its interface is still there: not after it was removed, whatever has its name now.
+    /// Whether its interface still exists. False after the interface was removed, even if another interface has its
+    /// name now.
     ///
     /// # Cost
     /// One system call.
@@ -101,10 +102,10 @@ impl TapQueue {
         self.name().is_ok()
     }
 
-    /// What its interface is called now.
+    /// The current name of its interface.
     fn name(&self) -> Result<String, Errno> {
         let mut request = request("");
-        // SAFETY: TUNGETIFF writes one ifreq, which lives over the call.
+        // SAFETY: TUNGETIFF writes one ifreq, which lives during the call.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TUNGETIFF, &raw mut request) };
         if done < 0 {
             return Err(last_errno());
@@ -113,10 +114,11 @@ impl TapQueue {
         String::from_utf8(bytes).map_err(|_| Errno::ILSEQ)
     }
 
-    /// Its interface where it is now, by its name there: it may have been moved to another network namespace.
+    /// Its interface in its current namespace, by its name there: it may have been moved to another network namespace.
     ///
     /// # Errors
-    /// `BADFD` when it is gone, `PERM` without CAP_NET_ADMIN where it is or CAP_SYS_ADMIN to go there, `INVAL` before Linux 5.2.
+    /// `BADFD` if it is gone, `PERM` without CAP_NET_ADMIN in its namespace or CAP_SYS_ADMIN to enter it, `INVAL`
+    /// before Linux 5.2.
     pub fn interface(&self) -> Result<Netdev, Errno> {
         if let Some(broker) = broker::current() {
             let (name, sockets) = broker::ask(broker, &Request::TapPlace, &[self.as_fd()])?;
@@ -129,16 +131,16 @@ impl TapQueue {
         if fd < 0 {
             return Err(last_errno());
         }
-        // SAFETY: the kernel just made it and nobody else knows it.
+        // SAFETY: the kernel just made it and no other code knows it.
         let place = NetworkNamespace::from(unsafe { OwnedFd::from_raw_fd(fd) });
         place.inside(|| Netdev::open(&name)).map_err(of_io)?
     }
 
-    /// Says what the host may leave to be done to the frames that it sends: checksums, segments of TCP and, from Linux 6.2 on, of UDP.
-    /// Without it frames come complete.
+    /// Sets which offloads the host may leave to be done on frames that it sends: checksums, segments of TCP and, from
+    /// Linux 6.2 on, of UDP. Without them frames come complete.
     ///
     /// # Errors
-    /// `BADFD` when the interface is gone.
+    /// `BADFD` if the interface is gone.
     pub fn accept_offloads(&self, accept: bool) -> Result<(), Errno> {
         let kinds: &[_] = if accept { &[ALL, ALL & !UDP, 0] } else { &[0] };
         let mut refused = Errno::INVAL;
@@ -149,46 +151,47 @@ impl TapQueue {
             if done == 0 {
                 return Ok(());
             }
-            // INVAL: a kind that it does not know.
+            // INVAL: a kind that this kernel does not know.
             refused = last_errno();
         }
         Err(refused)
     }
 
-    /// Reads one frame into `rooms`, one after the other, and what is left to be done to it; None where there is none. One that is
-    /// longer than all gives more than their length, and its end is lost.
+    /// Reads one frame into `rooms`, one after the other, and its offload into `header`. Returns None if there is no
+    /// frame. For a frame that is longer than all rooms it returns more than their length, and the end of the frame is
+    /// lost.
     ///
     /// # Errors
-    /// `BADFD` when the interface is gone.
+    /// `BADFD` if the interface is gone.
     ///
     /// # Cost
     /// One system call, and one copy by the kernel.
     pub fn receive(&self, header: &mut VirtioHeader, rooms: [&mut [u8]; 3]) -> Result<Option<usize>, Errno> {
-        // A frame that is longer reaches into this.
+        // A frame that is longer extends into this.
         let mut rest = [0];
         let [first, second, third] = rooms;
         let mut parts = [header.as_mut_slice(), first, second, third, &mut rest].map(IoSliceMut::new);
         Ok(outcome((&self.0).read_vectored(&mut parts))?.map(|n| n.saturating_sub(HEADER)))
     }
 
-    /// Writes one frame, with what is left to be done to it; false where there is no room for it.
+    /// Writes one frame with its offload. Returns false if there is no room for it.
     ///
     /// # Errors
-    /// `IO` when the interface is down, `BADFD` when it is gone, `INVAL` for a frame shorter than its headers, or with a header that
-    /// does not fit it.
+    /// `IO` if the interface is down, `BADFD` if it is gone, `INVAL` for a frame shorter than its headers, or with a
+    /// header that does not fit it.
     ///
     /// # Cost
     /// As [`TapQueue::receive`].
     pub fn send(&self, header: &VirtioHeader, frame: &[u8]) -> Result<bool, Errno> {
         if frame.is_empty() {
-            // The system may take nothing at all for written, and never ask the driver.
+            // The system may count an empty write as done, and never call the driver.
             return Err(Errno::INVAL);
         }
         let parts = [header, frame].map(IoSlice::new);
         Ok(outcome((&self.0).write_vectored(&parts))?.is_some())
     }
 
-    /// Becomes readable by the next frame.
+    /// A descriptor that becomes readable with the next frame.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -8,14 +8,15 @@ use std::sync::OnceLock;
 #[cfg(feature = "memif")]
 static BEFORE: OnceLock<u32> = OnceLock::new();
 
-/// Keeps in mind as whom this process ran so far.
+/// Records the user that this process has run as so far.
 #[cfg(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
 pub(super) fn remember_user() {
     // The first one counts.
     let _ = BEFORE.set(own_user());
 }
 
-/// Whether a user is the one that this process runs as, or the one that it ran as before, as who connected or listened for it.
+/// Whether a user is the one that this process runs as, or the one that it ran as before, when it connected or
+/// listened.
 #[cfg(feature = "memif")]
 pub fn is_own(user: u32) -> bool {
     user == own_user() || BEFORE.get() == Some(&user)
@@ -26,7 +27,7 @@ pub fn own_user() -> u32 {
     geteuid().as_raw()
 }
 
-/// Does `work` as another user, for which this thread must be one that ends with it.
+/// Runs `work` as another user. The thread must end with it.
 #[cfg(test)]
 pub(crate) fn as_user<T>(user: u32, work: impl FnOnce() -> T) -> T {
     let user = rustix::process::Uid::from_raw(user);

@@ -1,21 +1,24 @@
-//! Numbers of 32 bits and words that have them in their lower halves, in bulk: eight at a time from 16 on, on processors that have AVX2, else four.
+//! Converts 32-bit numbers in bulk to words that have them in their lower halves, and back. It converts eight at a time
+//! from 16 items on, on processors that have AVX2, and otherwise four.
 //!
-//! AVX2 by assembly: a function with intrinsics for it cannot be part of one that is for every x86-64, so each use of it would be a call, around which the
-//! caller saves its registers.
+//! AVX2 is used through assembly. A function with AVX2 intrinsics cannot be inlined into one that is for every x86-64.
+//! So each use of it would be a call, around which the caller saves its registers.
 //!
-//! Unsafe code: vectors are read and written within slices. Runs go from the last item to the first: the last run ends with the last item, and the first may
-//! overlap the second, so that nothing is left over. A function makes sure that its slices are as long as a run.
+//! Unsafe code: vectors are read and written within slices. Runs go from the last item to the first. The last run ends
+//! with the last item, and the first run may overlap the second, so that nothing is left over. Each function ensures
+//! that its slices are as long as a run.
 
 use std::mem::MaybeUninit;
 
-/// Items of a run.
+/// The number of items in a run.
 const RUN: usize = 8;
-/// Items from which on AVX2 is used: of fewer, those who take them out wait longer for what the same few wrote before, across the halves of a register, than the
-/// instructions take that are saved.
+/// The number of items from which on AVX2 is used. With fewer items, a reader of the same few items waits longer for
+/// the stores before, across the halves of a register, than the saved instructions take.
 const WIDE: usize = 2 * RUN;
 
-/// What assembly ends with that has used whole registers of AVX: their upper halves are cleared, since instructions without AVX wait for them else. Where all
-/// code is built for AVX there are no such instructions, and the compiler may keep something in the upper halves of other registers.
+/// The end of assembly that has used whole registers of AVX. It clears their upper halves, because instructions without
+/// AVX wait for them otherwise. If all code is built for AVX, there are no such instructions, and the compiler may keep
+/// values in the upper halves of other registers.
 #[cfg(all(target_arch = "x86_64", not(target_feature = "avx"), not(miri)))]
 macro_rules! clear_upper {
     () => {
@@ -29,7 +32,7 @@ macro_rules! clear_upper {
     };
 }
 
-/// What makes words of numbers: the upper half is `(lower << SHIFT & mask) + add`.
+/// Makes words of numbers: the upper half is `(lower << SHIFT & mask) + add`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Words<const SHIFT: u32> {
@@ -40,7 +43,7 @@ pub struct Words<const SHIFT: u32> {
 }
 
 impl<const SHIFT: u32> Words<SHIFT> {
-    /// For this processor.
+    /// Makes the state for this processor.
     #[cold]
     pub fn new(mask: u32, add: u32) -> Self {
         Words { mask, add, is_wide: is_wide() }
@@ -52,10 +55,10 @@ impl<const SHIFT: u32> Words<SHIFT> {
         self.add + ((lower << SHIFT) & self.mask)
     }
 
-    /// Writes the word of each of `lower` into as many places.
+    /// Writes the word of each of `lower` into as many slots.
     ///
     /// # Cost
-    /// Ten instructions for eight words with AVX2, from 16 words on, else 24.
+    /// Ten instructions for eight words with AVX2, from 16 words on, otherwise 24.
     #[inline(always)]
     pub fn write(&self, places: &mut [MaybeUninit<u64>], lower: &[u32]) {
         let n = places.len().min(lower.len());
@@ -67,7 +70,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
             } else if n < RUN {
                 self.write_few(to, from, n);
             } else {
-                // A copy: for all the compiler knows what is written is this.
+                // A copy: the compiler must assume that the written words overlap this.
                 let words = *self;
                 backwards::<RUN>(n, |at| {
                     words.write_four(to.add(at), from.add(at));
@@ -112,7 +115,8 @@ impl<const SHIFT: u32> Words<SHIFT> {
     #[inline(always)]
     unsafe fn write_wide(&self, to: *mut u64, from: *const u32, n: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: the caller's promise. What it changes is said: a register's upper half belongs to it, and those of others are cleared only where the compiler uses none.
+        // SAFETY: the caller's promise. The assembly declares what it changes: a register's upper half belongs to it,
+        // and the upper halves of other registers are cleared only where the compiler uses none.
         unsafe {
             core::arch::asm!(
                 "vpbroadcastd ymm0, dword ptr [{words}]",
@@ -120,7 +124,8 @@ impl<const SHIFT: u32> Words<SHIFT> {
                 "sub {at}, 8",
                 "je 3f",
                 "2:",
-                // The first and third pair of numbers in one lane, the second and fourth in the other: so what is unpacked is in order.
+                // The first and third pair of numbers in one lane, the second and fourth in the other: so the unpacked
+                // numbers are in order.
                 "vpermq ymm2, [{from} + 4*{at}], 0xd8",
                 "vpslld ymm3, ymm2, {shift}",
                 "vpand ymm3, ymm3, ymm0",
@@ -151,15 +156,15 @@ impl<const SHIFT: u32> Words<SHIFT> {
                 options(nostack)
             )
         };
-        // Never: `is_wide` is false there.
+        // Never reached: `is_wide` is false there.
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = (to, from, n);
     }
 
-    /// Writes the lower half of each of `words` into as many places.
+    /// Writes the lower half of each of `words` into as many slots.
     ///
     /// # Cost
-    /// Six instructions for eight words with AVX2, from 16 words on, else twelve.
+    /// Six instructions for eight words with AVX2, from 16 words on, otherwise twelve.
     #[inline(always)]
     pub fn write_lower(&self, places: &mut [u32], words: &[u64]) {
         let n = places.len().min(words.len());
@@ -245,7 +250,8 @@ fn is_wide() -> bool {
     false
 }
 
-/// Calls `run` with where each run of `STEP` begins, from the last of `n` items, which are as many at least, to the first.
+/// Calls `run` with the begin of each run of `STEP` items, from the last of `n` items to the first. `n` is at least
+/// `STEP`.
 #[inline(always)]
 fn backwards<const STEP: usize>(n: usize, mut run: impl FnMut(usize)) {
     let mut at = n - STEP;
@@ -267,7 +273,7 @@ fn few(n: usize) -> [usize; 3] {
 /// The lower halves of four words, side by side.
 ///
 /// # Cost
-/// Two loads and a shuffle, where a compiler sees eight loads and stores.
+/// Two loads and a shuffle, while a compiler makes eight loads and stores.
 #[inline(always)]
 fn lower_halves(words: [u64; 4]) -> [u32; 4] {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -283,17 +289,17 @@ fn lower_halves(words: [u64; 4]) -> [u32; 4] {
     words.map(|word| word as u32)
 }
 
-/// Four words, each of a lower half and the upper one beside it.
+/// Four words, each of a lower half and the upper half beside it.
 ///
 /// # Cost
-/// Two shuffles, where a compiler makes the upper halves in two pieces.
+/// Two shuffles, while a compiler makes the upper halves in two pieces.
 #[inline(always)]
 fn words(low: [u32; 4], high: [u32; 4]) -> [u64; 4] {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{__m128i, _mm_unpackhi_epi32, _mm_unpacklo_epi32};
         // SAFETY: bits of the same size, and every pattern is a value of either type; SSE2 is part of every x86-64. The
-        // assembly is no instruction, only a value that the compiler does not look behind.
+        // assembly is no instruction, only a value whose origin is hidden from the compiler.
         unsafe {
             let [low, mut high] = std::mem::transmute::<[[u32; 4]; 2], [__m128i; 2]>([low, high]);
             core::arch::asm!("/* {0} */", inout(xmm_reg) high, options(pure, nomem, nostack, preserves_flags));

@@ -29,14 +29,14 @@ use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Where the kernel's receive headroom ends and a received packet begins, in bytes from its chunk's start
+/// The end of the kernel's receive headroom and the begin of a received packet, in bytes from its chunk's start
 /// (XDP_PACKET_HEADROOM of `linux/bpf.h`).
 pub const PACKET_HEADROOM: usize = 256;
 
-/// Packets one send may take in copy mode (Linux 6.17; `linux/if_xdp.h`).
+/// The maximum number of packets of one send in copy mode (Linux 6.17; `linux/if_xdp.h`).
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// What was being done when the kernel refused.
+/// The step at which the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketStep {
     /// Opening the socket.
@@ -64,22 +64,22 @@ impl fmt::Display for SocketStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{step}: {errno}")]
 pub struct SocketError {
-    /// What was being done.
+    /// The step that failed.
     pub step: SocketStep,
-    /// What the kernel said.
+    /// The kernel's error.
     pub errno: Errno,
 }
 
-/// Slots of the four rings, each a power of two.
+/// The number of slots of the four rings, each a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSizes {
-    /// Empty chunks waiting for packets.
+    /// For empty chunks that wait for packets.
     pub fill: u32,
-    /// Packets received and not yet taken.
+    /// For packets that were received and are not taken yet.
     pub rx: u32,
-    /// Packets to be sent.
+    /// For packets to be sent.
     pub tx: u32,
-    /// Packets sent and not yet taken back.
+    /// For packets that were sent and are not taken back yet.
     pub completion: u32,
 }
 
@@ -92,13 +92,13 @@ impl Default for RingSizes {
 /// The four rings of one queue.
 #[derive(Debug)]
 pub struct Rings {
-    /// We produce the addresses of empty chunks.
+    /// netmem produces the addresses of empty chunks.
     pub fill: Ring<u64>,
-    /// We consume packets received.
+    /// netmem consumes received packets.
     pub rx: Ring<Descriptor>,
-    /// We produce packets to be sent.
+    /// netmem produces packets to be sent.
     pub tx: Ring<Descriptor>,
-    /// We consume the addresses of packets sent.
+    /// netmem consumes the addresses of sent packets.
     pub completion: Ring<u64>,
 }
 
@@ -107,19 +107,19 @@ pub struct Rings {
 pub enum ZeroCopy {
     /// The kernel copies between the UMEM and its own packets.
     Never,
-    /// The device uses the UMEM where its driver can, else the kernel copies.
+    /// The device uses the UMEM if its driver can; otherwise the kernel copies.
     #[default]
     Try,
-    /// The device uses the UMEM; a driver that cannot is an error.
+    /// The device uses the UMEM. A driver that cannot do that is an error.
     Require,
 }
 
-/// What came of a wake-up.
+/// The result of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// The kernel did what there was to do.
+    /// The kernel did the pending work.
     Done,
-    /// The kernel is out of something for the moment (EAGAIN, EBUSY, ENOBUFS, ...): wake it again later.
+    /// The kernel lacks a resource at the moment (EAGAIN, EBUSY, ENOBUFS, ...): wake it again later.
     Again,
     /// The interface is down (ENETDOWN), gone (ENXIO), or the socket does not work.
     Down(Errno),
@@ -131,7 +131,8 @@ pub enum Wake {
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
-    /// Bound so that packets may be of several chunks. Relaxed: who binds it gives it to others afterwards.
+    /// Whether it is bound so that packets may have several chunks. Relaxed: the thread that binds it gives it to
+    /// others afterwards.
     several: AtomicBool,
 }
 
@@ -154,26 +155,26 @@ impl Socket {
         opened.map(|fd| Socket { fd, several: AtomicBool::new(false) }).map_err(SocketStep::Open.failed())
     }
 
-    /// A socket that another process opened, and handed over.
+    /// Wraps a socket that another process opened and handed over.
     ///
     /// # Errors
-    /// `INVAL` where it is a socket of another kind. One that is bound already fails when it is registered.
+    /// `INVAL` if it is a socket of another kind. A socket that is bound already fails when it is registered.
     pub fn given(fd: OwnedFd) -> Result<Socket, SocketError> {
         let is_xdp = sockopt::socket_domain(&fd) == Ok(AddressFamily::XDP);
         let socket = Socket { fd, several: AtomicBool::new(false) };
         if is_xdp { Ok(socket) } else { Err(SocketError { step: SocketStep::Open, errno: Errno::INVAL }) }
     }
 
-    /// Makes the whole of `region` the UMEM of this socket and of those that will share it: chunks of `chunk_size` bytes
-    /// (a power of two, 2,048 to a page), no headroom of our own, aligned. The kernel pins its pages.
+    /// Makes the whole of `region` the UMEM of this socket and of the sockets that will share it: chunks of
+    /// `chunk_size` bytes (a power of two, 2,048 to a page), no headroom by netmem, aligned. The kernel pins its pages.
     ///
     /// # Errors
-    /// `NOBUFS` when the user may not lock that much memory, `NOMEM` when the kernel is out of it.
+    /// `NOBUFS` if the user may not lock that much memory, `NOMEM` if the kernel is out of memory.
     ///
     /// # Safety
-    /// From now on the kernel (or the device) writes into every chunk whose address is published in the FILL
-    /// ring until it comes back, and reads every one published in the TX ring: whoever publishes an address
-    /// owns its chunk and touches it no more.
+    /// From now on the kernel (or the device) writes into every chunk whose address is published in the FILL ring until
+    /// it comes back, and reads every chunk published in the TX ring. The code that publishes an address owns its chunk
+    /// and does not touch it any more.
     pub unsafe fn register(&self, region: &Region, chunk_size: usize) -> Result<(), SocketError> {
         let registration = XdpUmemReg {
             addr: region.base().expose_provenance() as u64,
@@ -184,7 +185,7 @@ impl Socket {
             tx_metadata_len: 0,
         };
         let register = || sockopt::set_xdp_umem_reg(&self.fd, registration);
-        // Who has a broker has given up what it does not need over this call alone.
+        // A process that has a broker has given up the capability that it needs only during this call.
         let done = if broker::current().is_some() { with_lock_capability(register) } else { register() };
         done.map_err(SocketStep::Register.failed())
     }
@@ -192,7 +193,7 @@ impl Socket {
     /// Makes and maps the four rings.
     ///
     /// # Errors
-    /// `INVAL` when a size is not a power of two, `NOMEM` when the kernel is out of memory.
+    /// `INVAL` if a size is not a power of two, `NOMEM` if the kernel is out of memory.
     pub fn rings(&self, sizes: &RingSizes) -> Result<Rings, SocketError> {
         self.make_rings(sizes).map_err(SocketStep::Rings.failed())
     }
@@ -221,12 +222,13 @@ impl Socket {
         unsafe { libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, value, len) };
     }
 
-    /// Binds to `queue` of the interface number `interface`, over the UMEM registered on this socket. With `several` a packet that is
-    /// longer than a chunk comes in several of them ([`Descriptor::CONTINUED`]), where the kernel can do that (Linux 6.6).
+    /// Binds to `queue` of the interface number `interface`, over the UMEM registered on this socket. With `several`, a
+    /// packet that is longer than a chunk comes in several chunks ([`Descriptor::CONTINUED`]), if the kernel can do
+    /// that (Linux 6.6).
     ///
     /// # Errors
-    /// `BUSY` when the queue is taken, `INVAL` when there is no such queue, `NODEV` when there is no such
-    /// interface, `OPNOTSUPP` when zero-copy is required and its driver cannot.
+    /// `BUSY` if the queue is taken, `INVAL` if there is no such queue, `NODEV` if there is no such interface,
+    /// `OPNOTSUPP` if zero-copy is required and its driver cannot do it.
     pub fn bind(
         &self,
         interface: u32,
@@ -252,16 +254,17 @@ impl Socket {
         done.map_err(SocketStep::Bind.failed())
     }
 
-    /// Whether packets of several chunks are received, and sent: what [`Socket::bind`] asked for, and the kernel can do.
+    /// Whether packets of several chunks are received and sent: [`Socket::bind`] requested it, and the kernel can do
+    /// it.
     pub fn takes_several(&self) -> bool {
         self.several.load(Relaxed)
     }
 
-    /// Binds to `queue` of the interface number `interface`, over the UMEM of `first`, which is bound to another
-    /// queue or interface. Copy mode, need_wakeup and packets of several chunks are as `first` has them.
+    /// Binds to `queue` of the interface number `interface`, over the UMEM of `first`, which is bound to another queue
+    /// or interface. Copy mode, need_wakeup and packets of several chunks are those of `first`.
     ///
     /// # Errors
-    /// As [`Socket::bind`]; `OPNOTSUPP` also when `first` is zero-copy and this interface cannot be.
+    /// As [`Socket::bind`]; `OPNOTSUPP` also if `first` is zero-copy and this interface cannot be.
     pub fn bind_shared(&self, interface: u32, queue: u32, first: &Socket) -> Result<(), SocketError> {
         let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue);
         let shared = SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first.fd.as_fd() };
@@ -270,26 +273,26 @@ impl Socket {
         Ok(())
     }
 
-    /// Whether the device uses the UMEM itself. False as well where the kernel cannot say (before 5.3).
+    /// Whether the device uses the UMEM itself. Also false if the kernel cannot say (before 5.3).
     pub fn is_zero_copy(&self) -> bool {
         sockopt::xdp_options(&self.fd)
             .is_ok_and(|flags| flags.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
-    /// Whether it is bound to an interface that there still is.
+    /// Whether it is bound to an interface that still exists.
     pub fn is_bound(&self) -> bool {
         self.wake_rx() != Wake::Down(Errno::NXIO)
     }
 
-    /// What the kernel counted.
+    /// The kernel's counters.
     ///
     /// # Errors
-    /// What getsockopt(2) says.
+    /// The error of getsockopt(2).
     pub fn statistics(&self) -> Result<XdpStatistics, Errno> {
         sockopt::xdp_statistics(&self.fd)
     }
 
-    /// Wakes the kernel to send what is in the TX ring. Never blocks.
+    /// Wakes the kernel to send the packets in the TX ring. Never blocks.
     ///
     /// # Cost
     /// One system call; in copy mode it sends the packets on this core.
@@ -308,12 +311,12 @@ impl Socket {
         }
     }
 
-    /// As [`Socket::wake_rx`] on a kernel whose AF_XDP sockets have no recv(2): poll(2) wakes the driver there, and send(2) shows
-    /// whether the interface is up.
+    /// Does the same as [`Socket::wake_rx`] on a kernel whose AF_XDP sockets have no recv(2): poll(2) wakes the driver
+    /// there, and send(2) shows whether the interface is up.
     #[cold]
     fn poll_rx(&self) -> Wake {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // What it says of the socket is not asked for, and it has woken the driver however it ends.
+        // The result for the socket is not needed, and poll(2) has woken the driver in any case.
         poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&at_once)).ok();
         self.wake_tx()
     }

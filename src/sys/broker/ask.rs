@@ -1,4 +1,4 @@
-//! The end of the one that asks.
+//! The end of the process that asks its broker.
 
 use super::channel::{Channel, Message};
 use super::request::Request;
@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The bit of a message's first byte that says that nobody waits for the answer.
+/// The bit of a message's first byte that says that the sender does not wait for an answer.
 pub(super) const TOLD: u8 = 2;
-/// Bytes of an answer at most. What a verifier says is cut to that.
+/// Maximum number of bytes of an answer. A verifier's log is cut to that.
 const ANSWER_MAX: usize = 4096;
-/// How long an answer may take: to attach a program waits for the kernel's lock of all interfaces.
+/// The timeout of an answer. To attach a program the broker waits for the kernel's lock of all interfaces.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The broker of this process, once it has one.
 static BROKER: OnceLock<Broker> = OnceLock::new();
 
-/// Files that were read without a broker.
+/// Files that were opened before there was a broker.
 static READ: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -36,28 +36,29 @@ thread_local! {
 #[derive(Debug)]
 pub struct Broker {
     channel: Mutex<Channel>,
-    /// This process wants nothing of it any more.
+    /// Whether this process needs the broker no longer.
     is_over: AtomicBool,
 }
 
-/// What the broker answers in place of what was asked for.
+/// The broker's answer if a request fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the kernel said to it; `PIPE` where it is gone, `PROTO` where its answer makes no sense.
+    /// The kernel's error; `PIPE` if the broker is gone, `PROTO` if its answer makes no sense.
     pub errno: Errno,
-    /// The number of the step that failed, where there are several.
+    /// The number of the step that failed, if there are several.
     pub step: u8,
-    /// More about it.
+    /// More about the error.
     pub text: String,
 }
 
-/// The broker of this process; None where there is none, so that everything is done here.
+/// The broker of this process. None if there is none, so that this process does everything itself.
 #[inline]
 pub fn current() -> Option<&'static Broker> {
     BROKER.get()
 }
 
-/// Asks the broker, which must be there, and waits for the answer: its bytes, and the descriptors that it brings.
+/// Sends a request to the broker, which must exist, and waits for the answer: its bytes, and the descriptors that it
+/// brings.
 ///
 /// # Errors
 /// [`Refusal`].
@@ -66,10 +67,11 @@ pub fn ask(broker: &Broker, request: &Request, descriptors: &[BorrowedFd<'_>]) -
     PLACE.with_borrow(|place| broker.ask(request, place.as_ref(), descriptors))
 }
 
-/// Tells the broker to do something, and waits for no answer: many such requests cost it one turn on a busy machine.
+/// Sends a request to the broker, and does not wait for an answer. Many such requests cost it one turn on a busy
+/// machine.
 ///
 /// # Errors
-/// What sendmsg(2) says: `PIPE` where it is gone.
+/// The error of sendmsg(2): `PIPE` if the broker is gone.
 #[cold]
 pub fn tell(broker: &Broker, request: &Request) -> Result<(), Errno> {
     let mut message = vec![TOLD];
@@ -77,7 +79,7 @@ pub fn tell(broker: &Broker, request: &Request) -> Result<(), Errno> {
     broker.channel.lock().unwrap_or_else(PoisonError::into_inner).send(&message, &[])
 }
 
-/// As [`ask`], for what is answered by one descriptor.
+/// Does the same as [`ask`] for a request whose answer is one descriptor.
 ///
 /// # Errors
 /// [`Refusal`].
@@ -91,10 +93,10 @@ pub fn ask_for_one(
     brought.into_iter().next().ok_or_else(|| Errno::PROTO.into())
 }
 
-/// Opens a file for reading, by the broker where there is one. It does not wait for whoever writes into a pipe.
+/// Opens a file for reading, through the broker if there is one. It does not wait for a writer of a pipe.
 ///
 /// # Errors
-/// What open(2) says; `ACCESS` where the broker was not told of the file.
+/// The error of open(2); `ACCESS` if the broker was not given the file when it was started.
 #[cold]
 pub fn open_to_read(path: &Path) -> io::Result<File> {
     match current() {
@@ -112,18 +114,18 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The files that [`open_to_read`] has opened so far: what is read before a broker is started may be read again.
+/// The files that [`open_to_read`] has opened so far. Files that are read before a broker is started may be read again.
 pub fn read_so_far() -> Vec<PathBuf> {
     READ.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Calls `call`; what it asks for is done in the network namespace of `socket`.
+/// Calls `call`. The broker carries out its requests in the network namespace of `socket`.
 ///
 /// # Errors
-/// What dup(2) says.
+/// The error of dup(2).
 #[cold]
 pub fn at<T>(socket: BorrowedFd<'_>, call: impl FnOnce() -> T) -> Result<T, Errno> {
-    /// The place that was there before, put back whatever happens.
+    /// The previous place, which is restored in any case.
     struct Before(Option<OwnedFd>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -135,13 +137,13 @@ pub fn at<T>(socket: BorrowedFd<'_>, call: impl FnOnce() -> T) -> Result<T, Errn
     Ok(call())
 }
 
-/// Whether this process had a broker, which has ended and was not to.
+/// Whether this process had a broker that has ended before its time.
 #[cold]
 pub fn is_gone() -> bool {
     current().is_some_and(Broker::is_gone)
 }
 
-/// From now on this process has a broker; false where it had one already.
+/// Sets the broker of this process. Returns false if it had one already.
 pub(super) fn set(channel: Channel) -> bool {
     channel.set_patience(PATIENCE).is_ok() && BROKER.set(Broker::new(channel)).is_ok()
 }
@@ -151,16 +153,16 @@ impl Broker {
         Broker { channel: Mutex::new(channel), is_over: AtomicBool::new(false) }
     }
 
-    /// Closes the socket for both: the broker ends.
+    /// Closes the socket for both ends: the broker ends.
     pub(super) fn close(&self) {
         self.is_over.store(true, Relaxed);
         let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is gone needs no word.
+        // A broker that is gone needs no message.
         let _ = rustix::net::shutdown(&channel.0, rustix::net::Shutdown::Both);
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        // While somebody waits for an answer, that one finds out.
+        // While another thread waits for an answer, that thread finds out.
         let Ok(channel) = self.channel.try_lock() else { return false };
         let mut ends = [PollFd::new(&channel.0, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -183,7 +185,7 @@ impl Broker {
             Ok(Some((bytes, brought))) => Refusal::of_answer(bytes, brought),
             Ok(None) => Err(Errno::PIPE.into()),
             Err(errno) => {
-                // An answer that is late would be taken for that of the next request.
+                // A late answer would be taken for the answer to the next request.
                 let _ = rustix::net::shutdown(&channel.0, rustix::net::Shutdown::Both);
                 Err(if errno == Errno::AGAIN { Errno::TIMEDOUT } else { errno }.into())
             }
@@ -204,7 +206,7 @@ impl From<Errno> for Refusal {
 }
 
 impl Refusal {
-    /// As an answer: a 1, the step, the number of the error, the text.
+    /// The form of an answer: a 1, the step, the number of the error, the text.
     pub(super) fn to_answer(&self) -> Vec<u8> {
         let number = self.errno.raw_os_error().to_ne_bytes();
         let mut answer = [&[1, self.step], &number[..], self.text.as_bytes()].concat();
@@ -212,7 +214,7 @@ impl Refusal {
         answer
     }
 
-    /// What an answer says: a 0 and what was asked for, or a refusal.
+    /// Reads an answer: a 0 and the result, or a refusal.
     fn of_answer(mut bytes: Vec<u8>, brought: Vec<OwnedFd>) -> Result<Message, Refusal> {
         match bytes[..] {
             [0, ..] => {

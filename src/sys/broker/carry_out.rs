@@ -1,4 +1,4 @@
-//! The broker's end: each request is carried out by the functions that would do it in a process with privileges.
+//! The broker's end. It carries out each request with the functions that do it in a process with privileges.
 
 use super::ask::{Refusal, TOLD, open_to_read};
 use super::channel::{Channel, Message};
@@ -22,7 +22,7 @@ use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What is answered.
+/// The answer to a request.
 type Answer = Result<Message, Refusal>;
 
 /// Answers requests until the other end is closed.
@@ -38,12 +38,12 @@ pub(super) fn serve(channel: &Channel, setup: &Setup) {
             continue;
         }
         let brought: Vec<_> = brought.iter().map(AsFd::as_fd).collect();
-        // Whoever asked is gone: the next turn sees that.
+        // If the process that asked is gone, the next turn sees that.
         let _ = channel.send(&bytes, &brought);
     }
 }
 
-/// Reads a request, and carries it out in the network namespace of the socket that came first, where one did.
+/// Reads a request, and carries it out in the network namespace of the socket that came first, if one did.
 fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
     let Some((&has_place @ (0 | 1), bytes)) = message.split_first() else { return Err(Errno::PROTO.into()) };
     let request = Request::of_bytes(bytes).ok_or(Errno::PROTO)?;
@@ -54,7 +54,7 @@ fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answe
         return carry_out(&request, descriptors, setup);
     }
     let place = descriptors.remove(0);
-    // Only a socket says truly which namespace it is of.
+    // Only a socket reliably tells its namespace.
     socket_domain(&place)?;
     if is_here(place.as_fd()).map_err(of_io)? {
         return carry_out(&request, descriptors, setup);
@@ -65,7 +65,7 @@ fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answe
 
 fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
     match request {
-        // Any socket of a namespace answers for its interfaces; this kind reaches nobody outside of the host.
+        // Any socket of a namespace answers for its interfaces. This kind reaches no other host.
         Request::NetdevSocket => {
             one(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
         }
@@ -91,7 +91,7 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
             done()
         }
         Request::Read(path) => {
-            // A process that has a broker of its own is no broker: it opens the file itself.
+            // A process that has a broker of its own is not a broker: it opens the file itself.
             one(open_to_read(told(path, &setup.readable)?).map_err(of_io)?)
         }
         Request::Connect(path) => one(connected(told(path, &setup.peers)?)?),
@@ -103,7 +103,7 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
     }
 }
 
-/// What bpf(2) is for: programs, maps, links.
+/// Carries out requests for bpf(2): programs, maps, links.
 fn by_bpf(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
     match request {
         Request::Map(MapKind::Sockets(queues) | MapKind::Counts(queues)) if *queues > QUEUES_MAX => {
@@ -123,7 +123,7 @@ fn by_bpf(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer
         }
         Request::Replace => {
             let [link, program] = exactly(descriptors)?;
-            // Which mode it is in is not asked.
+            // The mode is not used here.
             RedirectLink::given(link, XdpMode::Native).replace(&program.into())?;
             done()
         }
@@ -140,7 +140,7 @@ fn by_bpf(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer
     }
 }
 
-/// The redirect program, over the maps that came.
+/// Loads the redirect program over the maps that came.
 fn redirect(redirect: &Redirect, descriptors: Vec<OwnedFd>) -> Answer {
     let Redirect { leaves, several } = redirect;
     let mut descriptors = descriptors.into_iter();
@@ -171,19 +171,20 @@ fn attach(hook: Hook, interface: u32, descriptors: Vec<OwnedFd>) -> Answer {
     }
 }
 
-/// Refuses an interface that has none of the names that the broker was told of, in this thread's network namespace.
+/// Refuses an interface in this thread's network namespace whose name the broker was not given.
 fn check_interface(index: u32, setup: &Setup) -> Result<(), Errno> {
     let is_it = |name: &String| Netdev::open(name).is_ok_and(|netdev| netdev.index() == index);
     if setup.interfaces.iter().any(is_it) { Ok(()) } else { Err(Errno::ACCESS) }
 }
 
-/// Refuses a descriptor that is no TAP queue: whoever answers for a file of his own may give any number for a descriptor.
+/// Refuses a descriptor that is not a TAP queue: a process that answers for its own file may return any number as a
+/// descriptor.
 fn check_tap(queue: &OwnedFd) -> Result<(), Errno> {
     let name = fs::read_link(format!("/proc/self/fd/{}", queue.as_raw_fd()));
     if name.is_ok_and(|name| name == Path::new("/dev/net/tun")) { Ok(()) } else { Err(Errno::BADFD) }
 }
 
-/// `path`, if it is one of those that the broker was told of.
+/// Returns `path` if it is one of those that the broker was given.
 fn told<'a>(path: &Path, of: &'a [PathBuf]) -> Result<&'a Path, Errno> {
     of.iter().find(|one| *one == path).map(PathBuf::as_path).ok_or(Errno::ACCESS)
 }

@@ -1,4 +1,4 @@
-//! The socket between a process and its broker: whole messages with descriptors, which are waited for.
+//! The socket between a process and its broker. It carries whole messages with descriptors, and its calls wait.
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Descriptors that one message may bring: a namespace's, and four of a redirect program.
+/// Maximum number of descriptors in a message: a namespace's, and four of a redirect program.
 pub(super) const DESCRIPTORS: usize = 5;
 
 /// Bytes, and the descriptors that came with them.
@@ -29,7 +29,7 @@ impl Channel {
         Ok((Channel(one), Channel(other)))
     }
 
-    /// How long a call waits from now on.
+    /// Sets how long a call waits from now on.
     pub(super) fn set_patience(&self, patience: Duration) -> Result<(), Errno> {
         set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?;
         set_socket_timeout(&self.0, Timeout::Send, Some(patience))
@@ -45,7 +45,8 @@ impl Channel {
         sendmsg(&self.0, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// The next message of at most so many bytes with its descriptors; None at the end, and for a longer one.
+    /// Receives the next message of at most `most` bytes with its descriptors. None at the end, and for a longer
+    /// message.
     pub(super) fn receive(&self, most: usize) -> Result<Option<Message>, Errno> {
         let mut message = vec![0; most];
         loop {

@@ -1,4 +1,5 @@
-//! Sockets of the file system that a run leaves behind, because it was killed, or may not take them away as the user that it became.
+//! Sockets in the file system that a run leaves behind, because it was killed, or because the user that it became may
+//! not remove them.
 
 use crate::sys::seqpacket::{Identity, socket_at};
 use rustix::io::Errno;
@@ -10,24 +11,25 @@ use std::path::{Path, PathBuf};
 pub(super) struct Leftovers(Vec<(PathBuf, Option<Identity>)>);
 
 impl Leftovers {
-    /// Looks what is there before the run makes its own.
+    /// Records which sockets exist before the run makes its own.
     pub(super) fn before(paths: &[PathBuf]) -> Leftovers {
         Leftovers(paths.iter().map(|path| (path.clone(), socket_at(path))).collect())
     }
 
-    /// Takes away the sockets that are there since, and that nobody listens at. Nothing else is touched.
+    /// Removes the sockets that were made since then and have no listener. Nothing else is touched.
     pub(super) fn remove(&self) {
         for (path, before) in &self.0 {
             let now = socket_at(path);
             if now.is_some() && now != *before && is_dead(path) && socket_at(path) == now {
-                // Should it be gone meanwhile, that is as good.
+                // If it is gone already, that is fine.
                 let _ = fs::remove_file(path);
             }
         }
     }
 }
 
-/// Whether nobody listens at a socket, of whatever type: one that is not of this type refuses in another way. It does not wait.
+/// Whether a socket of any type has no listener. A socket that is not of this type refuses in another way. It does not
+/// wait.
 fn is_dead(path: &Path) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -41,7 +43,8 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// Found in a review: a file that `--control` named by mistake was deleted, since connect(2) to it is refused as well.
+    /// Found in a review: a file that `--control` named by mistake was deleted, because connect(2) to it is refused as
+    /// well.
     #[test]
     fn a_dead_socket_of_the_run_is_removed_and_nothing_else() {
         let folder = std::env::temp_dir().join(format!("netmem-leftovers-{}", std::process::id()));

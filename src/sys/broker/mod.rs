@@ -4,19 +4,20 @@
 //!   start ─ fork(2), before any thread ─┬─► broker: waits for requests, carries each out, answers with descriptors (SCM_RIGHTS)
 //!                                       └─► this process opens its ports, gives up its capabilities, and asks from then on
 //! ```
-//! Where a broker is there, what [`Request`] lists is asked of it by the functions of this stage that would do it themselves: sockets, programs,
-//! maps and links of interfaces that come back, neighbours, files that are read again. It answers one request at a time, and nobody but the
-//! process that started it can ask: the socket has no name.
+//! If there is a broker, the functions of this stage send it the requests in [`Request`] instead of acting themselves.
+//! These are sockets, programs, maps and links of interfaces that come back, neighbours, and files that are read again.
+//! The broker answers one request at a time. Only the process that started it can ask, because the socket has no name.
 //!
-//! **What it trusts.** Nothing: a request is one of a handful, read whole or not at all; it loads only programs that it makes itself, changes only maps of
-//! those programs' types, opens only files and connects only to sockets that it was told of when it was started, and attaches only to interfaces of the names
-//! that it was told. Who has taken the other process over can take packets off interfaces and send them, as that process can, but loads no program of his own and runs
-//! none. What else it does not hold back stands in ADR 0058.
+//! **What it trusts.** Nothing: a request is one of a handful, and is read whole or not at all. The broker loads only
+//! programs that it makes itself, and changes only maps of those programs' types. It opens only files and connects only
+//! to sockets that it was given when it was started, and attaches only to interfaces of the names that it was given. An
+//! attacker who has taken over the other process can take packets off interfaces and send them, as that process can.
+//! The attacker cannot load or run a program. ADR 0058 lists what the broker does not prevent.
 //!
-//! **Its end.** It ends with the other process, whatever ends that, because its end of the socket closes. Should it end first, requests fail
-//! with `PIPE`, ports that are open go on, and [`is_gone`] says so.
+//! **Its end.** It ends with the other process, for any reason, because the other end of its socket closes. If the
+//! broker ends first, requests fail with `PIPE`, open ports continue, and [`is_gone`] returns true.
 
-// Where a kind of port is left out nobody starts one.
+// Without some kinds of port no code starts a broker.
 #![cfg_attr(
     not(all(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif")),
     allow(dead_code, unused_imports)

@@ -1,4 +1,4 @@
-//! The broker's process: forked, without names, ended with the one that it serves.
+//! The broker's process. It is forked, has no name for its socket, and ends with the process that it serves.
 
 use super::ask::{current, set};
 use super::carry_out::serve;
@@ -12,25 +12,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-/// Signals that are meant for the process that is served, and come to all of a terminal's foreground or of a service.
-/// A service's watchdog sends SIGABRT; abort(3) ends the broker all the same.
+/// Signals that are meant for the served process, and that all processes of a terminal's foreground or of a service
+/// get. A service's watchdog sends SIGABRT; abort(3) still ends the broker.
 const OF_THE_OTHER: [libc::c_int; 7] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGABRT, libc::SIGUSR1, libc::SIGPIPE];
 
-/// How long its end may take.
+/// The timeout of its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// There is no broker.
+/// Why no broker was started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrokerError {
-    /// It has to be forked before any other thread is there.
+    /// It has to be forked before any other thread exists.
     #[error("the process has {0} threads already")]
     Threads(usize),
-    /// This process has one.
+    /// This process has a broker already.
     #[error("the process has a broker already")]
     Twice,
-    /// There can be no process.
+    /// The process could not be forked.
     #[error("fork: {0}")]
     Fork(io::Error),
     /// A system call failed.
@@ -38,17 +38,18 @@ pub enum BrokerError {
     System(&'static str, io::Error),
 }
 
-/// The broker's process; dropped, it has ended.
+/// The broker's process. When this is dropped, the broker has ended.
 #[derive(Debug)]
 pub struct BrokerProcess(Pid);
 
-/// Starts a broker for this process, which must have one thread. From then on the functions of this stage ask it. In the broker's process `begin` is
-/// called before the first request, which gives up what is not needed, and `end` when the other one has ended.
+/// Starts a broker for this process, which must have one thread. From then on the functions of this stage ask it. The
+/// broker's process calls `begin` before the first request, to give up what it does not need. It calls `end` when the
+/// other process has ended.
 ///
 /// # Errors
-/// [`BrokerError`]; nothing is asked of anybody then.
+/// [`BrokerError`]; there is no broker then.
 pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<BrokerProcess, BrokerError> {
-    // In a root without /proc nobody says; those who call this have one.
+    // In a root without /proc the number is unknown; the callers of this have a /proc.
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
         return Err(BrokerError::Threads(threads));
@@ -58,7 +59,8 @@ pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<
     }
     let leftovers = Leftovers::before(&setup.leaves);
     let (ours, its) = Channel::pair().map_err(|errno| BrokerError::System("socketpair", errno.into()))?;
-    // SAFETY: this process has one thread, which goes on in the child with everything as it was; the child ends by _exit alone.
+    // SAFETY: this process has one thread, which continues in the child with everything unchanged; the child ends by
+    // _exit alone.
     match unsafe { libc::fork() } {
         0 => {
             drop(ours);
@@ -78,33 +80,33 @@ pub fn start(setup: &Setup, begin: impl FnOnce(), end: impl FnOnce()) -> Result<
     }
 }
 
-/// The life of the broker.
+/// Runs the broker from its begin to its end.
 fn run(life: impl FnOnce()) -> ! {
     for signal in OF_THE_OTHER {
         // SAFETY: to ignore a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     let _ = rustix::thread::set_name(c"netmem-broker");
-    // Whoever reads what the other process says sees its end when that ends.
+    // A reader of the other process's output sees its end when that process ends.
     if let Ok(nothing) = File::options().read(true).write(true).open("/dev/null") {
         for descriptor in [0, 1] {
-            // SAFETY: standard input and output are nobody's in this process; the numbers stay taken.
+            // SAFETY: no code in this process owns standard input and output; the numbers stay taken.
             unsafe { libc::dup2(nothing.as_raw_fd(), descriptor) };
         }
     }
     let done = catch_unwind(AssertUnwindSafe(life));
-    // SAFETY: it ends the process, whatever its state; nothing that the other process has registered for its end runs here.
+    // SAFETY: it ends the process in any state; nothing that the other process has registered for its end runs here.
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
 impl Drop for BrokerProcess {
-    /// Waits until it has ended, for some seconds at most.
+    /// Waits until it has ended, for a few seconds at most.
     fn drop(&mut self) {
         if let Some(broker) = current() {
             broker.close();
         }
         let begun = Instant::now();
-        // Where somebody else has waited for it there is nothing to wait for, and one that does not end is left.
+        // If other code has waited for it, there is nothing to wait for. A broker that does not end is left alone.
         while matches!(waitpid(Some(self.0), WaitOptions::NOHANG), Ok(None)) && begun.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(1));
         }

@@ -1,19 +1,19 @@
-//! What is asked of the broker, as bytes. What arrives is not trusted: it is read whole or not at all.
+//! Requests to the broker, as bytes. Arriving bytes are not trusted: they are read whole or not at all.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a request or an answer at most: the rules of a port, or what a verifier says.
+/// Maximum number of bytes of a request or an answer: the rules of a port, or a verifier's log.
 pub const MESSAGE_MAX: usize = 64 << 10;
-/// Bytes of a key or a value of a map at most.
+/// Maximum number of bytes of a key or a value of a map.
 pub const ELEMENT_MAX: usize = 32;
-/// The number of control traffic, for which own addresses have to be known.
+/// The number of control traffic, which needs the own addresses.
 pub const CONTROL: u8 = 1;
-/// Bytes of a name or a path at most.
+/// Maximum number of bytes of a name or a path.
 const NAME_MAX: usize = 4096;
 
-/// One thing that needs privileges, or that a worker's system calls are not enough for. The descriptors that it speaks of come with it, in the order
-/// given.
+/// One operation that needs privileges, or that the system calls allowed to a worker do not suffice for. Its
+/// descriptors come with it, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A socket that answers questions about interfaces. Answer: the socket.
@@ -22,41 +22,43 @@ pub enum Request {
     XdpSocket,
     /// A packet socket of the interface of that number. Answer: the socket.
     PacketSocket(u32),
-    /// A queue of the TAP interface of that name, which has several or one. Answer: the queue.
+    /// A queue of the TAP interface of that name, with several queues or one. Answer: the queue.
     Tap(String, bool),
-    /// Where the interface of a TAP queue is now. Descriptor: the queue. Answer: a socket of its namespace, and its name.
+    /// The current place of the interface of a TAP queue. Descriptor: the queue. Answer: a socket of its namespace, and
+    /// its name.
     TapPlace,
     /// An empty map of the redirect program. Answer: the map.
     Map(MapKind),
-    /// The redirect program, loaded. Descriptors: the map of sockets, that of counts where there is one, those of own addresses where control traffic is
-    /// left. Answer: the program.
+    /// The loaded redirect program. Descriptors: the map of sockets, the map of counts if there is one, the maps of own
+    /// addresses if control traffic is left. Answer: the program.
     Redirect(Redirect),
-    /// The program of an interface's ingress, loaded. Descriptors: the maps of own addresses. Answer: the program.
+    /// The loaded program of an interface's ingress. Descriptors: the maps of own addresses. Answer: the program.
     Ingress,
-    /// A program is to be attached to the interface of that number. Descriptor: the program. Answer: the link.
+    /// Attaches a program to the interface of that number. Descriptor: the program. Answer: the link.
     Attach(Hook, u32),
-    /// A program is to take the place of an attached one. Descriptors: the link, the program.
+    /// Replaces an attached program. Descriptors: the link, the program.
     Replace,
     /// Whether a link is on no interface any more. Descriptor: the link. Answer: a byte, 1 if so.
     IsDetached,
-    /// A map is to be read or changed. Descriptors: the map, and the socket that is the value in a map of sockets. Answer: the value, where it is read.
+    /// Reads or changes a map. Descriptors: the map, and the socket that is the value in a map of sockets. Answer: the
+    /// value, if it is read.
     Element(Element),
-    /// The kernel is to use a neighbour on the link of that number: it asks for one that it does not know.
+    /// Makes the kernel use a neighbour on the link of that number: it resolves a neighbour that it does not know.
     Neighbour(u32, IpAddr),
-    /// A file that the broker was told of is to be read. Answer: the file.
+    /// Opens a file that the broker was given at its start. Answer: the file.
     Read(PathBuf),
-    /// A socket that the broker was told of is to be connected to. Answer: the connection.
+    /// Connects to a socket that the broker was given at its start. Answer: the connection.
     Connect(PathBuf),
-    /// What was changed of the host for this run is to be as it was.
+    /// Restores the host's settings that were changed for this run.
     Undo,
 }
 
-/// Which map.
+/// The kind of map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
-    /// From receive queue to socket, for so many queues.
+    /// From receive queue to socket, for this many queues.
     Sockets(u32),
-    /// Frames left to the kernel, for so many queues.
+    /// Frames left to the kernel, for this many queues.
     Counts(u32),
     /// Own addresses of IPv4.
     AddressesV4,
@@ -67,22 +69,23 @@ pub enum MapKind {
 /// A redirect program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// What it leaves to the kernel; None for nothing.
+    /// The frames that it leaves to the kernel; None for no frames.
     pub leaves: Option<Leaves>,
     /// Whether a driver may give it packets that lie in several buffers.
     pub several: bool,
 }
 
-/// What a redirect program leaves to the kernel.
+/// The frames that a redirect program leaves to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaves {
-    /// What it punts: 0 nothing, 1 control traffic, 2 what neighbours are found by.
+    /// What it punts: 0 nothing, 1 control traffic, 2 ARP and IPv6 neighbour discovery.
     pub punt: u8,
-    /// The rules of what alone is taken of the rest, as they are written, and the MAC address of the station.
+    /// The rules of the only packets that are taken of the rest, in their text form, and the MAC address of the
+    /// station.
     pub take: Option<(String, [u8; 6])>,
 }
 
-/// Where a program is attached.
+/// The place at which a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
     /// XDP, in the driver.
@@ -96,7 +99,7 @@ pub enum Hook {
 /// One element of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// What is done.
+    /// The operation.
     pub action: Action,
     /// The key.
     pub key: Vec<u8>,
@@ -104,21 +107,21 @@ pub struct Element {
     pub value: Vec<u8>,
 }
 
-/// What is done with an element.
+/// The operation on an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is read.
+    /// Reads the element.
     Get,
-    /// It is made or changed.
+    /// Makes or changes the element.
     Insert,
-    /// It is changed where it is there.
+    /// Changes the element if it exists.
     Replace,
-    /// It is taken out.
+    /// Removes the element.
     Remove,
 }
 
 impl Request {
-    /// How many descriptors come with it.
+    /// The number of descriptors that come with the request.
     pub fn descriptors(&self) -> usize {
         match self {
             Request::TapPlace | Request::Attach(..) | Request::IsDetached => 1,
@@ -139,7 +142,7 @@ impl Request {
         }
     }
 
-    /// As bytes.
+    /// Converts the request to bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut to = Bytes(Vec::new());
         match self {
@@ -179,7 +182,7 @@ impl Request {
         to.0
     }
 
-    /// What the bytes say; None where they are no request, or more than one.
+    /// Reads a request. Returns None if the bytes are not a request, or are more than one.
     pub fn of_bytes(bytes: &[u8]) -> Option<Request> {
         let mut from = Reader(bytes);
         let request = match from.byte()? {
@@ -230,7 +233,7 @@ impl Request {
     }
 }
 
-/// Appends.
+/// Appends values.
 struct Bytes(Vec<u8>);
 
 impl Bytes {
@@ -247,7 +250,7 @@ impl Bytes {
         self.bytes(&number.to_ne_bytes())
     }
 
-    /// With its length in front.
+    /// Appends a text with its length in front.
     fn text(&mut self, text: &[u8]) -> &mut Bytes {
         self.number(text.len() as u32).bytes(text)
     }
@@ -257,7 +260,7 @@ impl Bytes {
     }
 }
 
-/// Takes from the front.
+/// Takes values from the front.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

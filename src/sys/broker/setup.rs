@@ -1,22 +1,23 @@
-//! What the process that starts a broker gives it.
+//! The setup that a process gives to the broker that it starts.
 
 use rustix::io::Errno;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What a broker does beside what it always can.
+/// The operations that a broker may do besides those that it always can.
 #[allow(missing_debug_implementations)]
 pub struct Setup {
-    /// Names of the interfaces that it opens sockets and queues of, and attaches programs to.
+    /// Names of the interfaces for which it opens sockets and queues, and to which it attaches programs.
     pub interfaces: Vec<String>,
-    /// Files that it opens for reading.
+    /// Files that it may open for reading.
     pub readable: Vec<PathBuf>,
-    /// Sockets that it connects to.
+    /// Sockets that it may connect to.
     pub peers: Vec<PathBuf>,
-    /// Where the other process may make sockets in the file system: those that nobody listens at are taken away when it has ended.
+    /// Paths at which the other process may make sockets in the file system. Sockets there without a listener are
+    /// removed when that process has ended.
     pub leaves: Vec<PathBuf>,
-    /// What has the kernel use a neighbour on the link of that number.
+    /// The function that makes the kernel use a neighbour on the link of that number.
     pub neighbour: Box<dyn Fn(u32, IpAddr) -> Result<(), Errno> + Send + Sync>,
-    /// What has the host be as it was before the run, as often as it is called.
+    /// The function that restores the host's settings from before the run. It may be called several times.
     pub undo: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
 }

@@ -1,20 +1,21 @@
-//! SIGBUS on a peer's memory: the mapping is lost, and the process goes on.
+//! SIGBUS on a peer's memory: the mapping is lost, and the process continues.
 //!
 //! ```text
 //!   access ─► SIGBUS ─► a guarded mapping? ─ yes ─► anonymous memory in its place, marked lost ─► the access again: zeros
-//!                                          └ no ──► to whoever handled the signal before
+//!                                          └ no ──► to the handler that was there before
 //! ```
-//! The kernel sends it to who touches a page that is behind the end of the file (its owner made it shorter), that was punched
-//! out of huge pages, or that there is no memory left for (mmap(2), "SIGBUS"; Documentation/mm/overcommit-accounting.rst).
+//! The kernel sends the signal for an access to a page behind the end of the file (its owner made the file shorter), to
+//! a page that was punched out of huge pages, or to a page that there is no memory left for (mmap(2), "SIGBUS";
+//! Documentation/mm/overcommit-accounting.rst).
 //!
-//! The handler loads and stores atomics and calls mmap(2), sigaction(2) and raise(3), nothing else, so it may run wherever the
-//! signal comes. All of a mapping is replaced at once: from then on the peer sees nothing of it, and no access faults again.
-//! Who uses the mapping asks [`Guard::is_lost`] when it is convenient; what was read meanwhile is what a peer might have
-//! written as well.
+//! The handler loads and stores atomics and calls mmap(2), sigaction(2) and raise(3), nothing else, so it may run
+//! wherever the signal comes. It replaces all of a mapping at once. From then on the peer sees nothing of it, and no
+//! access faults again. The user of the mapping asks [`Guard::is_lost`] when it is convenient. The bytes that it read
+//! before that are bytes that a peer might have written as well.
 //!
-//! The handler is installed with the first guard and stays. Signals that are not about a guarded mapping, hardware errors
-//! among them, go to the handler that was there before, or end the process as they always did. Who installs one later takes
-//! the guards away, unless it passes on to the former handler what it does not know.
+//! The handler is installed with the first guard and stays. Signals that are not about a guarded mapping, such as
+//! hardware errors, go to the handler that was there before, or end the process as they always did. A handler that is
+//! installed later disables the guards, unless it passes unknown signals on to the former handler.
 
 use crate::sys::errno::last_errno;
 use rustix::io::Errno;
@@ -25,20 +26,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Mappings guarded at once: sixteen memif servers whose clients bring as many regions as they may.
+/// Maximum number of mappings guarded at once: sixteen memif servers whose clients bring as many regions as they may.
 const PLACES_MAX: usize = 1024;
 
-/// What is guarded. Written under [`ENTERING`], read by the handler.
+/// The guarded mappings. Written under [`ENTERING`], read by the handler.
 static PLACES: [Place; PLACES_MAX] = [const { Place::free() }; PLACES_MAX];
-/// Held by who writes a place; never by the handler.
+/// Held by a thread that writes an entry; never by the handler.
 static ENTERING: Mutex<()> = Mutex::new(());
-/// Who handled the signal before.
+/// The handler of the signal before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// One mapping, or none where `base` is 0.
+/// One mapping, or none if `base` is 0.
 #[derive(Debug)]
 struct Place {
-    /// Odd while the three below are being written, another even number afterwards.
+    /// Odd while the three fields below are being written, and another even number afterwards.
     version: AtomicU32,
     base: AtomicUsize,
     len: AtomicUsize,
@@ -47,7 +48,7 @@ struct Place {
     lost: AtomicBool,
 }
 
-/// A mapping's bytes and those of a page of its file.
+/// The address and length of a mapping, and the bytes of a page of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     base: usize,
@@ -71,16 +72,17 @@ impl Place {
     fn write(&self, range: Range) {
         let version = self.version.load(Relaxed);
         self.version.store(version.wrapping_add(1), Relaxed);
-        // Release: pairs with the acquire fence in `read`: who sees a value below sees that version, or a later one.
+        // Release: pairs with the acquire fence in `read`: a thread that sees a value below sees that version, or a
+        // later one.
         fence(Release);
         self.base.store(range.base, Relaxed);
         self.len.store(range.len, Relaxed);
         self.page.store(range.page, Relaxed);
-        // Release: pairs with the acquire in `read`: who sees this version sees what is above.
+        // Release: pairs with the acquire in `read`: a thread that sees this version sees the values above.
         self.version.store(version.wrapping_add(2), Release);
     }
 
-    /// What is entered; None for nothing, or what is being changed, which nobody uses.
+    /// The entered mapping. None if there is none, or if the entry is being changed; no thread uses that mapping.
     fn read(&self) -> Option<Range> {
         // Acquire: pairs with the last store of `write`.
         let version = self.version.load(Acquire);
@@ -92,7 +94,7 @@ impl Place {
     }
 }
 
-/// A mapping is guarded for as long as this is there; it goes before the mapping does.
+/// A mapping is guarded as long as this exists. It must be dropped before the mapping is.
 #[derive(Debug)]
 pub(super) struct Guard(&'static Place);
 
@@ -100,10 +102,10 @@ impl Guard {
     /// Guards `len` bytes from `base` on, of a file with pages of `page` bytes.
     ///
     /// # Errors
-    /// `MFILE` where as many are guarded as can be; what sigaction(2) says.
+    /// `MFILE` if the maximum number is guarded already; otherwise the error of sigaction(2).
     ///
     /// # Safety
-    /// The bytes are one mapping of the caller's, which no reference points into, and which may become anonymous memory of
+    /// The bytes are one mapping of the caller's. No reference points into it, and it may become anonymous memory of
     /// zeros at any time until the guard is dropped.
     #[cold]
     pub(super) unsafe fn new(base: NonNull<u8>, len: usize, page: usize) -> Result<Guard, Errno> {
@@ -116,9 +118,10 @@ impl Guard {
         Ok(Guard(place))
     }
 
-    /// Whether the mapping is memory of our own by now, at least in part.
+    /// Whether the mapping is memory of this process alone by now, at least in part.
     pub(super) fn is_lost(&self) -> bool {
-        // Relaxed: it is set by who touched the mapping, which is who asks, or was ordered before by what they share.
+        // Relaxed: it is set by the thread that accessed the mapping. That thread asks, or the order comes from what
+        // the threads share.
         self.0.lost.load(Relaxed)
     }
 }
@@ -137,15 +140,15 @@ fn install() -> Result<(), Errno> {
     let (mut before, mut ours) =
         unsafe { (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed::<libc::sigaction>()) };
     ours.sa_sigaction = handler as usize;
-    // On the stack for signals where the thread has one; system calls go on.
+    // On the stack for signals if the thread has one; system calls are restarted.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
     // SAFETY: only asks, into memory of ours.
     if unsafe { libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut before) } != 0 {
         return Err(last_errno());
     }
-    // Known before the first signal can come to us.
+    // Stored before the first signal can come to this handler.
     BEFORE.get_or_init(|| before);
-    // SAFETY: the handler keeps to what is safe in one, and hands on what is not its own.
+    // SAFETY: the handler does only what is safe in a handler, and hands on signals that are not its own.
     if unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) } != 0 {
         return Err(last_errno());
     }
@@ -153,15 +156,15 @@ fn install() -> Result<(), Errno> {
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel says what happened by a siginfo that lives until we return. Where nothing was accessed, the address is
-    // some number, which is not used.
+    // SAFETY: the kernel describes the signal in a siginfo that lives until we return. If nothing was accessed, the
+    // address is some number, which is not used.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     if code != libc::BUS_ADRERR || !replace(address) {
         hand_on(signal, code, info, context);
     }
 }
 
-/// Puts memory of our own in the place of the guarded mapping that `address` lies in; false where there is none.
+/// Replaces the guarded mapping that contains `address` by memory of this process. Returns false if there is none.
 fn replace(address: usize) -> bool {
     let found = PLACES.iter().find_map(|place| {
         let range = place.read().filter(|range| range.holds(address))?;
@@ -169,12 +172,12 @@ fn replace(address: usize) -> bool {
     });
     let Some((place, Range { base, len, page })) = found else { return false };
     place.lost.store(true, Relaxed);
-    // All of it; where that is more than may be promised, what was touched.
+    // All of it. If that is more than may be promised, only the accessed page.
     let first = (address & !(page - 1)).max(base);
     put_anonymous(base, len) || put_anonymous(first, page.min(base + len - first))
 }
 
-/// Zeros in place of `len` bytes of a guarded mapping.
+/// Puts zeros in place of `len` bytes of a guarded mapping.
 fn put_anonymous(base: usize, len: usize) -> bool {
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
     let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -183,11 +186,11 @@ fn put_anonymous(base: usize, len: usize) -> bool {
     unsafe { mmap_anonymous(ptr::without_provenance_mut(base), len, access, flags) }.is_ok()
 }
 
-/// Does what was done with the signal before.
+/// Does what the handler before would have done with the signal.
 fn hand_on(signal: c_int, code: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let before = BEFORE.get().map_or((libc::SIG_DFL, 0), |before| (before.sa_sigaction, before.sa_flags));
     match before {
-        // What a process sent; an access that cannot be made is not ignored.
+        // A signal that a process sent. An access that cannot be made is not ignored.
         (libc::SIG_IGN, _) if code <= 0 => {}
         (libc::SIG_DFL | libc::SIG_IGN, _) => end(signal),
         (handler, flags) if flags & libc::SA_SIGINFO != 0 => {

@@ -1,4 +1,4 @@
-//! Why a region could not be made, in one line with the remedy.
+//! The errors when a region is made, each in one line with the remedy.
 
 /// Why a region could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -7,9 +7,9 @@ pub enum RegionError {
     /// The size is zero or larger than the number space.
     #[error("region of {bytes} bytes: give between 2 MiB and {max} bytes")]
     Size {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: usize,
-        /// The most that can be asked for.
+        /// The maximum that can be requested.
         max: usize,
     },
     /// Too many regions at once for the number space.
@@ -18,7 +18,7 @@ pub enum RegionError {
         /// Segments needed.
         segments: usize,
     },
-    /// What the caller lends is too little.
+    /// The lent memory is too small.
     #[error("no whole page of 4096 bytes lies in the {bytes} bytes lent: lend more")]
     Lent {
         /// Bytes lent.
@@ -27,7 +27,7 @@ pub enum RegionError {
     /// The pages around the region could not be made inaccessible.
     #[error("guard pages around the region failed ({errno}): {}, or leave guard out", remedy(*errno))]
     Guard {
-        /// What mmap(2) said.
+        /// The error of mmap(2).
         errno: rustix::io::Errno,
     },
     /// The system refused the memory.
@@ -35,14 +35,14 @@ pub enum RegionError {
         "mapping {bytes} bytes failed ({errno}): ask for less, or raise the address-space or cgroup limit"
     )]
     Map {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: usize,
-        /// What mmap(2) or madvise(2) said.
+        /// The error of mmap(2) or madvise(2).
         errno: rustix::io::Errno,
     },
 }
 
-/// What lets pages be mapped around a region that were refused.
+/// The remedy if the system refused pages around a region.
 fn remedy(errno: rustix::io::Errno) -> &'static str {
     match errno {
         rustix::io::Errno::NOMEM => "raise vm.max_map_count or the address-space limit",

@@ -1,4 +1,4 @@
-//! Pages that nobody can read or write: around a region, and where its holders ask for one.
+//! Inaccessible pages: around a region, and inside of it if its holders request one.
 
 use super::{BackingPreference, Region, RegionError, map, unmap};
 use crate::limits::PAGE_SIZE;
@@ -6,12 +6,12 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect};
 use std::sync::Arc;
 
-/// Two inaccessible pages, one before a mapping and one behind it; unmapped when this goes.
+/// Two inaccessible pages, one before a mapping and one behind it. A drop unmaps them.
 #[derive(Debug)]
 pub(super) struct Fences([*mut u8; 2]);
 
 impl Fences {
-    /// Maps them, where nothing else is. For [`place`](super::place), while it alone looks for a place.
+    /// Maps the two pages if nothing else is there. For [`place`](super::place), while it alone looks for a hole.
     pub(super) fn around(base: *mut u8, len: usize) -> Result<Fences, Errno> {
         let fence = |at: *mut u8| {
             if cfg!(miri) {
@@ -52,7 +52,8 @@ fn unfence(at: *mut u8) {
 }
 
 impl Region {
-    /// As [`Region::new`], between two inaccessible pages, and on pages of which each can be made so ([`Region::guard`]).
+    /// Makes a region as [`Region::new`] does, between two inaccessible pages. Each of its pages can be made
+    /// inaccessible ([`Region::guard`]).
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
@@ -76,11 +77,11 @@ impl Region {
         self.fences.is_some()
     }
 
-    /// Makes a page of the region inaccessible, or accessible again with what stood in it; false where the system refuses, and
-    /// nothing has changed then. Never possible under Miri.
+    /// Makes a page of the region inaccessible, or accessible again with its old contents. Returns false if the system
+    /// refuses, and nothing has changed then. Never possible under Miri.
     ///
     /// # Safety
-    /// The page lies in the region, and the caller alone uses it; while it is inaccessible nobody reads or writes it.
+    /// The page lies in the region, and the caller alone uses it. While it is inaccessible, no code reads or writes it.
     #[cold]
     pub(crate) unsafe fn guard(&self, page: usize, on: bool) -> bool {
         if cfg!(miri) || page >= self.len / PAGE_SIZE || !self.is_guarded() {

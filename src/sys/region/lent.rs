@@ -1,16 +1,15 @@
-//! Memory that the caller lends: a region over it, and how it gets it back.
+//! Memory that the caller lends: a region over it, and its return to the caller.
 
 use super::{Backing, PageKind, Region, RegionError, SEGMENT_CHUNKS, take_segments};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use std::fmt;
 use std::sync::Arc;
 
-/// A region over the caller's memory, for one memory to be made of
-/// ([`Memory::lent`](crate::page::Memory::lent)).
+/// A region over the caller's memory, for one memory to be made of ([`Memory::lent`](crate::page::Memory::lent)).
 #[derive(Debug)]
 pub struct Lent(Arc<Region>);
 
-/// What keeps lent memory alive; dropped when nothing of it is in use any more.
+/// The value that keeps lent memory alive. It is dropped when no part of the memory is in use any more.
 pub(super) struct Keeper(#[expect(dead_code, reason = "held for its Drop")] Box<dyn Send + Sync>);
 
 impl fmt::Debug for Keeper {
@@ -20,8 +19,8 @@ impl fmt::Debug for Keeper {
 }
 
 impl Lent {
-    /// Lends the whole pages that lie in `bytes`; `back` gets all of it when the last page and frame is home and every
-    /// handle gone, on whichever thread that happens.
+    /// Lends the whole pages that lie in `bytes`. `back` gets all of `bytes` when the last page and frame is freed and
+    /// every handle is gone, on the thread on which that happens.
     ///
     /// # Errors
     /// [`RegionError`]; `back` has been called then.
@@ -37,14 +36,14 @@ impl Lent {
         unsafe { Lent::adopt(bytes.cast(), len, keeper) }
     }
 
-    /// Lends the whole pages that lie in the `len` bytes at `base`: a mapping of the caller's, a UMEM it has already.
-    /// `keeper` is dropped when the last page and frame is home and every handle gone.
+    /// Lends the whole pages that lie in the `len` bytes at `base`: a mapping of the caller's, or a UMEM that it
+    /// already has. `keeper` is dropped when the last page and frame is freed and every handle is gone.
     ///
-    /// Memory that another process maps too, as memif and vhost-user have it, is a mapping of a memfd. Its descriptor goes
-    /// to the peer over a Unix socket, and frames are offsets to it
+    /// Memory that another process maps too, as with memif and vhost-user, is a mapping of a memfd. Its descriptor goes
+    /// to the peer over a Unix socket, and frames are offsets into it
     /// ([`Pool::device_address`](crate::pool::Pool::device_address) with
-    /// [`DmaMap::Memif`](crate::pool::DmaMap::Memif)). Seal it first: a peer that could make it shorter could take pages
-    /// from under their holders, which is a SIGBUS (memfd_create(2), "File sealing").
+    /// [`DmaMap::Memif`](crate::pool::DmaMap::Memif)). Seal the memfd first. Otherwise a peer could make it shorter and
+    /// take pages away from their holders, which is a SIGBUS (memfd_create(2), "File sealing").
     ///
     /// ```
     /// use netmem::{page::{Lent, Memory, MemoryConfig}, pool::{DmaMap, Pool, PoolConfig}};
@@ -87,10 +86,10 @@ impl Lent {
     /// [`RegionError`]; `keeper` has been dropped then.
     ///
     /// # Safety
-    /// Until `keeper` is dropped the bytes are mapped, readable, writable and initialised, and nobody reads or writes them
-    /// but by what is made of this region, and devices that frames were given to. A peer process is such a device: it may
-    /// touch the bytes of a frame from when it is given to it until it comes back. Nothing makes a peer keep to that: memory
-    /// is not to be shared so with one that is not trusted.
+    /// Until `keeper` is dropped, the bytes are mapped, readable, writable and initialised. Only code that is made of
+    /// this region, and devices that frames were given to, read or write them. A peer process is such a device: it may
+    /// access the bytes of a frame from the moment when the frame is given to it until the frame comes back. Nothing
+    /// forces a peer to keep this rule. Do not share memory in this way with an untrusted peer.
     #[cold]
     pub unsafe fn adopt(
         base: *mut u8,
@@ -126,7 +125,7 @@ impl Lent {
     }
 }
 
-/// Bytes that were a box, and who gets them back.
+/// Bytes that were a box, and the function that gets them back.
 struct Borrowed<F: FnOnce(Box<[u8]>)> {
     bytes: *mut [u8],
     back: Option<F>,
@@ -158,7 +157,7 @@ mod tests {
         let (base, len) = (bytes.cast::<u8>(), bytes.len());
         let keeper = Arc::new(());
         let alive = Arc::downgrade(&keeper);
-        // SAFETY: the bytes are mapped until the end of this test, and nobody else uses them meanwhile.
+        // SAFETY: the bytes are mapped until the end of this test, and no other code uses them during that time.
         let region = unsafe { Lent::adopt(base, len, keeper) }.unwrap().into_region();
         assert_eq!(
             (region.base().addr() % PAGE_SIZE, region.len() / PAGE_SIZE),

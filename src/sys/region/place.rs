@@ -1,4 +1,4 @@
-//! Where a region is mapped.
+//! Chooses the address at which a region is mapped.
 
 use super::guard::Fences;
 use super::{RegionError, SEGMENT_BYTES, unmap};
@@ -10,27 +10,28 @@ use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-/// Holes tried before a region is given up; each further one means that something else was mapped into the last.
+/// The number of holes to try before a region is given up. Each further try means that something else was mapped into
+/// the last hole.
 const PLACE_ATTEMPTS: usize = 64;
 
-/// One region looks at a time: holes that are being looked at are no holes for others.
+/// Lets one region search at a time: a hole that one search examines is not a hole for another.
 static LOOKING: Mutex<()> = Mutex::new(());
 
-/// What was mapped.
+/// The mapping that was made.
 #[derive(Debug)]
 pub(super) struct Placed {
     pub(super) base: *mut u8,
-    /// The pages around it, where there are to be any.
+    /// The guard pages around it, if it has any.
     pub(super) fences: Option<Fences>,
 }
 
-/// Maps `len` bytes of readable and writable memory, private or of a file, at a 2 GiB boundary; `guarded`,
-/// between two inaccessible pages.
+/// Maps `len` bytes of readable and writable memory, private or of a file, at a 2 GiB boundary; with `guarded`, between
+/// two inaccessible pages.
 ///
-/// Looks for a hole that is large enough and maps there without replacing anything: a mapping that another thread
-/// puts into the hole first, or beside it where a page is to be, is found and left alone, and another hole is looked for. (Mapping over a reservation of
-/// one's own is no way: where huge pages cannot be had the kernel may take the reservation away and then fail, and
-/// the range is anybody's.)
+/// It looks for a hole that is large enough, and maps there without replacing anything. If another thread maps into the
+/// hole first, or beside it where a guard page should be, that mapping is left alone, and the search continues with
+/// another hole. (Mapping over one's own reservation does not work: if there are no huge pages, the kernel may remove
+/// the reservation and then fail, and any thread can map into the range.)
 pub(super) fn place(
     len: usize,
     flags: MapFlags,
@@ -41,7 +42,7 @@ pub(super) fn place(
     first_free(len, flags, file, guarded, || find_hole(len))
 }
 
-/// Maps at the first of the holes that `next` finds at which nothing lies, nor beside it where fences are to be.
+/// Maps at the first hole of `next` at which nothing lies. With fences, nothing may lie beside it either.
 fn first_free(
     len: usize,
     flags: MapFlags,
@@ -75,7 +76,7 @@ fn first_free(
     Err(failed)
 }
 
-/// Maps at a hole; false where something else lies there by now.
+/// Maps at a hole. Returns false if something else lies there by now.
 fn map_at(hole: *mut u8, len: usize, flags: MapFlags, file: Option<&OwnedFd>) -> io::Result<bool> {
     let sharing = if file.is_some() { MapFlags::SHARED } else { MapFlags::PRIVATE };
     let flags = flags | sharing | MapFlags::FIXED_NOREPLACE;
@@ -99,9 +100,9 @@ fn map_at(hole: *mut u8, len: usize, flags: MapFlags, file: Option<&OwnedFd>) ->
     }
 }
 
-/// An address at a 2 GiB boundary with `len` free bytes behind it, at this moment.
+/// An address at a 2 GiB boundary with `len` free bytes behind it at this moment.
 fn find_hole(len: usize) -> io::Result<*mut u8> {
-    // With a page before and behind it that nothing else has at this moment either.
+    // With a page before and behind it that is also free at this moment.
     let wide = len + SEGMENT_BYTES + 2 * PAGE_SIZE;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a fresh anonymous mapping at an address the kernel chooses overlaps nothing of ours.

@@ -1,4 +1,4 @@
-//! Under Miri, which knows no private mappings at a boundary of one's own: memory of the global allocator in their place.
+//! The replacement under Miri, which has no private mappings at a chosen boundary: memory of the global allocator.
 
 use super::guard::Fences;
 use super::{Backing, Mapped, PageKind, RegionError, SEGMENT_BYTES};
@@ -8,7 +8,7 @@ fn layout(len: usize) -> Layout {
     Layout::from_size_align(len, SEGMENT_BYTES).expect("a region is far smaller than the address space")
 }
 
-/// `len` zero bytes at a segment's boundary; `guarded`, with fences that are not there.
+/// Allocates `len` zero bytes at a segment's boundary. With `guarded`, the fences exist only by name.
 pub(super) fn map(len: usize, guarded: bool) -> Result<Mapped, RegionError> {
     // SAFETY: regions are never empty.
     let base = unsafe { alloc_zeroed(layout(len)) };
@@ -16,7 +16,7 @@ pub(super) fn map(len: usize, guarded: bool) -> Result<Mapped, RegionError> {
     Ok(Mapped { base, backing: Backing { kind: PageKind::Small, refused: Vec::new() }, file: None, fences })
 }
 
-/// Gives such memory back.
+/// Frees such memory.
 pub(super) fn unmap(base: *mut u8, len: usize) {
     // SAFETY: callers pass a range of `map` that nothing points into any more.
     unsafe { dealloc(base, layout(len)) }

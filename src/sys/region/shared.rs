@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 impl Region {
-    /// As [`Region::new`], of memory that a peer can map by its file ([`Region::file`]), whose length is sealed.
+    /// Makes a region as [`Region::new`] does, of memory that a peer can map with its file ([`Region::file`]). The
+    /// length of the file is sealed.
     ///
-    /// On pages of 4 KiB, which the kernel may join unless `wish` is [`BackingPreference::Small`]: a peer that trusts nobody does
-    /// not map huge pages (`sys::memfd`).
+    /// The pages are 4 KiB, and the kernel may join them unless `wish` is [`BackingPreference::Small`]. A peer that
+    /// trusts no other process does not map huge pages (`sys::memfd`).
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
@@ -20,7 +21,8 @@ impl Region {
         Region::shared_guarded(bytes, wish, false)
     }
 
-    /// As [`Region::shared`]; `guarded`, between two pages that are inaccessible in this process. The peer has none.
+    /// Does the same as [`Region::shared`]; with `guarded`, between two pages that are inaccessible in this process.
+    /// The peer has no such pages.
     pub(crate) fn shared_guarded(
         bytes: usize,
         wish: BackingPreference,
@@ -37,7 +39,7 @@ impl Region {
         })
     }
 
-    /// The file that a peer can map, the region's first byte being its first; None for private memory.
+    /// The file that a peer can map. The region's first byte is the file's first byte. None for private memory.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }
@@ -48,7 +50,7 @@ fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<(Placed, Ow
     let file = sealed_file("netmem-frames", len, MemfdFlags::empty()).map_err(refused)?;
     let placed = place(len, super::MapFlags::empty(), Some(&file), guarded)?;
     if wish != BackingPreference::Small {
-        // SAFETY: the range was mapped just now and is ours alone; the advice changes no byte. Refused, it is no loss.
+        // SAFETY: the range was mapped just now and is ours alone; the advice changes no byte. A refusal is no loss.
         let _ = unsafe { madvise(placed.base.cast(), len, Advice::LinuxHugepage) };
     }
     populate(placed.base, len).map_err(refused)?;

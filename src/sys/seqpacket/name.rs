@@ -1,5 +1,5 @@
-//! What a socket is called: by a path in the file system, or behind an `@` by an abstract name, which has no file, no mode and no owner
-//! (unix(7)), and is that of the network namespace.
+//! The name of a socket: a path in the file system, or an abstract name behind an `@`. An abstract name has no file, no
+//! mode and no owner (unix(7)), and belongs to the network namespace.
 
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
@@ -16,7 +16,7 @@ pub(super) fn is_abstract(path: &Path) -> bool {
     abstract_name(path).is_some()
 }
 
-/// The address of a socket of that name. DPDK's abstract names have no zeros behind them, and so have these.
+/// The address of a socket of that name. As in DPDK, an abstract name has no zeros behind it.
 pub(super) fn address(path: &Path) -> Result<SocketAddrUnix, Errno> {
     match abstract_name(path) {
         Some(name) => SocketAddrUnix::new_abstract_name(name),

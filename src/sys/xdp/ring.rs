@@ -1,6 +1,6 @@
-//! A ring that the kernel shares with us: where its indices, its flags and its slots lie.
+//! A ring that the kernel shares with netmem: the positions of its indices, its flags and its slots.
 //!
-//! No reference to a slot is ever made: the kernel may write it at any time, so slots are copied in and out by
+//! No reference to a slot is ever made, because the kernel may write it at any time. Slots are copied in and out by
 //! volatile access, and a position is masked before it becomes an address.
 
 use rustix::io::Errno;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// What one slot of an RX or TX ring holds: `struct xdp_desc` of `linux/if_xdp.h`.
+/// The contents of one slot of an RX or TX ring: `struct xdp_desc` of `linux/if_xdp.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Where the packet begins, in bytes from the start of the UMEM.
+    /// The begin of the packet, in bytes from the start of the UMEM.
     pub addr: u64,
     /// Its length in bytes.
     pub len: u32,
@@ -26,11 +26,11 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// The option that says: the packet goes on in the next descriptor (XDP_PKT_CONTD of `linux/if_xdp.h`).
+    /// The option for a packet that continues in the next descriptor (XDP_PKT_CONTD of `linux/if_xdp.h`).
     pub const CONTINUED: u32 = 1;
 }
 
-/// What can stand in a slot: plain integers, valid whatever the bytes are.
+/// The type of a slot: plain integers, for which any bytes are valid.
 pub trait Entry: Copy + private::Sealed {}
 impl Entry for u64 {}
 impl Entry for Descriptor {}
@@ -50,7 +50,8 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: a Mapping only names memory that any thread may use; what is in it is reached by atomics and volatile copies.
+// SAFETY: a Mapping only names memory that any thread may use; its contents are accessed by atomics and volatile
+// copies.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -63,7 +64,7 @@ impl Drop for Mapping {
     }
 }
 
-/// One index of a ring: a word that one side writes and the other reads.
+/// One index of a ring: a word that one side writes and the other side reads.
 #[derive(Debug)]
 pub struct SharedIndex {
     /// Aligned, and inside the mapping.
@@ -81,20 +82,20 @@ impl SharedIndex {
         unsafe { AtomicU32::from_ptr(self.word.as_ptr()) }
     }
 
-    /// The value, when this side is its only writer.
+    /// Reads the value. This side is its only writer.
     #[inline]
     pub fn load_relaxed(&self) -> u32 {
         self.atomic().load(Relaxed)
     }
 
-    /// The value, and all that the kernel did before it wrote it.
+    /// Reads the value, and sees everything that the kernel did before it wrote the value.
     #[inline]
     pub fn load_acquire(&self) -> u32 {
         // Acquire: pairs with the kernel's smp_wmb or smp_mb before it stores the index (net/xdp/xsk_queue.h, B and D).
         self.atomic().load(Acquire)
     }
 
-    /// Writes the value after all that this side did before.
+    /// Writes the value after everything that this side did before.
     #[inline]
     pub fn store_release(&self, value: u32) {
         // Release: pairs with the kernel's smp_rmb after it loads the index (net/xdp/xsk_queue.h, C and A).
@@ -102,7 +103,7 @@ impl SharedIndex {
     }
 }
 
-/// The slots and flags of a ring, and the way to its two indices.
+/// The slots and flags of a ring, and the access to its two indices.
 #[derive(Debug)]
 pub struct Ring<T> {
     mapping: Arc<Mapping>,
@@ -121,7 +122,7 @@ pub struct Ring<T> {
 unsafe impl<T: Entry> Send for Ring<T> {}
 
 impl<T: Entry> Ring<T> {
-    /// Maps the ring that `socket` shows at `page_offset`.
+    /// Maps the ring that `socket` offers at `page_offset`.
     pub(super) fn map(
         socket: BorrowedFd<'_>,
         page_offset: u64,
@@ -136,7 +137,7 @@ impl<T: Entry> Ring<T> {
         Self::over(base.cast(), len, offsets, size)
     }
 
-    /// Bytes that the ring spans; `INVAL` when its offsets make no sense.
+    /// Bytes of the ring; `INVAL` if its offsets make no sense.
     fn bytes(offsets: &XdpRingOffset, size: u32) -> Result<usize, Errno> {
         let index = |offset: u64| offset.is_multiple_of(4) && offset + 4 <= offsets.desc;
         let indices = [Some(offsets.producer), Some(offsets.consumer), offsets.flags];
@@ -167,7 +168,7 @@ impl<T: Entry> Ring<T> {
         })
     }
 
-    /// Slots in all, a power of two.
+    /// The number of slots, a power of two.
     pub fn size(&self) -> u32 {
         self.size
     }
@@ -182,13 +183,13 @@ impl<T: Entry> Ring<T> {
         SharedIndex { word: self.consumer, _mapping: self.mapping.clone() }
     }
 
-    /// Whether the kernel asks to be woken for this ring; always true where it cannot ask.
+    /// Whether the kernel asks to be woken for this ring. Always true if the kernel cannot ask.
     #[inline]
     pub fn needs_wakeup(&self) -> bool {
         let Some(flags) = self.flags else { return true };
         // SAFETY: aligned and mapped for as long as `mapping` is held; the kernel writes it as one word.
         let flags = unsafe { AtomicU32::from_ptr(flags.as_ptr()) };
-        // Relaxed: a stale answer is put right by the next round's look.
+        // Relaxed: the next round corrects a stale answer.
         flags.load(Relaxed) & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
     }
 
@@ -216,7 +217,7 @@ impl<T: Entry> Ring<T> {
 
 #[cfg(test)]
 impl<T: Entry> Ring<T> {
-    /// The same ring over plain memory, so that a test can play the kernel.
+    /// The same ring over plain memory, so that a test can act as the kernel.
     pub(crate) fn plain(size: u32) -> Ring<T> {
         let offsets = XdpRingOffset { producer: 0, consumer: 64, flags: Some(68), desc: 128 };
         let len = Self::bytes(&offsets, size).unwrap();
@@ -231,7 +232,7 @@ impl<T: Entry> Ring<T> {
         Ring { mapping: self.mapping.clone(), ..*self }
     }
 
-    /// Sets or clears the kernel's wish to be woken.
+    /// Sets or clears the kernel's request to be woken.
     pub(crate) fn set_needs_wakeup(&self, wish: bool) {
         // SAFETY: as in `needs_wakeup`.
         let flags = unsafe { AtomicU32::from_ptr(self.flags.unwrap().as_ptr()) };
