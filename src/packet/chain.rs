@@ -1,4 +1,4 @@
-//! What needs further heads: other kinds of bytes, a second packet over the same ones, and splitting.
+//! Operations that need further heads: other kinds of bytes, a second packet over the same bytes, and splitting.
 
 use super::data::{Data, within};
 use super::external::External;
@@ -24,7 +24,7 @@ impl HeadCache {
     /// Gives a shared frame a head.
     ///
     /// # Errors
-    /// The frame, when there is no memory for a head.
+    /// Returns the frame if there is no memory for a head.
     pub fn attach_shared(&self, w: &mut Worker, frame: SharedFrame) -> Result<Packet, SharedFrame> {
         match self.head(w) {
             Some(head) => Ok(Packet::with(head, Data::Shared(frame))),
@@ -35,7 +35,7 @@ impl HeadCache {
     /// Gives a piece of a frame a head.
     ///
     /// # Errors
-    /// The piece, when there is no memory for a head.
+    /// Returns the piece if there is no memory for a head.
     pub fn attach_fragment(&self, w: &mut Worker, fragment: Fragment) -> Result<Packet, Fragment> {
         match self.head(w) {
             Some(head) => Ok(Packet::with(head, Data::Fragment(fragment))),
@@ -46,7 +46,7 @@ impl HeadCache {
     /// Gives external memory a head.
     ///
     /// # Errors
-    /// The memory, when there is none for a head.
+    /// Returns the external memory if there is no memory for a head.
     pub fn attach_external(&self, w: &mut Worker, external: External) -> Result<Packet, External> {
         match self.head(w) {
             Some(head) => Ok(Packet::with(head, Data::External(external))),
@@ -54,12 +54,13 @@ impl HeadCache {
         }
     }
 
-    /// A second packet over the same bytes, with what is recorded of the first. Neither can be written while the other
-    /// is there; each pulls and trims for itself. None when there is no memory for heads; pieces of frames may be read-only then as if
+    /// Makes a second packet over the same bytes, with a copy of the first packet's record. Neither packet can be
+    /// written while the other exists. Each packet pulls and trims its own view. Returns None if there is no memory for
+    /// heads. Pieces of frames may then be read-only as if they had been shared.
     /// they had been shared.
     ///
     /// # Cost
-    /// A head and one locked instruction a part.
+    /// A head and one locked instruction for each part.
     pub fn share(&self, w: &mut Worker, packet: &mut Packet) -> Option<Packet> {
         let mut second: Option<Packet> = None;
         let shared = packet.each_data_mut(|data| match (self.head(w), &mut second) {
@@ -84,12 +85,12 @@ impl HeadCache {
         second
     }
 
-    /// Cuts a packet after its first `at` bytes; what is behind becomes a packet of its own, with what is recorded of the
-    /// first. Where the cut goes through a part, the two share it: see [`HeadCache::share`]. What is left to be done to that part
-    /// ([`Packet::offload`]) is said of both.
+    /// Splits a packet after its first `at` bytes. The bytes behind the cut become a packet of their own, with a copy
+    /// of the first packet's record. If the cut goes through a part, the two packets share that part: see
+    /// [`HeadCache::share`]. Both packets then carry the part's open offload work ([`Packet::offload`]).
     ///
     /// # Errors
-    /// [`SplitError`]; the packet is as it was.
+    /// Returns [`SplitError`]; the packet is unchanged.
     pub fn split(&self, w: &mut Worker, packet: &mut Packet, at: usize) -> Result<Packet, SplitError> {
         let mut left = within(at, packet.len())?;
         let record = packet.record();
@@ -98,7 +99,7 @@ impl HeadCache {
             let here = part.data.len();
             match part.next {
                 Some(_) if left < here => break None,
-                // Between two parts: nothing needs to be shared.
+                // The cut is between two parts: nothing needs to be shared.
                 Some(_) if left == here => break part.next.take(),
                 Some(ref mut next) => {
                     left -= here;
@@ -118,7 +119,7 @@ impl HeadCache {
         Ok(rest)
     }
 
-    /// What is behind the first `at` bytes of a part, as a packet; the part keeps those.
+    /// Returns the bytes behind the first `at` bytes of a part as a packet. The part keeps the first `at` bytes.
     fn split_part(&self, w: &mut Worker, part: &mut Head, at: usize) -> Result<Packet, SplitError> {
         let mut rest = Packet::with(self.head(w).ok_or(SplitError::NoHead)?, part.data.share());
         rest.pull(at)?;

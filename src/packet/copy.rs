@@ -1,4 +1,4 @@
-//! What copies bytes: into a frame that can be written, or into one part.
+//! Operations that copy bytes into a writable frame or into one part.
 
 use super::data::Data;
 use super::head::Head;
@@ -28,13 +28,13 @@ pub enum CopyError {
 }
 
 impl Packet {
-    /// Makes all bytes such that they can be written: parts that others may read are copied into frames of `pool`.
+    /// Makes all bytes writable: parts that others may read are copied into frames of `pool`.
     ///
     /// # Errors
-    /// [`CopyError`]; the bytes are the same, and some parts may have been copied.
+    /// Returns [`CopyError`]; the bytes are the same, and some parts may have been copied.
     ///
     /// # Cost
-    /// A look at each part where all are this packet's alone.
+    /// A look at each part, if all parts belong to this packet alone.
     pub fn make_writable(&mut self, w: &mut Worker, pool: &Pool) -> Result<(), CopyError> {
         if self.frame().is_some() {
             return Ok(());
@@ -56,7 +56,7 @@ impl Packet {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Copies the first bytes of the packet, as many as `to` has room for; returns how many.
+    /// Copies as many of the packet's first bytes as `to` has room for. Returns their number.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let mut done = 0;
         for bytes in self.segments() {
@@ -69,11 +69,11 @@ impl Packet {
 }
 
 impl HeadCache {
-    /// Brings all bytes into one part: behind those of the first, if it can be written and has the room, or else into a
-    /// frame of `pool`.
+    /// Brings all bytes into one part. If the first part is writable and has room, the bytes are appended to it.
+    /// Otherwise all bytes are copied into a frame of `pool`.
     ///
     /// # Errors
-    /// [`CopyError`]; the packet is as it was.
+    /// Returns [`CopyError`]; the packet is unchanged.
     pub fn linearize(&self, w: &mut Worker, packet: &mut Packet, pool: &Pool) -> Result<(), CopyError> {
         if packet.is_linear() {
             return Ok(());
@@ -97,7 +97,7 @@ impl HeadCache {
             }
         }
         packet.pick_up();
-        // To give memory of others back is their code, and may panic: the packet is whole before.
+        // Giving back memory of others runs their code, which may panic. So the packet is made whole before.
         let mut steps = Steps::new();
         steps.run(|| before.free(w));
         steps.run(|| self.free(w, rest));
@@ -105,10 +105,10 @@ impl HeadCache {
         Ok(())
     }
 
-    /// Makes a packet's bytes one frame that is the packet's alone, which is what a port takes ([`HeadCache::detach`],
-    /// [`InFlightHeads::depart`](super::InFlightHeads::depart)): what others read too is copied into a frame of `pool`, and so are a
-    /// chain and memory that is not a frame's own. Returns whether bytes were copied. What was recorded stays. (In Linux:
-    /// `skb_linearize_cow`.)
+    /// Makes a packet's bytes one frame that belongs to the packet alone. A port takes only such packets
+    /// ([`HeadCache::detach`], [`InFlightHeads::depart`](super::InFlightHeads::depart)). Shared bytes, chains and
+    /// memory outside frames are copied into a frame of `pool`. Returns whether bytes were copied. The packet's record
+    /// stays. (In Linux: `skb_linearize_cow`.)
     ///
     /// ```
     /// # use netmem::{Batch, HeadCache, Memory, MemoryConfig, Pool, PoolConfig};
@@ -132,11 +132,13 @@ impl HeadCache {
     /// ```
     ///
     /// # Errors
-    /// [`CopyError`], where there is no frame for the copy or the bytes do not fit into one; the bytes are the same.
+    /// Returns [`CopyError`] if there is no frame for the copy or the bytes do not fit into one. The bytes are the
+    /// same.
     ///
     /// # Cost
-    /// One comparison where there is nothing to do. Else a look at each part, and, unless all who shared the bytes are gone, a copy of
-    /// them; of a chain whose first part can be written and has room, of the bytes behind that part only.
+    /// One comparison if there is nothing to do. Otherwise a look at each part, and a copy of the bytes unless all
+    /// others that shared them are gone. If the first part of a chain is writable and has room, only the bytes behind
+    /// that part are copied.
     pub fn make_sendable(&self, w: &mut Worker, packet: &mut Packet, pool: &Pool) -> Result<bool, CopyError> {
         if packet.frame().is_some() {
             return Ok(false);
@@ -156,8 +158,8 @@ impl HeadCache {
     }
 }
 
-/// A frame of `pool` with a copy of `segments`, which have `len` bytes together, with what is left to be done to them and when they were
-/// recorded.
+/// Returns a frame of `pool` with a copy of `segments`, which have `len` bytes together. The frame gets the given
+/// offload work and timestamp.
 fn copied<'a>(
     w: &mut Worker,
     pool: &Pool,

@@ -1,4 +1,4 @@
-//! Where the bytes of one part of a packet are.
+//! The location of the bytes of one part of a packet.
 
 use super::external::External;
 use crate::pool::{Fragment, Frame, NoRoom, SharedFrame};
@@ -7,23 +7,23 @@ use crate::wire::offload::Offload;
 use std::mem;
 use std::time::Duration;
 
-/// Where the bytes of one part of a packet are.
+/// The location of the bytes of one part of a packet.
 ///
-/// COLD: a packet carries a frame that has all its bytes, and asks here only about others.
+/// COLD: a packet carries the frame that has all its bytes. The head is asked only if the bytes are elsewhere.
 #[derive(Debug)]
 pub(super) enum Data {
-    /// In a frame that is the part's alone. None is [`Data::NOTHING`].
+    /// In a frame that belongs to the part alone. None is [`Data::NOTHING`].
     Frame(Option<Frame>),
-    /// In a frame that others read too, each with a view of its own.
+    /// In a frame that others read too, each with its own view.
     Shared(SharedFrame),
-    /// In a piece of a frame that is the part's alone.
+    /// In a piece of a frame; the piece belongs to the part alone.
     Fragment(Fragment),
-    /// In memory that is not ours, which others may read too.
+    /// In memory that does not belong to netmem, which others may read too.
     External(External),
 }
 
 impl Data {
-    /// Nowhere: the head is no packet's.
+    /// Nowhere: the head belongs to no packet.
     pub(super) const NOTHING: Data = Data::Frame(None);
 
     /// In a frame.
@@ -32,13 +32,13 @@ impl Data {
         Data::Frame(Some(frame))
     }
 
-    /// Takes it, and leaves nothing.
+    /// Takes the data and leaves nothing.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Data {
         mem::replace(self, Data::NOTHING)
     }
 
-    /// The frame, where the part has it for itself alone.
+    /// Returns the frame, if it belongs to the part alone.
     #[inline]
     pub(super) fn own_frame(&self) -> Option<&Frame> {
         match self {
@@ -47,7 +47,7 @@ impl Data {
         }
     }
 
-    /// Sends the bytes home through the worker.
+    /// Frees the bytes through the worker.
     pub(super) fn free(self, w: &mut Worker) {
         match self {
             Data::Frame(None) => {}
@@ -58,7 +58,7 @@ impl Data {
         }
     }
 
-    /// A second holder of the same bytes; neither writes them from now on.
+    /// Returns a second claim on the same bytes. From now on neither holder writes them.
     pub(super) fn share(&mut self) -> Data {
         let shared = match self.take() {
             Data::Frame(Some(frame)) => Data::Shared(frame.share()),
@@ -74,7 +74,8 @@ impl Data {
         second
     }
 
-    /// Takes a shared frame back for itself alone, if the other holders are gone; whether the bytes are its alone now.
+    /// Takes a shared frame back as its only holder, if the other holders are gone. Returns whether the bytes are now
+    /// unshared.
     pub(super) fn reclaim(&mut self) -> bool {
         if let Data::Shared(_) = self
             && let Data::Shared(shared) = self.take()
@@ -84,7 +85,7 @@ impl Data {
         matches!(self, Data::Frame(Some(_)) | Data::Fragment(_))
     }
 
-    /// Bytes of memory that cannot be used for anything else while this part is held.
+    /// Bytes of memory that cannot be used for another purpose while this part is held.
     pub(super) fn pinned(&self) -> usize {
         match self {
             Data::Frame(None) => 0,
@@ -106,7 +107,7 @@ impl Data {
         }
     }
 
-    /// The bytes, to write, if they are known to be seen by nobody else ([`Data::reclaim`]).
+    /// Returns the bytes for writing, if it is known that nobody else sees them ([`Data::reclaim`]).
     pub(super) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
             Data::Frame(Some(frame)) => Some(frame.data_mut()),
@@ -119,7 +120,7 @@ impl Data {
         self.bytes().len()
     }
 
-    /// What is left to be done to the bytes, where they are in a frame.
+    /// Returns the open offload work of the bytes, if they are in a frame.
     #[cold]
     pub(super) fn offload(&self) -> Option<Offload> {
         match self {
@@ -129,7 +130,7 @@ impl Data {
         }
     }
 
-    /// When they were recorded, where they are in a frame that says so.
+    /// Returns the timestamp of the bytes, if they are in a frame that has one.
     #[cold]
     pub(super) fn timestamp(&self) -> Option<Duration> {
         match self {
@@ -195,12 +196,12 @@ impl Data {
     }
 }
 
-/// Where there is no room at all, nothing fits but no bytes.
+/// If there is no room at all, only zero bytes fit.
 fn nothing_but(wanted: usize) -> Result<(), NoRoom> {
     within(wanted, 0).map(drop)
 }
 
-/// `wanted`, if there is that much room.
+/// Returns `wanted`, if there is that much room.
 pub(super) fn within(wanted: usize, room: usize) -> Result<usize, NoRoom> {
     if wanted > room { Err(NoRoom::of(wanted, room)) } else { Ok(wanted) }
 }

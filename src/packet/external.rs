@@ -1,16 +1,16 @@
-//! External memory: bytes that a packet carries and that are not the memory's own.
+//! External memory: bytes that a packet carries and that do not belong to the memory of netmem.
 
 use crate::pool::NoRoom;
 use std::fmt;
 use std::sync::Arc;
 
-/// Memory that is no frame, with what is to be done when its last holder is gone.
+/// Memory that is not a frame, with the function to call after its last holder is gone.
 struct Loan<O, F: FnOnce(O)> {
-    /// Taken out once, at the end.
+    /// Taken out once, when the loan ends.
     held: Option<(O, F)>,
 }
 
-/// What a view needs of a loan, whoever it is from.
+/// The functions of a loan that a view needs, for every type of owner.
 trait Lent: Send + Sync {
     fn bytes(&self) -> &[u8];
 }
@@ -31,9 +31,9 @@ impl<O, F: FnOnce(O)> Drop for Loan<O, F> {
 
 /// A read-only view of memory that belongs to the caller, for a packet to carry.
 ///
-/// Clone it freely: each clone has a view of its own, which it can only narrow. When the last one is gone, with the last
-/// packet that carries it, the memory is given back through `on_release`, on whatever thread that is: outside all of
-/// this library's locks, but in the middle of a poll loop, so be brief.
+/// Clone the handle freely: each clone has a view of its own, which it can only narrow. The memory is given back
+/// through `on_release` when the last clone is gone, including the last packet that carries one. `on_release` may run
+/// on any thread. It runs outside all locks of this library, but in the middle of a poll loop, so it must be brief.
 ///
 /// ```
 /// # use netmem::packet::External;
@@ -56,11 +56,10 @@ pub struct External {
 }
 
 impl External {
-    /// A view of all of `owner`'s bytes (of the first 4 GiB less one, if there are more), which are given back through
-    /// `on_release`.
+    /// Returns a view of all of `owner`'s bytes, at most the first 4 GiB less one. `on_release` gives the bytes back.
     ///
     /// # Cost
-    /// An allocation of the program's own allocator.
+    /// One allocation by the program's own allocator.
     pub fn new<O>(owner: O, on_release: impl FnOnce(O) + Send + Sync + 'static) -> External
     where
         O: AsRef<[u8]> + Send + Sync + 'static,
@@ -69,31 +68,31 @@ impl External {
         External { lent: Arc::new(Loan { held: Some((owner, on_release)) }), off: 0, len }
     }
 
-    /// The bytes of this view; none, should the owner say that it has fewer than it once said.
+    /// The bytes of this view. The result is empty if the owner now returns fewer bytes than before.
     pub fn data(&self) -> &[u8] {
         let (off, len) = (self.off as usize, self.len as usize);
         self.lent.bytes().get(off..off + len).unwrap_or_default()
     }
 
-    /// Bytes of this view.
+    /// Number of bytes in this view.
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether the view has no bytes.
+    /// Returns whether the view has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes that stay with the holders however small their views are: all that was lent.
+    /// Bytes that stay with the holders however small their views are: all bytes that were lent.
     pub fn pinned(&self) -> usize {
         self.lent.bytes().len()
     }
 
-    /// Begins this view `n` bytes later.
+    /// Moves the start of this view `n` bytes forward.
     ///
     /// # Errors
-    /// [`NoRoom`] when there are fewer.
+    /// Returns [`NoRoom`] if there are fewer bytes.
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         let n = self.within(n)?;
         self.off += n;
@@ -104,7 +103,7 @@ impl External {
     /// Cuts this view to its first `len` bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] when there are fewer.
+    /// Returns [`NoRoom`] if there are fewer bytes.
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         self.len = self.within(len)?;
         Ok(())

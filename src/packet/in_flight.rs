@@ -1,9 +1,9 @@
 //! The heads of packets whose frames are with a device.
 //!
-//! A device's rings carry frames. The head waits beside the ring, in the order in which frames went in; the one that has
-//! waited longest meets the frame that comes out next. Whose frame that was does not matter: a waiting head says nothing
-//! about bytes, and what was recorded of its packet ends with it, so a device that completes out of order loses and mixes
-//! up nothing.
+//! A device's rings carry frames. The heads wait beside the ring, in the order in which frames went in. The head that
+//! has waited longest is joined with the frame that comes out next. It need not be the head that this frame had before:
+//! a waiting head records nothing about bytes, and its packet's record has ended. So a device that completes out of
+//! order causes no loss and no mix-up.
 
 use super::head::Head;
 use super::heads::HeadCache;
@@ -17,38 +17,38 @@ use std::collections::VecDeque;
 
 /// Heads that wait for frames, oldest first.
 ///
-/// Invariant: each is no packet's. Dropped, they go back to their cache by the slow way.
+/// Invariant: each head belongs to no packet. Dropped heads go back to their cache by the slow path.
 #[derive(Debug, Default)]
 pub struct InFlightHeads {
     heads: VecDeque<Object<Head>>,
 }
 
 impl InFlightHeads {
-    /// Without heads, and with room for `frames` of them: what a device's ring holds at most. No pool has more than 4,194,304
-    /// frames, so room is made for no more.
+    /// Returns a queue without heads and with room for `frames` heads, the maximum that a device's ring holds. No pool
+    /// has more than 4,194,304 frames, so no more room is made.
     #[cold]
     pub fn new(frames: usize) -> InFlightHeads {
         InFlightHeads { heads: VecDeque::with_capacity(frames.min(FRAMES_MAX) + BATCH_MAX) }
     }
 
-    /// Heads that wait.
+    /// Number of waiting heads.
     pub fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// Whether none waits.
+    /// Returns whether no head waits.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
 
-    /// Takes a packet apart: its frame is appended to `frames`, its head waits.
+    /// Takes a packet apart: its frame is appended to `frames`, and its head waits.
     ///
     /// # Errors
-    /// The packet, when its bytes are not one frame that is its alone ([`HeadCache::make_sendable`] makes them so), or `frames` has
-    /// no room.
+    /// Returns the packet if its bytes are not one frame that belongs to it alone ([`HeadCache::make_sendable`] makes
+    /// them one), or if `frames` has no room.
     ///
     /// # Cost
-    /// The head's line. Allocates where more heads wait than there was room made for.
+    /// One look at the head's line. Allocates if more heads wait than the queue has room for.
     #[inline]
     pub fn depart(&mut self, mut packet: Packet, frames: &mut Batch) -> Result<(), Packet> {
         if frames.room() == 0 {
@@ -64,7 +64,7 @@ impl InFlightHeads {
     #[cold]
     #[inline(never)]
     fn depart_odd(&mut self, mut packet: Packet, frames: &mut Batch) -> Result<(), Packet> {
-        // Those who shared the frame may be gone.
+        // The others that shared the frame may be gone.
         packet.reclaim();
         let Some(frame) = packet.take_frame() else { return Err(packet) };
         let _ = frames.push(frame);
@@ -72,8 +72,8 @@ impl InFlightHeads {
         Ok(())
     }
 
-    /// Joins frames, from the front of `frames`, with the heads that have waited longest, and appends the packets to
-    /// `packets`, as far as there are frames, heads and room; returns how many.
+    /// Joins frames from the front of `frames` with the heads that have waited longest, and appends the packets to
+    /// `packets`. It stops when frames, heads or room run out. Returns the number of packets.
     #[inline]
     pub fn arrive(&mut self, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(self.heads.len()).min(packets.room());
@@ -81,7 +81,7 @@ impl InFlightHeads {
         n
     }
 
-    /// As [`InFlightHeads::arrive`] with the heads that came last: for frames that the device did not take.
+    /// As [`InFlightHeads::arrive`], but with the heads that came last. Use it for frames that the device did not take.
     pub fn recall(&mut self, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(self.heads.len()).min(packets.room());
         let last = self.heads.len() - n;
@@ -89,7 +89,7 @@ impl InFlightHeads {
         n
     }
 
-    /// Gives the `n` heads that came last back to `heads`, or as many as wait: for frames that never come out again.
+    /// Gives the newest `n` heads back to `heads`, or as many as wait. Use it for frames that never come back.
     #[cold]
     pub fn give_up(&mut self, n: usize, heads: &HeadCache, w: &mut Worker) {
         let first = self.heads.len().saturating_sub(n);
@@ -97,7 +97,7 @@ impl InFlightHeads {
     }
 }
 
-/// A packet of a frame and a head that was no packet's.
+/// Makes a packet of a frame and a head that belonged to no packet.
 #[inline(always)]
 fn join((head, frame): (Object<Head>, Frame)) -> Packet {
     Packet::new(head, frame)

@@ -1,18 +1,18 @@
-//! Stage `packet`: what a packet is beyond its bytes.
+//! Stage `packet`: what a packet has besides its bytes.
 //!
-//! Two levels. A [`Frame`](crate::pool::Frame) is enough to drop, send on or redirect. A [`Packet`] has a head as
-//! well, an object of its own with what the path learns about it: where it came from, its flow's hash. A frame
-//! becomes a packet and a packet a frame without a copy.
+//! There are two levels. A [`Frame`](crate::pool::Frame) is enough to drop, send on or redirect. A [`Packet`] also has
+//! a head, an object of its own. The head records what the path learns about the packet: its receive queue and its
+//! flow's hash. A frame becomes a packet, and a packet a frame, without a copy.
 //!
 //! | question | answer |
 //! |---|---|
-//! | where a head comes from | [`HeadCache`]: a worker's array above a slab cache, in one of the [`HeadCacheMode`]s of [brouer15-bulk] |
-//! | where the bytes are | in a frame, a frame that others read too, a piece of one, or [`External`] memory |
-//! | one more packet over the same bytes | [`HeadCache::share`], [`HeadCache::split`]; nobody writes meanwhile |
+//! | source of heads | [`HeadCache`]: a worker's array above a slab cache, in one of the [`HeadCacheMode`]s of [brouer15-bulk] |
+//! | location of the bytes | in a frame, a shared frame, a piece of a frame, or [`External`] memory |
+//! | a second packet over the same bytes | [`HeadCache::share`], [`HeadCache::split`]; the bytes are read-only until only one packet is left |
 //! | bytes in several places | [`Packet::append`], [`Packet::segments`], [`HeadCache::linearize`] |
 //! | a head and a frame that stay together | [`ReadyPackets`] by worker, `PairStack` (feature `comparisons`) under the caller's lock ([rizzo02-mbuf]) |
-//! | a packet on its way to another worker | [`QueuedPacket`], which the ledgers of its frames know as queued |
-//! | packets that are kept | [`CopyBreak`]: small slices are copied out of the large memory that they pin |
+//! | a packet on its way to another worker | [`QueuedPacket`]; the ledgers of its frames count it as queued |
+//! | packets that are kept | [`CopyBreak`]: copies small slices out of the large memory that they pin |
 
 mod chain;
 mod copy_break;

@@ -1,4 +1,4 @@
-//! The packet: a head and its bytes, and what can be done with them without a worker.
+//! The packet: a head and its bytes, and the operations on them that need no worker.
 
 use super::data::{Data, within};
 use super::head::{Head, Origin, Record};
@@ -11,17 +11,20 @@ use std::time::Duration;
 
 /// A packet with one owner: sixteen bytes, move-only.
 ///
-/// Most packets are one part, whose bytes are in one frame: then [`Packet::data`] is all of them, the packet carries the
-/// frame, and what moves its data touches nothing else. Others are a chain of parts ([`Packet::append`]), or share their
-/// bytes with others ([`HeadCache::share`](super::HeadCache::share)) and cannot be written meanwhile: where those are the head
-/// says. Lengths are always those of the whole packet.
+/// Most packets have one part, whose bytes are in one frame. Then [`Packet::data`] returns all bytes, the packet
+/// carries the frame, and operations that move its data touch nothing else. Other packets are a chain of parts
+/// ([`Packet::append`]), or share their bytes with other packets ([`HeadCache::share`](super::HeadCache::share)) and
+/// cannot be written while they do. The head of such a packet names the location of the bytes. Lengths are always those
+/// of the whole packet.
 ///
-/// Dropped anywhere, head and bytes go home by the slow way; [`HeadCache::free`](super::HeadCache::free) is the fast one.
+/// When a packet is dropped, head and bytes are freed by the slow path. [`HeadCache::free`](super::HeadCache::free) is
+/// the fast path.
 #[derive(Debug)]
 #[must_use = "dropped, it is freed by the slow way"]
 pub struct Packet {
-    /// The bytes, while they are all in one frame that is this packet's alone. Invariant: then the head says
-    /// [`Data::NOTHING`] and has no next part; else it says where they are, except on the way to or from free heads.
+    /// The bytes, while they are all in one frame that belongs to this packet alone. Invariant: then the head holds
+    /// [`Data::NOTHING`] and has no next part. Otherwise the head holds their location, except on the way to or from
+    /// free heads.
     frame: Option<Frame>,
     head: Object<Head>,
 }
@@ -29,13 +32,13 @@ pub struct Packet {
 const _: () = assert!(size_of::<Option<Packet>>() == 16);
 
 impl Packet {
-    /// A packet of a blank head and a frame, if there is one.
+    /// Makes a packet of a blank head and a frame, if there is one.
     #[inline(always)]
     pub(super) fn new(head: Object<Head>, frame: impl Into<Option<Frame>>) -> Packet {
         Packet { frame: frame.into(), head }
     }
 
-    /// A packet of a blank head and bytes that are elsewhere.
+    /// Makes a packet of a blank head and bytes that are elsewhere.
     pub(super) fn with(mut head: Object<Head>, data: Data) -> Packet {
         head.data = data;
         let mut packet = Packet { frame: None, head };
@@ -43,12 +46,12 @@ impl Packet {
         packet
     }
 
-    /// The head of a packet whose bytes were taken, blank.
+    /// Returns the blank head of a packet whose bytes were taken.
     #[inline(always)]
     pub(super) fn into_head(self) -> Object<Head> {
         let Packet { frame, mut head } = self;
         debug_assert!(frame.is_none() && head.next.is_none());
-        // By value, though there is none: for a drop in place both would be put on the stack.
+        // By value, although there is none: a drop in place would put both on the stack.
         if let Some(frame) = frame {
             drop_unexpected(frame);
         }
@@ -56,7 +59,7 @@ impl Packet {
         head
     }
 
-    /// The packet's two halves as they are: what its head says of bytes and further parts stays there.
+    /// Returns the packet's two halves as they are. The head keeps the location of bytes and further parts.
     #[inline(always)]
     pub(super) fn into_halves(self) -> (Option<Frame>, Object<Head>) {
         (self.frame, self.head)
@@ -67,7 +70,7 @@ impl Packet {
         self.head.origin
     }
 
-    /// What was recorded.
+    /// The record of the packet.
     #[inline(always)]
     pub(super) fn record(&self) -> Record {
         self.head.record
@@ -78,13 +81,13 @@ impl Packet {
         &mut self.head.record
     }
 
-    /// The frame that has all the bytes, if it is this packet's alone.
+    /// The frame that has all the bytes, if it belongs to this packet alone.
     #[inline(always)]
     pub(super) fn frame(&self) -> Option<&Frame> {
         self.frame.as_ref()
     }
 
-    /// The frame that this part has for itself alone, carried or not.
+    /// The frame that belongs to this part alone, whether carried or not.
     #[inline(always)]
     pub(super) fn own_frame(&self) -> Option<&Frame> {
         self.frame.as_ref().or_else(|| self.head.data.own_frame())
@@ -101,13 +104,13 @@ impl Packet {
         self.frame.as_mut()
     }
 
-    /// Takes the bytes out, if they are one frame that is this packet's alone.
+    /// Takes the bytes out, if they are one frame that belongs to this packet alone.
     #[inline(always)]
     pub(super) fn take_frame(&mut self) -> Option<Frame> {
         self.frame.take()
     }
 
-    /// Takes the bytes of a part that is not carried.
+    /// Takes the bytes of a part that does not carry them.
     pub(super) fn take_data(&mut self) -> Data {
         self.frame.take().map_or_else(|| self.head.data.take(), Data::of)
     }
@@ -117,13 +120,13 @@ impl Packet {
         self.head.next.take()
     }
 
-    /// Forgets what was recorded.
+    /// Clears the record.
     #[inline(always)]
     pub(super) fn forget_record(&mut self) {
         self.head.forget_record();
     }
 
-    /// The head, which says from now on where the bytes are, until [`Packet::pick_up`].
+    /// Returns the head, which from now on holds the location of the bytes, until [`Packet::pick_up`].
     pub(super) fn put_down(&mut self) -> &mut Head {
         if let Some(frame) = self.frame.take() {
             self.head.data = Data::of(frame);
@@ -131,7 +134,7 @@ impl Packet {
         &mut self.head
     }
 
-    /// Carries the bytes again, if they are all in one frame that is this packet's alone.
+    /// Carries the bytes again, if they are all in one frame that belongs to this packet alone.
     pub(super) fn pick_up(&mut self) {
         let Head { data, next, .. } = &mut *self.head;
         if let (Data::Frame(frame @ Some(_)), None) = (data, next) {
@@ -144,14 +147,14 @@ impl Packet {
         successors(Some(self), |part| part.head.next.as_ref())
     }
 
-    /// Changes where the bytes of each part are, first to last, by `change`, until it says false; false if it did.
+    /// Calls `change` on the data of each part, first to last, until it returns false. Returns false if it did.
     pub(super) fn each_data_mut(&mut self, change: impl FnMut(&mut Data) -> bool) -> bool {
         let done = DataMut { head: Some(self.put_down()) }.all(change);
         self.pick_up();
         done
     }
 
-    /// The bytes of the first part; all of them where the packet is linear.
+    /// The bytes of the first part. If the packet is linear, these are all its bytes.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         match &self.frame {
@@ -160,7 +163,7 @@ impl Packet {
         }
     }
 
-    /// The bytes of the first part, to write; None while anybody else may read them.
+    /// The bytes of the first part for writing; None while others may read them.
     #[inline(always)]
     pub fn data_mut(&mut self) -> Option<&mut [u8]> {
         if self.frame.is_none() {
@@ -172,7 +175,7 @@ impl Packet {
         }
     }
 
-    /// Takes the first part's bytes back, if those who shared them are gone.
+    /// Takes the first part's bytes back, if the others that shared them are gone.
     #[cold]
     #[inline(never)]
     fn reclaim_first(&mut self) {
@@ -185,13 +188,13 @@ impl Packet {
         self.parts().map(Packet::data)
     }
 
-    /// Whether all bytes are in one part, and so in [`Packet::data`].
+    /// Returns whether all bytes are in one part, and so in [`Packet::data`].
     #[inline]
     pub fn is_linear(&self) -> bool {
         self.frame.is_some() || self.head.next.is_none()
     }
 
-    /// How many bytes the packet has.
+    /// The number of bytes of the packet.
     #[inline(always)]
     pub fn len(&self) -> usize {
         match &self.frame {
@@ -206,13 +209,13 @@ impl Packet {
         self.segments().map(<[u8]>::len).sum()
     }
 
-    /// Whether the packet has no bytes.
+    /// Returns whether the packet has no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As [`Frame::offload`]: what the packet's sender left to be done to it, which its first part says.
+    /// As [`Frame::offload`]: the work that the packet's sender left to be done. It is stored with the first part.
     #[inline]
     pub fn offload(&self) -> Option<Offload> {
         match &self.frame {
@@ -221,7 +224,7 @@ impl Packet {
         }
     }
 
-    /// As [`Frame::timestamp`]: when the packet was recorded, which its first part says.
+    /// As [`Frame::timestamp`]: the time when the packet was recorded. It is stored with the first part.
     #[inline]
     pub fn timestamp(&self) -> Option<Duration> {
         match &self.frame {
@@ -230,7 +233,7 @@ impl Packet {
         }
     }
 
-    /// Bytes before the data that [`Packet::push`] can take; 0 while others may read the first part.
+    /// Bytes before the data that [`Packet::push`] can use; 0 while others may read the first part.
     #[inline]
     pub fn headroom(&self) -> usize {
         match &self.frame {
@@ -239,17 +242,17 @@ impl Packet {
         }
     }
 
-    /// Bytes after the data that [`Packet::put`] can take; 0 while others may read the last part.
+    /// Bytes after the data that [`Packet::put`] can use; 0 while others may read the last part.
     pub fn tailroom(&self) -> usize {
         let of_part =
             |part: &Packet| part.frame.as_ref().map_or_else(|| part.head.data.tailroom(), Frame::tailroom);
         self.parts().last().map_or(0, of_part)
     }
 
-    /// Begins the data `n` bytes earlier, for a header in front.
+    /// Moves the start of the data `n` bytes back, for a header in front.
     ///
     /// # Errors
-    /// [`NoRoom`] when the headroom is smaller.
+    /// Returns [`NoRoom`] if the headroom is smaller.
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         match &mut self.frame {
@@ -258,10 +261,10 @@ impl Packet {
         }
     }
 
-    /// Begins the data `n` bytes later. Parts that are empty then stay where they are.
+    /// Moves the start of the data `n` bytes forward. Parts that become empty stay in the packet.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// Returns [`NoRoom`] if there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         match &mut self.frame {
@@ -281,13 +284,13 @@ impl Packet {
         })
     }
 
-    /// Ends the data `n` bytes later, and gives those bytes to be written.
+    /// Moves the end of the data `n` bytes forward, and returns those bytes for writing.
     ///
-    /// As with [`Frame::put`] they hold what an earlier use left there: write all of them before the packet is sent or shown, or
-    /// take [`Packet::put_slice`] or [`Packet::put_zeroed`].
+    /// As with [`Frame::put`], the bytes hold old content of an earlier use. Write all of them before the packet is
+    /// sent or shown, or use [`Packet::put_slice`] or [`Packet::put_zeroed`].
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    /// Returns [`NoRoom`] if the tailroom is smaller; nothing has changed then.
     #[inline(always)]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         match &mut self.frame {
@@ -296,29 +299,29 @@ impl Packet {
         }
     }
 
-    /// As [`Packet::put`], of bytes that are all 0.
+    /// As [`Packet::put`], with bytes that are all 0.
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller; nothing has changed then.
+    /// Returns [`NoRoom`] if the tailroom is smaller; nothing has changed then.
     pub fn put_zeroed(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         let tail = self.put(n)?;
         tail.fill(0);
         Ok(tail)
     }
 
-    /// Puts a copy of `bytes` behind the data.
+    /// Appends a copy of `bytes` to the data.
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller.
+    /// Returns [`NoRoom`] if the tailroom is smaller.
     pub fn put_slice(&mut self, bytes: &[u8]) -> Result<(), NoRoom> {
         self.put(bytes.len())?.copy_from_slice(bytes);
         Ok(())
     }
 
-    /// Cuts the data to its first `len` bytes. Parts that are empty then stay where they are.
+    /// Truncates the data to its first `len` bytes. Parts that become empty stay in the packet.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// Returns [`NoRoom`] if there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         match &mut self.frame {
@@ -338,15 +341,15 @@ impl Packet {
         })
     }
 
-    /// Calls `cut` for where the bytes of each part are, until one fails.
+    /// Calls `cut` on the data of each part, until one call fails.
     fn cut_parts(&mut self, mut cut: impl FnMut(&mut Data) -> Result<(), NoRoom>) -> Result<(), NoRoom> {
         DataMut { head: Some(self.put_down()) }.try_for_each(&mut cut)
     }
 
-    /// Puts `other` behind this packet's bytes, without a copy. What `other` had recorded is no longer looked at.
+    /// Appends `other` to this packet's bytes, without a copy. The record of `other` is no longer used.
     ///
     /// # Cost
-    /// One line for each part that this packet has.
+    /// One line for each part of this packet.
     pub fn append(&mut self, other: Packet) {
         let mut end = &mut self.put_down().next;
         while let Some(part) = end {
@@ -355,14 +358,14 @@ impl Packet {
         *end = Some(other);
     }
 
-    /// Looks whether those who shared this packet's bytes are gone, and takes them back for itself alone; whether all its
-    /// bytes can be written now. Memory of others never can.
+    /// If the others that shared this packet's bytes are gone, takes the bytes back for this packet alone. Returns
+    /// whether all bytes are writable now. External memory never becomes writable.
     pub fn reclaim(&mut self) -> bool {
         if self.frame.is_some() {
             return true;
         }
         let mut all = true;
-        // Each of them is looked at, also behind one that stays shared.
+        // Checks each part, also those behind one that stays shared.
         self.each_data_mut(|data| {
             all &= data.reclaim();
             true
@@ -370,15 +373,15 @@ impl Packet {
         all
     }
 
-    /// Bytes of memory that cannot be used for anything else while this packet is held: its heads, and the whole frame
-    /// behind each part, also where others hold that too (what Linux calls truesize).
+    /// Bytes of memory that cannot be used for another purpose while this packet is held. They are its heads and the
+    /// whole frame behind each part, even if others hold that frame too (Linux calls this truesize).
     pub fn pinned(&self) -> usize {
         let of_part =
             |part: &Packet| part.frame.as_ref().map_or_else(|| part.head.data.pinned(), Frame::size);
         self.parts().map(|part| CACHE_LINE + of_part(part)).sum()
     }
 
-    /// Asks for the first line of data before it is needed, where the packet is one frame.
+    /// Prefetches the first line of data, if the packet is one frame.
     #[inline(always)]
     pub fn prefetch(&self) {
         if let Some(frame) = &self.frame {
@@ -386,19 +389,19 @@ impl Packet {
         }
     }
 
-    /// The receive queue it came by, if it came by one.
+    /// The receive queue of the packet, if it came from one.
     #[inline]
     pub fn rx_queue(&self) -> Option<u16> {
         self.head.record.rx_queue()
     }
 
-    /// Records the receive queue, from which a transmit queue can be chosen later ([zhang09-handoff]).
+    /// Records the receive queue. A transmit queue can be chosen from it later ([zhang09-handoff]).
     #[inline]
     pub fn record_rx_queue(&mut self, queue: u16) {
         self.head.record.set_rx_queue(queue);
     }
 
-    /// The flow's hash; 0 while nobody has computed it.
+    /// The flow's hash; 0 until it is computed.
     #[inline]
     pub fn flow_hash(&self) -> u32 {
         self.head.record.flow_hash
@@ -417,8 +420,8 @@ fn drop_unexpected(frame: Frame) {
     drop(frame);
 }
 
-/// Ends the data of the last part `n` bytes later, or says how much room there is: what comes back fits into registers, so
-/// that nothing of the hot path goes over the stack.
+/// Moves the end of the last part's data `n` bytes forward, or returns how much room there is. The result fits into
+/// registers, so that the hot path puts nothing on the stack.
 #[cold]
 #[inline(never)]
 fn put_last(head: &mut Head, n: usize) -> Result<&mut [u8], usize> {
@@ -426,7 +429,7 @@ fn put_last(head: &mut Head, n: usize) -> Result<&mut [u8], usize> {
     last.put(n).map_err(|no| no.room as usize)
 }
 
-/// Where the bytes of each part are, to change; the parts put down what they carry.
+/// Iterator over the mutable data of each part. The parts put down the frames that they carry.
 struct DataMut<'a> {
     head: Option<&'a mut Head>,
 }

@@ -1,4 +1,4 @@
-//! Packets in order, the unit in which bulk calls move them.
+//! Packets in order: the unit in which bulk calls move packets.
 
 use super::packet::Packet;
 use super::queued::{Entering, Leaving, QueuedPacket};
@@ -11,33 +11,33 @@ use std::vec;
 
 /// Up to [`BATCH_MAX`] packets, oldest first; derefs to a slice of them.
 ///
-/// Its room is allocated once: make it before the loop. Dropped with packets inside, it sends them home by the slow way;
-/// [`HeadCache::free_bulk`](super::HeadCache::free_bulk) is the fast one.
+/// The memory is allocated once: make it before the loop. If it is dropped with packets inside, they are freed by the
+/// slow path. [`HeadCache::free_bulk`](super::HeadCache::free_bulk) is the fast path.
 #[derive(Debug)]
 pub struct Packets {
-    /// Invariant: at most [`BATCH_MAX`], for which there is room.
+    /// Invariant: at most [`BATCH_MAX`] packets, for which there is capacity.
     packets: Vec<Packet>,
 }
 
 impl Packets {
-    /// An empty one.
+    /// Makes an empty array of packets.
     ///
     /// # Cost
-    /// An allocation of 1 KiB.
+    /// One allocation of 1 KiB.
     pub fn new() -> Packets {
         Packets { packets: Vec::with_capacity(BATCH_MAX) }
     }
 
-    /// Packets there is room for.
+    /// Number of packets for which there is room.
     #[inline(always)]
     pub fn room(&self) -> usize {
         BATCH_MAX - self.packets.len()
     }
 
-    /// Appends a packet, and asks for the first line of its data, which may have been written on another core.
+    /// Appends a packet, and prefetches the first line of its data, which another core may have written.
     ///
     /// # Errors
-    /// The packet, when there is no room.
+    /// Returns the packet if there is no room.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.room() == 0 {
@@ -48,7 +48,8 @@ impl Packets {
         Ok(())
     }
 
-    /// Appends packets until there is no room or `packets` ends; returns how many. Unlike [`Packets::push`] it does not ask for their data.
+    /// Appends packets until there is no room or `packets` ends. Returns their number. Unlike [`Packets::push`], it
+    /// does not prefetch their data.
     ///
     /// ```
     /// # use netmem::{HeadCache, Memory, MemoryConfig, Packets, Pool, PoolConfig};
@@ -71,14 +72,14 @@ impl Packets {
         self.packets.len() - before
     }
 
-    /// Sends packets from the front by a ring, as many as that has room for; returns how many.
+    /// Sends packets from the front through a ring, as many as the ring has room for. Returns their number.
     #[inline]
     pub fn send(&mut self, to: &mut Sender<Packet>) -> usize {
         to.send_all(&mut self.packets)
     }
 
-    /// Appends up to `n` packets that came by a ring, as far as there is room, and asks for the first line of each one's data,
-    /// which may have been written on another core; returns how many.
+    /// Appends up to `n` packets received through a ring, as far as there is room. Prefetches the first line of each
+    /// packet's data, which another core may have written. Returns their number.
     #[inline]
     pub fn receive(&mut self, from: &mut Receiver<Packet>, n: usize) -> usize {
         let before = self.packets.len();
@@ -87,7 +88,8 @@ impl Packets {
         n
     }
 
-    /// As [`Packets::send`] of packets that are in no hands on the way, as the ledgers have it ([`QueuedPacket`]): in what `with` makes of each.
+    /// As [`Packets::send`], but the ledgers count the packets as queued until they are received ([`QueuedPacket`]).
+    /// `with` turns each into an entry of the ring.
     ///
     /// # Example
     /// ```
@@ -109,7 +111,7 @@ impl Packets {
     /// ```
     ///
     /// # Cost
-    /// An entry of the table of pools for each packet, and two additions for those of one pool.
+    /// One entry of the table of pools for each packet, and two additions for each run of packets of one pool.
     #[inline]
     pub fn send_queued<T>(
         &mut self,
@@ -121,10 +123,11 @@ impl Packets {
         to.send_burst(n, &mut Entering::first(n, &mut self.packets, w).map(with))
     }
 
-    /// As [`Packets::receive`] of packets that went by [`Packets::send_queued`]; `packet` has each out of what it came in.
+    /// As [`Packets::receive`], for packets sent with [`Packets::send_queued`]. `packet` takes each packet out of its
+    /// entry.
     ///
     /// # Cost
-    /// As there.
+    /// The same as for [`Packets::send_queued`].
     #[inline]
     pub fn receive_queued<T>(
         &mut self,
@@ -143,14 +146,14 @@ impl Packets {
         })
     }
 
-    /// Ends the data of each packet `n` bytes later, oldest first, and calls `f` to write them, until a packet has no room for
-    /// them; returns how many were written.
+    /// Extends the data of each packet by `n` bytes, oldest first, and calls `f` to write them. It stops at the first
+    /// packet that has no room. Returns the number of packets written.
     ///
-    /// As with [`Packet::put`] the bytes hold what an earlier use left there: `f` writes all of them.
+    /// As with [`Packet::put`], the bytes hold old content of an earlier use: `f` writes all of them.
     ///
     /// # Cost
-    /// As [`Packet::put`] for each. Packets without data, of one frame each, go by eights: the frames' words are read before any
-    /// byte is written (ADR 0034).
+    /// The cost of [`Packet::put`] for each. Packets without data, each in one frame, are handled in groups of eight:
+    /// the frames' words are read before any byte is written (ADR 0034).
     #[inline(always)]
     pub fn put_each(&mut self, n: usize, mut f: impl FnMut(usize, &mut [u8])) -> usize {
         let mut done = 0;
@@ -185,13 +188,13 @@ impl Packets {
         self.packets.drain(..)
     }
 
-    /// All of them, for who takes some out.
+    /// All packets, for a caller that takes some out.
     #[inline(always)]
     pub(super) fn all_mut(&mut self) -> &mut Vec<Packet> {
         &mut self.packets
     }
 
-    /// Moves packets from the front of `other` until there is no room or `other` is empty; returns how many.
+    /// Moves packets from the front of `other` until there is no room or `other` is empty. Returns their number.
     #[inline]
     pub fn append(&mut self, other: &mut Packets) -> usize {
         let n = other.packets.len().min(self.room());
@@ -199,7 +202,7 @@ impl Packets {
         n
     }
 
-    /// Takes the oldest packet; the others move up.
+    /// Takes the oldest packet; the others move to the front.
     pub(super) fn pop_first(&mut self) -> Option<Packet> {
         (!self.packets.is_empty()).then(|| self.packets.remove(0))
     }

@@ -1,7 +1,7 @@
-//! Packets on their way to another worker, as the ledgers of their frames have them.
+//! Packets on their way to another worker, and how the ledgers of their frames count them.
 //!
-//! The frames that a packet has for itself alone count as queued from just before it goes into a ring until just after it came out, by runs of one pool
-//! ([`enter`], [`leave`]). What is dropped on the way counts itself back.
+//! A packet's unshared frames count as queued from just before the packet enters a ring until just after it came out.
+//! They are counted in runs of one pool ([`enter`], [`leave`]). A packet that is dropped on the way counts itself back.
 
 use super::packet::Packet;
 use crate::pool::Place;
@@ -12,25 +12,26 @@ use std::vec;
 /// A packet in a ring to another worker: no thread reads or changes it there, and its unshared frames count as `queued`
 /// in the ledgers of their pools.
 ///
-/// Made by [`Packets::send_queued`](super::Packets::send_queued), and a packet again by
-/// [`Packets::receive_queued`](super::Packets::receive_queued). Dropped, it goes home by the slow way.
+/// [`Packets::send_queued`](super::Packets::send_queued) makes it, and
+/// [`Packets::receive_queued`](super::Packets::receive_queued) turns it into a packet again. When dropped, it is freed
+/// by the slow path.
 #[derive(Debug)]
 #[must_use = "dropped, it is freed by the slow way"]
 pub struct QueuedPacket {
-    /// None once it was taken.
+    /// None after it was taken.
     packet: Option<Packet>,
 }
 
 const _: () = assert!(size_of::<QueuedPacket>() == 16);
 
 impl QueuedPacket {
-    /// A packet that was counted.
+    /// Wraps a packet that was counted.
     #[inline(always)]
     fn of(packet: Packet) -> QueuedPacket {
         QueuedPacket { packet: Some(packet) }
     }
 
-    /// The packet, which is still to be counted back.
+    /// Takes the packet, which must still be counted back.
     #[inline(always)]
     pub(super) fn take(mut self) -> Option<Packet> {
         self.packet.take()
@@ -55,7 +56,7 @@ fn drop_queued(packet: Packet) {
     drop(packet);
 }
 
-/// Packets that were counted, on their way into a ring; those that did not get there go home.
+/// Packets that were counted, on their way into a ring. Packets that do not get there are freed.
 pub(super) struct Entering<'a>(vec::Drain<'a, Packet>);
 
 impl<'a> Entering<'a> {
@@ -83,7 +84,7 @@ impl Drop for Entering<'_> {
     }
 }
 
-/// Packets that come out of a ring, behind others; counted when this is dropped.
+/// Packets that come out of a ring and are appended to others. They are counted when this is dropped.
 pub(super) struct Leaving<'a> {
     pub(super) packets: &'a mut Vec<Packet>,
     before: usize,
@@ -91,7 +92,7 @@ pub(super) struct Leaving<'a> {
 }
 
 impl<'a> Leaving<'a> {
-    /// Behind these.
+    /// Appends to these packets.
     #[inline(always)]
     pub(super) fn behind(packets: &'a mut Vec<Packet>, w: &'a Worker) -> Leaving<'a> {
         let before = packets.len();
@@ -106,14 +107,14 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Packets come into a ring.
+/// Counts packets that enter a ring.
 #[inline(always)]
 fn enter(w: &Worker, packets: &[Packet]) {
     Place::Queued.enter_apart(w, packets.iter().filter_map(Packet::frame));
     each_odd(packets, |packet| Place::Queued.enter_apart(w, packet.parts().filter_map(Packet::own_frame)));
 }
 
-/// Packets came out of a ring.
+/// Counts packets that came out of a ring.
 #[inline(always)]
 fn leave(w: &Worker, packets: &[Packet]) {
     Place::Queued.leave_apart(w, packets.iter().filter_map(Packet::frame));

@@ -1,8 +1,8 @@
-//! A packet as two words, for what cannot keep a `Packet`: a program in another language.
+//! A packet as two words, for code that cannot keep a `Packet`: a program in another language.
 //!
 //! # Unsafe code
-//! Words become a packet again. Which words those are, and that each pair is used once, is the promise of who calls; both halves are claims
-//! that were given up as words, the frame's by [`Frame::into_raw`].
+//! Words become a packet again. The caller promises that the words are valid and that each pair is used once. Both
+//! halves are claims that were given up as words, the frame's by [`Frame::into_raw`].
 
 use super::packet::Packet;
 use crate::pool::Frame;
@@ -10,18 +10,18 @@ use crate::slab::Object;
 use std::num::NonZeroU64;
 
 impl Packet {
-    /// Gives the packet up as two words, to be kept where no `Packet` can be: by a program in another language. [`Packet::from_raw`] makes
-    /// it a packet again; without that neither head nor bytes ever come home.
+    /// Turns the packet into two words, to be kept by code that cannot keep a `Packet`: a program in another language.
+    /// [`Packet::from_raw`] makes it a packet again. Without that call, neither head nor bytes are ever freed.
     ///
-    /// The first word is the head's, the second that of the frame that has all the bytes, as [`Frame::into_raw`] gives it; None where the
-    /// bytes are elsewhere or in several parts.
+    /// The first word is the head's. The second is that of the frame that has all the bytes, as [`Frame::into_raw`]
+    /// returns it. It is None if the bytes are elsewhere or in several parts.
     #[inline(always)]
     pub fn into_raw(self) -> (NonZeroU64, Option<NonZeroU64>) {
         let (frame, head) = self.into_halves();
         (head.into_word(), frame.map(Frame::into_raw))
     }
 
-    /// The packet of two words that [`Packet::into_raw`] gave.
+    /// Makes a packet of two words that [`Packet::into_raw`] returned.
     ///
     /// ```
     /// # use netmem::{HeadCache, Memory, MemoryConfig, Packet, Pool, PoolConfig};
@@ -40,7 +40,7 @@ impl Packet {
     /// ```
     ///
     /// # Safety
-    /// One call of `into_raw` gave both words, and they are made a packet once: they are claims.
+    /// One call of `into_raw` returned both words, and they are made a packet only once: they are claims.
     #[inline(always)]
     pub unsafe fn from_raw(head: NonZeroU64, frame: Option<NonZeroU64>) -> Packet {
         // SAFETY: the caller's promise, for each half.

@@ -1,9 +1,10 @@
-//! The conformance test of a port: what every port promises, whatever is behind it.
+//! The conformance test of a port: it checks the promises that every port makes, for any device.
 //!
-//! [`check`] makes sequences of calls, and after each call it compares the port's counters, the frames that stayed, and the
-//! ledger of the pool with what was done. Frames that are too short for an interface or of another memory are among those
-//! offered. What the port transmits has to come to its peer, in order; when the port is dropped every frame has to be home.
-//! All ports of this crate pass it, and a port written elsewhere can be held to the same:
+//! [`check`] makes sequences of calls. After each call it compares the port's counters, the frames that stayed, and the
+//! ledger of the pool with the calls made. Some of the offered frames are too short for an interface or belong to
+//! another memory. The frames that the port transmits must come to its peer, in order. After the port is dropped, every
+//! frame must be free again. All ports of this crate pass the test, and a port written elsewhere can be checked in the
+//! same way:
 //!
 //! ```
 //! use netmem::port::conformance::{Peer, check};
@@ -38,44 +39,44 @@ use crate::pool::{Batch, Pool, PoolConfig};
 use crate::sync::Worker;
 use std::num::NonZeroU32;
 
-/// Frames of the pool.
+/// Number of frames of the pool.
 const FRAMES: usize = 256;
-/// Bytes of a frame that every port carries, behind two addresses and a type that is nobody's.
+/// Bytes of a frame that every port carries, behind two addresses and an unassigned type.
 const LEN: usize = 60;
-/// Bytes of one that some do not.
+/// Bytes of a frame that some ports do not carry.
 const RUNT: usize = 5;
-/// Rounds in which all that was transmitted is sent.
+/// Maximum number of rounds in which all transmitted frames are sent.
 const ROUNDS: usize = 100_000;
 
-/// Sequences of calls that [`check`] makes, each with a port of its own.
+/// Number of sequences of calls that [`check`] makes, each with a new port.
 const SEQUENCES: u64 = 48;
-/// Calls in one of them at most.
+/// Maximum number of calls in a sequence.
 const CALLS: u64 = 60;
 
-/// A memory with a worker and a pool, to open a port with.
+/// A memory with a worker and a pool, for opening a port.
 #[derive(Debug)]
 pub struct Fixture {
     /// The worker that makes all calls.
     pub w: Worker,
     /// Frames for the port, each with at least 1,518 bytes of room.
     pub pool: Pool,
-    /// Where they lie.
+    /// The memory that the frames lie in.
     pub memory: Memory,
 }
 
 impl Fixture {
-    /// A memory of its own with a pool of so many frames, at most 512.
+    /// Makes a memory with a pool of that many frames, at most 512.
     ///
     /// # Panics
-    /// When the system has not the memory for that.
+    /// Panics if the system does not have enough memory.
     pub fn new(frames: usize) -> Fixture {
         Fixture::over(Memory::new(&Fixture::config()).expect("2 MiB of memory"), frames)
     }
 
-    /// A pool of so many frames in a memory that was made with [`Fixture::config`].
+    /// Makes a pool of that many frames in a memory that was made with [`Fixture::config`].
     ///
     /// # Panics
-    /// When the memory has not so many.
+    /// Panics if the memory does not have that many frames.
     pub fn over(memory: Memory, frames: usize) -> Fixture {
         let mut w = memory.worker().expect("a worker for the memory");
         let config = PoolConfig { frames, ..PoolConfig::default() };
@@ -83,7 +84,7 @@ impl Fixture {
         Fixture { w, pool, memory }
     }
 
-    /// Two mebibytes for one worker.
+    /// Returns the settings for two mebibytes and one worker.
     pub fn config() -> MemoryConfig {
         MemoryConfig {
             bytes: 2 << 20,
@@ -99,7 +100,7 @@ pub trait Peer {
     /// Sends a frame to the port.
     fn deliver(&mut self, frame: &[u8]);
 
-    /// Takes what the port has transmitted, in order; None where that cannot be seen.
+    /// Takes the frames that the port has transmitted, in order. Returns None if they cannot be seen.
     fn collect(&mut self) -> Option<Vec<Vec<u8>>>;
 }
 
@@ -112,7 +113,7 @@ impl Peer for () {
     }
 }
 
-/// Another port as the peer, with frames of its own.
+/// Another port as the peer, with its own frames.
 pub struct PortPeer {
     /// The port at the other end.
     pub port: Box<dyn Port>,
@@ -151,35 +152,36 @@ impl Peer for PortPeer {
     }
 }
 
-/// What is wrong with some of the offered frames.
+/// The defect of some of the offered frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadFrame {
     /// They are too short for an interface.
     Short,
-    /// They are of another memory.
+    /// They belong to another memory.
     Foreign,
 }
 
-/// A call of a sequence.
+/// One call of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The peer sends so many frames.
+    /// The peer sends that many frames.
     Deliver(usize),
-    /// [`Fill::refill_to`](super::Fill::refill_to) so many.
+    /// [`Fill::refill_to`](super::Fill::refill_to) with that many.
     Refill(usize),
-    /// [`Fill::fill`](super::Fill::fill) with so many frames, at most 64, of which those are of another memory whose bit is set.
+    /// [`Fill::fill`](super::Fill::fill) with that many frames, at most 64. Frames whose bit is set belong to another
+    /// memory.
     Fill(usize, u64),
     /// [`Rx::rx`](super::Rx::rx)
     Rx,
-    /// [`Tx::tx`](super::Tx::tx) of so many frames, at most 64, of which those are odd whose bit is set.
+    /// [`Tx::tx`](super::Tx::tx) with that many frames, at most 64. Frames whose bit is set are bad.
     Tx(usize, BadFrame, u64),
-    /// The peer takes what was transmitted.
+    /// The peer takes the transmitted frames.
     Collect,
     /// [`Complete::complete`](super::Complete::complete)
     Complete,
     /// [`Wake::kick`](super::Wake::kick)
     Kick,
-    /// The frames that the port gave are freed.
+    /// The received frames are freed.
     Free,
 }
 
@@ -187,7 +189,7 @@ pub enum Step {
 /// calls. The sequences are the same in every run.
 ///
 /// # Panics
-/// When a promise is broken; what is printed begins with the sequence.
+/// Panics if a promise is broken. The output begins with the sequence.
 pub fn check(mut open: impl FnMut(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>)) {
     for seed in 0..SEQUENCES {
         let steps = sequence(seed);
@@ -199,18 +201,18 @@ pub fn check(mut open: impl FnMut(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>
     }
 }
 
-/// Makes the calls of `steps` on `port`, and checks the promises after each call; the port was opened with `fixture`
+/// Makes the calls of `steps` on `port`, and checks the promises after each call. The port was opened with `fixture`
 /// and not used yet.
 ///
 /// # Panics
-/// When a promise is broken.
+/// Panics if a promise is broken.
 pub fn run(fixture: Fixture, port: Box<dyn Port>, peer: Box<dyn Peer>, steps: &[Step]) {
     let mut walk = Walk::begin(fixture, Fixture::new(64), port, peer);
     steps.iter().for_each(|step| walk.take(step));
     walk.end();
 }
 
-/// Prints the calls of a sequence where one of them panics.
+/// Prints the calls of a sequence if one of them panics.
 struct Shown<'a>(&'a [Step]);
 
 impl Drop for Shown<'_> {
@@ -221,7 +223,7 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// The calls of the sequence of that number.
+/// Returns the calls of the sequence of that number.
 fn sequence(seed: u64) -> Vec<Step> {
     let mut state = seed;
     // SplitMix64: https://prng.di.unimi.it/splitmix64.c
@@ -262,7 +264,7 @@ struct Walk {
     held: Batch,
     /// Frames received, transmitted, completed, and posted for reception; bytes received and transmitted.
     counted: [usize; 6],
-    /// What was transmitted that every port carries, and how much of it was seen at the other end.
+    /// The transmitted frames that every port carries, and how many of them were seen at the other end.
     sent: Vec<Vec<u8>>,
     seen: usize,
     /// Frames made so far.
@@ -278,7 +280,7 @@ impl Walk {
         Walk { here, elsewhere, port, peer, held, counted, sent, seen, made }
     }
 
-    /// Makes a call, and checks what holds after each.
+    /// Makes a call, and checks the invariants that hold after each call.
     fn take(&mut self, step: &Step) {
         let Walk { here: Fixture { w, pool, .. }, port, held, .. } = self;
         let [received, _, completed, filled, bytes, _] = &mut self.counted;
@@ -306,7 +308,7 @@ impl Walk {
         assert!(ledger.balanced(), "{step:?}: {ledger:?}");
     }
 
-    /// Bytes that no other frame has.
+    /// Returns bytes that no other frame has.
     fn bytes(&mut self) -> Vec<u8> {
         let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
         bytes.extend(self.made.to_be_bytes());
@@ -322,7 +324,7 @@ impl Walk {
         }
     }
 
-    /// Offers empty frames, of which some are of another memory.
+    /// Offers empty frames, some of another memory.
     fn fill(&mut self, n: usize, odd: u64) {
         let Walk { here, elsewhere, port, .. } = self;
         let (mut frames, mut offered) = (Batch::new(), Vec::new());
@@ -338,7 +340,7 @@ impl Walk {
         frames.free(&mut here.w);
     }
 
-    /// Offers frames, of which some are odd; those that stay go home.
+    /// Offers frames, some of them bad. Frames that stay are freed.
     fn transmit(&mut self, n: usize, kind: BadFrame, odd: u64) {
         let (mut frames, mut offered) = (Batch::new(), Vec::new());
         for i in 0..n {
@@ -366,7 +368,8 @@ impl Walk {
         frames.free(&mut self.here.w);
     }
 
-    /// Sees at the other end what was taken, in order, and nothing else; None where that cannot be seen.
+    /// Checks that the other end sees the taken frames, in order, and nothing else. Returns None if they cannot be
+    /// seen.
     fn collect(&mut self) -> Option<()> {
         for bytes in self.peer.collect()?.into_iter().filter(|bytes| bytes.len() >= LEN) {
             assert_eq!(Some(&bytes), self.sent.get(self.seen), "the {}-th", self.seen);
@@ -375,7 +378,7 @@ impl Walk {
         Some(())
     }
 
-    /// All that was transmitted is seen; then the port is dropped, and every frame is home.
+    /// Checks that all transmitted frames are seen. Then drops the port and checks that every frame is free.
     fn end(mut self) {
         for _ in 0..ROUNDS {
             self.take(&Step::Kick);
@@ -394,7 +397,7 @@ impl Walk {
     }
 }
 
-/// What a port counts as received, transmitted, completed and posted for reception, and in bytes.
+/// The port's counts of frames received, transmitted, completed and posted for reception, and of bytes.
 fn counters(port: &dyn Port) -> [usize; 6] {
     let PortCounters { rx, tx, completed, filled, rx_bytes, tx_bytes, .. } = &*port.counters();
     [rx, tx, completed, filled, rx_bytes, tx_bytes].map(|count| count.get() as usize)
@@ -404,8 +407,8 @@ fn is_odd(odd: u64, i: usize) -> bool {
     odd >> i & 1 == 1
 }
 
-/// Of the frames offered, each with whether it is odd, `n` are taken: the first ones, or the first of those that are not
-/// odd, and the odd ones stay behind the others.
+/// Of the offered frames, each with whether it is bad, `n` are taken. They are the first ones, or the first of the good
+/// ones; in that case the bad ones stay behind the others.
 fn assert_stayed(offered: &[(NonZeroU32, bool)], stayed: &[NonZeroU32], n: usize) {
     let of = |odd| offered.iter().filter(move |frame| frame.1 == odd).map(|frame| frame.0);
     let first: Vec<_> = offered[n..].iter().map(|frame| frame.0).collect();
@@ -413,7 +416,7 @@ fn assert_stayed(offered: &[(NonZeroU32, bool)], stayed: &[NonZeroU32], n: usize
     assert!(stayed == first || stayed == fit, "{stayed:?} stayed of {offered:?}, and {n} were taken");
 }
 
-/// Takes frames behind those held; returns how many.
+/// Takes frames and appends them to `held`. Returns their number.
 fn take(held: &mut Batch, from: impl FnOnce(&mut Batch) -> usize) -> usize {
     let before = ids(held);
     let n = from(held);

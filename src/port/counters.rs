@@ -1,4 +1,4 @@
-//! What every port counts.
+//! The counters of every port.
 
 use crate::pool::Frame;
 use crate::stats::{Count, Writer};
@@ -9,12 +9,14 @@ pub trait WrapCounters: Send + Sync {
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// The counters of one port, written by its worker, which has the [`Writer`](crate::stats::Writer), and read by any thread.
+/// The counters of one port. Its worker writes them through the [`Writer`](crate::stats::Writer), and any thread may
+/// read them.
 ///
-/// Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
-/// Of every frame transmitted: `tx == completed + tx_stranded + in flight`; what was in flight when the port was closed counts as
-/// completed or as stranded. Of those completed, `tx_lost` went nowhere, nor did those of `tx_invalid` that the port took: what a
-/// port says at once that it can never carry is not even in `tx`.
+/// - Of every frame that the device offered: `rx` reached the caller, `rx_no_frame` found the fill ring empty.
+/// - Of every transmitted frame: `tx == completed + tx_stranded + in flight`. Frames in flight when the port is closed
+///   count as completed or as stranded.
+/// - Of the completed frames, those in `tx_lost` went nowhere, and neither did those in `tx_invalid` that the port
+///   took. Frames that a port rejects at once because it can never carry them are not even in `tx`.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct PortCounters {
@@ -34,46 +36,49 @@ pub struct PortCounters {
     pub rx_no_frame: Count,
     /// Frames the device dropped because the receive ring was full.
     pub rx_ring_full: Count,
-    /// Frames the device dropped for other causes, or that nobody had taken when the port was closed.
+    /// Frames the device dropped for other causes, or that were not yet taken when the port was closed.
     pub rx_dropped: Count,
     /// Frames the device dropped because they are longer than the empty frames posted.
     pub rx_too_long: Count,
-    /// Frames that came by the port's queue or interface and were left to the kernel, which has them: no loss.
+    /// Frames that arrived at the port's queue or interface and were left to the kernel. The kernel has them, so they
+    /// are not lost.
     pub rx_kernel: Count,
-    /// Frames received that whoever recorded them had cut short.
+    /// Frames received that were truncated when they were recorded.
     pub rx_snapped: Count,
     /// Frames received whose sender had left the checksum to a card, which the port completed.
     pub csum_finished: Count,
-    /// Packets received that stood for many (GSO), which the port cut: what they were cut into is counted in `rx`.
+    /// Packets received that stand for many (GSO) and that the port cut. The resulting segments are counted in `rx`.
     pub gso_cut: Count,
     /// Frames received that stand for several segments and were not cut ([`Rx::keep_offloads`](super::Rx::keep_offloads)).
     pub gso_kept: Count,
-    /// Of those that were cut the ones of which nothing said how long the segments were to be: they are cut to an MTU.
+    /// Of the packets that were cut, those without a segment size: they are cut to an MTU.
     pub cut_without_size: Count,
-    /// Packets received that are longer than their link allows, and not TCP, so that nothing tells how to cut them; dropped.
+    /// Packets received that are longer than their link allows and are not TCP. Nothing defines how to cut them, so
+    /// they are dropped.
     pub udp_without_size: Count,
     /// Frames offered for `tx` or `fill` whose memory the device cannot reach; they stayed with the caller.
     pub foreign: Count,
-    /// Descriptors from the device that made no sense; each takes the port down.
+    /// Invalid descriptors from the device; each takes the port down.
     pub bad_descriptor: Count,
     /// Descriptors that the device refused.
     pub tx_invalid: Count,
-    /// Frames offered for `tx` that lie in more chunks than the device takes for one packet; they stayed with the caller.
+    /// Frames offered for `tx` that lie in more chunks than the device takes for one packet. They stayed with the
+    /// caller.
     pub tx_too_long: Count,
-    /// Frames transmitted that the device lost afterwards: they were kept to be written or sent, and that failed, or the port
-    /// was closed before.
+    /// Frames transmitted that the device lost afterwards: they were kept for writing or sending, and that failed, or
+    /// the port was closed before.
     pub tx_lost: Count,
-    /// Frames transmitted that never come back: the device had them when its interface went, and nothing proves that it is
-    /// done with them. They stay posted for good.
+    /// Frames transmitted that never come back. The device had them when its interface was removed, and nothing proves
+    /// that it has finished with them. They stay posted for good.
     pub tx_stranded: Count,
-    /// Wake-ups that the device asked for and got.
+    /// Wake-ups that the device requested and received.
     pub kicks: Count,
-    /// Frames whose bytes were copied between the device's memory and ours, once each.
+    /// Frames whose bytes were copied between the device's memory and the frames, once each.
     pub copied: Count,
 }
 
 impl Writer<PortCounters> {
-    /// Counts frames that were received, for [`Rx::rx`](super::Rx::rx) to return: how many.
+    /// Counts received frames, for [`Rx::rx`](super::Rx::rx) to return. Returns their number.
     #[inline]
     pub fn count_rx(&self, received: &[Frame]) -> usize {
         self.rx.add(received.len() as u64);
@@ -81,7 +86,7 @@ impl Writer<PortCounters> {
         received.len()
     }
 
-    /// Counts frames that [`Tx::tx`](super::Tx::tx) takes, before it posts them; returns how many.
+    /// Counts frames that [`Tx::tx`](super::Tx::tx) takes, before it posts them. Returns their number.
     #[inline]
     pub fn count_tx(&self, taken: &[Frame]) -> usize {
         self.tx.add(taken.len() as u64);
@@ -89,14 +94,14 @@ impl Writer<PortCounters> {
         taken.len()
     }
 
-    /// Counts `n` frames that [`Fill::fill`](super::Fill::fill) took; returns how many.
+    /// Counts `n` frames that [`Fill::fill`](super::Fill::fill) took. Returns `n`.
     #[inline]
     pub fn count_filled(&self, n: usize) -> usize {
         self.filled.add(n as u64);
         n
     }
 
-    /// Counts `n` frames that [`Complete::complete`](super::Complete::complete) gives back; returns how many.
+    /// Counts `n` frames that [`Complete::complete`](super::Complete::complete) gives back. Returns `n`.
     #[inline]
     pub fn count_completed(&self, n: usize) -> usize {
         self.completed.add(n as u64);
@@ -104,7 +109,7 @@ impl Writer<PortCounters> {
     }
 }
 
-/// The data of all of them.
+/// The number of data bytes of all frames.
 #[inline]
 fn bytes(frames: &[Frame]) -> u64 {
     frames.iter().map(|frame| frame.len() as u64).sum()
@@ -116,8 +121,8 @@ impl PortCounters {
         self.all().into_iter().map(|(name, count)| (name, count.get()))
     }
 
-    /// Takes over what `within` counts, for a port that wraps it; but not what it received or dropped, which is not what this
-    /// one did.
+    /// Copies the counts of `within`, for a port that wraps it. The counts of frames received and dropped are not
+    /// copied, since the wrapping port counts its own.
     pub(super) fn follow(&self, within: &PortCounters) {
         for ((name, count), (_, of)) in self.all().into_iter().zip(within.all()) {
             if !matches!(name, "rx" | "rx_bytes" | "rx_dropped") {

@@ -1,11 +1,12 @@
-//! Whether the interface behind a port is there and up, looked at every so many rounds and whenever a call says that it is
-//! not; and whether there is one of its name again.
+//! The state of the interface behind a port: whether it exists and is up. It is checked every so many rounds, and
+//! whenever a call reports that it is not. After a removal, it is checked whether an interface of the same name exists
+//! again.
 
 use super::PortState;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 
-/// Rounds between two looks.
+/// Rounds between two checks.
 const LOOK_ROUNDS: u32 = 4096;
 
 /// The interface of a port.
@@ -14,13 +15,14 @@ pub(super) struct Link {
     netdev: Netdev,
     /// Poll rounds, wrapping.
     rounds: u32,
-    /// Set down, and may come up again.
+    /// The interface is down, and may come up again.
     is_down: bool,
-    /// Removed. Another may be made that has its name.
+    /// The interface was removed. Another one of the same name may be made.
     is_gone: bool,
-    /// What keeps the port from going on with the one that has its name now, or with it elsewhere: what is said behind its name.
+    /// The reason why the port cannot resume with the interface that now has its name, or with its interface in another
+    /// place. The text is shown behind the port's name.
     refused: Option<String>,
-    /// Why it is down for good.
+    /// The reason why the port is down for good.
     failed: Option<String>,
 }
 
@@ -36,13 +38,13 @@ impl Link {
         &self.netdev
     }
 
-    /// Whether frames can be carried.
+    /// Returns whether frames can be carried.
     #[inline]
     pub(super) fn is_up(&self) -> bool {
         !self.is_down && !self.is_gone && self.failed.is_none()
     }
 
-    /// A round ends; true where it is time to look, which has been done then.
+    /// Ends a round. Returns true if the interface was due for a check, which has been made then.
     #[inline]
     pub(super) fn end_round(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
@@ -53,7 +55,7 @@ impl Link {
         time
     }
 
-    /// Looks whether the interface is there and up.
+    /// Checks whether the interface exists and is up.
     #[cold]
     pub(super) fn look(&mut self) {
         if self.is_gone || self.failed.is_some() {
@@ -66,13 +68,14 @@ impl Link {
         }
     }
 
-    /// Whether the interface was removed, or moved to where it cannot be looked at.
+    /// Returns whether the interface was removed, or moved to a place where it cannot be checked.
     #[cfg(feature = "tap")]
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone && self.failed.is_none()
     }
 
-    /// Where the interface was removed: the one that has its name now and is up, for the port to go on with.
+    /// After the interface was removed: returns the interface that has its name now and is up, for the port to resume
+    /// with.
     #[cold]
     pub(super) fn successor(&mut self) -> Option<Netdev> {
         self.refused = None;
@@ -82,21 +85,22 @@ impl Link {
         self.netdev.again().ok().filter(|netdev| netdev.is_up() == Ok(true))
     }
 
-    /// The port's socket has no interface any more, though one of its number is there: another one, or this one after it was
-    /// away.
+    /// The port's socket has lost its interface, although an interface of its number exists: another one, or the same
+    /// one after it was away.
     #[cold]
     pub(super) fn lose(&mut self) {
         self.is_gone = true;
     }
 
-    /// The successor cannot be gone on with now; what is said behind its name is the port's reason until it can.
+    /// The port cannot resume with the successor now. The text behind its name is the port's reason until it can.
     #[cold]
     pub(super) fn refuse(&mut self, why: String) {
         self.refused = Some(why);
     }
 
-    /// A call failed in a way that says nothing of the frame: the interface is looked at, and if it seems well the port is
-    /// down for good; not by what says that it was down, or that the socket has lost it, which is looked at with it.
+    /// A call failed with an error that does not concern the frame. The interface is checked, and if it seems well, the
+    /// port is down for good. This does not hold for errors that report a downed interface or a socket that lost it;
+    /// those are covered by the check.
     #[cold]
     pub(super) fn heed(&mut self, errno: Errno) {
         self.look();

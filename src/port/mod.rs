@@ -1,18 +1,19 @@
-//! Stage `port`: where frames meet devices.
+//! Stage `port`: the interface between frames and devices.
 //!
-//! Every device has the same four queues. Each is a trait, and every port has the same file for its implementation:
+//! Every device has the same four queues. Each queue is a trait, and every port implements it in the file of the same
+//! name:
 //!
 //! ```text
 //!   Fill  fill.rs   empty frames ──►  device        Rx        rx.rs        device ──►  received frames
 //!   Tx    tx.rs     full frames  ──►  device        Complete  complete.rs  device ──►  sent frames, to be freed
 //!   Wake  wake.rs   wake-ups of the device and of the worker
 //! ```
-//! A cold one, `bind.rs`, sets the port up. Ports whose device copies share their files in `copying`. A frame given to
-//! [`Fill::fill`] or [`Tx::tx`] is *posted*: it belongs to the device until [`Rx::rx`] or [`Complete::complete`] claims it
-//! again. There is no other way back.
+//! The cold file `bind.rs` sets the port up. Ports whose device copies share their files in `copying`. A frame given to
+//! [`Fill::fill`] or [`Tx::tx`] is *posted*: it belongs to the device until [`Rx::rx`] or [`Complete::complete`] claims
+//! it again. No other call gives it back.
 //!
-//! A [`Port`] is all of these. Their methods need no import on a `dyn Port`; on a port's own type they need
-//! `use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};`.
+//! A [`Port`] implements all of these traits. Their methods need no import on a `dyn Port`. On a port's own type they
+//! need `use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};`.
 
 #[cfg(feature = "af-packet")]
 pub mod af_packet;
@@ -56,11 +57,11 @@ pub use posted::{Posted, Posting};
 pub use queues::{Complete, Fill, Port, Rx, Tx, Wake};
 use std::fmt;
 
-/// What is done where the thread that polls is not in the interface's namespace.
+/// The remedy if the polling thread is not in the interface's namespace.
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 const ENTER: &str = "enter its network namespace, where it was opened and this thread is not (CAP_SYS_ADMIN)";
 
-/// Why a port is down in a child of the process that opened it.
+/// The reason why a port is down in a child of the process that opened it.
 #[cfg(any(feature = "xdp", feature = "memif"))]
 #[cold]
 fn inherited(name: &str) -> String {
@@ -70,14 +71,14 @@ fn inherited(name: &str) -> String {
 /// Whether a port carries frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortState {
-    /// It does.
+    /// The port carries frames.
     Up,
-    /// It does not, and why. This may pass: a link, peer or interface that comes back brings the port up again as long as it is
-    /// polled. What ends for good is [`Rx::rx_finished`].
+    /// The port carries no frames, with the reason. This may be temporary: if a link, peer or interface comes back, the
+    /// port comes up again as long as it is polled. [`Rx::rx_finished`] tells what ends for good.
     Down(String),
 }
 
-/// `up`, or `down: ` and why.
+/// Prints `up`, or `down: ` and the reason.
 impl fmt::Display for PortState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,7 +88,7 @@ impl fmt::Display for PortState {
     }
 }
 
-/// Takes those frames out of `frames` that `keep` does not keep; all stay in order.
+/// Takes the frames out of `frames` for which `keep` is false. All frames stay in order.
 #[cold]
 fn set_aside(frames: &mut Batch, keep: impl Fn(&Frame) -> bool) -> Batch {
     frames.extract(|frame| !keep(frame))

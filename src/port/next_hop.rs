@@ -1,12 +1,13 @@
-//! The next hops of destinations, for a server that shares its address with the kernel: no answer of ARP or neighbour discovery comes to its
-//! port, so a packet is sent to the station from which the last one of its destination came.
+//! The next hops of destinations, for a server that shares its address with the kernel. No answer of ARP or neighbour
+//! discovery comes to such a server's port. So a packet is sent to the station from which the last packet of its
+//! destination came.
 
 use crate::wire::MacAddr;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Destinations that are known at most; beyond that one is forgotten for each that is new.
+/// Maximum number of known destinations. Beyond it, one is forgotten for each new one.
 const KNOWN_MAX: usize = 16_384;
 
 /// The source and destination MAC addresses of a packet to send.
@@ -14,15 +15,15 @@ const KNOWN_MAX: usize = 16_384;
 pub struct NextHop {
     /// The MAC address of the port's interface.
     pub src_mac: MacAddr,
-    /// The destination's, or its router's.
+    /// The MAC address of the destination or of its router.
     pub dst_mac: MacAddr,
 }
 
-/// The next hops of destinations, learned from received packets or given by a function. At most 16,384 are known;
-/// beyond that one is forgotten for each that is new.
+/// The next hops of destinations, learned from received packets or given by a function. At most 16,384 are known.
+/// Beyond that number, one is forgotten for each new one.
 ///
-/// A packet with a false source address teaches a false next hop for that address, until the next packet of the true one comes: who is on
-/// the link can do that to ARP as well.
+/// A packet with a false source address teaches a false next hop for that address, until the next packet from the true
+/// one comes. A station on the link can do the same to ARP.
 ///
 /// ```
 /// use netmem::port::{NextHop, NextHops};
@@ -46,12 +47,13 @@ pub struct NextHops {
 }
 
 impl NextHops {
-    /// Who says the next hop of a destination that has sent nothing.
+    /// Sets the function that returns the next hop of a destination that has sent no packet.
     pub fn set_ask(&mut self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         self.ask = Some(Box::new(ask));
     }
 
-    /// Notes that packets to `of` go by this hop, since one of it came so. Hops from or to a group are not noted.
+    /// Stores `hop` as the next hop for packets to `of`, since a packet from `of` came by it. Hops with a multicast
+    /// source or destination are not stored.
     pub fn learn(&mut self, of: IpAddr, hop: NextHop) {
         if hop.src_mac.is_group() || hop.dst_mac.is_group() {
             return;
@@ -63,7 +65,7 @@ impl NextHops {
         self.known.insert(of, hop);
     }
 
-    /// The next hop of a destination; None where it is not known.
+    /// Returns the next hop of a destination, or None if it is not known.
     pub fn get(&mut self, of: IpAddr) -> Option<NextHop> {
         match self.known.get(&of) {
             Some(hop) => Some(*hop),

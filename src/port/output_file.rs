@@ -1,32 +1,32 @@
-//! A file that is truncated when it is first written to, and not before: what it held outlives a set-up that fails.
+//! A file that is truncated at the first write and not before, so its content survives a set-up that fails.
 
 use std::fs::{File, OpenOptions, metadata, remove_file};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Whether there is a named pipe, which is not even opened before somebody opens the other end.
+/// Returns whether `path` is a named pipe. Opening one would wait until another process opens the other end.
 pub(super) fn is_pipe(path: &Path) -> bool {
     metadata(path).is_ok_and(|file| file.file_type().is_fifo())
 }
 
-/// A file that is truncated when it is first written to or flushed. Dropped before that, it is as it was: not there,
-/// if it was not.
+/// A file that is truncated when it is first written to or flushed. If it is dropped before that, it is unchanged; a
+/// file that did not exist is removed.
 #[derive(Debug)]
 pub(super) struct OutputFile {
     file: File,
     is_truncated: bool,
-    /// Where it was made; None where it was there already.
+    /// The path, if the file was made here; None if it already existed.
     made: Option<PathBuf>,
     /// Bytes written.
     len: u64,
 }
 
 impl OutputFile {
-    /// Opens the file for writing, and makes it where there is none.
+    /// Opens the file for writing, and makes it if it does not exist.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns the system's error.
     pub(super) fn open(path: &Path) -> io::Result<OutputFile> {
         let options = |options: &mut OpenOptions| options.write(true).truncate(false).open(path);
         let (file, made) = match options(OpenOptions::new().create_new(true)) {
@@ -43,12 +43,12 @@ impl OutputFile {
         self.len
     }
 
-    /// Cuts off what was written behind the first `len` bytes, so that nothing of what a full disk has cut in the middle is left.
-    /// A device has nothing that could be cut off. Nothing is to be written any more.
+    /// Truncates the file behind the first `len` bytes written, so that no record stays that a full disk has cut in the
+    /// middle. A device has nothing to truncate. Nothing may be written afterwards.
     #[cold]
     pub(super) fn cut(&mut self, len: u64) {
         if self.is_truncated && self.file.metadata().is_ok_and(|file| file.is_file()) {
-            // What the file system does not cut stays as it is: who reads it finds its end.
+            // A file that cannot be truncated stays as it is: its reader finds the end.
             let _ = self.file.set_len(len);
         }
         self.len = len;
@@ -60,7 +60,7 @@ impl OutputFile {
     }
 
     fn truncate(&mut self) -> io::Result<()> {
-        // A pipe or a device holds nothing that could be cut off.
+        // A pipe or a device has no content to truncate.
         if !self.is_truncated && self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
         }
@@ -72,7 +72,7 @@ impl OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if let Some(path) = self.made.take().filter(|_| !self.is_truncated) {
-            // One that is gone already is gone.
+            // The file may be gone already.
             let _ = remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! What heads are made with, and what can be changed while they run.
+//! The settings of heads, and those that can be changed at run time.
 
 use crate::slab::{CacheConfig, CacheError};
 
@@ -6,17 +6,18 @@ use crate::slab::{CacheConfig, CacheError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadCacheMode {
     #[cfg(feature = "comparisons")]
-    /// Nothing: every head from the cache and back by a call of its own, also in bulk calls (Linux before 4.6).
+    /// No heads: every head comes from the cache and goes back by a call of its own, also in bulk calls (Linux before
+    /// 4.6).
     Each,
     #[cfg(feature = "comparisons")]
-    /// Nothing: what a bulk call moves, the cache moves in bulk.
+    /// No heads: bulk calls move heads from and to the cache in bulk.
     Bulk,
     #[cfg(feature = "comparisons")]
-    /// An array that collects freed heads and gives them to the cache in bulk when it is full and when a poll round
-    /// ends; heads are never taken from it, but from the cache one by one (Linux 4.6 to 5.11).
+    /// An array that collects freed heads. When it is full, and at the end of a poll round, it gives them to the cache
+    /// in bulk. Heads are never taken from it, but from the cache one by one (Linux 4.6 to 5.11).
     FlushOnly,
-    /// An array that heads are freed into and taken from: empty, it is refilled in bulk, full, its colder part is freed in
-    /// bulk (Linux since 5.12).
+    /// An array that heads are freed into and taken from. When it is empty, it is refilled in bulk. When it is full,
+    /// its colder part is freed in bulk (Linux since 5.12).
     TwoSided,
 }
 
@@ -27,21 +28,22 @@ pub struct HeadCacheConfig {
     pub cache: CacheConfig,
     /// What a worker keeps above the cache.
     pub mode: HeadCacheMode,
-    /// Heads in a worker's array at most, 1..=4096 (Linux: 64, since 6.19 128).
+    /// Maximum number of heads in a worker's array, 1..=4096 (Linux: 64, since 6.19 128).
     pub size: usize,
-    /// Heads taken from the cache when the array is empty, 1..=size (Linux: 16, since 6.19 32).
+    /// Number of heads taken from the cache when the array is empty, 1..=size (Linux: 16, since 6.19 32).
     pub refill: usize,
-    /// Heads given to the cache when the array is full, 1..=size (Linux: 32, first half of the array, then a quarter).
+    /// Number of heads given to the cache when the array is full, 1..=size (Linux: 32, at first half of the array,
+    /// later a quarter).
     pub free: usize,
-    /// Heads freed on other workers that wait for the worker that took them, at most; past that they stay where they were
-    /// freed. 0 to 65536, 0 sends none home (Linux: 64, since 6.19 128).
+    /// Maximum number of heads freed on other workers that wait for the worker that took them. Further heads stay with
+    /// the worker that freed them. 0 to 65536; 0 returns no heads (Linux: 64, since 6.19 128).
     pub defer_max: usize,
 }
 
 impl Default for HeadCacheConfig {
     fn default() -> Self {
         HeadCacheConfig {
-            // Never merged, as in Linux since 6.6: bulk frees want neighbours of one slab ([brouer15-bulk]).
+            // Never merged, as in Linux since 6.6: bulk frees benefit from neighbours in one slab ([brouer15-bulk]).
             cache: CacheConfig { name: "packet_head".into(), merge: false, ..CacheConfig::default() },
             mode: HeadCacheMode::TwoSided,
             size: 128,
@@ -56,32 +58,32 @@ impl Default for HeadCacheConfig {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeadCacheError {
-    /// The cache could not be made, or its tunable not be changed.
+    /// The cache could not be made, or a tunable of it could not be changed.
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// A number is out of range.
     #[error("{what} {value}: give {least} to {most}")]
     Range {
-        /// Which one.
+        /// The name of the number.
         what: &'static str,
-        /// What was given.
+        /// The value that was given.
         value: usize,
-        /// The least that would be right.
+        /// The minimum.
         least: usize,
-        /// The most that would be right.
+        /// The maximum.
         most: usize,
     },
 }
 
-/// The largest array.
+/// Maximum size of an array.
 const SIZE_MAX: usize = 4096;
-/// The most heads that may wait for a worker.
+/// Maximum number of heads that may wait for a worker.
 const DEFER_MAX: usize = 1 << 16;
 
-/// The tunables of the arrays, by their names.
+/// The names of the arrays' tunables.
 pub(super) const TUNABLES: [&str; 4] = ["ready_size", "ready_refill", "ready_free", "defer_max"];
 
-/// The values of [`TUNABLES`] belong together: refill and free are at most the size.
+/// Checks the values of [`TUNABLES`] together: refill and free are at most the size.
 pub(super) fn check([size, refill, free, defer]: [usize; 4]) -> Result<(), HeadCacheError> {
     let ranges = [(size, 1, SIZE_MAX), (refill, 1, size), (free, 1, size), (defer, 0, DEFER_MAX)];
     for (what, (value, least, most)) in TUNABLES.into_iter().zip(ranges) {

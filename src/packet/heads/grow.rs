@@ -1,11 +1,12 @@
-//! COLD: where heads come from when a worker's array is empty, and go when it is full or they are another worker's.
+//! COLD: the source of heads when a worker's array is empty, and their destination when it is full or they belong to
+//! another worker.
 //!
 //! ```text
 //!   take   home from other workers ─► the cache ─► what other workers keep
 //!   keep   own: the array, its colder part to the cache · another worker's: its inbox, in batches
 //! ```
-//! The worker is never inside its own array while the cache is asked. An allocation fails only when no free head
-//! exists and the cache can make none.
+//! The worker is never inside its own array while it calls the cache. An allocation fails only if no free head exists
+//! and the cache can make none.
 
 use super::config::HeadCacheMode;
 use super::local::Local;
@@ -18,7 +19,7 @@ use crate::slab::Object;
 use crate::sync::{Worker, make_of_first};
 use std::mem;
 
-/// Gets one head for a worker whose array is empty.
+/// Gets one head for a worker with an empty array.
 #[cold]
 #[inline(never)]
 pub(super) fn take(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
@@ -41,8 +42,8 @@ fn find(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
     Some(head)
 }
 
-/// Gives the next `n` of `frames` heads where the worker's array has none left, and appends the packets to `into`; returns
-/// how many heads there were.
+/// Gives heads to the next `n` of `frames` when the worker's array is empty, and appends the packets to `into`. Returns
+/// the number of heads found.
 #[cold]
 #[inline(never)]
 pub(super) fn take_bulk(
@@ -74,16 +75,17 @@ pub(super) fn take_bulk(
     got
 }
 
-/// Fills the worker's array up to the refill; false if there is nothing in it then.
+/// Fills the worker's array up to the refill. Returns false if the array is still empty.
 fn refill(shared: &Shared, w: &mut Worker) -> bool {
     let (want, origin) = (shared.refill(), shared.origin(w));
     let mut heads = scratch(shared, w);
     let Some(inbox) = shared.inboxes.get(origin.slot()) else { return false };
-    // As many as there is room for: the box is another core's until it is looked into, and then costs the same for all.
+    // Takes as many heads as there is room for. The inbox is in another core's cache until it is read. After that, more
+    // heads cost no more.
     let home = inbox.take(want.max(shared.size()), &mut heads);
     let rest = want.saturating_sub(home);
     if rest > 0 {
-        // All or nothing; what there is less than that is found one by one.
+        // The bulk call is all or nothing. If fewer heads exist, the caller finds them one by one.
         shared.cache.alloc_bulk(w, rest, &mut heads, || Head::blank(origin));
     }
     let n = heads.len();
@@ -97,7 +99,7 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
             heads.append(&mut cut);
         });
     }
-    // Counted also where a thief was inside and nothing went into the array.
+    // Counted also if a thief was inside and nothing went into the array.
     let left = heads.len();
     shared.locals.add(w, u64::from(n > 0), |lane| &lane.refill);
     shared.locals.add(w, n as u64, |lane| &lane.refilled);
@@ -108,7 +110,7 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
     n > left
 }
 
-/// Keeps one blank head that the hot path did not.
+/// Keeps one blank head that the hot path could not keep.
 #[cold]
 #[inline(never)]
 pub(super) fn keep(shared: &Shared, w: &mut Worker, head: Object<Head>) {
@@ -117,7 +119,8 @@ pub(super) fn keep(shared: &Shared, w: &mut Worker, head: Object<Head>) {
     keep_all(shared, w, origin, heads);
 }
 
-/// Keeps the heads of the `n` oldest packets, all of `origin`, whose frames were taken, that the hot path did not.
+/// Keeps the heads of the `n` oldest packets that the hot path could not keep. All have the given `origin`, and their
+/// frames were taken.
 #[cold]
 #[inline(never)]
 pub(super) fn keep_run(shared: &Shared, w: &mut Worker, origin: Origin, packets: &mut Vec<Packet>, n: usize) {
@@ -126,11 +129,11 @@ pub(super) fn keep_run(shared: &Shared, w: &mut Worker, origin: Origin, packets:
     keep_all(shared, w, origin, heads);
 }
 
-/// Keeps blank heads, all of `origin`: they may be anybody's.
+/// Keeps blank heads, which all have the given `origin`. The origin may be any worker's.
 fn keep_all(shared: &Shared, w: &mut Worker, origin: Origin, mut heads: Vec<Object<Head>>) {
     let own = shared.origin(w);
     if origin.heads() != shared.number {
-        // Other heads': dropped, they go to their own cache.
+        // These heads belong to another head cache. When dropped, they go to their own slab cache.
         heads.clear();
     } else if origin != own && shared.sends_to(origin) {
         send(shared, w, origin, &mut heads);
@@ -156,12 +159,12 @@ fn keep_all(shared: &Shared, w: &mut Worker, origin: Origin, mut heads: Vec<Obje
     put_away(shared, w, heads);
 }
 
-/// Makes heads the worker's of `own`.
+/// Sets the origin of heads to `own`.
 fn adopt(own: Origin, heads: &mut [Object<Head>]) {
     heads.iter_mut().for_each(|head| head.origin = own);
 }
 
-/// Into the two-sided array; each time it is full its coldest heads go to the cache.
+/// Puts heads into the two-sided array. Each time the array is full, its coldest heads go to the cache.
 fn into_array(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     let mut cold = Vec::new();
     while !mine.is_empty() {
@@ -189,7 +192,7 @@ fn into_array(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
 }
 
 #[cfg(feature = "comparisons")]
-/// Into the array that is only flushed.
+/// Puts heads into the array that is only flushed.
 fn collect(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     while !mine.is_empty() {
         let Some(mut held) = shared.locals.enter(w) else { break };
@@ -210,7 +213,7 @@ fn collect(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
 }
 
 #[cfg(feature = "comparisons")]
-/// Gives what was collected to the cache.
+/// Gives the collected heads to the cache.
 fn flush(shared: &Shared, w: &mut Worker) {
     let Some(mut freed) = with_local(shared, w, |local, lane| {
         lane.flush.add(u64::from(!local.freed.is_empty()));
@@ -220,14 +223,14 @@ fn flush(shared: &Shared, w: &mut Worker) {
         return;
     };
     shared.cache.forget_bulk(w, &mut freed);
-    // The same room again.
+    // Puts the same vector back to keep its capacity.
     with_local(shared, w, |local, _| local.freed = freed);
 }
 
-/// Keeps another worker's heads, all of `origin`, until there are enough to send; what cannot be sent is this worker's, and
-/// in `heads`.
+/// Keeps another worker's heads, which all have the given `origin`, until there are enough to send. Heads that cannot
+/// be sent become this worker's and stay in `heads`.
 fn send(shared: &Shared, w: &mut Worker, origin: Origin, heads: &mut Vec<Object<Head>>) {
-    // Asked and added in one stay: a thief who is inside in between would hide that others' heads are there.
+    // Asked and added in one stay. Otherwise a thief inside in between would hide that heads of others are there.
     let mut add = |local: &mut Local, _: &HeadsLane| {
         let others = local.away.first().is_some_and(|first| first.origin != origin);
         if !others {
@@ -247,7 +250,7 @@ fn send(shared: &Shared, w: &mut Worker, origin: Origin, heads: &mut Vec<Object<
     heads.append(&mut mine);
 }
 
-/// Sends the heads that wait to be sent; what their worker has no room for becomes this worker's.
+/// Sends the heads that wait to be sent. Heads that do not fit into their worker's inbox become this worker's.
 fn send_away(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     let Some(mut away) = with_local(shared, w, |local, _| mem::take(&mut local.away)) else { return };
     let inbox = away.first().and_then(|first| shared.inboxes.get(first.origin.slot()));
@@ -257,11 +260,11 @@ fn send_away(shared: &Shared, w: &mut Worker, mine: &mut Vec<Object<Head>>) {
     mine.append(&mut away);
     shared.locals.add(w, sent as u64, |lane| &lane.sent_home);
     shared.locals.add(w, refused as u64, |lane| &lane.refused);
-    // The same room again.
+    // Puts the same vector back to keep its capacity.
     with_local(shared, w, |local, _| local.away = away);
 }
 
-/// A poll round ends: nothing waits for the next one.
+/// Ends a poll round: no heads wait for the next one.
 #[cold]
 #[inline(never)]
 pub(super) fn end_round(shared: &Shared, w: &mut Worker) {
@@ -281,7 +284,7 @@ pub(super) fn end_round(shared: &Shared, w: &mut Worker) {
     }
 }
 
-/// As a thief: all that workers keep goes to the cache.
+/// As a thief, gives all heads that workers keep to the cache.
 fn empty_all(shared: &Shared, w: &mut Worker) {
     let mut heads = Vec::new();
     for slot in shared.locals.slots() {
@@ -298,7 +301,8 @@ fn empty_all(shared: &Shared, w: &mut Worker) {
     shared.cache.forget_bulk(w, &mut heads);
 }
 
-/// The worker's own state, in a cold stay; None for a worker of another memory and while a thief is inside.
+/// Calls a function on the worker's own state, on the slow path. Returns None for a worker of another memory and while
+/// a thief is inside.
 fn with_local<R>(
     shared: &Shared,
     w: &mut Worker,
@@ -309,12 +313,12 @@ fn with_local<R>(
     Some(local.stay(lane, |local| work(local, lane)))
 }
 
-/// An empty vector to move heads with, which has room from earlier uses.
+/// Returns an empty vector to move heads with. It has capacity from earlier uses.
 fn scratch(shared: &Shared, w: &mut Worker) -> Vec<Object<Head>> {
     shared.locals.enter(w).map(|mut local| mem::take(&mut local.scratch)).unwrap_or_default()
 }
 
-/// Puts that vector away for the next use.
+/// Stores that vector for the next use.
 fn put_away(shared: &Shared, w: &mut Worker, vector: Vec<Object<Head>>) {
     debug_assert!(vector.is_empty());
     if let Some(mut local) = shared.locals.enter(w) {

@@ -1,19 +1,20 @@
-//! Where heads that were freed on other workers wait for the worker that took them.
+//! The inbox where heads freed on other workers wait for the worker that took them.
 
 use crate::sync::shim::{AtomicU32, Mutex, lock};
 use crate::sys::cpu::{lines, prefetch, prefetch_write};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What `waiting` says while the worker is not there.
+/// The value of `waiting` while the worker is not there.
 const SHUT: u32 = u32::MAX;
 
-/// A worker's inbox: bounded, filled in batches by others, emptied by the worker.
+/// A worker's inbox: bounded, filled in batches by other workers, emptied by its worker.
 ///
-/// Shut until the worker first looks into it, and again when the worker has left: what is put into it is taken out by
-/// somebody, or refused.
+/// The inbox is shut until the worker first looks into it, and again after the worker has left. So each item is either
+/// taken out later or refused at once.
 #[derive(Debug)]
 pub(super) struct Inbox<T> {
-    /// How many wait, for a look without the lock; [`SHUT`] while the box is shut. Written under the lock only.
+    /// Number of waiting items, for a look without the lock; [`SHUT`] while the inbox is shut. Written only under the
+    /// lock.
     waiting: AtomicU32,
     items: Mutex<Vec<T>>,
 }
@@ -23,11 +24,11 @@ impl<T> Inbox<T> {
         Inbox { waiting: AtomicU32::new(SHUT), items: Mutex::new(Vec::new()) }
     }
 
-    /// Puts items in until `most` are inside; the others stay in `from`, all of them if the box is shut. Returns how
-    /// many went in.
+    /// Puts items in until `most` are inside. The other items stay in `from`; all of them stay if the inbox is shut.
+    /// Returns the number of items put in.
     ///
     /// # Cost
-    /// A lock for all of them.
+    /// One lock for all items.
     pub(super) fn put(&self, from: &mut Vec<T>, most: usize) -> usize {
         let mut items = lock(&self.items);
         // Relaxed: the lock orders it.
@@ -36,33 +37,34 @@ impl<T> Inbox<T> {
         }
         let n = from.len().min(most.saturating_sub(items.len()));
         items.reserve(n);
-        // Their worker has had them.
+        // Their worker's core has had these lines.
         lines(&items.spare_capacity_mut()[..n]).for_each(prefetch_write);
         items.extend(from.drain(from.len() - n..));
         self.waiting.store(items.len() as u32, Relaxed);
         n
     }
 
-    /// Takes up to `n` items, those put in last first, and opens the box; returns how many. For its worker.
+    /// Takes up to `n` items, newest first, and opens the inbox. Returns their number. Only the inbox's worker calls
+    /// this.
     ///
     /// # Cost
-    /// A load while nothing waits.
+    /// One load while nothing waits.
     pub(super) fn take(&self, n: usize, into: &mut Vec<T>) -> usize {
-        // Relaxed: a hint; what it misses is seen the next time.
+        // Relaxed: a hint; an item that it misses is seen the next time.
         if self.waiting.load(Relaxed) == 0 {
             return 0;
         }
         let mut items = lock(&self.items);
         let rest = items.len() - n.min(items.len());
         let n = items.len() - rest;
-        // Others have them.
+        // Other cores have these lines.
         lines(&items[rest..]).for_each(prefetch);
         into.extend(items.drain(rest..));
         self.waiting.store(rest as u32, Relaxed);
         n
     }
 
-    /// Takes everything, for whoever found nothing elsewhere; the box stays as it is.
+    /// Takes all items, for a caller that found nothing elsewhere. The inbox stays open or shut as it is.
     pub(super) fn empty(&self, into: &mut Vec<T>) {
         let mut items = lock(&self.items);
         into.append(&mut items);
@@ -71,7 +73,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// The worker leaves: takes everything, and nothing goes in until the next worker of the slot takes.
+    /// The worker leaves: takes all items. No item goes in until the next worker of the slot takes.
     pub(super) fn shut(&self, into: &mut Vec<T>) {
         let mut items = lock(&self.items);
         into.append(&mut items);

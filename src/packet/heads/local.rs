@@ -9,22 +9,22 @@ use crate::slab::Object;
 use crate::stats::Tally;
 use crate::sync::{Worker, make_of_first, make_of_last, put_newest, take_newest};
 
-/// What a worker keeps; what the hot path uses comes first, within one cache line.
+/// A worker's state. The fields of the hot path come first, within one cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Local {
-    /// Free heads, newest last, each with this worker's origin. Its room is the array's size: 0 in forms that take no
-    /// head from an array, where everything falls through to [`grow`](super::grow).
+    /// Free heads, newest last, each with this worker's origin. Its capacity is the array's size. It is 0 in modes that
+    /// take no head from an array; then every call falls through to [`grow`](super::grow).
     pub(super) ready: Vec<Object<Head>>,
     /// The origin of heads that this worker takes.
     pub(super) origin: Origin,
-    /// What the hot path did with the array.
+    /// Counts of what the hot path did with the array.
     tally: Tally,
-    /// Heads of another worker, all of one origin, until there are enough to send.
+    /// Heads of another worker, all of one origin, kept until there are enough to send.
     pub(super) away: Vec<Object<Head>>,
-    /// Freed heads on their way to the cache, in `HeadCacheMode::FlushOnly`.
+    /// Freed heads that will go to the cache, in `HeadCacheMode::FlushOnly`.
     pub(super) freed: Vec<Object<Head>>,
-    /// Empty, for the cold half to move heads with.
+    /// An empty vector with which the slow path moves heads.
     pub(super) scratch: Vec<Object<Head>>,
 }
 
@@ -40,7 +40,7 @@ impl Local {
         }
     }
 
-    /// Enters the slow path: publishes what the hot path did, runs `work`, then records what is left.
+    /// Enters the slow path: publishes the hot path's counts, runs `work`, then records what is left.
     pub(super) fn stay<R>(&mut self, lane: &HeadsLane, work: impl FnOnce(&mut Local) -> R) -> R {
         self.tally.publish(self.ready.len(), &lane.taken, &lane.kept);
         let done = work(self);
@@ -51,7 +51,7 @@ impl Local {
         done
     }
 
-    /// Whether heads can be put into the array as they are: all of this worker's origin.
+    /// Returns whether heads can be put into the array as they are: whether all have this worker's origin.
     #[inline(always)]
     fn fits(&self, n: usize, origin: Origin) -> bool {
         origin.differs(self.origin) == 0 && self.ready.capacity() - self.ready.len() >= n
@@ -59,7 +59,7 @@ impl Local {
 }
 
 impl Shared {
-    /// The head freed last, if the array has one.
+    /// Returns the head freed last, if the array has one.
     #[inline(always)]
     pub(super) fn take_hot(&self, w: &mut Worker) -> Option<Object<Head>> {
         let mut local = self.locals.enter(w)?;
@@ -68,8 +68,8 @@ impl Shared {
         Some(head)
     }
 
-    /// Gives the next `n` of `frames`, of which there are as many, the heads freed last, as far as there are any, and appends
-    /// the packets to `into`; returns how many.
+    /// Gives the next `n` of `frames` the heads freed last, as far as the array has heads, and appends the packets to
+    /// `into`. `frames` holds at least `n` frames. Returns the number of packets.
     #[inline(always)]
     pub(super) fn take_hot_bulk(
         &self,
@@ -84,10 +84,10 @@ impl Shared {
         n
     }
 
-    /// Keeps a blank head if it is this worker's and the array has room.
+    /// Keeps a blank head if it belongs to this worker and the array has room.
     ///
     /// # Errors
-    /// The head, if not.
+    /// Returns the head otherwise.
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, head: Object<Head>) -> Result<(), Object<Head>> {
         let Some(mut local) = self.locals.enter(w) else { return Err(head) };
@@ -97,8 +97,8 @@ impl Shared {
         put_newest(&mut local.ready, head)
     }
 
-    /// Keeps the heads of the `n` oldest packets, all of `origin`, whose frames were taken; false, and nothing done, if that is
-    /// not this worker or the array has no room for all.
+    /// Keeps the heads of the `n` oldest packets, which all have the given `origin` and whose frames were taken.
+    /// Returns false and does nothing if `origin` is not this worker, or the array has no room for all heads.
     #[inline(always)]
     pub(super) fn keep_hot_bulk(
         &self,

@@ -1,4 +1,4 @@
-//! Heads: where they come from, and the array of ready ones above their cache.
+//! Heads: the cache they come from, and the array of ready heads above it.
 //!
 //! ```text
 //!   HeadCache::attach, free ◄─► local.rs    the worker's array             HOT, no atomics
@@ -8,7 +8,7 @@
 //!                             │
 //!                             └──► inbox.rs   of the worker that took the heads: one lock a batch
 //! ```
-//! [brouer15-bulk]'s two-sided array; its earlier forms are [`HeadCacheMode`]s.
+//! This is [brouer15-bulk]'s two-sided array; its earlier forms are [`HeadCacheMode`]s.
 
 mod config;
 mod grow;
@@ -34,36 +34,36 @@ use std::sync::Arc;
 
 /// The packet heads of one memory.
 ///
-/// Clone the handle freely. Packets that are out when the last one goes stay good.
+/// Clone the handle freely. Packets stay valid after the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct HeadCache {
     shared: Arc<Shared>,
 }
 
 impl HeadCache {
-    /// Makes them as Linux has them today: an array of 128 for each worker, refilled and freed by 32.
+    /// Makes heads with the settings of today's Linux: an array of 128 for each worker, refilled and freed by 32.
     ///
     /// # Errors
-    /// [`HeadCacheError`].
+    /// Returns [`HeadCacheError`].
     #[cold]
     pub fn new(memory: &Memory) -> Result<HeadCache, HeadCacheError> {
         HeadCache::with(memory, &HeadCacheConfig::default())
     }
 
-    /// Makes them with settings of one's own.
+    /// Makes heads with custom settings.
     ///
     /// # Errors
-    /// [`HeadCacheError`]; nothing is left behind then.
+    /// Returns [`HeadCacheError`]; nothing is left behind then.
     #[cold]
     pub fn with(memory: &Memory, config: &HeadCacheConfig) -> Result<HeadCache, HeadCacheError> {
         Ok(HeadCache { shared: Shared::new(memory, config)? })
     }
 
-    /// An empty packet: a frame of `pool` with a head. None when the pool has no free frame anywhere, or there is no memory for
-    /// a head.
+    /// Allocates an empty packet: a frame of `pool` with a head. Returns None if the pool has no free frame anywhere,
+    /// or there is no memory for a head.
     ///
     /// # Cost
-    /// That of [`Pool::alloc`] and [`HeadCache::attach`].
+    /// The cost of [`Pool::alloc`] and [`HeadCache::attach`].
     ///
     /// ```
     /// # use netmem::{packet::{HeadCache, Packet}, page::{Memory, MemoryConfig}, pool::{Pool, PoolConfig}, sync::Worker};
@@ -85,9 +85,9 @@ impl HeadCache {
 
     /// Gives a frame a head: it becomes a packet.
     ///
-    /// The frame is there before the call. `heads.attach(&mut w, pool.alloc(&mut w)?)` would borrow the worker a second time
-    /// while the first borrow, made before it, is still to be used, which no signature of `attach` can allow; for that
-    /// there is [`HeadCache::alloc`].
+    /// Allocate the frame before this call. In `heads.attach(&mut w, pool.alloc(&mut w)?)`, the worker would be
+    /// borrowed a second time while the first borrow is still in use. No signature of `attach` can allow that; use
+    /// [`HeadCache::alloc`] instead.
     /// ```compile_fail,E0499
     /// # use netmem::{packet::{HeadCache, Packet}, pool::Pool, sync::Worker};
     /// fn alloc(heads: &HeadCache, pool: &Pool, mut w: Worker) -> Option<Packet> {
@@ -96,10 +96,10 @@ impl HeadCache {
     /// ```
     ///
     /// # Errors
-    /// The frame, when there is no memory for a head.
+    /// Returns the frame if there is no memory for a head.
     ///
     /// # Cost
-    /// A head from the worker's array: no locked instruction, and the head is not looked at.
+    /// A head from the worker's array: no locked instruction, and the head is not read.
     #[inline]
     pub fn attach(&self, w: &mut Worker, frame: Frame) -> Result<Packet, Frame> {
         match self.head(w) {
@@ -108,7 +108,7 @@ impl HeadCache {
         }
     }
 
-    /// A blank head, from the worker's array if that has one.
+    /// Returns a blank head, from the worker's array if it has one.
     #[inline(always)]
     pub(super) fn head(&self, w: &mut Worker) -> Option<Object<Head>> {
         match self.shared.take_hot(w) {
@@ -117,11 +117,11 @@ impl HeadCache {
         }
     }
 
-    /// Gives frames from the front of `frames` heads and appends them to `packets`, as far as there are frames, room and
-    /// heads; returns how many.
+    /// Attaches heads to frames from the front of `frames`, and appends the packets to `packets`. It stops when frames,
+    /// room or heads run out. Returns the number of packets.
     ///
     /// # Cost
-    /// As [`HeadCache::attach`], with one look at the worker's array for all.
+    /// The cost of [`HeadCache::attach`] for each frame, with one look at the worker's array for all.
     #[inline]
     pub fn attach_bulk(&self, w: &mut Worker, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(packets.room());
@@ -133,10 +133,11 @@ impl HeadCache {
         got
     }
 
-    /// Takes a packet's head off: it becomes a frame again, without a copy.
+    /// Removes a packet's head: it becomes a frame again, without a copy.
     ///
     /// # Errors
-    /// The packet, when its bytes are not one frame that is its alone; [`HeadCache::make_sendable`] makes them so.
+    /// Returns the packet if its bytes are not one frame that belongs to the packet alone. [`HeadCache::make_sendable`]
+    /// makes them one.
     #[inline]
     pub fn detach(&self, w: &mut Worker, mut packet: Packet) -> Result<Frame, Packet> {
         match packet.take_frame() {
@@ -151,21 +152,21 @@ impl HeadCache {
     #[cold]
     #[inline(never)]
     fn detach_odd(&self, w: &mut Worker, mut packet: Packet) -> Result<Frame, Packet> {
-        // Those who shared the frame may be gone.
+        // The others that shared the frame may be gone.
         packet.reclaim();
         let Some(frame) = packet.take_frame() else { return Err(packet) };
         self.keep(w, packet.into_head());
         Ok(frame)
     }
 
-    /// Takes the heads off packets, from the front of `packets`, and appends their frames to `frames`, until there is no
-    /// room or a packet's bytes are not one frame that is its alone; returns how many.
+    /// Removes the heads of packets from the front of `packets`, and appends their frames to `frames`. It stops when
+    /// there is no room, or when a packet's bytes are not one unshared frame. Returns the number of frames.
     #[inline]
     pub fn detach_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
         self.take_bulk(w, packets, frames)
     }
 
-    /// Takes frames off packets, from the front of `packets` until there is none or no room, and keeps the heads.
+    /// Takes frames off packets, from the front of `packets` until no packet or no room is left. Keeps the heads.
     #[inline(always)]
     fn take_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
         let mut taken = 0;
@@ -186,15 +187,15 @@ impl HeadCache {
         taken
     }
 
-    /// Gives a packet back: its bytes to where they are from, its head to the worker's array or, if another worker took
-    /// it, in a batch to that one's.
+    /// Frees a packet: the bytes go back to their source. The head goes to the worker's array or, if another worker
+    /// took it, in a batch to that worker's inbox.
     ///
     /// # Cost
-    /// A look at the head's line, which says whose it is; none of the bytes'.
+    /// A look at the head's cache line, which names its origin. The lines of the bytes are not touched.
     #[inline]
     pub fn free(&self, w: &mut Worker, mut packet: Packet) {
         let Some(frame) = packet.take_frame() else { return self.free_odd(w, packet) };
-        // Nothing here panics; where the compiler need not provide for it, the frame stays in a register.
+        // Nothing here panics. The compiler need not provide for unwinding, so the frame stays in a register.
         let frame = ManuallyDrop::new(frame);
         match self.shared.keep_hot(w, packet.into_head()) {
             Ok(()) => ManuallyDrop::into_inner(frame).free(w),
@@ -202,7 +203,7 @@ impl HeadCache {
         }
     }
 
-    /// The head goes a longer way, on which pages may go home: what is called there may panic, and the frame goes home
+    /// The head takes the slow path, on which pages may be freed. Code called there may panic, and the frame is freed
     /// all the same.
     #[cold]
     #[inline(never)]
@@ -211,8 +212,8 @@ impl HeadCache {
         frame.free(w);
     }
 
-    /// Gives packets back as [`HeadCache::free`] does, in bulk: first all the heads, then all the frames. `packets` is empty
-    /// then.
+    /// Frees packets as [`HeadCache::free`] does, in bulk: first all heads, then all frames. `packets` is empty
+    /// afterwards.
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let mut frames = Batch::new();
@@ -223,7 +224,7 @@ impl HeadCache {
         frames.free(w);
     }
 
-    /// Among the packets there are some that are more than a head and a frame.
+    /// The slow path: some packets are more than a head and a frame.
     #[cold]
     #[inline(never)]
     fn free_rest(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) {
@@ -235,8 +236,8 @@ impl HeadCache {
         steps.end();
     }
 
-    /// Gives back a packet that is more than a head and a frame. What gives memory of others back is their code, and may
-    /// panic: all parts go home all the same.
+    /// Frees a packet that is more than a head and a frame. Giving back memory of others runs their code, which may
+    /// panic. All parts are freed all the same.
     #[cold]
     #[inline(never)]
     fn free_odd(&self, w: &mut Worker, packet: Packet) {
@@ -250,19 +251,19 @@ impl HeadCache {
         steps.end();
     }
 
-    /// Ends a poll round: heads that wait to be flushed or to be sent home go now.
+    /// Ends a poll round: sends heads that wait to be flushed or returned to their workers.
     ///
     /// # Cost
-    /// A call, where nothing waits.
+    /// One call, if nothing waits.
     pub fn end_round(&self, w: &mut Worker) {
         grow::end_round(&self.shared, w);
     }
 
-    /// Changes a tunable with effect at once: `ready_size`, `ready_refill`, `ready_free`, `defer_max`, or one of the
-    /// cache's. A smaller size takes refill and free down with it.
+    /// Changes a tunable with immediate effect: `ready_size`, `ready_refill`, `ready_free`, `defer_max`, or a tunable
+    /// of the cache. A smaller size also reduces refill and free.
     ///
     /// # Errors
-    /// [`HeadCacheError`]: unknown, or out of range; nothing changes then.
+    /// Returns [`HeadCacheError`] if the name is unknown or the value out of range; nothing changes then.
     #[cold]
     pub fn set(&self, name: &str, value: usize) -> Result<(), HeadCacheError> {
         self.shared.set(name, value)
@@ -271,12 +272,12 @@ impl HeadCache {
     /// The value of a tunable.
     ///
     /// # Errors
-    /// [`HeadCacheError`]: unknown.
+    /// Returns [`HeadCacheError`] if the name is unknown.
     pub fn get(&self, name: &str) -> Result<usize, HeadCacheError> {
         self.shared.get(name)
     }
 
-    /// What a worker keeps above the cache.
+    /// The free heads that a worker keeps above the cache.
     pub fn mode(&self) -> HeadCacheMode {
         self.shared.mode
     }
@@ -286,7 +287,7 @@ impl HeadCache {
         self.shared.stats()
     }
 
-    /// All that is known of the cache below, as SLUB shows it.
+    /// All attributes of the cache below, as SLUB shows them.
     pub fn attributes(&self) -> Attributes {
         self.shared.cache.attributes()
     }

@@ -17,16 +17,16 @@ static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 /// The heads of one memory.
 ///
-/// Conservation: `with packets + ready + away + freed + waiting == objects out of the cache`.
+/// Conservation: `heads in packets + ready + away + freed + waiting == objects out of the cache`.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) locals: PerWorker<Local, HeadsLane>,
-    /// Process-wide number, which heads carry.
+    /// A number unique in the process, which heads carry.
     pub(super) number: u64,
     pub(super) mode: HeadCacheMode,
     /// The values of [`TUNABLES`].
     tunables: [AtomicUsize; TUNABLES.len()],
-    /// By worker.
+    /// One inbox for each worker.
     pub(super) inboxes: Box<[Inbox<Object<Head>>]>,
     pub(super) cache: Cache<Head>,
 }
@@ -37,7 +37,7 @@ impl Shared {
         let values = [config.size, config.refill, config.free, config.defer_max];
         check(values)?;
         let cache = Cache::new(memory, &config.cache)?;
-        // Relaxed: only has to differ from others.
+        // Relaxed: the number only has to differ from others.
         let number = NUMBERS.fetch_add(1, Relaxed);
         let room = if config.mode == HeadCacheMode::TwoSided { config.size } else { 0 };
         let mut slots = 0..;
@@ -53,28 +53,28 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Heads in a worker's array at most.
+    /// Maximum number of heads in a worker's array.
     pub(super) fn size(&self) -> usize {
         self.tunables[0].load(Relaxed)
     }
 
-    /// Heads that an empty array is refilled with.
+    /// Number of heads that refill an empty array.
     pub(super) fn refill(&self) -> usize {
         self.tunables[1].load(Relaxed)
     }
 
-    /// Heads that a full array gives up.
+    /// Number of heads that a full array gives up.
     pub(super) fn free(&self) -> usize {
         self.tunables[2].load(Relaxed)
     }
 
-    /// Heads of another worker that are sent to it at once, if no poll round ends before: as many as a full array gives up,
-    /// and no less than a batch, since the lines that cross are the same for all.
+    /// Number of another worker's heads that are sent to it at once, unless a poll round ends before. It is the number
+    /// that a full array gives up, and at least a batch, since the same cache lines cross for any number.
     pub(super) fn sent_at_once(&self) -> usize {
         self.free().max(BATCH_MAX)
     }
 
-    /// Heads that may wait for a worker.
+    /// Maximum number of heads that may wait for a worker.
     pub(super) fn defer_max(&self) -> usize {
         self.tunables[3].load(Relaxed)
     }
@@ -85,7 +85,7 @@ impl Shared {
     }
 
     pub(super) fn stats(&self) -> HeadCacheStats {
-        // As a thief, so that the hot path need not say after each head how many are left.
+        // As a thief, so that the hot path need not publish after each head how many are left.
         for slot in self.locals.slots() {
             slot.steal(|local| local.stay(slot.gauges(), |_| {}));
         }
@@ -94,13 +94,13 @@ impl Shared {
         own.with_sums(|pick| self.locals.sum(pick))
     }
 
-    /// Whether heads of `origin` go home to the worker that took them.
+    /// Returns whether heads of `origin` are sent back to the worker that took them.
     pub(super) fn sends_to(&self, origin: Origin) -> bool {
         let defers = self.mode == HeadCacheMode::TwoSided && self.defer_max() > 0;
         defers && origin.heads() == self.number && origin.slot() < self.inboxes.len()
     }
 
-    /// The value of a tunable, of the arrays or of the cache.
+    /// Returns the value of a tunable of the arrays or of the cache.
     pub(super) fn get(&self, name: &str) -> Result<usize, HeadCacheError> {
         match TUNABLES.iter().position(|known| *known == name) {
             Some(at) => Ok(self.tunables[at].load(Relaxed)),
@@ -108,7 +108,7 @@ impl Shared {
         }
     }
 
-    /// Changes a tunable. A smaller size takes refill and free down with it.
+    /// Changes a tunable. A smaller size also reduces refill and free.
     #[cold]
     pub(super) fn set(&self, name: &str, value: usize) -> Result<(), HeadCacheError> {
         let Some(at) = TUNABLES.iter().position(|known| *known == name) else {
@@ -125,17 +125,18 @@ impl Shared {
         if at == 0 {
             let mut cut = Vec::new();
             for slot in self.locals.slots() {
-                // A worker that stays inside for too long does it itself when its array is next empty or full.
+                // A worker that stays inside for too long resizes its array itself when the array is next empty or
+                // full.
                 slot.steal(|local| local.stay(slot.gauges(), |local| self.resize(local, &mut cut)));
             }
             self.locals.strangers().flushed.add_shared(cut.len() as u64);
-            // Blank heads, dropped: they go back to the cache without a worker.
+            // Dropped blank heads go back to the cache without a worker.
             drop(cut);
         }
         Ok(())
     }
 
-    /// Makes an array of the size that arrays are to have now; its coldest heads that there is no room for come out.
+    /// Gives an array the current size. Its coldest heads that no longer fit come out in `cut`.
     pub(super) fn resize(&self, local: &mut Local, cut: &mut Vec<Object<Head>>) {
         let room = if self.mode == HeadCacheMode::TwoSided { self.size() } else { 0 };
         if local.ready.capacity() == room {
@@ -150,7 +151,7 @@ impl Shared {
 }
 
 impl Leave for Shared {
-    /// The worker goes: its array to the cache, and nobody sends it heads any more.
+    /// The worker leaves: its array goes to the cache, and no worker sends it heads any more.
     fn leave(&self, worker: &mut Worker) {
         let mut heads = Vec::new();
         let slot = worker.slot();

@@ -1,4 +1,4 @@
-//! What the arrays of heads count.
+//! The counters of the arrays of heads.
 
 use crate::slab::SlabStats;
 use crate::stats::Count;
@@ -16,13 +16,13 @@ macro_rules! counters {
         pub struct HeadCacheStats {
             /// Heads of other workers that wait in workers' inboxes.
             pub waiting: u64,
-            /// The cache's own.
+            /// The cache's own counters.
             pub cache: SlabStats,
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl HeadCacheStats {
-            /// With the workers' counters, each by its sum.
+            /// Fills in the workers' counters, each by its sum.
             pub(super) fn with_sums(self, sum: impl Fn(fn(&HeadsLane) -> &Count) -> u64) -> HeadCacheStats {
                 HeadCacheStats { $($name: sum(|lane| &lane.$name),)* ..self }
             }
@@ -41,24 +41,24 @@ counters! {
     taken,
     /// Heads freed into an array.
     kept,
-    /// Times an empty array was refilled.
+    /// Number of times an empty array was refilled.
     refill,
-    /// Heads that came into an array by that, from the cache and home from other workers.
+    /// Heads that entered an array by a refill, from the cache or returned by other workers.
     refilled,
-    /// Times a full array gave a part to the cache, or a flush.
+    /// Number of times a full array gave a part to the cache, or a flush did.
     flush,
     /// Heads that left an array by that.
     flushed,
     /// Heads taken one by one from the cache.
     cache_taken,
-    /// Heads given past any array to the cache.
+    /// Heads given to the cache without passing an array.
     cache_given,
     /// Heads sent to the worker that took them.
     sent_home,
-    /// Heads that came home from other workers.
+    /// Heads returned by other workers.
     came_home,
-    /// Heads that were to be sent and were kept: the worker has as many as may wait, or has left.
+    /// Heads that were kept instead of sent: their worker has the maximum of waiting heads, or has left.
     refused,
-    /// Times nothing was free anywhere and other workers' arrays were emptied.
+    /// Number of times no head was free anywhere and other workers' arrays were emptied.
     steal,
 }

@@ -1,4 +1,4 @@
-//! Arrays of ready heads: what is moved when, that nothing gets lost, and who gets what back.
+//! Tests of the arrays of ready heads: which heads move and when, that no head is lost, and where heads return to.
 #![cfg(not(loom))]
 
 use super::{HeadCache, HeadCacheConfig, HeadCacheError, HeadCacheMode, HeadCacheStats};
@@ -65,7 +65,7 @@ impl Bench {
         self.heads.free_bulk(&mut self.workers[worker], packets);
     }
 
-    /// Nothing is held: every head and every frame comes back to where it is from.
+    /// Nothing is held: every head and every frame returns to its source.
     fn end(self) {
         assert!(self.pool.ledger().all_home(), "{:?}", self.pool.ledger());
         check(&self.heads.stats());
@@ -74,7 +74,7 @@ impl Bench {
     }
 }
 
-/// What came into arrays and did not leave them is there.
+/// Heads that entered arrays and did not leave them are in the arrays.
 #[track_caller]
 fn check(stats: &HeadCacheStats) {
     let inside = (stats.refilled + stats.kept).wrapping_sub(stats.taken + stats.flushed);
@@ -348,7 +348,7 @@ fn settings() -> impl Strategy<Value = HeadCacheConfig> {
     )
 }
 
-/// One step; `held` are the packets that are out.
+/// Runs one step; `held` are the packets in use.
 fn step(bench: &mut Bench, held: &mut Vec<Packet>, op: Op) {
     match op {
         Op::One { worker } => held.push(bench.packet(worker)),

@@ -1,4 +1,4 @@
-//! [rizzo02-mbuf]'s own form at work: one stack of pairs for all, under a lock.
+//! [rizzo02-mbuf]'s own form in use: one stack of pairs for all, under a lock.
 
 use super::{PairStack, ReadyPacketsStats};
 use crate::packet::packet::Packet;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// When the lock of a [`PairList`] is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locking {
-    /// Once for all pairs of a bulk, as by a caller who holds it for its work on a ring: the source's driver, under Giant.
+    /// Once for all pairs of a bulk, as by a caller that holds it for its work on a ring: the source's driver, under
+    /// Giant.
     Caller,
     /// For each pair: the pairs have a lock of their own.
     Each,
@@ -18,7 +19,7 @@ pub enum Locking {
 
 /// A [`PairStack`] that is shared, for comparison with [`ReadyPackets`](super::ReadyPackets), which needs no lock.
 ///
-/// Clone the handle freely. When the last one goes, the pairs are given back.
+/// Clone the handle freely. When the last handle is dropped, the pairs are given back.
 #[derive(Debug, Clone)]
 pub struct PairList {
     stack: Arc<Mutex<PairStack>>,
@@ -26,13 +27,13 @@ pub struct PairList {
 }
 
 impl PairList {
-    /// The pairs of `stack`, whose lock is taken as `locking` says.
+    /// Wraps the pairs of `stack`. `locking` says when its lock is taken.
     #[cold]
     pub fn new(stack: PairStack, locking: Locking) -> PairList {
         PairList { stack: Arc::new(Mutex::new(stack)), locking }
     }
 
-    /// Appends up to `n` empty packets to `packets`, as many as there are and fit; returns how many.
+    /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
     pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let n = n.min(packets.room());
         match self.locking {
@@ -44,7 +45,7 @@ impl PairList {
         }
     }
 
-    /// Gives packets back as [`PairStack::free`] does; `packets` is empty then.
+    /// Frees packets as [`PairStack::free`] does. `packets` is empty afterwards.
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         match self.locking {
             Locking::Caller => {
@@ -55,7 +56,7 @@ impl PairList {
         }
     }
 
-    /// Gives one packet back.
+    /// Frees one packet.
     pub fn free(&self, w: &mut Worker, packet: Packet) {
         lock(&self.stack).free(w, packet);
     }
@@ -66,7 +67,7 @@ impl PairList {
     }
 }
 
-/// At most `n` of what `get` gives, for which there is room.
+/// Appends at most `n` of the packets that `get` returns, for which there is room.
 fn take(packets: &mut Packets, n: usize, mut get: impl FnMut() -> Option<Packet>) -> usize {
     for got in 0..n {
         let Some(packet) = get() else { return got };

@@ -1,17 +1,17 @@
 //! Ready pairs: packets whose head and frame stay together from one use to the next.
 //!
-//! [rizzo02-mbuf]'s pool: a transmitted buffer that is a single mbuf with a private writable cluster is kept as a pair, and
-//! the receive side takes it instead of allocating both. What is kept is brought into its first state when it is put, so
-//! taking one is a pop and looks at nothing.
+//! This is [rizzo02-mbuf]'s pool: a transmitted buffer that is a single mbuf with a private writable cluster is kept as
+//! a pair. The receive side takes it instead of allocating both. A pair is reset to its first state when it is put, so
+//! taking one is a pop that reads neither head nor frame.
 //!
 //! ```text
 //!   ReadyPackets::get  ◄─► stacks.rs   the worker's pairs, at most `max`     HOT, no atomics
 //!   ReadyPackets::free       │  none; not a pair, or too many
 //!                     └──► Pool::alloc + HeadCache::attach, HeadCache::free
 //! ```
-//! The frames count as `ready` in their pool's ledger. The pool asks for them before an allocation of it fails, and gets
-//! them all when it closes: so pairs never starve it. `PairStack` is the form of the source, for one stack under the
-//! caller's own lock.
+//! The frames count as `ready` in their pool's ledger. The pool asks for them before one of its allocations fails, and
+//! takes them all when it closes. So pairs never starve the pool. `PairStack` is the form of the source: one stack
+//! under the caller's own lock.
 
 #[cfg(feature = "comparisons")]
 mod list;
@@ -39,7 +39,7 @@ use std::sync::{Arc, Weak};
 pub struct ReadyPacketsStats {
     /// Pairs ready now.
     pub now: u64,
-    /// Pairs there may be: for each worker, or in the stack.
+    /// Maximum number of pairs: for each worker, or in the stack.
     pub max: u64,
     /// Pairs taken.
     pub taken: u64,
@@ -47,36 +47,36 @@ pub struct ReadyPacketsStats {
     pub kept: u64,
     /// Packets that had to be made because there was no pair.
     pub missed: u64,
-    /// Packets freed the ordinary way: not a pair, or there were as many as there may be.
+    /// Packets freed the ordinary way: not a pair, or the maximum of pairs was reached.
     pub passed: u64,
-    /// Pairs given back unused: the most was lowered, the frames ran out, the worker left, or the pool closed.
+    /// Pairs given back unused: the maximum was lowered, the frames ran out, the worker left, or the pool closed.
     pub released: u64,
 }
 
 /// Ready pairs of one pool's frames and heads, by worker.
 ///
-/// Clone the handle freely. When the last one goes, the pairs are given back.
+/// Clone the handle freely. When the last handle is dropped, the pairs are given back.
 #[derive(Debug, Clone)]
 pub struct ReadyPackets {
     shared: Arc<Shared>,
 }
 
-/// Conservation: `kept - taken - released == now`, and each is a frame of `pool` that nobody else has.
+/// Conservation: `kept - taken - released == now`, and each pair holds a frame of `pool` that no other owner has.
 #[derive(Debug)]
 struct Shared {
-    /// Packets as they are when just made: empty, nothing recorded.
+    /// Packets in the state of new ones: empty, nothing recorded.
     stacks: Stacks<Packet>,
     pool: Pool,
     heads: HeadCache,
 }
 
 impl ReadyPackets {
-    /// Pairs each worker may have by default: [rizzo02-mbuf]'s `em_pool_max`.
+    /// Default maximum of pairs for each worker: [rizzo02-mbuf]'s `em_pool_max`.
     pub const MAX: usize = 50;
 
-    /// Pairs of frames of `pool` and heads of `heads`, at most `max` for each worker; 0 keeps none, and neither does a pool with
-    /// [`init_on_alloc`](crate::pool::PoolConfig::init_on_alloc), whose frames are cleared by it before each use. There is room
-    /// for no more than the pool may ever have frames ([`Pool::capacity`]), however large `max` is.
+    /// Makes pairs of frames of `pool` and heads of `heads`, at most `max` for each worker. 0 keeps none. A pool with
+    /// [`init_on_alloc`](crate::pool::PoolConfig::init_on_alloc) keeps none either, since it clears frames before each
+    /// use. `max` is limited to the maximum number of frames of the pool ([`Pool::capacity`]).
     #[cold]
     pub fn new(pool: &Pool, heads: &HeadCache, max: usize) -> ReadyPackets {
         let roster = pool.memory().roster();
@@ -88,11 +88,11 @@ impl ReadyPackets {
         ReadyPackets { shared }
     }
 
-    /// An empty packet: a ready pair, or a frame of the pool with a head; None when there is no frame or no memory for a
-    /// head.
+    /// Allocates an empty packet: a ready pair, or a frame of the pool with a head. Returns None if there is no frame
+    /// or no memory for a head.
     ///
     /// # Cost
-    /// A ready one: a pop from the worker's stack, no locked instruction, and neither head nor frame is looked at.
+    /// If a pair is ready: a pop from the worker's stack, no locked instruction, and neither head nor frame is read.
     #[inline(always)]
     pub fn get(&self, w: &mut Worker) -> Option<Packet> {
         match self.shared.stacks.get(w) {
@@ -101,7 +101,7 @@ impl ReadyPackets {
         }
     }
 
-    /// Appends up to `n` empty packets to `packets`, as many as there are and fit; returns how many.
+    /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
     #[inline]
     pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let n = n.min(packets.room());
@@ -109,11 +109,11 @@ impl ReadyPackets {
         if got < n { got + self.shared.make_bulk(w, packets, n - got) } else { got }
     }
 
-    /// Gives a packet back: it stays ready if it is one part, in a frame of the pool that is its alone, and there is room;
-    /// else it goes the ordinary way ([`HeadCache::free`]).
+    /// Frees a packet. It stays ready as a pair if it is one part, in a frame of the pool that belongs to it alone, and
+    /// there is room. Otherwise it is freed the ordinary way ([`HeadCache::free`]).
     ///
     /// # Cost
-    /// A look at the head's line, and the frame's entry in the table of pools; none of the data's.
+    /// A look at the head's line, and at the frame's entry in the table of pools. The data's lines are not read.
     #[inline(always)]
     pub fn free(&self, w: &mut Worker, packet: Packet) {
         let shared = &*self.shared;
@@ -123,7 +123,7 @@ impl ReadyPackets {
         }
     }
 
-    /// Gives packets back as [`ReadyPackets::free`] does; `packets` is empty then.
+    /// Frees packets as [`ReadyPackets::free`] does. `packets` is empty afterwards.
     #[inline]
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
         let shared = &*self.shared;
@@ -134,23 +134,23 @@ impl ReadyPackets {
         }
     }
 
-    /// Pairs ready now, with all workers.
+    /// Number of pairs that are ready now, on all workers.
     pub fn now(&self) -> usize {
         self.shared.stacks.now()
     }
 
-    /// Pairs each worker may have.
+    /// Maximum number of pairs for each worker.
     pub fn max(&self) -> usize {
         self.shared.stacks.max()
     }
 
-    /// Changes how many pairs each worker may have, with effect at once: those too many are given back.
+    /// Changes the maximum of pairs for each worker, with immediate effect. Excess pairs are given back.
     #[cold]
     pub fn set_max(&self, max: usize) {
         drop(self.shared.stacks.set_max(max));
     }
 
-    /// Gives all pairs of all workers back; returns how many.
+    /// Gives back all pairs of all workers. Returns their number.
     #[cold]
     pub fn drain(&self, w: &mut Worker) -> usize {
         self.shared.relieve(w)
@@ -159,7 +159,7 @@ impl ReadyPackets {
     /// The counters.
     pub fn stats(&self) -> ReadyPacketsStats {
         let Stacks { locals, .. } = &self.shared.stacks;
-        // Asked first: this counts what the hot path did not.
+        // Asked first: this publishes the counts of the hot path.
         let now = self.now() as u64;
         ReadyPacketsStats {
             now,
@@ -201,7 +201,7 @@ impl Shared {
         self.heads.free(w, packet);
     }
 
-    /// Some are no pairs, or there is not room for all.
+    /// The slow path: some packets are not pairs, or there is not room for all.
     #[cold]
     #[inline(never)]
     fn free_mixed(&self, w: &mut Worker, packets: &mut Packets) {
@@ -216,13 +216,13 @@ impl Shared {
 }
 
 #[cfg(feature = "comparisons")]
-/// Whether the packet is a pair: a head and a frame of the pool that is its alone, and no more.
+/// Returns whether the packet is a pair: one head and one frame of the pool that belongs to it alone.
 #[inline(always)]
 fn is_pair(pool: Renewal, packet: &Packet) -> bool {
     packet.frame().is_some_and(|frame| pool.owns(frame))
 }
 
-/// Brings a pair into its first state, as if it were just made; false if the packet is none.
+/// Resets a pair to its first state, as if just made. Returns false if the packet is not a pair.
 #[inline(always)]
 fn renew(pool: Renewal, packet: &mut Packet) -> bool {
     let Some(frame) = packet.frame_mut().filter(|frame| pool.owns(frame)) else { return false };
@@ -231,16 +231,16 @@ fn renew(pool: Renewal, packet: &mut Packet) -> bool {
     true
 }
 
-/// As [`renew`], by value: so the pair stays in registers.
+/// As [`renew`], by value, so that the pair stays in registers.
 ///
 /// # Errors
-/// The packet, if it is no pair.
+/// Returns the packet if it is not a pair.
 #[inline(always)]
 fn renewed(pool: Renewal, mut packet: Packet) -> Result<Packet, Packet> {
     if renew(pool, &mut packet) { Ok(packet) } else { Err(packet) }
 }
 
-/// Gives packets back through the worker, in bulk.
+/// Frees packets through the worker, in bulk.
 fn free_all(heads: &HeadCache, w: &mut Worker, packets: Vec<Packet>) -> usize {
     let n = packets.len();
     let mut bulk = Packets::new();

@@ -1,4 +1,4 @@
-//! [rizzo02-mbuf]'s own form: one stack of pairs, under whatever lock the caller holds already.
+//! [rizzo02-mbuf]'s own form: one stack of pairs, under a lock that the caller already holds.
 
 use super::{ReadyPacketsStats, free_all, is_pair, renew};
 use crate::packet::heads::HeadCache;
@@ -10,25 +10,25 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::{Arc, Weak};
 
-/// When a pair is brought into its first state.
+/// When a pair is reset to its first state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reset {
     /// When it is put, as in the source's sketch of June: its lines are in the cache then.
     #[default]
     AtPut,
-    /// When it is taken, as drivers do with what they receive into.
+    /// When it is taken, as drivers do with the buffers they receive into.
     AtGet,
 }
 
-/// What the pool may know of a stack that it cannot reach.
+/// The information that the pool has about a stack that it cannot reach.
 #[derive(Debug)]
 struct Gauge {
     now: AtomicU64,
-    /// The frames' numbers: the first `now` of them are those of the pairs.
+    /// Numbers of frames. The first `now` of them are the frames of the pairs.
     frames: Mutex<Arc<[AtomicU32]>>,
-    /// The pool's frames ran out: the stack is to be emptied.
+    /// The pool's frames ran out: the stack must be emptied.
     wanted: AtomicBool,
-    /// The pool closed: the stack is to stay empty.
+    /// The pool closed: the stack must stay empty.
     closed: AtomicBool,
 }
 
@@ -43,7 +43,7 @@ impl Gauge {
         }
     }
 
-    /// Whether the pool wants the pairs back, which is told once; and if so, whether for good.
+    /// Returns whether the pool wants the pairs back, and if so, whether for good. The answer is given once.
     #[inline]
     fn asked(&self) -> Option<bool> {
         self.wanted.load(Relaxed).then(|| {
@@ -54,13 +54,13 @@ impl Gauge {
     }
 }
 
-/// Room for the numbers of `room` frames.
+/// Allocates room for the numbers of `room` frames.
 fn numbers(room: usize) -> Arc<[AtomicU32]> {
     (0..room).map(|_| AtomicU32::new(0)).collect()
 }
 
 impl Shrinker for Gauge {
-    /// Nothing can be had without the caller's lock; the next one who has it gives the pairs back.
+    /// No pair can be reached without the caller's lock. The next caller that holds it gives the pairs back.
     fn relieve(&self, _: &mut Worker) -> usize {
         self.wanted.store(true, Relaxed);
         0
@@ -83,10 +83,11 @@ impl Shrinker for Gauge {
     }
 }
 
-/// One stack of ready pairs, for all who share a lock of their own; see [`ReadyPackets`](super::ReadyPackets) for one by worker.
+/// One stack of ready pairs, for callers that share a lock of their own. [`ReadyPackets`](super::ReadyPackets) keeps
+/// pairs by worker.
 ///
-/// What others cannot reach they cannot take: when the pool's frames run out, at most `max` are here until the lock is
-/// next taken, by [`PairStack::get`], [`PairStack::free`] or [`PairStack::drain`].
+/// Nobody can take the pairs without the lock. So when the pool's frames run out, at most `max` pairs stay here until
+/// the lock is next taken, by [`PairStack::get`], [`PairStack::free`] or [`PairStack::drain`].
 #[derive(Debug)]
 pub struct PairStack {
     /// Newest last, at most `max`.
@@ -97,15 +98,15 @@ pub struct PairStack {
     reset: Reset,
     stats: ReadyPacketsStats,
     gauge: Arc<Gauge>,
-    /// Those of the gauge, at hand.
+    /// The numbers of the gauge, at hand.
     frames: Arc<[AtomicU32]>,
     pool: Pool,
     heads: HeadCache,
 }
 
 impl PairStack {
-    /// Pairs of frames of `pool` and heads of `heads`, at most `max`; 0 keeps none. Room is made for no more than the pool may
-    /// ever have frames.
+    /// Makes a stack for pairs of frames of `pool` and heads of `heads`, at most `max`; 0 keeps none. Room is made for
+    /// at most the maximum number of frames of the pool.
     #[cold]
     pub fn new(pool: &Pool, heads: &HeadCache, max: usize, reset: Reset) -> PairStack {
         let room = max.min(pool.capacity());
@@ -127,8 +128,8 @@ impl PairStack {
         }
     }
 
-    /// An empty packet: a ready pair, or a frame of the pool with a head; None when there is no frame or no memory for a
-    /// head.
+    /// Allocates an empty packet: a ready pair, or a frame of the pool with a head. Returns None if there is no frame
+    /// or no memory for a head.
     pub fn get(&mut self, w: &mut Worker) -> Option<Packet> {
         self.give_what_is_wanted(w);
         let Some(mut packet) = self.pairs.pop() else {
@@ -143,8 +144,8 @@ impl PairStack {
         Some(packet)
     }
 
-    /// Gives a packet back: it stays ready if it is one part, in a frame of the pool that is its alone, and there is room;
-    /// else it goes the ordinary way ([`HeadCache::free`]).
+    /// Frees a packet. It stays ready as a pair if it is one part, in a frame of the pool that belongs to it alone, and
+    /// there is room. Otherwise it is freed the ordinary way ([`HeadCache::free`]).
     pub fn free(&mut self, w: &mut Worker, mut packet: Packet) {
         self.give_what_is_wanted(w);
         let ready = !self.closed
@@ -162,17 +163,17 @@ impl PairStack {
         self.note_from(self.pairs.len() - 1);
     }
 
-    /// Pairs ready now.
+    /// Number of pairs that are ready now.
     pub fn now(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Pairs there may be: 0 once it was seen that the pool is closed.
+    /// Maximum number of pairs: 0 after the stack saw that the pool is closed.
     pub fn max(&self) -> usize {
         if self.closed { 0 } else { self.max }
     }
 
-    /// Changes how many pairs there may be: those too many, coldest first, are given back.
+    /// Changes the maximum number of pairs. Excess pairs are given back, coldest first.
     pub fn set_max(&mut self, w: &mut Worker, max: usize) {
         self.max = max;
         let room = max.min(self.pool.capacity());
@@ -184,9 +185,9 @@ impl PairStack {
         self.release(w, surplus);
     }
 
-    /// Gives all pairs back; returns how many.
+    /// Gives all pairs back. Returns their number.
     pub fn drain(&mut self, w: &mut Worker) -> usize {
-        // By a copy: the stack keeps its room.
+        // Through a copy, so that the stack keeps its capacity.
         let all = self.pairs.drain(..).collect();
         self.release(w, all)
     }
@@ -211,7 +212,7 @@ impl PairStack {
         }
     }
 
-    /// Says which frames are here; those below `first` are as they were.
+    /// Writes down which frames are here. Those below `first` have not changed.
     fn note_from(&self, first: usize) {
         for (id, pair) in self.frames.iter().zip(&self.pairs).skip(first) {
             id.store(pair.frame().map_or(0, |frame| frame.id().get()), Relaxed);

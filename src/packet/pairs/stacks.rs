@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Stack<T> {
-    /// Newest last. Its room is the most there may be.
+    /// Newest last. Its capacity is the maximum number of pairs.
     items: Vec<T>,
     tally: Tally,
 }
@@ -31,7 +31,7 @@ pub(super) struct ReadyPacketsCounters {
 pub(super) struct Stacks<T> {
     pub(super) locals: PerWorker<Stack<T>, ReadyPacketsCounters>,
     max: AtomicUsize,
-    /// Items there are at all: no stack has room for more, whatever `max` says.
+    /// Total number of items that exist: no stack has room for more, whatever `max` says.
     all: usize,
 }
 
@@ -40,7 +40,7 @@ impl<T> Stack<T> {
         Stack { items: Vec::with_capacity(max), tally: Tally::default() }
     }
 
-    /// Enters the slow path: publishes what the hot path did, runs `work`, then counts what came out.
+    /// Enters the slow path: publishes the hot path's counts, runs `work`, then counts the items that came out.
     fn stay<R>(&mut self, lane: &ReadyPacketsCounters, work: impl FnOnce(&mut Vec<T>) -> R) -> R {
         self.tally.publish(self.items.len(), &lane.taken, &lane.kept);
         let before = self.items.len();
@@ -57,7 +57,7 @@ impl<T> Stacks<T> {
         Stacks { locals, max: AtomicUsize::new(max), all }
     }
 
-    /// The worker's newest item.
+    /// Takes the worker's newest item.
     #[inline(always)]
     pub(super) fn get(&self, w: &mut Worker) -> Option<T> {
         let mut stack = self.locals.enter(w)?;
@@ -66,7 +66,7 @@ impl<T> Stacks<T> {
         Some(item)
     }
 
-    /// Appends the worker's `n` newest items, or as many as there are, to `into`; returns how many.
+    /// Appends the worker's `n` newest items, or as many as exist, to `into`. Returns their number.
     #[inline(always)]
     pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
         let Some(mut stack) = self.locals.enter(w) else { return 0 };
@@ -78,17 +78,17 @@ impl<T> Stacks<T> {
     /// Keeps an item.
     ///
     /// # Errors
-    /// The item, when there are as many as there may be.
+    /// Returns the item if the maximum is reached.
     #[inline(always)]
     pub(super) fn put(&self, w: &mut Worker, item: T) -> Result<(), T> {
-        // Nothing here panics; where the compiler need not provide for it, the item stays in registers.
+        // Nothing here panics. The compiler need not provide for unwinding, so the item stays in registers.
         let item = ManuallyDrop::new(item);
         let Some(mut stack) = self.locals.enter(w) else { return Err(ManuallyDrop::into_inner(item)) };
         put_newest(&mut stack.items, ManuallyDrop::into_inner(item))
     }
 
-    /// Keeps items, oldest first, as long as `ready` says that one may be kept and has made it so; the others stay. None is
-    /// kept when there would be more than there may be.
+    /// Keeps items, oldest first, as long as `ready` accepts an item and has reset it. The others stay. No item is kept
+    /// if the maximum would be exceeded.
     #[inline(always)]
     pub(super) fn put_bulk(&self, w: &mut Worker, items: &mut Vec<T>, ready: impl FnMut(&mut T) -> bool) {
         let Some(mut stack) = self.locals.enter(w) else { return };
@@ -97,18 +97,18 @@ impl<T> Stacks<T> {
         }
     }
 
-    /// Items there may be in each stack.
+    /// Maximum number of items in each stack.
     pub(super) fn max(&self) -> usize {
         self.max.load(Relaxed)
     }
 
-    /// Changes how many there may be in each stack, at once; those too many, coldest first, come out.
+    /// Changes the maximum of each stack, with immediate effect. Excess items come out, coldest first.
     #[cold]
     pub(super) fn set_max(&self, max: usize) -> Vec<T> {
         self.max.store(max, Relaxed);
         let mut surplus = Vec::new();
         self.rob(|items| {
-            // Once more: another who changes it may have been faster.
+            // Read again: another thread that changes it may have been faster.
             let max = self.max();
             let mut stack = Vec::with_capacity(max.min(self.all));
             surplus.extend(items.drain(..items.len().saturating_sub(max)));
@@ -126,7 +126,7 @@ impl<T> Stacks<T> {
         all
     }
 
-    /// As [`Stacks::empty`], and keeps nothing from now on.
+    /// As [`Stacks::empty`], and keeps no items from now on.
     #[cold]
     pub(super) fn shut(&self) -> Vec<T> {
         let mut all = Vec::new();
@@ -154,12 +154,12 @@ impl<T> Stacks<T> {
         now
     }
 
-    /// Looks at all items in all stacks; `look` is called inside of them.
+    /// Calls `look` on all items in all stacks, while it is inside the stack.
     pub(super) fn each(&self, mut look: impl FnMut(&T)) {
         self.rob(|items| items.iter().for_each(&mut look));
     }
 
-    /// Goes into each worker's stack as a thief.
+    /// Enters each worker's stack as a thief.
     fn rob(&self, mut work: impl FnMut(&mut Vec<T>)) {
         for slot in self.locals.slots() {
             // A worker's hot calls are short and do not block, so the wait ends.
@@ -219,7 +219,7 @@ mod tests {
             assert_eq!(all, [1, 2]);
         });
     }
-    /// Ready frames, kept as pairs are.
+    /// Ready frames, kept in the same way as pairs.
     struct Ready(Stacks<Frame>);
 
     impl Shrinker for Ready {

@@ -1,4 +1,4 @@
-//! Pairs: what stays ready and what does not, in which state it comes out, and that it starves nobody.
+//! Tests of pairs: which packets stay ready, in which state they come out, and that pairs starve no pool.
 #![cfg(not(loom))]
 
 use super::{Locking, PairList, PairStack, ReadyPackets, ReadyPacketsStats, Reset};
@@ -36,7 +36,7 @@ fn check(stats: &ReadyPacketsStats) {
     assert_eq!(stats.now, stats.kept.wrapping_sub(stats.taken + stats.released), "{stats:?}");
 }
 
-/// What a packet is like that nobody has used yet.
+/// Checks that a packet is in the state of one that was never used.
 #[track_caller]
 fn assert_new(packet: &Packet, start: usize) {
     assert_eq!((packet.len(), packet.headroom()), (0, start));
@@ -307,8 +307,8 @@ fn packets_freed_in_bulk_beside_pairs_that_are_there_stay_only_up_to_the_most() 
     check(&pairs.stats());
 }
 
-/// A closed pool, what `of` made of it before, the pool that has its number now, and a frame of that in a packet. Pools of
-/// other tests may take the number first; then it is tried with another.
+/// Returns a closed pool's `of`, the pool that has its number now, and a frame of the new pool in a packet. Pools of
+/// other tests may take the number first; then another number is tried.
 fn closed_and_its_successor<T>(
     bench: &mut Bench,
     of: impl Fn(&Pool, &HeadCache) -> T,

@@ -24,7 +24,7 @@ fn what_is_put_into_all_packets_comes_behind_what_each_has_until_one_has_no_room
     let (_memory, mut w, pool, heads) = bench(64);
     let mut packets = Packets::new();
     for i in 0..40_u8 {
-        // Without data up to one that has some, and up to one that shares its frame.
+        // Packets without data up to one that has some, and up to one that shares its frame.
         let had: &[u8] = if [21, 22, 37].contains(&i) { &[i; 5] } else { &[] };
         packets.push(packet(&mut w, &pool, &heads, had)).unwrap();
     }
@@ -94,7 +94,7 @@ fn bytes_with_two_holders_are_read_by_both_and_written_by_none_until_one_is_left
     assert!(pool.ledger().all_home());
 }
 
-/// Seen: it was written to, and the device's port took it for one that it cannot carry.
+/// This was observed: the packet was written to, and the device's port took it for one that it cannot carry.
 #[test]
 fn a_packet_that_was_shared_and_is_written_to_departs_like_one_that_never_was() {
     let (_memory, mut w, pool, heads) = bench(8);

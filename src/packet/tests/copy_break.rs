@@ -6,7 +6,7 @@ use crate::pool::Fragments;
 use crate::rounds::stride;
 use crate::slab::{CacheConfig, SizeClasses};
 
-/// An attacker sees to it that of each frame one tiny slice is kept, and everything else is given back.
+/// An attacker makes the program keep one tiny slice of each frame and free everything else.
 #[test]
 fn one_tiny_slice_of_every_frame_held_pins_no_more_than_the_bound_says() {
     for (bytes, bound) in
@@ -19,7 +19,7 @@ fn one_tiny_slice_of_every_frame_held_pins_no_more_than_the_bound_says() {
         let mut pieces = Fragments::new(&pool);
         let mut held: Vec<Packet> = Vec::new();
         for i in 0..400_usize {
-            // The first piece of each frame is kept, the rest of the frame goes to somebody who lets go.
+            // The first piece of each frame is kept. The rest of the frame goes to a holder that frees it.
             let piece = pieces.alloc(&mut w, bytes).unwrap();
             pieces.flush(&mut w);
             let mut packet = heads.attach_fragment(&mut w, piece).unwrap();

@@ -1,4 +1,4 @@
-//! One allocation fails, whichever it is: nothing is lost.
+//! Tests that nothing is lost, whichever allocation fails.
 
 use crate::packet::{CopyBreak, External, HeadCache, HeadCacheConfig, HeadCacheMode, Packet, Packets};
 use crate::page::{Lists, Memory, MemoryConfig};
@@ -24,7 +24,7 @@ fn scene(memory: &Memory, w: &mut Worker, mode: HeadCacheMode) -> Option<Scene> 
     Some(Scene { pool, heads, sizes: SizeClasses::new(memory, &CacheConfig::default()).unwrap() })
 }
 
-/// Every operation that takes memory, and what the packets hold afterwards. Returns how many were refused.
+/// Runs every operation that takes memory, and checks what the packets hold afterwards. Returns how many were refused.
 fn run(scene: &Scene, w: &mut Worker) -> usize {
     let Scene { pool, heads, sizes } = scene;
     let (mut held, mut refused): (Vec<Packet>, usize) = (Vec::new(), 0);
@@ -118,7 +118,7 @@ fn a_callback_that_panics_as_a_head_goes_home_loses_no_frame() {
     let cache = CacheConfig { merge: false, ..HeadCacheConfig::default().cache };
     let others = HeadCache::with(&memory, &HeadCacheConfig { cache, ..HeadCacheConfig::default() }).unwrap();
     let packet = others.alloc(&mut w, &pool).unwrap();
-    // With this head its slab goes.
+    // With this head, its slab is freed.
     drop(others);
     next_page_home_panics(&memory);
     assert!(panics(|| heads.free(&mut w, packet)));

@@ -1,4 +1,4 @@
-//! What is seen of an earlier use of a packet's bytes.
+//! Tests of what is visible of an earlier use of a packet's bytes.
 
 use crate::packet::{HeadCache, Packets, PairStack, ReadyPackets, Reset};
 use crate::page::{Memory, MemoryConfig};

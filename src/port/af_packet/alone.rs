@@ -1,4 +1,5 @@
-//! A port that takes its packets alone: what it does not leave to the kernel, the kernel's stack does not get. COLD.
+//! A port that takes its packets alone: packets that it does not leave to the kernel do not reach the kernel's stack.
+//! COLD.
 
 use super::AfPacketPort;
 use super::control::ControlTraffic;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Alone {
     program: IngressProgram,
-    /// Where it is now.
+    /// The place where the program is attached now.
     _link: IngressLink,
 }
 
@@ -21,7 +22,7 @@ impl Alone {
         Ok(Alone { program, _link: link })
     }
 
-    /// Has it at the ingress of the interface of that number instead.
+    /// Moves the program to the ingress of the interface of that number.
     pub(super) fn move_to(&mut self, interface: u32) -> Result<(), BpfError> {
         self._link = self.program.attach(interface)?;
         Ok(())
@@ -29,10 +30,11 @@ impl Alone {
 }
 
 impl AfPacketPort {
-    /// Leaves control traffic to the kernel as [`leave_to_kernel`](AfPacketPort::leave_to_kernel) does, and keeps all else for this station from
-    /// its stack, which neither forwards nor answers it then: a program at the interface's ingress drops the kernel's copy, until the
-    /// port is dropped or the process ends, in whatever way. Frames for other stations and for VLANs go on, to a bridge or a VLAN's
-    /// interface. `control` is what is left.
+    /// Leaves control traffic to the kernel as [`leave_to_kernel`](AfPacketPort::leave_to_kernel) does, and keeps all
+    /// other frames for this station from the kernel's stack. The stack then neither forwards nor answers them. A
+    /// program at the interface's ingress drops the kernel's copy, until the port is dropped or the process ends in any
+    /// way. Frames for other stations and for VLANs continue to a bridge or a VLAN's interface. `control` is the
+    /// traffic that is left to the kernel.
     ///
     /// ```no_run
     /// use netmem::port::af_packet::{self, ControlTraffic};
@@ -48,11 +50,12 @@ impl AfPacketPort {
     /// ```
     ///
     /// # Errors
-    /// [`BpfError`] before Linux 6.6, and without CAP_NET_ADMIN and CAP_BPF. Control traffic is left to the kernel all the same, which has
-    /// copies of the rest.
+    /// Returns [`BpfError`] before Linux 6.6, and without CAP_NET_ADMIN and CAP_BPF. Control traffic is left to the
+    /// kernel all the same, and the kernel has copies of the other frames.
     ///
     /// # Cost
-    /// As `leave_to_kernel`; and in the kernel some hundred instructions of its program for each frame, in place of its stack's work on it.
+    /// The cost of `leave_to_kernel`. In addition, the kernel runs some hundred instructions of its program for each
+    /// frame, in place of its stack's work on the frame.
     pub fn take_alone(&mut self, control: Arc<ControlTraffic>) -> Result<(), BpfError> {
         let interface = self.device().netdev().index();
         let alone = Alone::new(&control, interface);

@@ -7,30 +7,30 @@ use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketStep};
 
-/// Why a port could not be opened. Nothing is left behind.
+/// The cause of a failure to open a port. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AfPacketError {
     /// There is no interface of that name in this network namespace.
     #[error("interface {0} does not exist: `ip link` lists those of this network namespace")]
     UnknownInterface(String),
-    /// The interface is not set up.
+    /// The interface is down.
     #[error("interface {0} is down: set it up with `ip link set dev {0} up`")]
     InterfaceDown(String),
-    /// The interface carries no Ethernet frames.
+    /// The interface does not carry Ethernet frames.
     #[error("interface {0} is not an Ethernet interface: use veth or tap")]
     NotEthernet(String),
-    /// This process may not.
+    /// This process has no permission.
     #[error("packet socket for {0}: not permitted; run as root, or grant CAP_NET_RAW with setcap(8)")]
     NotPermitted(String),
-    /// Anything else the kernel said.
+    /// Another error of the kernel.
     #[error("{step} for {interface}: {errno}")]
     Refused {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
 }
@@ -38,7 +38,7 @@ pub enum AfPacketError {
 /// Opens a port on an interface, with at most `ring` frames posted in each direction.
 ///
 /// # Errors
-/// [`AfPacketError`] with the step and the remedy.
+/// Returns [`AfPacketError`] with the step and the remedy.
 #[cold]
 pub fn open(interface: &str, ring: usize) -> Result<AfPacketPort, AfPacketError> {
     let name = || interface.to_owned();

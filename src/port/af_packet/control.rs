@@ -1,4 +1,4 @@
-//! Which of an interface's packets are the kernel's, which has a copy of each.
+//! The packets of an interface that are left to the kernel, which has a copy of each packet.
 
 use super::AfPacketPort;
 #[cfg(feature = "xdp")]
@@ -18,9 +18,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// The control traffic of a host, which its kernel handles: the packets that an `xdp` port with `Punt::Control` leaves
-/// to the kernel. Those are frames to broadcast and multicast addresses, all that is not IP (ARP), IPv6 neighbour
-/// discovery, answers of DHCP servers to the MAC address that they are sent to, and packets to the host's own
-/// addresses, which change. Shared by the ports of a host.
+/// to the kernel. They are
+/// - frames to broadcast and multicast addresses,
+/// - frames that are not IP (ARP),
+/// - IPv6 neighbour discovery,
+/// - answers of DHCP servers to the MAC address that they are sent to, and
+/// - packets to the host's own addresses, which change.
+///
+/// The ports of a host share one value.
 ///
 /// ```no_run
 /// use netmem::port::af_packet::{self, ControlTraffic};
@@ -34,11 +39,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// ```
 #[derive(Debug, Default)]
 pub struct ControlTraffic {
-    /// The own addresses as programs at interfaces know them; None while there are no such programs. Locked before `own`.
+    /// The own addresses as the programs at interfaces know them; None while there are no such programs. Locked before
+    /// `own`.
     #[cfg(feature = "xdp")]
     in_kernel: Mutex<Option<Arc<OwnAddresses>>>,
     own: Mutex<Arc<Own>>,
-    /// How often `own` was changed.
+    /// Number of changes of `own`.
     changes: AtomicU64,
 }
 
@@ -46,19 +52,19 @@ pub struct ControlTraffic {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Own {
     hosts: BTreeSet<IpAddr>,
-    /// Those that are more than one address.
+    /// The prefixes that are more than one address.
     nets: Vec<IpNet>,
 }
 
 impl ControlTraffic {
-    /// Makes the addresses in these prefixes the own ones, for frames that are received from now on. Loopback addresses never are among
-    /// them.
+    /// Makes the addresses in these prefixes the own addresses, for frames received from now on. Loopback addresses are
+    /// never among them.
     ///
     /// # Errors
-    /// Where a port takes its packets alone (`AfPacketPort::take_alone`): what the kernel said of the first prefix that its program could not be
-    /// told. The others are as they are to be.
+    /// If a port takes its packets alone (`AfPacketPort::take_alone`): returns the kernel's error for the first prefix
+    /// that could not be given to its program. The other prefixes are set.
     pub fn set(&self, prefixes: &[IpNet]) -> Result<(), Errno> {
-        // Held over all of it: the program is told last what was set last.
+        // Held during the whole call: the program gets last the prefixes that were set last.
         #[cfg(feature = "xdp")]
         let in_kernel = lock(&self.in_kernel);
         let is_host = |net: &IpNet| net.prefix_len() == net.max_prefix_len();
@@ -67,7 +73,7 @@ impl ControlTraffic {
         let mut own = lock(&self.own);
         if **own != new {
             *own = Arc::new(new);
-            // Release: pairs with the load in `Left::refresh`, which then finds the new ones under the lock.
+            // Release: pairs with the load in `Left::refresh`, which then finds the new addresses under the lock.
             self.changes.fetch_add(1, Release);
         }
         #[cfg(feature = "xdp")]
@@ -77,7 +83,7 @@ impl ControlTraffic {
         Ok(())
     }
 
-    /// The own addresses for a program, which follow those that are set.
+    /// The own addresses for a program, which follow the addresses that are set here.
     #[cfg(feature = "xdp")]
     pub(super) fn in_kernel(&self) -> Result<Arc<OwnAddresses>, BpfError> {
         let mut in_kernel = lock(&self.in_kernel);
@@ -91,18 +97,19 @@ impl ControlTraffic {
         Ok(Arc::clone(in_kernel.insert(new)))
     }
 
-    /// Makes those that the interfaces of the calling thread's network namespace have the own ones.
+    /// Makes the addresses of the interfaces in the calling thread's network namespace the own addresses.
     ///
     /// # Errors
-    /// What getifaddrs(3) says; they are as they were then. What [`ControlTraffic::set`] says.
+    /// Returns the error of getifaddrs(3); the own addresses are unchanged then. Returns also the errors of
+    /// [`ControlTraffic::set`].
     ///
     /// # Cost
-    /// A dump of all addresses by the kernel: for once a second, not for a poll loop.
+    /// The kernel dumps all addresses: call it once a second, not in a poll loop.
     pub fn follow(&self) -> Result<(), Errno> {
         self.set(&address::all()?)
     }
 
-    /// Whether this frame is the kernel's.
+    /// Returns whether this frame is left to the kernel.
     pub fn contains(&self, frame: &[u8]) -> bool {
         let own = Arc::clone(&lock(&self.own));
         is_control(frame, &own)
@@ -110,8 +117,8 @@ impl ControlTraffic {
 }
 
 impl AfPacketPort {
-    /// Leaves control traffic to the kernel, which has a copy of every frame: none comes out of the port from now on, and each is counted
-    /// ([`PortCounters::rx_kernel`](crate::port::PortCounters::rx_kernel)).
+    /// Leaves control traffic to the kernel, which has a copy of every frame. From now on, no such frame comes out of
+    /// the port. Each is counted ([`PortCounters::rx_kernel`](crate::port::PortCounters::rx_kernel)).
     ///
     /// # Cost
     /// A look at the headers of each frame, and at the own addresses.
@@ -120,14 +127,14 @@ impl AfPacketPort {
     }
 }
 
-/// What one port leaves to the kernel.
+/// The packets that one port leaves to the kernel.
 #[derive(Debug)]
 pub(super) struct Left {
     control: Arc<ControlTraffic>,
-    /// The own addresses as they were after so many changes.
+    /// A copy of the own addresses, and the number of changes up to then.
     own: Arc<Own>,
     changes: u64,
-    /// What keeps the rest from the kernel; None where it has copies of that.
+    /// The program that keeps the other frames from the kernel; None if the kernel has copies of them.
     #[cfg(feature = "xdp")]
     pub(super) alone: Option<Alone>,
 }
@@ -145,10 +152,10 @@ impl Left {
         left
     }
 
-    /// Looks whether the own addresses have changed, before a burst.
+    /// Refreshes the copy of the own addresses before a burst, if they have changed.
     #[inline]
     pub(super) fn refresh(&mut self) {
-        // Acquire: pairs with `set`.
+        // Acquire: pairs with the Release in `set`.
         let changes = self.control.changes.load(Acquire);
         if changes != self.changes {
             self.own = Arc::clone(&lock(&self.control.own));
@@ -156,7 +163,7 @@ impl Left {
         }
     }
 
-    /// Goes with the port to the interface of that number, in the calling thread's network namespace.
+    /// Moves with the port to the interface of that number, in the calling thread's network namespace.
     #[cold]
     pub(super) fn move_to(&mut self, interface: u32) -> Result<(), String> {
         #[cfg(feature = "xdp")]
@@ -167,7 +174,7 @@ impl Left {
         Ok(())
     }
 
-    /// Whether a frame is left to the kernel.
+    /// Returns whether a frame is left to the kernel.
     #[inline]
     pub(super) fn contains(&self, frame: &[u8]) -> bool {
         is_control(frame, &self.own)
@@ -180,14 +187,14 @@ impl Own {
     }
 }
 
-/// Tags that are looked behind.
+/// Maximum number of VLAN tags that are skipped.
 const TAGS_MAX: usize = 2;
 const DHCP_CLIENT_PORT: [u8; 2] = [0, 68];
-/// Where the last four bytes of a DHCP client's MAC address are, from the beginning of an IPv4 header without options.
+/// Offset of the last four bytes of a DHCP client's MAC address, from the beginning of an IPv4 header without options.
 const DHCP_CLIENT: usize = 20 + 8 + 28 + 2;
 
-/// Whether the kernel handles this frame by right, in the same order and with the same exceptions as the program of an `xdp` port
-/// (`sys::bpf`).
+/// Returns whether the kernel handles this frame. The checks have the same order and the same exceptions as the program
+/// of an `xdp` port (`sys::bpf`).
 fn is_control(frame: &[u8], own: &Own) -> bool {
     let Some(header) = frame.first_chunk::<{ ethernet::HEADER_LEN }>() else { return false };
     if header[0] & 1 == 1 {
@@ -230,7 +237,7 @@ fn ethertype(frame: &[u8], at: usize) -> Option<u16> {
     bytes(frame, at).map(u16::from_be_bytes)
 }
 
-/// So many bytes from there on, where there are as many.
+/// Returns that many bytes from there on, if they exist.
 #[inline]
 fn bytes<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..)?.first_chunk().copied()

@@ -1,28 +1,32 @@
 //! The `packet` port: an interface through a packet socket (AF_PACKET), on every kernel and driver.
 //!
-//! All frames that the interface receives come here, to whatever address, and go to the kernel as well. What any program
-//! sends by the interface does not, so nothing transmitted comes back. VLAN tags that the kernel takes out of received
-//! frames are put back into the headroom; a tagged frame that was received into one with less than 4 bytes of it is dropped
-//! and counted (`rx_dropped`), which no pool with the usual headroom does.
+//! The port receives all frames that the interface receives, to any address; the kernel gets them as well. Frames that
+//! programs send by the interface are not received, so no transmitted frame comes back. VLAN tags that the kernel takes
+//! out of received frames are put back into the headroom. If the frame has less than 4 bytes of headroom, a tagged
+//! frame is dropped and counted (`rx_dropped`). No pool with the usual headroom causes that.
 //!
-//! What the kernel handles by right (ARP, multicast, packets to the host's own addresses) may be left to it alone
-//! ([`AfPacketPort::leave_to_kernel`]): it does not come out of the port then, and is counted (`rx_kernel`). Of all else the kernel
-//! has a copy, which it may answer or forward as well, unless the port takes it alone (`AfPacketPort::take_alone`, with feature `xdp`).
+//! Control traffic (ARP, multicast, packets to the host's own addresses) may be left to the kernel alone
+//! ([`AfPacketPort::leave_to_kernel`]). It does not come out of the port then, and is counted (`rx_kernel`). The kernel
+//! has a copy of all other frames, which it may answer or forward as well, unless the port takes them alone
+//! (`AfPacketPort::take_alone`, with feature `xdp`).
 //!
-//! Nothing needs to be switched off in the hosts around: the kernel says of each packet what its sender has left to its card
-//! (`PACKET_VNET_HDR`). Checksums are completed (`csum_finished`), and packets that stand for many, of up to 64 KiB, are cut into
-//! their segments (`gso_cut`), each in a frame of its own ([`wire::offload`](crate::wire::offload)). Where it is asked for
-//! ([`Rx::keep_offloads`](super::Rx::keep_offloads)) both stay as they are (`gso_kept`), as far as a frame has room, and the kernel
-//! hears of it again when they are transmitted by such a port.
+//! Offloads need not be switched off on the hosts around. The kernel reports for each packet which work its sender has
+//! left to its card (`PACKET_VNET_HDR`). Checksums are completed (`csum_finished`). Packets that stand for many, of up
+//! to 64 KiB, are cut into their segments (`gso_cut`), each in a frame of its own
+//! ([`wire::offload`](crate::wire::offload)). On request ([`Rx::keep_offloads`](super::Rx::keep_offloads)) both stay as
+//! they are (`gso_kept`), as far as a frame has room. The kernel then gets the offload information back when such a
+//! port transmits them.
 //!
-//! Frames go straight from and into the port's own by recvmmsg(2) and sendmmsg(2): one copy, which is the kernel's, and
-//! one system call for a burst. ADR 0020 says why not by TPACKET rings.
+//! recvmmsg(2) and sendmmsg(2) move bytes directly into and out of the port's frames. The kernel makes one copy, and
+//! one system call moves a burst. ADR 0020 explains why TPACKET rings are not used.
 //!
-//! When the interface is removed the port is down, and goes on with the next one that has its name.
+//! When the interface is removed, the port is down. It resumes with the next interface of the same name.
 //!
-//! Shorter than a header, or longer than the MTU allows, a frame is refused by the kernel and counted (`tx_invalid`). What
-//! no posted frame has room for is `rx_too_long`; what the socket's buffer had no room for is `rx_ring_full`. What a filter or a queue of
-//! the interface drops while it is sent is `tx_lost`, after some milliseconds, since the kernel says the same of a queue that is full.
+//! The kernel refuses a frame that is shorter than a header or longer than the MTU allows; it is counted
+//! (`tx_invalid`). A packet that is longer than the posted frames is counted as `rx_too_long`. A packet for which the
+//! socket's buffer had no room is counted as `rx_ring_full`. A frame that a filter or queue of the interface drops
+//! during sending is counted as `tx_lost`, after some milliseconds, since the kernel reports a full queue in the same
+//! way.
 
 #[cfg(feature = "xdp")]
 mod alone;
@@ -60,18 +64,18 @@ pub type AfPacketPort = CopyingPort<AfPacketLink>;
 pub struct AfPacketLink {
     socket: PacketSocket,
     link: Link,
-    /// Frames to be asked for by the next call: about as many as there were.
+    /// Number of frames that the next call asks for: about as many as there were.
     burst: usize,
-    /// What came into the socket's buffer, as far as that was asked, and what was taken out of it.
+    /// Packets that entered the socket's buffer, as far as the kernel was asked, and packets taken out of it.
     come: Cell<u64>,
     taken: u64,
-    /// What was received and is not in frames yet.
+    /// Received packets that are not in frames yet.
     uncut: Uncut,
-    /// What is left to be done to frames goes on with them.
+    /// Open offload work stays with the frames.
     keeps_offloads: bool,
-    /// What does not come out of the port; None where everything does.
+    /// The frames that do not come out of the port; None if all do.
     left: Option<Left>,
-    /// What the kernel did not send.
+    /// Frames that the kernel refused to send.
     refusals: Refusals,
 }
 
@@ -96,7 +100,7 @@ impl AfPacketLink {
         self.link.netdev()
     }
 
-    /// Goes on with the interface that has the name of one that was removed, once there is one.
+    /// Resumes with the interface that has the name of the removed one, when there is one.
     #[cold]
     fn come_back(&mut self) {
         if self.link.is_up() && !self.socket.has_interface() {
@@ -137,7 +141,7 @@ impl Device for AfPacketLink {
         self.send_burst(frames, counters)
     }
 
-    /// The kernel completes and cuts what its interface cannot.
+    /// The kernel does the offload work that its interface cannot do.
     fn carries_offloads(&self) -> bool {
         true
     }
@@ -154,7 +158,7 @@ impl Device for AfPacketLink {
         }
     }
 
-    /// Adds what came and what the kernel dropped, which asking sets back to nothing.
+    /// Adds the kernel's counts of packets received and dropped. Reading them resets them to 0 in the kernel.
     #[cold]
     fn publish(&self, counters: &Writer<PortCounters>) {
         if let Ok(kernel) = self.socket.statistics() {
@@ -169,7 +173,7 @@ impl Device for AfPacketLink {
         Some(self.come.get().saturating_sub(self.taken) as usize + self.uncut.len())
     }
 
-    /// Looks at the interface, which no sleeper does every so many rounds.
+    /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run.
     fn is_readable(&mut self, counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.publish(counters);

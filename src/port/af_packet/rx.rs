@@ -9,7 +9,7 @@ use crate::sys::errno::Errno;
 use crate::sys::packet as sys;
 use std::io::IoSliceMut;
 
-/// Frames that are asked for when none was there.
+/// Number of frames to ask for after a call that found none.
 const FEW: usize = 8;
 
 impl AfPacketLink {
@@ -47,13 +47,14 @@ impl AfPacketLink {
             }
         }
         for mut room in rooms.iter_mut().take(want * each).skip(good) {
-            // To nothing, which is always less than there is.
+            // Trimming to 0 bytes always succeeds.
             let _ = room.trim(0);
         }
         if self.uncut.is_empty() { good } else { self.uncut.fill(rooms, good, counters) }
     }
 
-    /// Makes frames what was received as number `i` of a burst ([`Uncut::land`](crate::port::uncut::Uncut)); how many.
+    /// Turns number `i` of a received burst into frames ([`Uncut::land`](crate::port::uncut::Uncut)). Returns their
+    /// number.
     #[inline]
     fn land(
         &mut self,
@@ -79,7 +80,7 @@ impl AfPacketLink {
         self.uncut.land(i, place, rooms, received, counters)
     }
 
-    /// The call failed: nothing came, or one that the kernel could not give.
+    /// The call failed: no packet came, or the kernel could not return one.
     #[cold]
     fn lost(&mut self, errno: Errno, counters: &PortCounters) -> usize {
         match errno {

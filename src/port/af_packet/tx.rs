@@ -10,18 +10,20 @@ use crate::sys::virtio::VirtioHeader;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-/// How long a frame is offered again that the kernel says it has no buffer for.
+/// How long a frame is offered again for which the kernel reports that it has no buffer.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// What the kernel has refused with ENOBUFS. The kernel answers so in two cases: the interface's queue is full, or a filter or the queueing
-/// discipline drops this frame, now and each further time. In the second case the frame would hold up all later frames for ever.
+/// The frames that the kernel refused with ENOBUFS. The kernel returns it in two cases: the interface's queue is full,
+/// or a filter or the queueing discipline drops this frame, now and each further time. In the second case the frame
+/// would hold up all later frames for ever.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// Since when the oldest frame is refused.
+    /// The time since which the oldest frame is refused.
     since: Option<Instant>,
-    /// The one before it was given up.
+    /// The frame before it was given up.
     one_is_lost: bool,
-    /// The frame behind the last that was given up was sent at once: there was room, so that the next is not offered again.
+    /// The frame behind the last one given up was sent at once. So there was room, and the next frame is not offered
+    /// again.
     has_room: bool,
 }
 
@@ -31,7 +33,7 @@ impl Refusals {
         self.since = None;
     }
 
-    /// Whether the oldest frame, which was refused now, is given up.
+    /// Returns whether the oldest frame, which was refused now, is given up.
     #[cold]
     fn is_lost(&mut self) -> bool {
         if std::mem::take(&mut self.one_is_lost) {
@@ -66,9 +68,9 @@ impl AfPacketLink {
                     counters.tx_lost.add(1);
                     taken += 1;
                 }
-                // There is no room: what is left stays with the caller.
+                // There is no room: the remaining frames stay with the caller.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => break,
-                // The interface sends no such frame. It is taken, or it would be offered for ever.
+                // The interface does not send such a frame. It is taken; otherwise it would be offered for ever.
                 Err(Errno::INVAL | Errno::MSGSIZE) => {
                     counters.tx_invalid.add(1);
                     taken += 1;

@@ -1,4 +1,4 @@
-//! HOT: empty frames of the own pool to receive into.
+//! HOT: empty frames of the port's own pool to receive into.
 
 use super::BouncePort;
 use crate::pool::{Batch, Pool};
@@ -12,17 +12,17 @@ impl Fill for BouncePort {
         fn rx_posted(&self) -> usize;
     );
 
-    /// Takes none: the device could see what else lies in their memory.
+    /// Takes no frames: the device could read other data in their memory.
     #[cold]
     fn fill(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
         self.counters.foreign.add(frames.len() as u64);
         0
     }
 
-    /// Of the own pool, whichever is given.
+    /// Fills frames of the port's own pool, whichever pool is given.
     #[inline]
     fn refill_to(&mut self, _w: &mut Worker, _pool: &Pool, most: usize) -> usize {
-        // What is sent needs frames too.
+        // Transmission needs frames too.
         let most = most.min(self.pool.frames() / 2);
         self.within.refill_to(&mut self.worker, &self.pool, most)
     }

@@ -1,12 +1,12 @@
-//! The `bounce` port: another port, whose device sees frames of a pool of its own and no others.
+//! The `bounce` port: it wraps another port, whose device sees only frames of a pool of its own.
 //!
 //! ```text
 //!   rx  ◄─ frames of the own pool ◄─ the port within      not copied: who gets one frees it, and it goes home to that pool
 //!   tx  ─► copied into frames of the own pool ─► the port within;  complete gives back the frames that were offered
 //! ```
-//! A device that reads frames where they lie can read all of the memory that it was given. Where that memory is one of its own, it
-//! sees nothing but its own packets: those that it sent, and those that were sent to it. So a peer of another user can be lent frames
-//! ([`memif`](super::memif)), and other ports' packets stay out of its sight. Bounce buffers are what the kernel calls such a pool
+//! A device that reads frames in place can read all memory that it was given. If that memory is its own, it sees only
+//! its own packets: those that it sent and those that were sent to it. So frames can be lent to a peer of another user
+//! ([`memif`](super::memif)), and it does not see other ports' packets. The kernel calls such a pool bounce buffers
 //! (Documentation/core-api/swiotlb.rst).
 
 mod fill;
@@ -27,10 +27,10 @@ use std::sync::Arc;
 
 /// A port around another port, whose device sees only frames of one pool. See [the module](self).
 ///
-/// Its name and its counters are those of the port within, in which `copied` is what was copied here too.
+/// Its name and its counters are those of the inner port. `copied` includes the copies that are made here.
 ///
 /// # Cost
-/// A frame to be sent is copied once. A frame that was received goes home from another memory's worker as from another core.
+/// A transmitted frame is copied once. A received frame is freed by another memory's worker as by another core.
 ///
 /// ```
 /// use netmem::port::bounce::BouncePort;
@@ -63,24 +63,25 @@ use std::sync::Arc;
 /// ```
 pub struct BouncePort {
     within: Box<dyn Port>,
-    /// A worker of the pool's memory, which makes all calls of the port within.
+    /// A worker of the pool's memory, which makes all calls of the inner port.
     worker: Worker,
     pool: Pool,
-    /// The frames whose copies the device has. Each is posted in the ledger of its own pool.
+    /// The frames whose copies the device has. Each frame is posted in the ledger of its own pool.
     originals: Originals,
-    /// The port within had no room for all that was offered, and has completed nothing since.
+    /// The inner port had no room for all offered frames, and has completed nothing since.
     is_full: bool,
-    /// The pool had no frame for all that was offered.
+    /// The pool had no frame for all offered frames.
     is_dry: bool,
-    /// A child's copy of the port copies nothing: the memory may be one that a peer maps.
+    /// A copy of the port in a child process copies no frames: the memory may be mapped by a peer.
     birthplace: Birthplace,
     counters: Arc<PortCounters>,
 }
 
 impl BouncePort {
-    /// Wraps `within`. From now on its device sees the frames of `pool` and no others. `worker` owns the pool and belongs to the same
-    /// memory. At most half of the pool is posted for reception; the rest is for what is sent. A frame that is longer than the
-    /// pool's is never sent; one that `within` cannot carry for another reason is offered to it again and again.
+    /// Wraps `within`. From now on its device sees the frames of `pool` and no others. `worker` owns the pool and
+    /// belongs to the same memory. At most half of the pool is posted for reception; the rest is for transmission. A
+    /// frame that is longer than the pool's frames is never sent. A frame that `within` cannot carry for another reason
+    /// is offered to it again and again.
     #[cold]
     pub fn new(within: Box<dyn Port>, worker: Worker, pool: Pool) -> BouncePort {
         let (originals, counters, birthplace) =

@@ -1,16 +1,16 @@
-//! The frames whose copies a device has, each found by its copy.
+//! The frames whose copies a device has. Each is found by its copy.
 
 use crate::pool::{Frame, Pool};
 use crate::port::Posted;
 
-/// A place for each chunk that a copy may begin with.
+/// One place for each chunk in which a copy may begin.
 #[derive(Debug)]
 pub(super) struct Originals {
-    /// The number of the first chunk of the memory that copies lie in.
+    /// The number of the first chunk of the memory that holds the copies.
     first: u32,
-    /// By the copy's first chunk.
+    /// Indexed by the copy's first chunk.
     places: Box<[Option<Posted>]>,
-    /// How many there are.
+    /// Number of originals that are kept.
     kept: usize,
 }
 
@@ -22,19 +22,19 @@ impl Originals {
         Originals { first: region.first_chunk(), places, kept: 0 }
     }
 
-    /// How many there are.
+    /// Number of originals that are kept.
     #[inline]
     pub(super) fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Where the original of a copy is kept.
+    /// The place where the original of a copy is kept.
     #[inline]
     fn at(&mut self, copy: &Frame) -> Option<&mut Option<Posted>> {
         self.places.get_mut(copy.id().get().wrapping_sub(self.first) as usize)
     }
 
-    /// Keeps the original of a copy that is to be sent.
+    /// Stores the original of a copy that is to be sent.
     #[inline]
     pub(super) fn keep(&mut self, copy: &Frame, original: Posted) {
         if let Some(place) = self.at(copy) {
@@ -43,7 +43,7 @@ impl Originals {
         }
     }
 
-    /// Takes the original of a copy that is not the device's any more.
+    /// Takes the original of a copy that the device no longer has.
     #[inline]
     pub(super) fn take(&mut self, copy: &Frame) -> Option<Posted> {
         let original = self.at(copy)?.take()?;
@@ -51,7 +51,7 @@ impl Originals {
         Some(original)
     }
 
-    /// Sends all home: the device will give none of the copies back.
+    /// Frees all originals: the device will give none of the copies back.
     #[cold]
     #[inline(never)]
     pub(super) fn clear(&mut self) {

@@ -1,4 +1,4 @@
-//! A port whose device sees the frames of one pool alone.
+//! Tests of a port whose device sees only the frames of one pool.
 
 use super::BouncePort;
 use crate::pool::{Batch, Pool};
@@ -8,10 +8,10 @@ use crate::port::tests::moody::{Mood, Moody};
 use crate::port::{Complete, Fill, Port, Rx, Tx};
 use crate::wire::offload::{Offload, PartialChecksum};
 
-/// Frames of the own pool.
+/// Number of frames of the port's own pool.
 const OWN: usize = 64;
 
-/// What the device sees, and who uses the port.
+/// The port and its device, and the caller's side.
 struct Bounced {
     port: BouncePort,
     device: MemDevice,
@@ -32,7 +32,7 @@ fn port(ring: usize, frames: usize) -> (BouncePort, MemDevice, Pool) {
 }
 
 impl Bounced {
-    /// So many frames of one's own, numbered from `first` on.
+    /// Returns that many of the caller's frames, numbered from `first` on.
     fn frames(&mut self, first: u8, n: u8) -> Batch {
         let mut frames = Batch::new();
         for number in first..first + n {
@@ -43,7 +43,7 @@ impl Bounced {
         frames
     }
 
-    /// What comes out at the other end.
+    /// Returns what comes out at the other end.
     fn collected(&mut self) -> Vec<u8> {
         let mut numbers = Vec::new();
         self.device.collect(256, |sent| numbers.push(sent[0]));
@@ -79,7 +79,7 @@ fn the_device_receives_into_its_own_pool_and_half_of_it_at_most() {
     let mut frames = Batch::new();
     assert_eq!(port.rx(&mut here.w, &mut frames), 3);
     assert_eq!((numbers(&frames), own.ledger().owned), (vec![9; 3], 3));
-    // Another memory's worker sends them home.
+    // Another memory's worker frees them.
     frames.free(&mut here.w);
     assert_eq!(own.ledger().owned, 0);
 }
@@ -114,7 +114,7 @@ fn what_finds_no_slot_stays_in_order_and_is_sent_later() {
     assert_eq!(bounced.port.tx(&mut bounced.here.w, &mut frames), 8);
     assert_eq!(numbers(&frames), (9..=20).collect::<Vec<_>>());
     assert_eq!(bounced.own.ledger().posted, 8);
-    // Nothing is copied while there is no room.
+    // No frame is copied while there is no room.
     assert_eq!((bounced.port.tx(&mut bounced.here.w, &mut frames), bounced.port.can_retry_tx()), (0, true));
     let (mut sent, mut done) = (bounced.collected(), Batch::new());
     while !frames.is_empty() {
@@ -178,7 +178,8 @@ fn a_port_that_is_dropped_with_frames_in_flight_sends_all_of_them_home() {
     assert!(own.ledger().all_home() && here.pool.ledger().all_home());
 }
 
-/// Seen in a review: a memif peer that went with frames in flight, and the next one that came before they were asked for, left the port silent.
+/// Found in a review: a memif peer left with frames in flight, and the next peer came before the frames were asked for.
+/// That left the port silent.
 #[test]
 fn copies_that_a_device_has_lost_leave_their_originals_and_the_port_sends_on() {
     let Fixture { w, pool: own, memory: _ } = Fixture::new(OWN);
@@ -194,7 +195,7 @@ fn copies_that_a_device_has_lost_leave_their_originals_and_the_port_sends_on() {
     *mood.lock().unwrap() = Mood::Gone;
     assert_eq!(port.tx(&mut here.w, &mut frames), 0);
     assert_eq!((here.pool.ledger().posted, port.tx_posted()), (0, 0), "the originals have gone home");
-    // There is another device, which has the eight places again.
+    // A new device is there, and all eight places are free again.
     *mood.lock().unwrap() = Mood::Backwards;
     device.collect(8, |_sent| ());
     let mut done = Batch::new();

@@ -17,12 +17,13 @@ impl Tx for BouncePort {
         self.tx_copies(w, frames)
     }
 
-    /// Also where the pool is dry, to which frames come home.
+    /// True also if the pool is dry, since frames return to it.
     fn can_retry_tx(&self) -> bool {
         self.within.can_retry_tx() || self.is_dry && self.within.state() == PortState::Up
     }
 
-    /// Those that are longer than a frame of the own pool, and those of which something is left to be done: a copy says nothing of it.
+    /// Frames that are longer than a frame of the own pool, and frames with open offload work: a copy does not carry
+    /// it.
     fn take_unsendable(&self, frames: &mut Batch) -> Batch {
         let size = self.pool.frame_size();
         set_aside(frames, |frame| frame.len() <= size && !frame.has_offload())
@@ -39,7 +40,7 @@ impl Tx for BouncePort {
 }
 
 impl BouncePort {
-    /// Sends copies of the frames from the front, as many as there are frames for and the port within has room.
+    /// Sends copies of the frames from the front, as long as the own pool has frames and the inner port has room.
     #[inline]
     fn tx_copies(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         if frames.is_empty() || self.birthplace.is_elsewhere() {
@@ -68,8 +69,9 @@ impl BouncePort {
         sent
     }
 
-    /// The port within has lost copies that it will not give back, as one does whose peer has gone and another come. Where it has none any more, the
-    /// originals go home; else each does when its copy's place is used again.
+    /// The inner port has lost copies that it will not give back, because its peer has gone and another has come. If it
+    /// has no copy any more, all originals are freed. Otherwise each original is freed when its copy's place is used
+    /// again.
     #[cold]
     #[inline(never)]
     fn forget_lost(&mut self) {
@@ -79,7 +81,8 @@ impl BouncePort {
         }
     }
 
-    /// Puts the frames whose copies were not sent before those that were not copied. No more is copied until there is room.
+    /// Puts the frames whose copies were not sent before the frames that were not copied. No more frames are copied
+    /// until there is room.
     #[cold]
     #[inline(never)]
     fn give_back(&mut self, w: &mut Worker, mut copies: Batch, frames: &mut Batch) {
@@ -91,7 +94,7 @@ impl BouncePort {
         copies.free(&mut self.worker);
     }
 
-    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    /// Sends the frames that can be sent. The others stay, behind those for which there is no room.
     #[cold]
     #[inline(never)]
     fn tx_without_unsendable(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
@@ -105,16 +108,17 @@ impl BouncePort {
     }
 }
 
-/// Makes the data of `copy`, which is empty and large enough, that of `frame`; from the frame's start where it finds no room else.
+/// Copies the data of `frame` into `copy`, which is empty and large enough. If the data does not fit otherwise, it
+/// begins at the copy's start.
 #[inline]
 fn copy_data(copy: &mut Frame, frame: &Frame) {
     if copy.tailroom() < frame.len() {
-        // As much as there is cannot be too much, and it is no data.
+        // The whole headroom always fits, and it holds no data.
         let before = copy.headroom();
         let _ = copy.push(before);
         let _ = copy.trim(0);
     }
-    // It is large enough.
+    // The copy is large enough.
     let _ = copy.put_slice(frame.data());
 }
 

@@ -1,4 +1,4 @@
-//! HOT: sent frames, to be freed.
+//! HOT: completions of sent frames.
 
 use super::{CopyingPort, Device};
 use crate::pool::{Batch, Place};
@@ -13,7 +13,7 @@ impl<D: Device> Complete for CopyingPort<D> {
             return 0;
         }
         for frame in self.sent.drain(self.sent.len() - n..) {
-            // There is room: no more were taken.
+            // There is room: no more frames were taken.
             let _ = frames.push(frame);
         }
         frames.taken_back(Place::Posted, w, before);

@@ -4,9 +4,10 @@
 //!   fill ──► filled (a stack of empty frames) ── Device::receive: bytes come in ──► rx
 //!   tx   ── Device::send: bytes go out ──► sent (a stack of full frames) ─────────► complete
 //! ```
-//! Such a device keeps no frame: a frame is posted while it lies in one of the two stacks, and the copy is made inside
-//! [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx), once, a burst at a time. [`PortCounters::copied`] counts it. What is received goes into
-//! the frames that were posted last, those that a burst has room for, in the order in which they were posted.
+//! Such a device keeps no frame. A frame is posted while it lies in one of two stacks. The copy is made once, a burst
+//! at a time, inside [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx), and [`PortCounters::copied`] counts it.
+//! Received bytes go into the frames that were posted last, as many as a burst has room for, in the order in which they
+//! were posted.
 
 mod complete;
 mod fill;
@@ -28,19 +29,20 @@ pub use rx_buffers::{RxBuffer, RxBuffers};
 
 /// A device that moves bytes in and out by copying them.
 pub trait Device: Send {
-    /// The kind of port: `pcap`.
+    /// The kind of port, such as `pcap`.
     fn kind(&self) -> &'static str;
 
-    /// Receives into `rooms`, which are empty, from the first on; returns how many got data.
+    /// Receives into `rooms`, which are empty, from the first on. Returns how many got data.
     ///
-    /// What does not fit a room is dropped and counted here, never cut.
+    /// A packet that does not fit into a buffer is dropped and counted here, never truncated.
     fn receive(&mut self, rooms: &mut RxBuffers<'_>, counters: &Writer<PortCounters>) -> usize;
 
-    /// Sends `frames` from the first on; returns how many were taken. One that is taken and refused by what lies
-    /// behind counts in [`PortCounters::tx_invalid`].
+    /// Sends `frames` from the first on. Returns how many were taken. A frame that is taken and then refused by the
+    /// file or socket counts in [`PortCounters::tx_invalid`].
     fn send(&mut self, frames: &[Frame], counters: &Writer<PortCounters>) -> usize;
 
-    /// Whether [`Device::send`] hears what is left to be done to a frame: see [`Tx::carries_offloads`](super::Tx::carries_offloads).
+    /// Returns whether [`Device::send`] handles the open offload work of a frame: see
+    /// [`Tx::carries_offloads`](super::Tx::carries_offloads).
     fn carries_offloads(&self) -> bool {
         false
     }
@@ -51,14 +53,14 @@ pub trait Device: Send {
         false
     }
 
-    /// A poll round ends: what was put off is done now.
+    /// Ends a poll round: does the work that was put off.
     fn end_round(&mut self, _counters: &Writer<PortCounters>) {}
 
-    /// The port goes: what was put off is done now, for the last time.
+    /// Closes the port: does the work that was put off, for the last time.
     fn close(&mut self, _counters: &Writer<PortCounters>) {}
 
-    /// Adds what others have counted for it since the last time. Called where the counters are asked for, and once more
-    /// before the device goes.
+    /// Adds the counts that others (such as the kernel) have made for the device since the last call. It is called when
+    /// the counters are read, and once more before the device is dropped.
     fn publish(&self, _counters: &Writer<PortCounters>) {}
 
     /// Frames that wait to be received: see [`Rx::rx_pending`](super::Rx::rx_pending).
@@ -66,63 +68,64 @@ pub trait Device: Send {
         None
     }
 
-    /// Whether something can be received, asked before its worker sleeps.
+    /// Returns whether anything can be received. The worker asks before it sleeps.
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         false
     }
 
-    /// The descriptor that becomes readable by what comes; None where there is none.
+    /// The descriptor that becomes readable when frames arrive; None if there is none.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether a later [`Device::send`] may take what this one did not.
+    /// Returns whether a later [`Device::send`] may take frames that this one did not.
     ///
-    /// By default while it carries frames: what lies behind may be full for a moment, with nothing in flight here.
+    /// The default is true while the device carries frames: the file or socket may be full for a moment, with nothing
+    /// in flight here.
     fn can_retry_tx(&self) -> bool {
         self.state() == PortState::Up
     }
 
-    /// Whether nothing will be received any more: see [`Rx::rx_finished`](super::Rx::rx_finished).
+    /// Returns whether nothing will be received any more: see [`Rx::rx_finished`](super::Rx::rx_finished).
     fn rx_finished(&self) -> bool {
         false
     }
 
-    /// Whether it carries frames.
+    /// The state of the device: whether it carries frames.
     fn state(&self) -> PortState;
 }
 
 /// A port over a [`Device`].
 ///
-/// Dropped with frames inside, it sends them home.
+/// If it is dropped with frames inside, they are freed.
 #[derive(Debug)]
 pub struct CopyingPort<D: Device> {
     name: String,
     device: D,
-    /// Frames in each of the two stacks at most.
+    /// Maximum number of frames in each of the two stacks.
     size: usize,
-    /// Empty frames, posted; the next to receive into is the last.
+    /// Empty posted frames; the last one is received into next.
     filled: Vec<Frame>,
-    /// Sent frames, posted until they are completed.
+    /// Sent frames, which stay posted until they are completed.
     sent: Vec<Frame>,
     counters: Writer<PortCounters>,
 }
 
 impl<D: Device> CopyingPort<D> {
-    /// A port called `name` that has at most `size` frames posted in each direction. No pool has more than 4,194,304 frames, so
-    /// room is made for no more.
+    /// Makes a port called `name` with at most `size` frames posted in each direction. No pool has more than 4,194,304
+    /// frames, so no more room is made.
     #[cold]
     pub fn new(name: String, device: D, size: usize) -> CopyingPort<D> {
         let stack = || Vec::with_capacity(size.min(FRAMES_MAX));
         CopyingPort { name, device, size, filled: stack(), sent: stack(), counters: Writer::default() }
     }
 
-    /// What is behind it.
+    /// The device of the port.
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// What is behind it, to be set up.
+    /// The device of the port, for set-up.
     #[cfg(feature = "af-packet")]
     pub(super) fn device_mut(&mut self) -> &mut D {
         &mut self.device
@@ -134,9 +137,9 @@ impl<D: Device> Drop for CopyingPort<D> {
         let mut steps = Steps::new();
         steps.run(|| self.device.close(&self.counters));
         steps.run(|| self.device.publish(&self.counters));
-        // As `complete` would have given them back.
+        // Counted as if `complete` had given them back.
         self.counters.completed.add(self.sent.len() as u64);
-        // Owned again, and then dropped with the stacks.
+        // Claimed, then dropped with the stacks.
         for stack in [&self.filled, &self.sent] {
             Place::Posted.leave(None, stack);
             Place::Posted.take_back(None, stack);

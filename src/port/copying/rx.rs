@@ -19,7 +19,7 @@ impl<D: Device> Rx for CopyingPort<D> {
             return 0;
         }
         for frame in self.filled.drain(first..first + n) {
-            // There is room: no more were asked for.
+            // There is room: no more frames were requested.
             let _ = frames.push(frame);
         }
         frames.taken_back(Place::Posted, w, before);

@@ -1,4 +1,4 @@
-//! Where a device receives into: the bytes of empty frames, without the frames.
+//! The buffers that a device receives into: the bytes of empty frames, without the frames.
 
 #[cfg(any(feature = "af-packet", feature = "tap"))]
 use crate::pool::METADATA_LEN;
@@ -8,8 +8,8 @@ use crate::wire::ethernet::TAG_LEN;
 use crate::wire::offload::Offload;
 use std::time::Duration;
 
-/// The empty frames that a [`Device`](super::Device) may receive into, oldest first. Their bytes are the device's for as long
-/// as a call lasts; the frames stay with the port.
+/// The empty frames that a [`Device`](super::Device) may receive into, oldest first. The device has their bytes for the
+/// time of a call. The frames stay with the port.
 ///
 /// ```
 /// use netmem::port::copying::RxBuffers;
@@ -26,7 +26,7 @@ use std::time::Duration;
 ///     n
 /// }
 /// ```
-/// No frame can be taken out, nor one of another pool put in:
+/// No frame can be taken out, and no frame of another pool can be put in:
 /// ```compile_fail,E0308
 /// # use netmem::{pool::Frame, port::copying::RxBuffers};
 /// fn receive(rooms: &mut RxBuffers<'_>, mine: &mut Frame) -> usize {
@@ -42,34 +42,35 @@ impl<'a> RxBuffers<'a> {
         RxBuffers(frames)
     }
 
-    /// How many there are.
+    /// Number of buffers.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no buffers.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The one at `i`.
+    /// The buffer at `i`.
     #[inline]
     pub fn get(&mut self, i: usize) -> Option<RxBuffer<'_>> {
         self.0.get_mut(i).map(RxBuffer)
     }
 
-    /// All of them, for a device that receives several packets by one call.
+    /// All buffers, for a device that receives several packets in one call.
     #[inline]
     pub fn iter_mut(&mut self) -> impl Iterator<Item = RxBuffer<'_>> {
         self.0.iter_mut().map(RxBuffer)
     }
 
-    /// Exchanges two with what is in them: so what was received and is not wanted comes behind what is.
+    /// Exchanges two buffers together with their data. A device uses it to move received data that is not wanted behind
+    /// the data that is.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// Panics if an index is out of range.
     #[inline]
     pub fn swap(&mut self, one: usize, other: usize) {
         self.0.swap(one, other);
@@ -81,19 +82,19 @@ impl<'a> RxBuffers<'a> {
 pub struct RxBuffer<'a>(&'a mut Frame);
 
 impl<'a> RxBuffer<'a> {
-    /// Bytes of data.
+    /// Number of bytes of data.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no data.
+    /// Returns whether there is no data.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes there is room for behind the data.
+    /// Number of bytes of room behind the data.
     #[inline]
     pub fn tailroom(&self) -> usize {
         self.0.tailroom()
@@ -105,67 +106,67 @@ impl<'a> RxBuffer<'a> {
         self.0.data_mut()
     }
 
-    /// As [`Frame::put`]: ends the data `n` bytes later, and gives those bytes to be written.
+    /// As [`Frame::put`]: moves the end of the data `n` bytes forward, and returns those bytes for writing.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is no room for them.
+    /// Returns [`NoRoom`] if there is no room for them.
     #[inline]
     pub fn put(&mut self, n: usize) -> Result<&mut [u8], NoRoom> {
         self.0.put(n)
     }
 
-    /// All the room there is, made data, to be written; [`RxBuffer::trim`] says how much of it was.
+    /// Turns all room into data and returns it for writing. [`RxBuffer::trim`] then sets how much of it was written.
     #[inline]
     pub fn whole(self) -> &'a mut [u8] {
         let room = self.0.tailroom();
-        // There is as much.
+        // There is that much room.
         self.0.put(room).unwrap_or_default()
     }
 
-    /// As [`Frame::push`]: begins the data `n` bytes earlier.
+    /// As [`Frame::push`]: moves the start of the data `n` bytes back.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is no room for them.
+    /// Returns [`NoRoom`] if there is no room for them.
     #[inline]
     pub fn push(&mut self, n: usize) -> Result<(), NoRoom> {
         self.0.push(n)
     }
 
-    /// As [`Frame::pull`]: begins the data `n` bytes later.
+    /// As [`Frame::pull`]: moves the start of the data `n` bytes forward.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// Returns [`NoRoom`] if there is less data.
     #[inline]
     pub fn pull(&mut self, n: usize) -> Result<(), NoRoom> {
         self.0.pull(n)
     }
 
-    /// As [`Frame::trim`]: cuts the data to its first `len` bytes.
+    /// As [`Frame::trim`]: truncates the data to its first `len` bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] when there is less data.
+    /// Returns [`NoRoom`] if there is less data.
     #[inline]
     pub fn trim(&mut self, len: usize) -> Result<(), NoRoom> {
         self.0.trim(len)
     }
 
-    /// As [`Frame::set_offload`]: says what is left to be done to the data.
+    /// As [`Frame::set_offload`]: sets the work that is left to be done to the data.
     ///
     /// # Errors
-    /// [`NoRoom`] where the headroom has no room for it.
+    /// Returns [`NoRoom`] if the headroom is too small for it.
     pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
         self.0.set_offload(offload)
     }
 
-    /// As [`Frame::set_timestamp`]: says when the data was recorded.
+    /// As [`Frame::set_timestamp`]: sets the time when the data was recorded.
     ///
     /// # Errors
-    /// [`NoRoom`] where the headroom has no room for it.
+    /// Returns [`NoRoom`] if the headroom is too small for it.
     pub fn set_timestamp(&mut self, timestamp: Option<Duration>) -> Result<(), NoRoom> {
         self.0.set_timestamp(timestamp)
     }
 
-    /// Whether there is headroom for an offload, with a VLAN tag before the data.
+    /// Returns whether there is headroom for an offload, with a VLAN tag before the data.
     #[cfg(any(feature = "af-packet", feature = "tap"))]
     pub(crate) fn has_room_for_offload(&self) -> bool {
         self.0.headroom() >= METADATA_LEN + TAG_LEN

@@ -1,4 +1,4 @@
-//! The port over a device that is nothing but memory.
+//! Tests of the port over a device in memory.
 
 use super::{CopyingPort, Device, RxBuffers};
 use crate::pool::{Batch, Frame};
@@ -9,12 +9,12 @@ use crate::stats::Writer;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// Receives what it sent. It says `lie` more than is true.
+/// Receives the frames that it sent. It reports `lie` more than is true.
 #[derive(Default)]
 struct Loopback {
     line: VecDeque<Vec<u8>>,
     lie: usize,
-    /// What others have counted for it.
+    /// Drops that others have counted for the device.
     dropped: Cell<u64>,
 }
 

@@ -49,7 +49,7 @@ impl<D: Device> CopyingPort<D> {
         n
     }
 
-    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    /// Sends the frames that can be sent. The others stay, behind those for which there is no room.
     #[cold]
     #[inline(never)]
     fn tx_without_offloads(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {

@@ -1,16 +1,16 @@
-//! How often a fault happens, and to which frames.
+//! The rate of a fault, and the frames that it affects.
 
 use std::str::FromStr;
 
-/// How often something happens: `0.01` of all frames, or to every hundredth, `1/100`.
+/// The rate of a fault: `0.01` of all frames, or every hundredth frame, `1/100`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Chance {
-    /// To no frame.
+    /// No frame.
     #[default]
     Never,
-    /// To every n-th frame; n is not 0.
+    /// Every n-th frame; n is not 0.
     Every(u32),
-    /// To this share of 2^32 of all frames, as the seed decides; 2^32 is to each.
+    /// This share of 2^32 of all frames, as the seed decides; 2^32 means every frame.
     Share(u64),
 }
 
@@ -28,13 +28,13 @@ impl FromStr for Chance {
             return n.parse().ok().filter(|n| *n > 0).map(Chance::Every).ok_or_else(error);
         }
         let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-        // At most 2^32, so nothing is cut off.
+        // At most 2^32, so nothing is truncated.
         share.map(|share| Chance::Share((share * (1_u64 << 32) as f64) as u64)).ok_or_else(error)
     }
 }
 
 impl Chance {
-    /// Whether it happens to frame `number`, given a draw for this frame and this fault.
+    /// Returns whether the fault affects frame `number`, given a draw for this frame and this fault.
     #[inline]
     pub(super) fn strikes(self, number: u64, draw: u64) -> bool {
         match self {
@@ -45,7 +45,7 @@ impl Chance {
     }
 }
 
-/// A draw for frame `number` and fault `which`: a hash, so that it depends on nothing that happened before.
+/// A draw for frame `number` and fault `which`. It is a hash, so it does not depend on earlier events.
 ///
 /// Source: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #[inline]

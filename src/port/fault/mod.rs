@@ -1,14 +1,15 @@
-//! The `fault` port: another port, with what goes wrong on networks done to the frames that it receives.
+//! The `fault` port: it wraps another port, and injects network faults into the frames that it receives.
 //!
 //! ```text
 //!   the port within ── rx ──► drop ─► corrupt ─► duplicate ─► reorder, delay ─┬─► ready ──► rx
 //!                                                                             └─► late ──┘
 //! ```
-//! What happens to a frame follows from the seed and the frame's number alone: the same frames suffer the same in every
-//! run, however they come in bursts. Faults are done to what is received; what is transmitted is received somewhere.
+//! The seed and the frame's number alone decide what happens to a frame. The same frames get the same faults in every
+//! run, however they are divided into bursts. Faults affect received frames only; a transmitted frame is received by
+//! another port.
 //!
-//! A duplicate is a copy in a frame of the pool. Frames that are late are owned, not posted, and at most [`LATE_MAX`];
-//! beyond that a frame is on time.
+//! A duplicate is a copy in a frame of the pool. Delayed frames are owned, not posted, and there are at most
+//! [`LATE_MAX`]. Beyond that number a frame is not delayed.
 
 mod chance;
 mod rx;
@@ -31,22 +32,22 @@ use std::time::Duration;
 /// The maximum number of delayed frames.
 pub const LATE_MAX: usize = 1024;
 
-/// The faults to inject. By default nothing does.
+/// The faults to inject. By default there are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultConfig {
-    /// What decides; the same seed, the same faults.
+    /// The seed of all decisions. The same seed gives the same faults.
     pub seed: u64,
     /// Frames that are lost.
     pub drop: Chance,
-    /// Frames of which one bit is the other way round.
+    /// Frames with one inverted bit.
     pub corrupt: Chance,
-    /// Frames that come twice.
+    /// Frames that are received twice.
     pub duplicate: Chance,
-    /// Frames that come behind the three after them, or when none comes any more.
+    /// Frames that are received behind the next three frames, or when no more frames come.
     pub reorder: Chance,
-    /// Frames that come later by `delay_by`.
+    /// Frames that are received later by `delay_by`.
     pub delay: Chance,
-    /// By how much. Default 1 ms.
+    /// The delay. Default 1 ms.
     pub delay_by: Duration,
 }
 
@@ -64,11 +65,11 @@ impl Default for FaultConfig {
 pub struct FaultCounters {
     /// Frames dropped; the port counts them in [`PortCounters::rx_dropped`] as well.
     pub dropped: Count,
-    /// Frames of which a bit was turned.
+    /// Frames with an inverted bit.
     pub corrupted: Count,
-    /// Copies made and received.
+    /// Duplicates made and received.
     pub duplicated: Count,
-    /// Copies not made because the pool had no frame.
+    /// Duplicates that were not made because the pool had no frame.
     pub no_frame: Count,
     /// Frames put behind later ones.
     pub reordered: Count,
@@ -92,24 +93,25 @@ impl WrapCounters for FaultCounters {
 
 /// A port around another port, which injects faults into received frames. See [the module](self).
 ///
-/// Its counters are its own: `rx` is what its caller received, duplicates too; what it dropped is in `rx_dropped`.
+/// Its counters are its own: `rx` counts the frames that its caller received, including duplicates. `rx_dropped` counts
+/// those that it dropped.
 pub struct FaultPort {
     name: String,
     within: Box<dyn Port>,
     config: FaultConfig,
-    /// Where duplicates come from.
+    /// The pool that duplicates are made from.
     pool: Pool,
-    /// Frames that were received, numbered from 0, wrapping.
+    /// Number of received frames. They are numbered from 0, wrapping.
     received: u64,
-    /// To be received next, in order.
+    /// Frames to be received next, in order.
     ready: VecDeque<Frame>,
-    /// To be received later; at most [`LATE_MAX`].
+    /// Frames to be received later; at most [`LATE_MAX`].
     late: Vec<Late>,
-    /// Dropped last, when `within` counts no more.
+    /// Dropped last, after the last count of `within`.
     tally: Tally,
 }
 
-/// What is counted here and within.
+/// The counters of this port and of the inner port.
 struct Tally {
     faults: Arc<FaultCounters>,
     counters: Arc<PortCounters>,
@@ -117,7 +119,7 @@ struct Tally {
 }
 
 impl FaultPort {
-    /// Wraps `within`; duplicates are made of `pool`'s frames.
+    /// Wraps `within`. Duplicates use frames of `pool`.
     #[cold]
     pub fn new(within: Box<dyn Port>, pool: Pool, config: FaultConfig) -> FaultPort {
         let tally = Tally { faults: Arc::default(), counters: Arc::default(), within: within.counters() };
@@ -133,14 +135,14 @@ impl FaultPort {
         }
     }
 
-    /// What was done so far.
+    /// The counters of the faults injected so far.
     pub fn faults(&self) -> Arc<FaultCounters> {
         Arc::clone(&self.tally.faults)
     }
 }
 
 impl Tally {
-    /// Copies what the port within counts; what this one delivers and drops is its own.
+    /// Copies the counts of the inner port. Frames delivered and dropped are counted by this port.
     fn publish(&self) {
         self.counters.follow(&self.within);
         self.counters.rx_dropped.set(self.within.rx_dropped.get() + self.faults.dropped.get());
@@ -149,7 +151,7 @@ impl Tally {
 
 impl Drop for FaultPort {
     fn drop(&mut self) {
-        // What never was on time is lost, and goes home with the lists.
+        // Frames that were still delayed are lost. They are freed with the lists.
         self.tally.faults.dropped.add((self.ready.len() + self.late.len()) as u64);
     }
 }
@@ -192,7 +194,7 @@ impl Wake for FaultPort {
         self.tally.publish();
     }
 
-    /// Nothing wakes for a frame that is late: while there is one, there is something already.
+    /// No event wakes the worker for a delayed frame. So while there is one, this reports that frames are ready.
     fn arm(&mut self) -> bool {
         let due = !self.ready.is_empty() || !self.late.is_empty();
         self.within.arm() || due
@@ -219,7 +221,7 @@ impl Port for FaultPort {
     );
 
     fn counters(&self) -> Arc<PortCounters> {
-        // Asked for so that the port within looks at what its device counts.
+        // Called so that the inner port reads its device's counters.
         drop(self.within.counters());
         self.tally.publish();
         Arc::clone(&self.tally.counters)

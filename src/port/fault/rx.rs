@@ -1,4 +1,4 @@
-//! What happens to received frames.
+//! Applies faults to received frames.
 
 use super::chance::draw;
 use super::{FaultPort, LATE_MAX};
@@ -7,7 +7,7 @@ use crate::port::Rx;
 use crate::sync::Worker;
 use std::time::Instant;
 
-/// Frames that a reordered one lets pass.
+/// Number of frames that overtake a reordered frame.
 const PASSED_BY: u64 = 3;
 
 /// The draws for one frame, one for each fault.
@@ -18,7 +18,7 @@ const DUPLICATE: u64 = 3;
 const REORDER: u64 = 4;
 const DELAY: u64 = 5;
 
-/// A frame that comes later.
+/// A frame that is received later.
 #[derive(Debug)]
 pub(super) struct Late {
     frame: Frame,
@@ -27,9 +27,9 @@ pub(super) struct Late {
 
 #[derive(Debug, Clone, Copy)]
 enum Due {
-    /// When so many frames were received.
+    /// After that many frames were received.
     After(u64),
-    /// At this time; None lies beyond all times.
+    /// At this time; None is later than any time.
     At(Option<Instant>),
 }
 
@@ -44,7 +44,7 @@ impl Rx for FaultPort {
         }
         let n = frames.room().min(self.ready.len());
         for frame in self.ready.drain(..n) {
-            // There is room: no more were taken.
+            // There is room: no more frames were taken.
             let _ = frames.push(frame);
         }
         self.tally.counters.rx.add(n as u64);
@@ -58,7 +58,7 @@ impl Rx for FaultPort {
 }
 
 impl FaultPort {
-    /// One more frame was received: does to it what its number and the seed say.
+    /// Handles one more received frame: injects the faults that its number and the seed decide.
     fn suffer(&mut self, w: &mut Worker, mut frame: Frame) {
         let number = self.received;
         self.received = number.wrapping_add(1);
@@ -93,13 +93,13 @@ impl FaultPort {
         self.make_ready(|due| matches!(due, Due::After(number) if number <= received));
     }
 
-    /// Makes a copy of a frame, if the pool has one to spare.
+    /// Makes a copy of a frame, if the pool has a free frame.
     fn duplicate(&self, w: &mut Worker, frame: &Frame) -> Option<Frame> {
         let mut twin = self.pool.alloc(w);
         let room = twin.as_mut().and_then(|twin| twin.put(frame.len()).ok());
         let copied = room.map(|room| room.copy_from_slice(frame.data())).is_some();
         if let Some(twin) = &mut twin {
-            // A copy without headroom cannot bear it.
+            // A copy without headroom has no room for it.
             let _ = twin.set_timestamp(frame.timestamp());
         }
         if copied {
@@ -110,7 +110,7 @@ impl FaultPort {
         twin.filter(|_| copied)
     }
 
-    /// Makes ready what is due, and where nothing comes any more also what waits for others to pass.
+    /// Makes frames ready that are due. If no more frames come, also those that wait for others to overtake them.
     fn release(&mut self, is_quiet: bool) {
         if self.late.is_empty() {
             return;
@@ -122,14 +122,14 @@ impl FaultPort {
         });
     }
 
-    /// Makes those late frames ready that are due, in the order in which they were received.
+    /// Makes the delayed frames ready that are due, in the order in which they were received.
     fn make_ready(&mut self, is_due: impl Fn(Due) -> bool) {
         let due = self.late.extract_if(.., |late| is_due(late.due));
         self.ready.extend(due.map(|late| late.frame));
     }
 }
 
-/// Turns one bit of `bytes`, which are not empty.
+/// Inverts one bit of `bytes`, which are not empty.
 fn turn_a_bit(bytes: &mut [u8], draw: u64) {
     let bit = (draw % (8 * bytes.len() as u64)) as usize;
     bytes[bit / 8] ^= 1 << (bit % 8);

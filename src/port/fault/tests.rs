@@ -12,7 +12,7 @@ use crate::port::{Fill, Port, PortCounters, PortState, Rx, Wake};
 use crate::stats::Writer;
 use std::time::{Duration, Instant};
 
-/// A wire with faults, and its far side.
+/// A wire with faults, and its far end.
 fn faulty(fixture: &Fixture, config: FaultConfig) -> (FaultPort, MemDevice) {
     let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
     (FaultPort::new(Box::new(port), fixture.pool.clone(), config), device)
@@ -29,7 +29,7 @@ fn deliver(device: &mut MemDevice, first: u8, n: u8) {
     assert_eq!(delivered, usize::from(n));
 }
 
-/// Receives once; the first byte of each frame.
+/// Receives once. Returns the first byte of each frame.
 fn receive(fixture: &mut Fixture, port: &mut FaultPort) -> Vec<u8> {
     let mut batch = Batch::new();
     port.refill(&mut fixture.w, &fixture.pool);
@@ -39,7 +39,7 @@ fn receive(fixture: &mut Fixture, port: &mut FaultPort) -> Vec<u8> {
     first
 }
 
-/// What is received of twelve frames, and then of none.
+/// Returns what is received of twelve frames, and then of none.
 fn twelve(config: FaultConfig) -> (Vec<u8>, FaultPort, Fixture) {
     let mut fixture = Fixture::new(256);
     let (mut port, mut device) = faulty(&fixture, config);
@@ -190,7 +190,7 @@ fn a_port_with_faults_keeps_its_promises() {
     });
 }
 
-/// A device that counts how often it is asked what others count.
+/// A device that counts how often it is asked for the counts of others.
 struct Asked;
 
 impl Device for Asked {

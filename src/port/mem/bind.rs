@@ -1,4 +1,4 @@
-//! COLD: laying the wire.
+//! COLD: makes the wire.
 
 use super::{MemDevice, MemPort};
 use crate::port::PortCounters;
@@ -7,7 +7,7 @@ use crate::ring::loan;
 use crate::sync::Doorbell;
 use std::sync::Arc;
 
-/// Descriptors in a ring at most: with 2 KiB for each frame, 2 GiB of them posted.
+/// Maximum number of descriptors in a ring: with 2 KiB for each frame, 2 GiB of them are posted.
 const RING_MAX: usize = 1 << 20;
 
 /// The settings of a wire; by default rings have 512 slots, and frames are completed in batches of 32.
@@ -15,7 +15,8 @@ const RING_MAX: usize = 1 << 20;
 pub struct MemConfig {
     /// Descriptors in each of the two rings, a power of two: 2 to 2^20. Default 512.
     pub ring: usize,
-    /// Sent frames that the device gathers before it completes them; fewer only when it has nothing to send. Default 32.
+    /// Number of sent frames that the device gathers before it completes them. It completes fewer only if it has
+    /// nothing to send. Default 32.
     pub coalesce: usize,
 }
 
@@ -25,17 +26,17 @@ impl Default for MemConfig {
     }
 }
 
-/// Why a wire could not be made.
+/// The cause of a failure to make a wire.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemError {
-    /// The ring size is no power of two or out of range.
+    /// The ring size is not a power of two or is out of range.
     #[error("mem ring of {0} slots: give a power of two from 2 to {RING_MAX}")]
     Ring(usize),
     /// The number of completions to gather is out of range.
     #[error("{0} completions gathered: give 1 to half the ring")]
     Coalesce(usize),
-    /// The system gives no event to wake a worker by.
+    /// The system has no event descriptor to wake a worker with.
     #[error("event of a mem port: {0}: raise the limit of open files (ulimit -n)")]
     Event(String),
 }
@@ -43,7 +44,7 @@ pub enum MemError {
 /// Makes a wire: the port for a dataplane, and the device at its other end.
 ///
 /// # Errors
-/// [`MemError`] when a number is out of range, or the process out of descriptors.
+/// Returns [`MemError`] if a number is out of range, or if the process is out of descriptors.
 #[cold]
 pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemError> {
     if !config.ring.is_power_of_two() || !(2..=RING_MAX).contains(&config.ring) {

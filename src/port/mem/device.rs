@@ -1,4 +1,4 @@
-//! The wire's side: what a card and the cable do.
+//! The other end of the wire: it acts as the card and the cable.
 
 use crate::port::PortCounters;
 use crate::port::posted::Posted;
@@ -6,19 +6,19 @@ use crate::ring::Borrower;
 use crate::sync::Doorbell;
 use std::sync::Arc;
 
-/// The device at the other end of a [`MemPort`](super::MemPort); move it to the thread that plays the network.
+/// The device at the other end of a [`MemPort`](super::MemPort). Move it to the thread that plays the network.
 #[derive(Debug)]
 pub struct MemDevice {
     /// Empty frames to receive into.
     filling: Borrower<Posted>,
     /// Frames to send.
     sending: Borrower<Posted>,
-    /// Frames sent and not yet given back: the first of `sending`.
+    /// Number of frames sent and not yet given back: the first of `sending`.
     sent: usize,
     coalesce: usize,
     /// Wakes the port's worker.
     bell: Arc<Doorbell>,
-    /// The port's: the device counts what the port cannot see.
+    /// The port's counters. The device counts events that the port cannot see.
     counters: Arc<PortCounters>,
 }
 
@@ -33,12 +33,12 @@ impl MemDevice {
         MemDevice { filling, sending, sent: 0, coalesce, bell, counters }
     }
 
-    /// Delivers up to `n` frames to the port: takes that many posted frames, has `write` fill the room of each
-    /// (it returns the bytes written), and hands them over. Returns how many were delivered: fewer when too few are
-    /// posted, as a paused link would.
+    /// Delivers up to `n` frames to the port. It takes that many posted frames and calls `write` for the room of each,
+    /// which returns the number of bytes written. Then it hands the frames over. Returns the number of frames
+    /// delivered. It is less than `n` if too few frames are posted, as on a paused link.
     ///
-    /// The room holds what earlier uses of the frame left there. Of it the port's worker gets the first bytes, as many as
-    /// `write` says: those that it says and did not write are old ones.
+    /// The room holds old content of earlier uses of the frame. The port's worker gets the first bytes of it, as many
+    /// as `write` returns. Bytes that `write` counts and did not write are old content.
     pub fn deliver(&mut self, n: usize, mut write: impl FnMut(&mut [u8]) -> usize) -> usize {
         let n = self.filling.ready(n);
         for i in 0..n {
@@ -51,17 +51,18 @@ impl MemDevice {
         n
     }
 
-    /// As [`MemDevice::deliver`] on a link that cannot be paused: what finds no posted frame is dropped and
-    /// counted, as the card would. Returns how many were delivered.
+    /// As [`MemDevice::deliver`], on a link that cannot be paused: packets that find no posted frame are dropped and
+    /// counted, as by a card. Returns the number of frames delivered.
     pub fn deliver_or_drop(&mut self, n: usize, write: impl FnMut(&mut [u8]) -> usize) -> usize {
         let delivered = self.deliver(n, write);
         self.counters.rx_no_frame.add((n - delivered) as u64);
         delivered
     }
 
-    /// Sends up to `n` of the frames that the port transmitted: `read` sees each one's bytes. Returns how many.
+    /// Sends up to `n` of the frames that the port transmitted. `read` gets the bytes of each. Returns the number of
+    /// frames sent.
     ///
-    /// Completes earlier ones, when enough have gathered or there is nothing to send.
+    /// Completes earlier frames if enough have gathered or there is nothing to send.
     pub fn collect(&mut self, n: usize, mut read: impl FnMut(&[u8])) -> usize {
         let n = self.sending.ready(self.sent.saturating_add(n)) - self.sent;
         for i in self.sent..self.sent + n {
@@ -75,17 +76,17 @@ impl MemDevice {
         n
     }
 
-    /// Frames sent and not yet completed.
+    /// Number of frames sent and not yet completed.
     pub fn pending(&self) -> usize {
         self.sent
     }
 }
 
-/// Writes a received packet into a posted frame: all of the room behind its start is the device's.
+/// Writes a received packet into a posted frame. The device has all the room behind the frame's start.
 #[inline]
 fn receive(posted: &mut Posted, write: &mut impl FnMut(&mut [u8]) -> usize) {
     let frame = posted.frame();
-    // `put` by the room there is and `trim` to fewer cannot fail.
+    // `put` of the whole tailroom and `trim` to fewer bytes cannot fail.
     let _ = frame.put(frame.tailroom());
     let len = write(frame.data_mut()).min(frame.len());
     let _ = frame.trim(len);

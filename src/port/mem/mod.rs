@@ -7,10 +7,10 @@
 //!       tx       ── full frames ──►             collect: reads what is sent
 //!       complete ◄─ sent frames ──              … and gives it back later, a batch at a time
 //! ```
-//! No copy and no system call: the device's side writes into the very frames that were posted and reads those
-//! that are sent. As on a card, the four queues are the two ends of two descriptor rings, receive and transmit;
-//! nothing is received without a posted frame; completions come later, in batches, and only to those who ask; and
-//! who does not ask cannot transmit any more.
+//! There is no copy and no system call. The device's side writes directly into the posted frames and reads the frames
+//! that are sent. As on a card, the four queues are the two ends of two descriptor rings, receive and transmit. Nothing
+//! is received without a posted frame. Completions come later, in batches, and only if the caller asks for them. A
+//! caller that does not ask cannot transmit any more.
 
 mod bind;
 mod complete;
@@ -36,7 +36,7 @@ pub struct MemPort {
     rx: Descriptors,
     /// Transmit descriptors: posted full by `tx`, claimed sent by `complete`.
     tx: Descriptors,
-    /// Rung by the device where the worker sleeps.
+    /// Rung by the device while the worker sleeps.
     bell: Arc<Doorbell>,
     counters: Arc<PortCounters>,
 }

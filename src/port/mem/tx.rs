@@ -14,7 +14,7 @@ impl Tx for MemPort {
             self.counters.tx_bytes.add(frames[..n].iter().map(|frame| frame.len() as u64).sum());
             frames.sync_for_device(w, n);
             self.tx.post(w, frames, n);
-            // About as many will be sent next.
+            // About as many frames will be sent next.
             self.tx.prefetch_room(n);
         }
         n

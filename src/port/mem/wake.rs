@@ -1,14 +1,15 @@
-//! Wake-ups: of the worker, by the device's bell.
+//! Wake-ups: the device's bell wakes the worker.
 
 use super::MemPort;
 use crate::port::Wake;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Frames of the next burst whose first lines are asked for at the end of a round.
+/// Number of frames of the next burst whose first lines are prefetched at the end of a round.
 const NEXT: usize = 24;
 
 impl Wake for MemPort {
-    /// The wire needs no wake-up: its other side polls. What the next round will receive first begins to travel.
+    /// The wire needs no wake-up: its other side polls. This prefetches the frames that the next round will receive
+    /// first.
     fn kick(&mut self) {
         self.rx.prefetch_frames(NEXT);
     }

@@ -15,16 +15,16 @@ use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The name of standard input and output in place of a file's.
+/// The name that stands for standard input and output.
 const STANDARD: &str = "-";
 
-/// How fast a file is received.
+/// The speed at which a file is received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Speed {
-    /// As fast as it is taken.
+    /// As fast as the caller takes packets.
     #[default]
     Full,
-    /// Each packet as long after the first one as it was recorded.
+    /// Each packet with its recorded distance from the first one.
     Recorded,
 }
 
@@ -33,21 +33,21 @@ pub enum Speed {
 pub struct PcapConfig {
     /// The file to receive, or `-` for standard input, a file or a pipe; None receives nothing.
     pub input: Option<PathBuf>,
-    /// How fast. Default full.
+    /// The speed. Default full.
     pub speed: Speed,
-    /// How many times it is received; None for ever. Default once.
+    /// Number of times that the file is received; None repeats it for ever. Default once.
     pub times: Option<u64>,
-    /// The file that transmitted packets are written to, which is created or truncated; `-` is standard output, a file or a pipe.
-    /// None throws the packets away.
+    /// The file that transmitted packets are written to. It is created or truncated. `-` is standard output, a file or
+    /// a pipe. None discards the packets.
     pub output: Option<PathBuf>,
-    /// What each packet to one station is received with for its destination, in place of the address that was recorded: whoever takes
-    /// only what is sent to it takes the packets of a capture so. Default None.
+    /// The destination MAC address that each received unicast packet gets in place of the recorded one. With it, a
+    /// program that accepts only packets sent to its own address accepts the packets of a capture. Default None.
     pub destination: Option<MacAddr>,
-    /// Whether each packet keeps the time that it was recorded at ([`Frame::timestamp`](crate::pool::Frame::timestamp)): an output writes it
-    /// with that time then, instead of the time at which it is transmitted. Takes 18 bytes of headroom; without them the port goes
-    /// down. Default false.
+    /// Whether each packet keeps the time at which it was recorded
+    /// ([`Frame::timestamp`](crate::pool::Frame::timestamp)). An output then writes the packet with that time instead
+    /// of the time of transmission. Takes 18 bytes of headroom; without them the port goes down. Default false.
     pub recorded_timestamps: bool,
-    /// Frames posted in each direction at most. Default 2,048.
+    /// Maximum number of frames posted in each direction. Default 2,048.
     pub ring: usize,
 }
 
@@ -65,7 +65,7 @@ impl Default for PcapConfig {
     }
 }
 
-/// Why a port could not be opened.
+/// The cause of a failure to open a port.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {
@@ -77,35 +77,36 @@ pub enum PcapError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The input is none that can be read.
+    /// The input cannot be read.
     #[error("{}: {error}", .path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file's format.
         error: FormatError,
     },
-    /// A file is a pipe, the opening of which may already wait for ever.
+    /// A file is a pipe. Opening it could already wait for ever.
     #[error("{} is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
-    /// Nobody reads a capture on a terminal.
+    /// Standard output is a terminal, which no program reads as a capture.
     #[error("standard output is a terminal: send the capture to a file or to a program")]
     Terminal,
-    /// What comes by a pipe is to be received several times.
+    /// The input is a pipe, and is to be received several times.
     #[error("standard input is a pipe, of which each packet comes once: receive it once, or a file")]
     Again,
-    /// Input and output are one file.
+    /// Input and output are the same file.
     #[error("{} is to be read and written: give two files", .0.display())]
     SameFile(PathBuf),
 }
 
-/// Opens the files, and reads the first packets ahead. `name` is what the port is called, behind `pcap:`.
+/// Opens the files, and reads the first packets ahead. `name` is the port's name behind `pcap:`.
 ///
 /// # Errors
-/// [`PcapError`] with the file and the remedy. What the output held before is gone when the first round ends, not earlier.
+/// Returns [`PcapError`] with the file and the remedy. The output's old content is discarded when the first round ends,
+/// not earlier.
 #[cold]
 pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
     if let Some(pipe) = config.input.iter().chain(&config.output).find(|path| is_pipe(path)) {
@@ -164,7 +165,7 @@ fn input(path: &Path, config: &PcapConfig) -> Result<Input, PcapError> {
     Ok(input)
 }
 
-/// Whether two open files are one.
+/// Returns whether two open files are the same file.
 fn is_same(one: &File, other: &File) -> bool {
     let number = |file: &File| file.metadata().map(|file| (file.dev(), file.ino())).ok();
     number(one).is_some_and(|one| number(other) == Some(one))

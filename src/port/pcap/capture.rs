@@ -1,12 +1,12 @@
-//! What a capture is made of, one packet after the other: a classic pcap file's, or a pcapng file's.
+//! The elements of a capture, one after the other: of a classic pcap file or a pcapng file.
 
 use super::format::{Format, FormatError, HEADER, PACKET_MAX, RECORD, Record};
 use super::pcapng::Pcapng;
 
-/// How a capture is to be read on.
+/// The state of reading a capture.
 #[derive(Debug)]
 pub(super) enum Capture {
-    /// Nobody knows before its first bytes have come: a pipe's.
+    /// Unknown before the first bytes have come: the input is a pipe.
     Unread,
     /// A header, and 16 bytes before each packet.
     Classic(Format),
@@ -14,38 +14,38 @@ pub(super) enum Capture {
     Pcapng(Pcapng),
 }
 
-/// What comes next in a capture.
+/// The next element of a capture.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It cannot be told before there are more bytes.
+    /// Unknown until more bytes are there.
     More,
-    /// So many bytes that are no packet.
+    /// That many bytes that are not a packet.
     Skip(u64),
     /// A packet.
     Packet(Located),
 }
 
-/// A packet, and where it is.
+/// A packet, and its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Located {
     pub(super) record: Record,
-    /// Where its bytes begin.
+    /// Offset of its bytes.
     pub(super) start: usize,
-    /// Bytes up to what comes after it.
+    /// Number of bytes up to the next element.
     pub(super) size: u64,
 }
 
-/// Why a capture cannot be read on.
+/// The cause why a capture cannot be read on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// It is none that can be read, or the packet is of a link of another type than Ethernet.
+    /// The format cannot be read, or the packet's link type is not Ethernet.
     Format(FormatError),
-    /// It is damaged: what it does.
+    /// The capture is damaged; the text says how.
     Damaged(String),
 }
 
 impl Bad {
-    /// It says that a packet is longer than any is.
+    /// The capture names a packet length above the maximum.
     #[cold]
     pub(super) fn too_long(len: u32) -> Bad {
         Bad::Damaged(format!("says that a packet has {len} bytes"))
@@ -53,7 +53,7 @@ impl Bad {
 }
 
 impl Capture {
-    /// The format of the capture that begins with `bytes`, of which [`HEADER`] are enough.
+    /// Returns the format of the capture that begins with `bytes`. [`HEADER`] bytes are enough.
     pub(super) fn of(bytes: &[u8]) -> Result<Capture, FormatError> {
         if Pcapng::is_begun_by(bytes) {
             Ok(Capture::Pcapng(Pcapng::default()))
@@ -62,7 +62,7 @@ impl Capture {
         }
     }
 
-    /// Forgets what came: the capture begins again. Returns the bytes before its first packet or block.
+    /// Resets the state: the capture begins again. Returns the number of bytes before its first packet or block.
     pub(super) fn begin(&mut self) -> u64 {
         match self {
             Capture::Unread => 0,
@@ -74,10 +74,10 @@ impl Capture {
         }
     }
 
-    /// What comes first in `bytes`.
+    /// Returns the first element in `bytes`.
     ///
     /// # Errors
-    /// [`Bad`], after which nothing more can be read.
+    /// Returns [`Bad`]. Nothing more can be read afterwards.
     #[inline]
     pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Next, Bad> {
         let format = match self {
@@ -95,7 +95,7 @@ impl Capture {
         Ok(if here { Next::Packet(Located { record, start: RECORD, size: size as u64 }) } else { Next::More })
     }
 
-    /// Finds out by its first bytes which one it is.
+    /// Detects the format by the first bytes.
     #[cold]
     fn look_at(&mut self, bytes: &[u8]) -> Result<Next, Bad> {
         if bytes.len() < HEADER {

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(in crate::port) const HEADER: usize = 24;
 /// Bytes before each packet.
 pub(in crate::port) const RECORD: usize = 16;
-/// Bytes of a packet that a file may say it has; more is damage. The limit of tcpdump and Wireshark.
+/// Maximum number of bytes of a packet. A file that names more is damaged. The limit of tcpdump and Wireshark.
 pub(super) const PACKET_MAX: usize = 256 << 10;
 
 /// First word of files with microseconds, and of those with nanoseconds.
@@ -15,43 +15,43 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// LINKTYPE_ETHERNET.
 pub(super) const ETHERNET: u32 = 1;
 
-/// Why a file cannot be read.
+/// The cause why a file cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// It begins in no known way.
+    /// The first word is not a known magic number.
     #[error("not a pcap or pcapng file: it begins with {0:#010x}")]
     Magic(u32),
-    /// It ends before its header does.
+    /// The file ends before its header does.
     #[error("not a pcap file: it has {0} bytes, the header alone has 24")]
     Short(usize),
-    /// Its packets are no Ethernet frames.
+    /// Its packets are not Ethernet frames.
     #[error("link type {0}: only Ethernet, 1, can be forwarded")]
     LinkType(u32),
 }
 
-/// How a file is to be read.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Format {
-    /// Its bytes are in the other order than this machine's.
+    /// Its byte order is not this machine's.
     swapped: bool,
-    /// Nanoseconds of a unit of its time stamps' second part.
+    /// Nanoseconds per unit of the second part of its timestamps.
     unit: u32,
 }
 
-/// What stands before a packet.
+/// The record header before a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
-    /// When it was recorded, since 1970.
+    /// The time of recording, since 1970.
     pub(super) at: Duration,
     /// Bytes in the file.
     pub(super) len: u32,
-    /// Bytes there were on the wire.
+    /// Number of bytes on the wire.
     pub(super) original: u32,
 }
 
 impl Format {
-    /// The format of the file that begins with `bytes`.
+    /// Returns the format of the file that begins with `bytes`.
     pub(super) fn of(bytes: &[u8]) -> Result<Format, FormatError> {
         let magic = bytes.first_chunk().map(|first| u32::from_ne_bytes(*first));
         let magic = magic.ok_or(FormatError::Short(bytes.len()))?;
@@ -73,7 +73,7 @@ impl Format {
         }
     }
 
-    /// What stands before the next packet.
+    /// Reads the record header before the next packet.
     #[inline]
     pub(super) fn record(self, bytes: &[u8; RECORD]) -> Record {
         let [seconds, part, len, original] = [0, 4, 8, 12].map(|at| self.word(bytes, at));
@@ -81,7 +81,7 @@ impl Format {
         Record { at: Duration::from_secs(seconds.into()) + part, len, original }
     }
 
-    /// The word at `at`, which lies within.
+    /// Reads the word at `at`, which lies within the bytes.
     #[inline]
     fn word<const N: usize>(self, bytes: &[u8; N], at: usize) -> u32 {
         let mut word = [0; 4];
@@ -91,17 +91,17 @@ impl Format {
     }
 }
 
-/// The header of a file with nanoseconds.
+/// Returns the header of a file with nanoseconds.
 pub(in crate::port) fn header() -> [u8; HEADER] {
     // Version 2.4: two halves of a word, the first one at the lower address.
     let version = if cfg!(target_endian = "big") { 2 << 16 | 4 } else { 4 << 16 | 2 };
     words([NANOSECONDS, version, 0, 0, PACKET_MAX as u32, ETHERNET])
 }
 
-/// What stands before a packet of `len` bytes that was written at `at`.
+/// Returns the record header for a packet of `len` bytes that was written at `at`.
 #[inline]
 pub(in crate::port) fn record(at: Duration, len: usize) -> [u8; RECORD] {
-    // Seconds wrap in 2106, as everybody's do.
+    // Seconds wrap in 2106, as in every file of this format.
     words([at.as_secs() as u32, at.subsec_nanos(), len as u32, len as u32])
 }
 

@@ -1,22 +1,24 @@
-//! The `pcap` port: what a file holds is received, what is transmitted is written to another.
+//! The `pcap` port: receives the packets of one file, and writes transmitted packets to another.
 //!
-//! Classic pcap files and pcapng files of Ethernet frames, of either byte order and any resolution of time, as they are or
-//! compressed by gzip; written is classic pcap in this machine's order with nanoseconds. Every length goes through as it is: a runt, an empty frame, a frame of an unknown type. What is
-//! longer than the frames posted is dropped and counted (`rx_too_long`); what was cut when it was recorded is received
-//! as it was cut, and counted (`rx_snapped`).
+//! The port reads classic pcap files and pcapng files of Ethernet frames, of either byte order and any time resolution,
+//! plain or compressed by gzip. It writes classic pcap in this machine's byte order with nanoseconds. Frames of every
+//! length pass unchanged: a runt, an empty frame, a frame of an unknown type. A packet longer than the posted frames is
+//! dropped and counted (`rx_too_long`). A packet that was truncated when it was recorded is received truncated, and
+//! counted (`rx_snapped`).
 //!
 //! # What blocks
-//! [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx) move bytes between frames and two buffers of 512 KiB and
-//! never touch a file. [`Wake::kick`](super::Wake::kick), at the end of a round, fills the one by at most one read and
-//! empties the other by one write, which take as long as the file system takes. So a file is complete up to the last
-//! round; what is left when the port is dropped is written then. What cannot be written was transmitted, and is lost:
+//! [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx) move bytes between frames and two buffers of 512 KiB, and
+//! never touch a file. [`Wake::kick`](super::Wake::kick), at the end of a round, fills the first buffer by at most one
+//! read and empties the second by one write. Both take as long as the file system takes. So a file is complete up to
+//! the last round; the rest is written when the port is dropped. If a write fails, the transmitted packets are lost and
 //! counted (`tx_lost`), and the file ends with the last whole packet. A process under a limit of file sizes
-//! (`RLIMIT_FSIZE`) ignores or handles `SIGXFSZ`, as `netmem` does, or ends by it. A named pipe in place of a file is refused: whoever is at its other
-//! end could hold up every round.
-//! Standard input and output (`-`) may be pipes. The port opens each a second time, so that its reads and writes never wait. A
-//! packet that has not come yet is received in a later round; a packet for which neither the pipe nor the second buffer has room
-//! is not taken from [`Tx::tx`](super::Tx::tx). When the port is dropped, it gives the pipe's reader up after two seconds in which
-//! that read nothing.
+//! (`RLIMIT_FSIZE`) must ignore or handle `SIGXFSZ`, as `netmem` does; otherwise the signal ends it. A named pipe in
+//! place of a file is refused, since the process at its other end could hold up every round.
+//!
+//! Standard input and output (`-`) may be pipes. The port opens each a second time, so that its reads and writes never
+//! wait. A packet that has not come yet is received in a later round. A packet for which neither the pipe nor the
+//! second buffer has room is not taken from [`Tx::tx`](super::Tx::tx). When the port is dropped, it gives the pipe's
+//! reader up after two seconds in which the reader read nothing.
 //!
 //! Sources: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-05.html> and
 //! <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
@@ -49,16 +51,16 @@ use tx::Output;
 /// A port that reads and writes files.
 pub type PcapPort = CopyingPort<Files>;
 
-/// The files of a [`PcapPort`]. Without an input nothing is received; without an output what is transmitted is thrown
-/// away, as on a link that nobody listens to.
+/// The files of a [`PcapPort`]. Without an input nothing is received. Without an output, transmitted packets are
+/// discarded, as on a link without a receiver.
 ///
-/// Each goes down for itself: behind a file that is damaged frames are still written, and while a disk is full they are
-/// still received. The port's state tells of either.
+/// Each file goes down independently. If the input is damaged, frames are still written; while the disk is full, frames
+/// are still received. The port's state reports either.
 #[derive(Debug)]
 pub struct Files {
     input: Option<Input>,
     output: Option<Output>,
-    /// Why nothing is received any more.
+    /// The reason why nothing is received any more.
     input_down: Option<String>,
     /// Why nothing is written any more.
     output_down: Option<String>,

@@ -8,11 +8,11 @@ use std::mem::MaybeUninit;
 use std::slice;
 use std::time::Duration;
 
-/// What may be left to be done to a packet of 40 bytes.
+/// Work that a sender may leave to be done to a packet of 40 bytes.
 pub(super) const OFFLOAD: Offload =
     Offload { checksum: Some(PartialChecksum { start: 30, offset: 6 }), gso: None };
 
-/// When a packet may have been recorded.
+/// A time when a packet may have been recorded.
 const RECORDED: Duration = Duration::from_millis(1_700_000_000_123);
 
 #[allow(unsafe_code)]
@@ -27,7 +27,7 @@ fn free_all(written: &[MaybeUninit<Frame>], w: &mut Worker) {
     unsafe { Frame::free_all(slice::from_raw_parts(written.as_ptr().cast(), written.len()), w) }
 }
 
-/// Of the owner what costs least, if that is to be had; not of another worker.
+/// Frees into the cheapest cache of the owner, if that accepts the frames; not into another worker's.
 #[allow(unsafe_code)]
 fn free_cached(written: &[MaybeUninit<Frame>], owner: &mut Worker, other: &mut Worker) {
     // SAFETY: as in `free_all`, once they are gone.
@@ -41,7 +41,7 @@ fn free_cached(written: &[MaybeUninit<Frame>], owner: &mut Worker, other: &mut W
     }
 }
 
-/// To the pool that they are of, by what costs least if that is to be had.
+/// Frees to the frames' own pool, by the cheapest path that accepts them.
 #[allow(unsafe_code)]
 fn free_cached_to(pool: &Pool, written: &[MaybeUninit<Frame>], owner: &mut Worker) {
     // SAFETY: as in `free_cached`; they are of the pool.
@@ -53,7 +53,7 @@ fn free_cached_to(pool: &Pool, written: &[MaybeUninit<Frame>], owner: &mut Worke
     }
 }
 
-/// As [`free_cached_to`], of one.
+/// As [`free_cached_to`], for one frame.
 #[allow(unsafe_code)]
 fn free_to(pool: &Pool, frame: Frame, owner: &mut Worker) {
     // SAFETY: it is of the pool.
@@ -96,20 +96,20 @@ impl Scene {
         self.pool.free(&mut self.w, frame);
     }
 
-    /// In an array of one's own, and by what costs least.
+    /// Allocates into the caller's own array, and by the cheapest path.
     pub(super) fn arrays(&mut self) {
         let mut places = [const { MaybeUninit::uninit() }; 12];
         let got = self.pool.alloc_into(&mut self.w, &mut places);
         self.refused += places.len() - got;
         free_all(&places[..got], &mut self.w);
-        // No failure: it is not said that there are any.
+        // Not a failure: the call does not promise any frames.
         if self.pool.alloc_cached_into(&mut self.w, &mut places) {
             free_cached(&places, &mut self.w, &mut self.other);
         }
         if self.pool.alloc_cached_into(&mut self.w, &mut places) {
             free_cached_to(&self.pool, &places, &mut self.w);
         }
-        // None is no failure either.
+        // None is not a failure either.
         if let Some(frame) = self.pool.alloc_cached(&mut self.w) {
             let refused = frame.free_cached(&mut self.other).expect_err("another worker's");
             free_to(&self.pool, refused, &mut self.w);
@@ -195,7 +195,7 @@ impl Scene {
         self.pieces.flush(&mut self.w);
     }
 
-    /// Until no frame is to be had: then nobody keeps one that could be taken.
+    /// Allocates until no frame is left: then nobody keeps one that could be taken.
     pub(super) fn exhaustion(&mut self) {
         let pool = self.pool.clone();
         let mut ready = Batch::new();
@@ -217,18 +217,18 @@ impl Scene {
         });
     }
 
-    /// What can be changed while frames are out; `more` says whether it becomes more or less.
+    /// Changes the settings that may be changed while frames are out. `more` says whether they grow or shrink.
     pub(super) fn tune(&mut self, more: bool) {
         let Scene { pool, heads, pairs, stack, copy_break, w, other, .. } = self;
         let held = pool.alloc(w);
-        // Away and back: the owner is there, so that nobody can adopt the pool.
+        // Away and back: the owner is present, so that no worker can adopt the pool.
         assert!(pool.hand_over(w, other) && !pool.adopt(w) && pool.hand_over(other, w));
         pool.resize(if more { CAPACITY } else { FRAMES / 4 }).unwrap();
         assert_eq!((pool.frames() > FRAMES, pool.capacity()), (more, CAPACITY));
         assert!(pool.leaving_pages() <= CAPACITY);
         pool.set_cache(if more { 16 } else { 2 }, 2).unwrap();
         assert_eq!(pool.cache().1, 2);
-        // No page is of this node: each is used once.
+        // No page belongs to this node, so each page is used once.
         pool.set_node(more.then_some(1));
         assert_eq!(pool.node(), more.then_some(1));
         pool.trace(more);

@@ -1,7 +1,7 @@
-//! Every operation of pool and packet, with one allocation of pages failing: whichever it is, the ledger balances after
-//! each chapter and everything is back at the end.
+//! Every operation of pool and packet, with one allocation of pages failing. Whichever it is, the ledger balances after
+//! each chapter, and everything is free at the end.
 //!
-//! `tests/structure` finds an operation that is in none of the chapters.
+//! `tests/structure` finds an operation that is missing in all chapters.
 
 mod end;
 mod frames;
@@ -18,11 +18,11 @@ use crate::sys::region::BackingPreference;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
-/// Frames the pool has at first, and after it was made larger.
+/// Number of frames of the pool at first, and after it was enlarged.
 const FRAMES: usize = 40;
 const CAPACITY: usize = 64;
 
-/// What is there to work with, for a worker that owns the pool and another one.
+/// The test's objects, for a worker that owns the pool and another one.
 struct Scene {
     pieces: Fragments,
     pairs: ReadyPackets,
@@ -34,11 +34,11 @@ struct Scene {
     pool: Pool,
     w: Worker,
     other: Worker,
-    /// Operations that did not give what they were asked for.
+    /// Operations that did not return what was requested.
     refused: usize,
 }
 
-/// Somebody who keeps frames of a pool ready, and is no ready pool of this library.
+/// A holder that keeps frames of a pool ready, and is not a ready pool of this library.
 #[derive(Default)]
 struct Keeper(Mutex<Vec<Frame>>);
 
@@ -102,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// Everything, in two rounds: as the pool was made, and made larger, traced, with other tunables.
+    /// Runs all chapters in two rounds: with the pool as made, then enlarged, traced and with other tunables.
     fn run(mut self) -> usize {
         for round in 0..2 {
             let chapters = [
@@ -131,7 +131,7 @@ impl Scene {
         self.end()
     }
 
-    /// What was asked for, or one more that was refused.
+    /// Returns the result, or counts one more refusal.
     fn got<T>(&mut self, answer: Option<T>) -> Option<T> {
         self.refused += usize::from(answer.is_none());
         answer

@@ -37,7 +37,7 @@ impl Scene {
         }
     }
 
-    /// Two parts, shared, cut, put together, copied, and made one again.
+    /// Two parts: shared, cut, joined, copied, and made one again.
     pub(super) fn chain(&mut self) {
         let (Some(mut packet), end) = (self.packet(&[1; 60]), self.packet(&[2; 60])) else { return };
         end.into_iter().for_each(|end| packet.append(end));
@@ -76,7 +76,7 @@ impl Scene {
         }
     }
 
-    /// Heads on memory of every kind; none of it is lost where there is no head.
+    /// Heads on memory of every kind. No memory is lost if there is no head.
     pub(super) fn kinds(&mut self) {
         let Scene { pool, heads, pieces, w, other, .. } = self;
         let shared = pool.alloc(other).map(|mut frame| {
@@ -115,7 +115,7 @@ impl Scene {
         let (all, (mut sends, mut receives)) = (more.len(), ring(8));
         assert_eq!((more.send(&mut sends), more.len()), (all.min(8), all.saturating_sub(8)));
         assert_eq!(packets.receive(&mut receives, 5), all.min(5));
-        // What is left in the rings goes home with them.
+        // Packets left in the rings are freed with the rings.
         let (mut enters, mut leaves) = ring(4);
         let sent = more.send_queued(w, &mut enters, |packet| packet);
         assert_eq!(packets.receive_queued(other, &mut leaves, 2, |packet| packet), sent.min(2));
@@ -155,7 +155,7 @@ impl Scene {
         let arrived = flight.arrive(&mut back, &mut packets);
         let recalled = flight.recall(&mut frames, &mut packets);
         assert_eq!((packets.len(), flight.len()), (arrived + recalled, 0));
-        // One whose frame the device lost.
+        // A packet whose frame the device lost.
         if let Some(Ok(())) = packets.pop().map(|packet| flight.depart(packet, &mut frames)) {
             frames.free(&mut self.w);
             flight.give_up(2, &self.heads, &mut self.w);

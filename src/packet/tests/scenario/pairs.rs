@@ -19,7 +19,7 @@ impl Scene {
         assert_eq!((stats.now, stats.kept - stats.taken - stats.released), (pairs.now() as u64, stats.now));
         assert_eq!(pairs.get_bulk(w, &mut packets, 2), packets.len());
         assert!(packets.iter().all(|packet| packet.is_empty()), "a ready pair is as if just made");
-        // Not to be kept: one with a second holder.
+        // Not to be kept: a packet with a second holder.
         let second = packets.pop().and_then(|mut packet| {
             packet.put_slice(b"shared").unwrap();
             let second = self.heads.share(w, &mut packet);
@@ -31,7 +31,7 @@ impl Scene {
         let now = pairs.now();
         assert_eq!((pairs.drain(other), pairs.now()), (now, 0));
         self.refused += 12 - got;
-        // Some are ready for the chapters to come.
+        // Some pairs stay ready for the chapters to come.
         pairs.get_bulk(w, &mut packets, 4);
         pairs.free_bulk(w, &mut packets);
     }
@@ -52,7 +52,7 @@ impl Scene {
         assert_eq!(stats.kept - stats.taken - stats.released, stats.now);
         self.refused += 8 - got;
         assert_eq!((stack.drain(w), stack.now()), (stats.now as usize, 0));
-        // One is ready for the chapters to come.
+        // One pair stays ready for the chapters to come.
         stack.get(w).into_iter().for_each(|packet| stack.free(w, packet));
     }
 }
