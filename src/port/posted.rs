@@ -1,4 +1,4 @@
-//! The posted frame: one that a device inside this process holds, and the ring it lies in.
+//! The posted frame: a frame that a device inside this process holds, and the ring it lies in.
 
 use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Frame, HandOver, NoRoom, Origin, Place, Pool};
@@ -10,11 +10,12 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::NonZeroU32;
 use std::slice;
 
-/// A frame that a device has: the pool's ledger counts it as posted, and the program gets it back by [`Batch::claim`].
+/// A frame that a device has. The pool's ledger counts it as posted, and the program gets it back by [`Batch::claim`].
 ///
-/// A port whose device lies in this process, or that keeps its frames beside the descriptors of a ring, holds values of this
-/// type. They are made by [`Batch::post`] and can be moved anywhere, also to another thread or from one port to another.
-/// Dropped (a ring torn down with frames inside) a posted frame is counted back and goes home.
+/// A port whose device lies in this process, or that keeps its frames beside the descriptors of a ring, holds values of
+/// this type. [`Batch::post`] makes them. They can be moved anywhere, also to another thread or from one port to
+/// another. If a posted frame is dropped (a ring torn down with frames inside), it is counted back and freed to its
+/// pool.
 ///
 /// ```
 /// use netmem::pool::Batch;
@@ -37,7 +38,7 @@ use std::slice;
 /// assert!(pool.ledger().all_home());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-/// It is no frame, so that no other can be put in its place:
+/// It does not deref to a frame, so no other frame can be put in its place:
 /// ```compile_fail,E0308
 /// # use netmem::{pool::Frame, port::Posted};
 /// fn exchange(posted: &mut Posted, mine: &mut Frame) {
@@ -57,66 +58,66 @@ impl Posted {
         Posted(ManuallyDrop::new(frame))
     }
 
-    /// What the device reads and writes.
+    /// The frame that the device reads and writes.
     #[inline(always)]
     pub(crate) fn frame(&mut self) -> &mut Frame {
         &mut self.0
     }
 
-    /// The number of the frame's first chunk, which no other frame has.
+    /// The number of the frame's first chunk. It is unique among frames.
     #[inline(always)]
     pub fn id(&self) -> NonZeroU32 {
         self.0.id()
     }
 
-    /// Bytes of data.
+    /// Number of bytes of data.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no data.
+    /// Returns whether there is no data.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The data, as a device reads it that sends it.
+    /// The data, for a device that sends it.
     #[inline(always)]
     pub fn data(&self) -> &[u8] {
         self.0.data()
     }
 
-    /// All bytes from the data's start to the frame's end, for a device that receives into them; the data is as long until
-    /// [`Posted::set_len`] says how much was received.
+    /// All bytes from the data's start to the frame's end, for a device that receives into them. The data has this
+    /// length until [`Posted::set_len`] sets the number of bytes received.
     ///
-    /// They hold what an earlier use of the frame left there: say no more than was written.
+    /// The bytes hold old content of an earlier use of the frame: set no more than was written.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
-        // As much as there is cannot be too much.
+        // The whole tailroom always fits.
         let rest = self.0.tailroom();
         let _ = self.0.put(rest);
         self.0.data_mut()
     }
 
-    /// Makes the data `len` bytes long, from where it begins.
+    /// Sets the length of the data to `len` bytes, from its start.
     ///
     /// # Errors
-    /// [`NoRoom`] when the frame ends before that; nothing has changed then.
+    /// Returns [`NoRoom`] if the frame ends before that; nothing has changed then.
     #[inline]
     pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
         let now = self.0.len();
         if len <= now { self.0.trim(len) } else { self.0.put(len - now).map(drop) }
     }
 
-    /// Where the pool's device finds the data, as [`Pool::device_address`] says it of a frame: what a port writes into its device's
-    /// descriptor.
+    /// The address at which the pool's device finds the data, as [`Pool::device_address`] returns it for a frame. A
+    /// port writes it into its device's descriptor.
     #[inline]
     pub fn device_address(&self, pool: &Pool) -> Option<u64> {
         pool.device_address(&self.0)
     }
 
-    /// The frame, which is the program's again where the caller counts it so.
+    /// Takes the frame out. It belongs to the program again; the caller counts it so.
     #[inline(always)]
     fn into_frame(self) -> Frame {
         let mut this = ManuallyDrop::new(self);
@@ -126,22 +127,22 @@ impl Posted {
 }
 
 impl Batch {
-    /// Posts the first `n` frames (fewer if there are fewer): gives each as a [`Posted`], counted in its pool's ledger. Those
-    /// that are not taken out of the iterator stay in the batch.
+    /// Posts the first `n` frames, or all if there are fewer. Returns each as a [`Posted`], counted in its pool's
+    /// ledger. Frames that are not taken out of the iterator stay in the batch.
     ///
     /// # Cost
-    /// Two additions for a run of frames of one pool; no look-up where the batch knows its pool.
+    /// Two additions for a run of frames of one pool; no look-up if the batch knows its pool.
     #[inline]
     pub fn post<'a>(&'a mut self, w: &'a Worker, n: usize) -> Posting<'a> {
         Place::Posted.enter_batch(w, self, n.min(self.len()));
         Posting { handed: self.hand_over(Place::Posted, w, n), w }
     }
 
-    /// Appends frames that a device has given back, while there is room for them; returns how many. They are the program's
-    /// again. What is not taken stays with the iterator.
+    /// Appends frames that a device has given back, while there is room for them. Returns their number. They belong to
+    /// the program again. Frames that are not taken stay with the iterator.
     ///
     /// # Cost
-    /// As [`Batch::post`], and a look-up of each frame's pool: a byte in a table.
+    /// The cost of [`Batch::post`], and a look-up of each frame's pool: a byte in a table.
     #[inline]
     pub fn claim(&mut self, w: &Worker, posted: impl IntoIterator<Item = Posted>) -> usize {
         let before = self.len();
@@ -189,7 +190,7 @@ impl Drop for Posting<'_> {
     }
 }
 
-/// Frames that come back, counted when all have come or the iterator that gives them panics.
+/// Frames that come back. They are counted when all have come, or when the iterator that returns them panics.
 struct Claiming<'a> {
     frames: &'a mut Batch,
     w: &'a Worker,
@@ -228,12 +229,12 @@ impl Descriptors {
         Descriptors { ring, inside: Origin::new(Place::Posted) }
     }
 
-    /// Frames posted and not claimed again.
+    /// Number of frames posted and not claimed again.
     pub(crate) fn inside(&self) -> usize {
         self.inside.inside()
     }
 
-    /// Frames there is room for, at most `want`.
+    /// Number of frames for which there is room, at most `want`.
     #[inline]
     pub(crate) fn room(&mut self, want: usize) -> usize {
         self.ring.room(want)
@@ -242,33 +243,33 @@ impl Descriptors {
     /// Posts the first `n` of `frames`, for which there is room.
     ///
     /// # Cost
-    /// Eight bytes copied a frame, and the ring's index once; no look-up where the batch knows its pool.
+    /// Eight bytes copied for each frame, and the ring's index once; no look-up if the batch knows its pool.
     #[inline]
     pub(crate) fn post(&mut self, w: &Worker, frames: &mut Batch, n: usize) {
         self.inside.enter(w, frames, n);
         let mut handed = frames.hand_over(Place::Posted, w, n);
         let items = handed.as_slice();
-        // SAFETY: Posted is a transparent Frame. The claims of as many as are lent go into the ring, and the batch
-        // gives them up in the same breath.
+        // SAFETY: Posted is a transparent Frame. The claims of as many frames as are lent go into the ring, and the
+        // batch gives them up at the same time.
         unsafe {
             let lent = self.ring.lend(slice::from_raw_parts(items.as_ptr().cast::<Posted>(), items.len()));
             handed.forget(lent);
         }
     }
 
-    /// Claims the frames that came back, as many as `frames` has room for; returns how many.
+    /// Claims the frames that came back, as many as `frames` has room for. Returns their number.
     ///
     /// # Cost
-    /// As [`Descriptors::post`]; no look-up while all inside the device is of one pool.
+    /// The cost of [`Descriptors::post`]; no look-up while all frames inside the device belong to one pool.
     #[inline]
     pub(crate) fn claim(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
         let take = |places: &mut [MaybeUninit<Frame>]| {
             let (start, len) = (places.as_mut_ptr().cast::<MaybeUninit<Posted>>(), places.len());
-            // SAFETY: Posted is a transparent Frame, so the places are places for either.
+            // SAFETY: Posted is a transparent Frame, so the slots fit either type.
             self.ring.reclaim(unsafe { slice::from_raw_parts_mut(start, len) })
         };
-        // SAFETY: the ring initialises as many places as it says, with claims that were its own.
+        // SAFETY: the ring initialises as many slots as it returns, with claims that were its own.
         let n = unsafe { frames.grow(take, &self.inside) };
         self.ring.prefetch_returned(BATCH_MAX);
         frames.taken_back(Place::Posted, w, before);
@@ -276,25 +277,25 @@ impl Descriptors {
         n
     }
 
-    /// Whether a frame has come back that is not claimed yet.
+    /// Returns whether a frame has come back that is not claimed yet.
     pub(crate) fn has_returned(&mut self) -> bool {
         self.ring.has_returned()
     }
 
-    /// Asks for the lines of the next `n` descriptors to post, which the device read last.
+    /// Prefetches the lines of the next `n` descriptors to post, which the device read last.
     #[inline]
     pub(crate) fn prefetch_room(&self, n: usize) {
         self.ring.prefetch_room(n);
     }
 
-    /// Asks for the first lines of the next `n` frames to claim, to be written.
+    /// Prefetches the first lines of the next `n` frames to claim, for writing.
     #[inline]
     pub(crate) fn prefetch_frames(&self, n: usize) {
         self.ring.returned(n).for_each(|posted| posted.0.prefetch_write());
     }
 }
 
-/// Posted frames in order, kept beside a device that says of them only how many are done.
+/// Posted frames in order, kept beside a device that reports only how many of them are done.
 #[cfg(feature = "memif")]
 #[derive(Debug)]
 pub(crate) struct PostedQueue {
@@ -312,13 +313,13 @@ impl PostedQueue {
         PostedQueue { frames, capacity, inside: Origin::new(Place::Posted) }
     }
 
-    /// Frames posted and not claimed again.
+    /// Number of frames posted and not claimed again.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Frames there is room for.
+    /// Number of frames for which there is room.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.capacity - self.frames.len()
@@ -332,13 +333,13 @@ impl PostedQueue {
         self.frames.extend(handed.map(Posted::new));
     }
 
-    /// The `i`-th oldest frame, to be written by who plays the device.
+    /// The `i`-th oldest frame, for the code that acts as the device to write to.
     #[inline]
     pub(crate) fn frame(&mut self, i: usize) -> Option<&mut Frame> {
         self.frames.get_mut(i).map(Posted::frame)
     }
 
-    /// Claims the oldest `n` frames, as many as there are and `frames` has room for; returns how many.
+    /// Claims the oldest `n` frames, as many as exist and `frames` has room for. Returns their number.
     #[inline]
     pub(crate) fn claim(&mut self, w: &Worker, frames: &mut Batch, n: usize) -> usize {
         let before = frames.len();
@@ -349,21 +350,21 @@ impl PostedQueue {
             }
             n
         };
-        // SAFETY: as many places are initialised as it says, with claims that were the queue's own.
+        // SAFETY: as many slots are initialised as it returns, with claims that were the queue's own.
         let n = unsafe { frames.grow(take, &self.inside) };
         frames.taken_back(Place::Posted, w, before);
         self.inside.leave(w, frames, n);
         n
     }
 
-    /// Keeps the oldest `n` frames, and sends the others home.
+    /// Keeps the oldest `n` frames, and frees the others.
     #[cold]
     pub(crate) fn truncate(&mut self, n: usize) {
         self.inside.lose(self.frames.len().saturating_sub(n));
         self.frames.truncate(n);
     }
 
-    /// Sends all frames home.
+    /// Frees all frames.
     #[cold]
     pub(crate) fn clear(&mut self) -> usize {
         let n = self.frames.len();

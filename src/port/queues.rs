@@ -1,4 +1,4 @@
-//! The traits of a port: one for each queue, one for sleep, and [`Port`] over all of them.
+//! The traits of a port: one for each queue, one for sleep, and [`Port`], which combines them.
 
 use super::{PortCounters, PortState, WrapCounters};
 use crate::limits::BATCH_MAX;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 /// The fill queue: empty frames for the device to receive into.
 ///
-/// The caller posts empty frames, or nothing is received. The implementer takes frames from the front of the batch
-/// ([what is taken](Port#what-is-taken)), counts them as posted ([`Batch::post`]) and in [`PortCounters::filled`], and gives
-/// each back by [`Rx::rx`] alone.
+/// The caller must post empty frames; otherwise nothing is received. The implementer takes frames from the front of the
+/// batch ([what is taken](Port#what-is-taken)). It counts them as posted ([`Batch::post`]) and in
+/// [`PortCounters::filled`], and gives each back only by [`Rx::rx`].
 ///
 /// ```
 /// use netmem::port::{Fill, mem};
@@ -29,21 +29,22 @@ pub trait Fill {
     /// Free slots of the fill ring.
     fn fill_room(&mut self) -> usize;
 
-    /// Posts empty frames for reception, of `frames` from the front ([what is taken](Port#what-is-taken)); returns how many.
+    /// Posts empty frames for reception, from the front of `frames` ([what is taken](Port#what-is-taken)). Returns how
+    /// many were posted.
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 
-    /// Frames posted for reception and not yet received.
+    /// Number of frames posted for reception and not yet received.
     fn rx_posted(&self) -> usize;
 
-    /// Tops the fill ring up with empty frames of `pool`, in bulk; returns how many.
+    /// Tops the fill ring up with empty frames of `pool`, in bulk. Returns how many were posted.
     ///
-    /// A dry pool leaves the ring shorter: the device then drops and counts, and nothing waits.
+    /// If the pool is dry, the ring stays shorter: the device then drops and counts packets, and nothing waits.
     fn refill(&mut self, w: &mut Worker, pool: &Pool) -> usize {
         self.refill_to(w, pool, usize::MAX)
     }
 
-    /// As [`Fill::refill`], up to `most` frames posted for reception: where several ports receive from one pool,
-    /// none can take what another needs.
+    /// As [`Fill::refill`], up to `most` frames posted for reception. If several ports receive from one pool, none can
+    /// take the frames that another needs.
     fn refill_to(&mut self, w: &mut Worker, pool: &Pool, most: usize) -> usize {
         let mut filled = 0;
         let mut batch = Batch::new();
@@ -55,15 +56,16 @@ pub trait Fill {
             let taken = self.fill(w, &mut batch);
             filled += taken;
             batch.free(w);
-            // A dry pool was looked through to give a short burst: to ask again would cost that once more.
+            // The whole dry pool was searched for a short burst. Asking again would repeat that cost.
             if taken < want {
                 return filled;
             }
         }
     }
 
-    /// The pool that the port receives into whichever is given to [`Fill::refill`]: its device is to see no other frames
-    /// ([`bounce`](super::bounce)), so that [`Fill::fill`] takes none. By default None: it receives into what it is given.
+    /// The pool that the port receives into, whichever pool is given to [`Fill::refill`]. Such a port's device must see
+    /// no other frames ([`bounce`](super::bounce)), so its [`Fill::fill`] takes none. By default None: the port
+    /// receives into the frames that it is given.
     fn own_pool(&self) -> Option<&Pool> {
         None
     }
@@ -71,8 +73,9 @@ pub trait Fill {
 
 /// The receive queue: frames that the device has received into.
 ///
-/// The caller owns the frames that it gets. The implementer appends no more than the batch has room for, in the order in
-/// which they were received, each one a frame that [`Fill::fill`] took; and checks what the device says of it.
+/// The caller owns the frames that it gets. The implementer appends no more frames than the batch has room for, in the
+/// order of reception. Each is a frame that [`Fill::fill`] took. The implementer checks every value that the device
+/// reports about them.
 ///
 /// ```
 /// use netmem::pool::Batch;
@@ -94,29 +97,29 @@ pub trait Fill {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Rx {
-    /// Appends received frames to `frames`, as many as are there and have room; returns how many.
+    /// Appends received frames to `frames`, as many as have arrived and fit. Returns their number.
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 
-    /// Packets that wait to be received; None where the device does not tell without giving them.
+    /// Number of packets that wait to be received. None if the device cannot report it without delivering them.
     ///
     /// # Cost
-    /// A look at the device's index, or a system call: not for every round.
+    /// A look at the device's index, or a system call: do not call it every round.
     fn rx_pending(&mut self) -> Option<usize> {
         None
     }
 
-    /// Whether nothing will be received any more: all of a file has been.
+    /// Returns whether nothing will be received any more: a whole file has been received.
     ///
     /// By default false: the peer of a link may always send more.
     fn rx_finished(&self) -> bool {
         false
     }
 
-    /// Whether frames are to come with what their senders left to be done ([`Frame::offload`](crate::pool::Frame::offload)), where the
-    /// device says it, instead of complete and cut, as they come unless this is asked for. One that is longer than a frame comes as
-    /// several, each of as many segments as have room.
+    /// Sets whether frames keep the work that their senders left to be done
+    /// ([`Frame::offload`](crate::pool::Frame::offload)), if the device reports it. Without this, packets come
+    /// completed and cut. With it, a packet longer than a frame comes as several, each of as many segments as fit.
     ///
-    /// Returns whether they do. By default nothing changes: the device says nothing of the kind.
+    /// Returns whether frames keep it. By default nothing changes: the device reports no such work.
     fn keep_offloads(&mut self, keep: bool) -> bool {
         let _ = keep;
         false
@@ -125,9 +128,9 @@ pub trait Rx {
 
 /// The transmit queue: full frames for the device to send.
 ///
-/// The caller keeps what was not taken, and asks for what was by [`Complete::complete`]. The implementer takes frames from the
-/// front of the batch ([what is taken](Port#what-is-taken)), counts them as posted ([`Batch::post`]) and in
-/// [`PortCounters::tx`], and gives each back by [`Complete::complete`] alone.
+/// The caller keeps the frames that were not taken, and gets the taken frames back by [`Complete::complete`]. The
+/// implementer takes frames from the front of the batch ([what is taken](Port#what-is-taken)). It counts them as posted
+/// ([`Batch::post`]) and in [`PortCounters::tx`], and gives each back only by [`Complete::complete`].
 ///
 /// ```
 /// use netmem::pool::Batch;
@@ -147,46 +150,50 @@ pub trait Rx {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Tx {
-    /// Posts frames for transmission, of `frames` from the front ([what is taken](Port#what-is-taken)); returns how many.
+    /// Posts frames for transmission, from the front of `frames` ([what is taken](Port#what-is-taken)). Returns how
+    /// many were posted.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 
-    /// Frames posted for transmission and not yet completed.
+    /// Number of frames posted for transmission and not yet completed.
     fn tx_posted(&self) -> usize;
 
-    /// Frames that were completed, copies of which a peer behind the device has not read yet: they are lost if the port is closed
-    /// now. A port whose last frames matter waits, for some time, until there are none.
+    /// Number of completed frames of which a peer behind the device has not read its copies yet. They are lost if the
+    /// port is closed now. A program whose last frames matter waits, for some time, until there are none.
     ///
-    /// By default none: with most devices what is completed has been sent. A peer that has taken packets and not yet said so counts
-    /// as not having read them.
+    /// By default none: most devices have sent the frames that they complete. Packets that a peer has taken without
+    /// acknowledging them yet count as unread.
     fn tx_unread(&mut self) -> usize {
         0
     }
 
-    /// Whether a later [`Tx::tx`] may take what this one did not: there is no room, and there will be.
+    /// Returns whether a later [`Tx::tx`] may take frames that this one did not: there is no room now, and there will
+    /// be.
     ///
-    /// By default where frames are posted, whose completion makes room.
+    /// By default true while frames are posted, since their completion makes room.
     fn can_retry_tx(&self) -> bool {
         self.tx_posted() > 0
     }
 
-    /// Whether what is left to be done to a frame ([`Frame::offload`](crate::pool::Frame::offload)) is done behind this port, or told to
-    /// whoever is there. One that does not carry it counts such a frame in [`PortCounters::tx_invalid`] and does not send it.
+    /// Returns whether the open offload work of a frame ([`Frame::offload`](crate::pool::Frame::offload)) is done
+    /// behind this port, or passed to the receiver. A port that does not carry offloads counts such a frame in
+    /// [`PortCounters::tx_invalid`] and does not send it.
     ///
-    /// By default not.
+    /// By default false.
     fn carries_offloads(&self) -> bool {
         false
     }
 
-    /// Takes those frames out of `frames` that the port can never carry; all stay in order. A caller that has frames left
-    /// after [`Tx::tx`] asks for them, since offering them again would never end.
+    /// Takes the frames out of `frames` that the port can never carry; all stay in order. A caller that has frames left
+    /// after [`Tx::tx`] calls this, since offering such frames again would never end.
     ///
     /// By default none.
     fn take_unsendable(&self, _frames: &mut Batch) -> Batch {
         Batch::new()
     }
 
-    /// Whether a frame that the port can never carry ([`take_unsendable`](Tx::take_unsendable)) is so for its length: it lies in more
-    /// parts than the device sends as one packet. By default not.
+    /// Returns whether the length is the reason why the port can never carry a frame
+    /// ([`take_unsendable`](Tx::take_unsendable)): it lies in more parts than the device sends as one packet. By
+    /// default false.
     fn is_too_long(&self, _frame: &Frame) -> bool {
         false
     }
@@ -194,32 +201,36 @@ pub trait Tx {
 
 /// The completion queue: frames that the device has sent.
 ///
-/// Completions do not come by themselves: a caller that transmits must ask, also when nothing else happens, or the
-/// transmit ring stays full. The implementer gives back exactly the frames that [`Tx::tx`] took, each once, when the device
-/// does not read them any more, and counts them in [`PortCounters::completed`]. See [`Tx`] for an example.
+/// Completions do not come by themselves. A caller that transmits must ask for them, even if nothing else happens;
+/// otherwise the transmit ring stays full. The implementer gives back exactly the frames that [`Tx::tx`] took, each
+/// once. It gives a frame back after the device's last read of it, and counts it in [`PortCounters::completed`]. See
+/// [`Tx`] for an example.
 pub trait Complete {
-    /// Appends frames that were sent, for the caller to free in bulk; returns how many.
+    /// Appends sent frames to `frames`, for the caller to free in bulk. Returns their number.
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 }
 
 /// Wake-ups in both directions: the worker wakes the device, and the device wakes the worker.
 ///
-/// The caller kicks once a round, after the other calls. A worker that wants to sleep arms its ports, looks at what that
-/// returns, sleeps on the descriptors, and disarms. The implementer makes the descriptor readable by whatever comes after
-/// [`Wake::arm`], and says by its result what came before: so no wake-up is missed between the look and the sleep.
+/// The caller kicks once a round, after the other calls. A worker that wants to sleep arms its ports, checks the
+/// result, sleeps on the descriptors, and disarms the ports. The implementer makes the descriptor readable by any event
+/// after [`Wake::arm`], and reports events before it in the result. So no wake-up is missed between the check and the
+/// sleep.
 ///
-/// By default nothing wakes, and the port is polled when the sleep's time is up.
+/// By default no event wakes the worker, and the port is polled when the sleep ends.
 ///
 /// # The order
-/// First forget what the descriptor said before, then arm, then look, and only then wait:
+/// First clear the descriptor's old events, then arm, then check, and only then wait:
 ///
-/// 1. [`Rx::rx`] and the other calls gave nothing.
-/// 2. [`Wake::arm`]. True: something came since; go on with the next round.
-/// 3. False: wait for [`Wake::wakeup_fd`] to become readable. What came after the second step made it so already.
-/// 4. [`Wake::disarm`], and the next round.
+/// 1. [`Rx::rx`] and the other calls returned nothing.
+/// 2. Call [`Wake::arm`]. If it returns true, frames have come since: go on with the next round.
+/// 3. If it returns false, wait for [`Wake::wakeup_fd`] to become readable. Events after the second step have already
+///    made it readable.
+/// 4. Call [`Wake::disarm`], and start the next round.
 ///
-/// The wait has a limit (50 ms, say) while something is under way that wakes nobody: frames posted for transmission, whose completion some
-/// devices tell only when they are asked; frames that come home to a dry pool; an interface that is gone.
+/// The wait needs a limit (50 ms, say) while an event is pending that does not wake the worker. Such events are
+/// completions of posted frames, which some devices report only when asked, frames that return to a dry pool, and an
+/// interface that is gone.
 ///
 /// ```
 /// use netmem::port::mem::{MemConfig, wire};
@@ -263,19 +274,20 @@ pub trait Complete {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Wake {
-    /// Wakes the device where it asked for that; once in a poll round, after the other calls.
+    /// Wakes the device if it asked for that. Call it once in a poll round, after the other calls.
     fn kick(&mut self);
 
-    /// The worker is about to sleep, after the other calls of a round: from now on the next frame that comes makes
-    /// [`Wake::wakeup_fd`] readable. True if there is something already, and the worker had better not sleep.
+    /// Prepares for sleep; call it after the other calls of a round. From now on the next frame that comes makes
+    /// [`Wake::wakeup_fd`] readable. Returns true if frames have already come; then the worker must not sleep.
     fn arm(&mut self) -> bool {
         false
     }
 
-    /// The descriptor to sleep on while the port is armed; None where nothing would wake.
+    /// The descriptor to sleep on while the port is armed; None if no event would make one readable.
     ///
-    /// It borrows the port, and may be another one after [`Wake::arm`]. An event loop that waits for long registers it in an epoll set of
-    /// its own (epoll(7)), which forgets it when the port closes it. A duplicate says nothing more once the port is closed.
+    /// It borrows the port, and may be another one after [`Wake::arm`]. An event loop that waits for a long time
+    /// registers it in an epoll set of its own (epoll(7)). The set forgets it when the port closes it. A duplicate
+    /// reports nothing after the port is closed.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -286,22 +298,22 @@ pub trait Wake {
 
 /// The queues of a device as one value, and information about the device.
 ///
-/// All calls are bursts: as many frames as fit or are there. None blocks, allocates or fails; a device that can no longer
-/// be trusted goes [`PortState::Down`].
+/// All calls work on bursts: as many frames as fit or exist. None blocks, allocates or fails. A device that can no
+/// longer be trusted goes [`PortState::Down`].
 ///
 /// # What is taken
-/// Of the frames offered to [`Fill::fill`] and [`Tx::tx`] exactly those are taken that are not in the batch any more, as
-/// many as the call returns. They are the first ones for which there is room, of those that the device can carry; with
-/// several queues, of those for each queue. A frame that the port can never carry is counted, and either passed over
-/// ([`PortCounters::foreign`], [`PortCounters::tx_invalid`]), so that it stays behind the others, or taken and completed
-/// (`tx_invalid`). So the frames of one flow are taken in order, and stay in order.
+/// Of the frames offered to [`Fill::fill`] and [`Tx::tx`], the taken frames are exactly those that are no longer in the
+/// batch. The call returns their number. They are the first frames for which there is room, among those that the device
+/// can carry. With several queues, this holds for each queue. A frame that the port can never carry is counted. It is
+/// either passed over and stays behind the others ([`PortCounters::foreign`], [`PortCounters::tx_invalid`]), or taken
+/// and completed (`tx_invalid`). So the frames of one flow are taken in order, and stay in order.
 ///
 /// # Imports
-/// Every queue's methods can be called on a `dyn Port`, and where `P: Port`, with no trait imported. On a port's own
-/// type they want the queue's trait: `use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};`.
+/// Every queue's methods can be called on a `dyn Port`, and on `P: Port`, without importing a trait. On a port's own
+/// type, import the queue's trait: `use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};`.
 ///
 /// # Example
-/// A round of a dataplane that sends back what it receives:
+/// A round of a dataplane that sends back the frames it receives:
 /// ```
 /// use netmem::pool::{Batch, Pool};
 /// use netmem::port::Port;
@@ -318,8 +330,8 @@ pub trait Wake {
 ///     port.kick();
 /// }
 /// ```
-/// A port written outside of this crate that hands frames over without a copy is in `examples/zero_copy_port.rs`; one that
-/// copies implements [`Device`](super::copying::Device).
+/// `examples/zero_copy_port.rs` contains a port outside of this crate that hands frames over without a copy. A port
+/// that copies implements [`Device`](super::copying::Device).
 pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
     /// Kind and place, as on the command line: `xdp:eth0`, `memif:/run/vpp/memif.sock`, `mem:0`.
     fn name(&self) -> &str;
@@ -327,24 +339,26 @@ pub trait Port: Fill + Rx + Tx + Complete + Wake + Send {
     /// The kind: `xdp`, `memif`, `mem`.
     fn kind(&self) -> &'static str;
 
-    /// Whether it carries frames.
+    /// The state of the port: whether it carries frames.
     fn state(&self) -> PortState;
 
-    /// What went wrong with it beside its frames, which it carries on: a trace that cannot be written. By default nothing.
+    /// The reason for a failure that does not concern the frames, which the port still carries: a trace that cannot be
+    /// written. By default None.
     fn complaint(&self) -> Option<String> {
         None
     }
 
-    /// Its counters, to be read from any thread; a port made elsewhere keeps the [`Writer`](crate::stats::Writer) of its own.
+    /// Its counters, readable from any thread. A port made elsewhere keeps their [`Writer`](crate::stats::Writer).
     fn counters(&self) -> Arc<PortCounters>;
 
-    /// What it counts besides, and the ports within it, the outermost first. By default nothing.
+    /// The additional counters of wrapping ports, the outermost first. By default none.
     fn wrap_counters(&self) -> Vec<Arc<dyn WrapCounters>> {
         Vec::new()
     }
 }
 
-/// Methods of a wrapper that the port within answers: `delegate!(within fn kick(&mut self); fn arm(&mut self) -> bool;);`
+/// Methods of a wrapper that the inner port answers: `delegate!(within fn kick(&mut self); fn arm(&mut self) ->
+/// bool;);`
 macro_rules! delegate {
     ($within:ident) => {};
     ($within:ident fn $name:ident(&mut self $(, $arg:ident: $of:ty)*) $(-> $to:ty)?; $($rest:tt)*) => {

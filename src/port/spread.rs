@@ -1,5 +1,6 @@
-//! Received packets of many segments that lie in several frames as the device wrote them, one behind the other, made packets of fewer
-//! segments in place: the headers are copied to each, and what of a segment lies before the end of a frame goes to the next.
+//! Splits received packets of many segments that the device wrote to several frames, one behind the other. They become
+//! packets of fewer segments in place: the headers are copied to each frame, and the part of a segment before the end
+//! of a frame moves to the next frame.
 //!
 //! ```text
 //!   received   ├ headers ┼ segments ... ┼ part┤        ├ rest ┼ segments ... ┤
@@ -14,34 +15,35 @@ use crate::wire::offload::Offload;
 use crate::wire::segment::Segments;
 use std::ops::Range;
 
-/// Frames that a packet may lie in.
+/// Maximum number of frames that a packet may lie in.
 pub(super) const FRAMES: usize = 3;
-/// Bytes that the device leaves free in all of them but the first.
+/// Bytes that the device leaves free in all frames but the first.
 const BEFORE: usize = 2048;
 /// Bytes of the longest packet, with its link header and tags.
 const LONGEST: usize = (64 << 10) + 64;
 /// Bytes of the longest headers.
 const HEADERS: usize = 256;
 
-/// Whether frames with room for so many bytes have it for any packet together.
+/// Returns whether frames with that much room can hold any packet together.
 pub(super) const fn have_room(room: usize) -> bool {
     room > BEFORE && bytes_of(0, room) + (FRAMES - 1) * bytes_of(1, room) >= LONGEST
 }
 
-/// Bytes that the device may write to the frame numbered `i` of a packet's, which has room for so many. The last byte stays free: the
-/// data of the longest frame must not end with it.
+/// Number of bytes that the device may write to frame `i` of a packet, which has that much room. The last byte stays
+/// free: the data of the longest frame must not end with it.
 const fn bytes_of(i: usize, room: usize) -> usize {
     room.saturating_sub(if i == 0 { 1 } else { BEFORE + 1 })
 }
 
-/// Those bytes.
+/// Returns those bytes.
 pub(super) fn room_of(i: usize, whole: &mut [u8]) -> &mut [u8] {
     let (from, bytes) = (if i == 0 { 0 } else { BEFORE }, bytes_of(i, whole.len()));
     whole.get_mut(from..).and_then(|room| room.get_mut(..bytes)).unwrap_or_default()
 }
 
-/// Makes what was received into the [`FRAMES`] frames from the one at `first` on, all of them full, several packets, each in the frame
-/// where most of it lies; returns how many. None, and nothing has changed, where it is none that can be parted so.
+/// Splits the packet received into the [`FRAMES`] frames from `first` on, all of them full, into several packets. Each
+/// lies in the frame that holds most of it. Returns their number. Returns None, with nothing changed, if the packet
+/// cannot be split in this way.
 #[cold]
 #[inline(never)]
 pub(super) fn part(
@@ -69,7 +71,7 @@ pub(super) fn part(
     let (mut rest, mut number, mut made) = (received.len - end, 0, 0);
     loop {
         let (payload, next) = (end - begin - headers, frames.next().filter(|_| rest > 0));
-        // Of the segment that ends in the next frame.
+        // Bytes of the segment that ends in the next frame.
         let beyond = if next.is_some() { payload % size } else { 0 };
         let (piece, mut later) = (begin..end - beyond, next);
         if let Some(later) = &mut later {
@@ -92,14 +94,14 @@ pub(super) fn part(
     Some(made)
 }
 
-/// Copies what was received into the frames behind the one at `first` to `to`, one behind the other, and ends that one's data where the
-/// device's bytes end: for packets that cannot be parted here.
+/// Copies the bytes received into the frames behind `first` to `to`, one behind the other, and ends that frame's data
+/// at the end of the device's bytes. Used for packets that cannot be split here.
 #[cold]
 #[inline(never)]
 pub(super) fn gather(rooms: &mut RxBuffers<'_>, first: usize, len: usize, to: &mut [u8]) {
     let Some(mut frame) = rooms.get(first) else { return };
     let mut done = bytes_of(0, frame.len());
-    // To less than there is.
+    // Trimming to fewer bytes always succeeds.
     let _ = frame.trim(done);
     let (mut to, last) = (to, first + FRAMES);
     for mut later in rooms.iter_mut().take(last).skip(first + 1) {
@@ -111,7 +113,7 @@ pub(super) fn gather(rooms: &mut RxBuffers<'_>, first: usize, len: usize, to: &m
     }
 }
 
-/// Makes the bytes of a frame that are a piece from the segment numbered `first` on a packet; whether it is one.
+/// Turns the bytes of a frame, a piece from segment `first` on, into a packet. Returns whether that succeeded.
 fn finish(
     frame: &mut RxBuffer<'_>,
     piece: Range<usize>,

@@ -1,4 +1,4 @@
-//! What every port owes its caller, on the port that needs no kernel.
+//! Tests of the promises of every port, on the port that needs no kernel.
 
 #[cfg(not(loom))]
 mod ledger;

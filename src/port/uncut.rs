@@ -1,8 +1,9 @@
-//! Received packets to which their senders left something to be done: kept so, completed, or cut, and those that are to be cut until
-//! there are frames for all of them.
+//! Received packets with open offload work: they are kept as they are, completed, or cut. Packets to be cut wait here
+//! until there are frames for all segments.
 //!
-//! A packet that stands for many (GSO) has up to 64 KiB, of which the frame that was posted may have room for the beginning alone. The
-//! device writes the rest into a slot of this memory; the beginning is put before it, and segments are written to frames from there.
+//! A packet that stands for many (GSO) has up to 64 KiB. The posted frame may have room only for its beginning. The
+//! device writes the rest into a slot of this memory. The beginning is then copied in front of it, and segments are
+//! written to frames from there.
 
 use super::PortCounters;
 use crate::limits::FRAME_SIZE_MAX;
@@ -12,66 +13,67 @@ use crate::wire::segment::Segments;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Bytes of a slot before the rest of a packet: for a whole frame, and a tag.
+/// Bytes of a slot before the rest of a packet: room for a whole frame and a tag.
 const FRONT: usize = FRAME_SIZE_MAX + 64;
-/// Bytes of a slot for the rest: for the longest packet of IP behind its link header.
+/// Bytes of a slot for the rest: room for the longest IP packet behind its link header.
 const BEYOND: usize = 68 << 10;
 const SLOT: usize = FRONT + BEYOND;
 
 /// Packets that are not in frames yet, oldest first.
 #[derive(Debug)]
 pub(super) struct Uncut {
-    /// A slot for each. The system backs none before it is written.
+    /// One slot for each packet. The system backs none before it is written.
     memory: Vec<u8>,
     waiting: VecDeque<Waiting>,
-    /// Segments of the first packet that are in frames.
+    /// Number of segments of the first packet that are already in frames.
     cut: usize,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// Where it is in `memory`.
+    /// Its range in `memory`.
     place: Range<usize>,
     offload: Offload,
-    /// How it is cut; None of one that is a single segment.
+    /// How it is cut; None for a packet of one segment.
     segments: Option<Segments>,
-    /// What is left to be done to it goes on with it.
+    /// Its open offload work stays with it.
     keeps: bool,
 }
 
 impl Uncut {
-    /// Room for so many packets.
+    /// Makes room for that many packets.
     pub(super) fn new(packets: usize) -> Uncut {
         Uncut { memory: vec![0; packets * SLOT], waiting: VecDeque::new(), cut: 0 }
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no packet waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Packets that wait, whole or in part.
+    /// Number of packets that wait, whole or in part.
     #[cfg(feature = "af-packet")]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Where the device may write what the frames of a burst have no room for, while nothing waits.
+    /// The slots into which the device may write the bytes for which the frames of a burst have no room, while no
+    /// packet waits.
     #[inline]
     pub(super) fn beyond(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.memory.chunks_exact_mut(SLOT).map(|slot| &mut slot[FRONT..])
     }
 
-    /// Lets packet number `i` of a burst wait: `front` of it is in the frame that it came in, the next `beyond` bytes are where
-    /// the device wrote them. A `tag` is put behind its addresses. With `most` it is cut into pieces of so many bytes, which go on with
-    /// what is left to be done to them.
+    /// Lets packet number `i` of a burst wait. `front` of it is in the frame in which it came; the device wrote the
+    /// next `beyond` bytes to the slot. A `tag` is inserted behind its addresses. With `most`, it is cut into pieces of
+    /// that many bytes, which keep their open offload work.
     ///
     /// # Errors
-    /// [`BadOffload`]: it cannot be cut, and is not kept.
+    /// Returns [`BadOffload`] if the packet cannot be cut and is not kept.
     ///
     /// # Panics
-    /// Without a slot of that number.
+    /// Panics if there is no slot of that number.
     #[cold]
     pub(super) fn wait(
         &mut self,
@@ -103,13 +105,13 @@ impl Uncut {
         Ok(())
     }
 
-    /// Frames that what waits is to be put into.
+    /// Number of frames that the waiting packets need.
     #[cfg(feature = "xdp")]
     pub(super) fn frames(&self) -> usize {
         self.waiting.iter().map(Waiting::frames).sum::<usize>() - self.cut
     }
 
-    /// Bytes of the next frame; None where nothing waits.
+    /// Number of bytes of the next frame; None if no packet waits.
     #[inline]
     pub(super) fn next_len(&self) -> Option<usize> {
         self.waiting.front().map(|waiting| match &waiting.segments {
@@ -118,8 +120,8 @@ impl Uncut {
         })
     }
 
-    /// Writes what is next to a frame that has room for it, or drops and counts it where there is none; what is left to be done to it
-    /// where the frame has it.
+    /// Writes the next segment into a frame that has room for it. Without a frame, drops and counts it. Returns the
+    /// offload work that the frame has left.
     pub(super) fn write_next(&mut self, to: Option<&mut [u8]>, counters: &PortCounters) -> Option<Offload> {
         let waiting = self.waiting.front()?;
         let packet = &self.memory[waiting.place.clone()];
@@ -145,8 +147,8 @@ impl Waiting {
         self.segments.map_or(1, |segments| segments.count())
     }
 
-    /// Writes the segment at `i` of this packet, or all of it; what is left to be done to it. None, and counted, where its checksum
-    /// cannot be completed.
+    /// Writes the segment at `i` of this packet, or all of it. Returns its open offload work. Returns None, and counts
+    /// it, if its checksum cannot be completed.
     fn write(&self, packet: &[u8], i: usize, to: &mut [u8], counters: &PortCounters) -> Option<Offload> {
         if let Some(segments) = &self.segments {
             let offload = segments.offload(i);
@@ -163,7 +165,7 @@ impl Waiting {
     }
 }
 
-/// Completes a packet's checksum where that is left to be done; false where it cannot be.
+/// Completes a packet's checksum if it is open. Returns false if that is not possible.
 pub(super) fn finish(packet: &mut [u8], offload: Offload, counters: &PortCounters) -> bool {
     let Some(checksum) = offload.checksum else { return true };
     let finished = checksum.finish(packet).is_ok();
@@ -171,8 +173,8 @@ pub(super) fn finish(packet: &mut [u8], offload: Offload, counters: &PortCounter
     finished
 }
 
-/// Puts a tag between the addresses and the type of `frame`, whose first bytes are room for it: the addresses move, which are fewer
-/// bytes than the rest.
+/// Inserts a tag between the addresses and the type of `frame`, whose first bytes are room for it. The addresses move,
+/// which are fewer bytes than the rest.
 pub(super) fn insert(frame: &mut [u8], tag: [u8; TAG_LEN]) {
     frame.copy_within(tag.len()..tag.len() + ADDRESSES_LEN, 0);
     frame[ADDRESSES_LEN..ADDRESSES_LEN + tag.len()].copy_from_slice(&tag);

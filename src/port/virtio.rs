@@ -1,4 +1,5 @@
-//! Frames of the kernel's sockets and TAP interfaces, which say by a `struct virtio_net_hdr` what is left to be done to each.
+//! Frames of the kernel's sockets and TAP interfaces. A `struct virtio_net_hdr` names the offload work that each has
+//! left.
 
 use super::PortCounters;
 use super::copying::{RxBuffer, RxBuffers};
@@ -9,27 +10,27 @@ use crate::wire::ethernet::{ADDRESSES_LEN, TAG_LEN};
 use crate::wire::offload::{Offload, VIRTIO_LEN};
 use crate::wire::segment::Segments;
 
-/// A packet as the device gave it.
+/// A packet as the device delivered it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Received {
-    /// Bytes, in its frame and beyond.
+    /// Number of bytes, in its frame and beyond.
     pub(super) len: usize,
-    /// The tag to be put behind its addresses.
+    /// The tag to insert behind its addresses.
     pub(super) tag: Option<[u8; TAG_LEN]>,
-    /// What is left to be done to it.
+    /// Its open offload work.
     pub(super) header: [u8; VIRTIO_LEN],
-    /// That is to go on with it.
+    /// The open work stays with the packet.
     pub(super) keeps: bool,
 }
 
-/// What is left to be done to a frame, before which this goes to the kernel.
+/// Returns the header that goes to the kernel before a frame: the frame's open offload work.
 #[inline]
 pub(super) fn header(frame: &Frame) -> [u8; VIRTIO_LEN] {
     frame.offload().map_or([0; VIRTIO_LEN], |offload| offload.to_virtio(frame.data()))
 }
 
-/// How many of `rooms` the device receives a packet into from the one at `at` on: one, unless what is left to be done goes on with
-/// packets, and any is whole in [`spread::FRAMES`].
+/// Returns how many of `rooms`, from `at` on, the device receives one packet into. It is one, unless packets keep their
+/// open offload work and [`spread::FRAMES`] frames can hold any whole packet.
 #[inline]
 pub(super) fn frames_each(rooms: &mut RxBuffers<'_>, at: usize, keeps: bool) -> usize {
     let last = at + spread::FRAMES - 1;
@@ -37,7 +38,8 @@ pub(super) fn frames_each(rooms: &mut RxBuffers<'_>, at: usize, keeps: bool) -> 
     if spreads { spread::FRAMES } else { 1 }
 }
 
-/// Where the device receives a packet to: all of `each` frames, and, where that is one, what lies beyond it.
+/// Returns the memory that the device receives a packet into: all of `each` frames, and, if that is one, the memory
+/// beyond it.
 pub(super) fn parts<'a>(
     each: usize,
     rooms: &mut impl Iterator<Item = RxBuffer<'a>>,
@@ -52,8 +54,8 @@ pub(super) fn parts<'a>(
 }
 
 impl Uncut {
-    /// Makes frames what was received as number `i` of a burst into `each` of `rooms` from the one at `first` on, which are full; how many
-    /// they are. There are 0 where the packet waits for frames, or is dropped, which is counted.
+    /// Turns packet number `i` of a burst into frames. It was received into `each` of `rooms` from `first` on, which
+    /// are full. Returns the number of frames. It is 0 if the packet waits for frames, or is dropped, which is counted.
     #[inline]
     pub(super) fn land(
         &mut self,
@@ -66,7 +68,7 @@ impl Uncut {
         let Some(mut room) = rooms.get(first) else { return 0 };
         let most = if each == 1 { room.len() } else { room.len() - 1 };
         if !Offload::is_in(&received.header) && received.len <= most && self.is_empty() {
-            // No longer than its room.
+            // No longer than its buffer.
             let _ = room.trim(received.len);
             let Some(tag) = received.tag else { return 1 };
             return put_back(&mut room, tag).inspect_err(|_| counters.rx_dropped.add(1)).is_ok().into();
@@ -82,8 +84,9 @@ impl Uncut {
         rooms.get(first).is_some_and(|mut room| self.settle(i, &mut room, received, counters)).into()
     }
 
-    /// Makes a frame what was received as number `i` of a burst, of which `room` is full; false where it waits for frames, or is dropped,
-    /// which is counted. For packets to which something is left to be done, and those behind one that waits.
+    /// Turns packet number `i` of a burst into a frame; `room` is full of it. Returns false if the packet waits for
+    /// frames, or is dropped, which is counted. Used for packets with open offload work, and for those behind a waiting
+    /// packet.
     #[cold]
     #[inline(never)]
     pub(super) fn settle(
@@ -118,8 +121,8 @@ impl Uncut {
         whole
     }
 
-    /// Puts what waits into `rooms`, which are empty from the one at `n` on, as far as there are any; returns how many have data
-    /// then.
+    /// Puts waiting packets into `rooms`, which are empty from `n` on, as far as there are any. Returns how many have
+    /// data then.
     #[cold]
     #[inline(never)]
     pub(super) fn fill(&mut self, rooms: &mut RxBuffers<'_>, mut n: usize, counters: &PortCounters) -> usize {
@@ -130,7 +133,7 @@ impl Uncut {
                 n += 1;
             } else {
                 counters.rx_dropped.add(kept.is_some().into());
-                // To nothing, which is always less than there is.
+                // Trimming to 0 bytes always succeeds.
                 let _ = room.trim(0);
             }
         }
@@ -138,7 +141,8 @@ impl Uncut {
     }
 }
 
-/// Lets what is left to be done to the packet in a frame, which has room for that, go on with it; false where it makes no sense for it.
+/// Keeps the open offload work with the packet in a frame that has room for it. Returns false if the work is invalid
+/// for the packet.
 fn keep(room: &mut RxBuffer<'_>, offload: Offload, counters: &PortCounters) -> bool {
     let packet = room.data_mut();
     let fits = match offload {
@@ -150,8 +154,8 @@ fn keep(room: &mut RxBuffer<'_>, offload: Offload, counters: &PortCounters) -> b
     kept
 }
 
-/// Puts a VLAN tag back between the addresses and the type, into the headroom: the addresses move, which are fewer bytes
-/// than the rest.
+/// Puts a VLAN tag back between the addresses and the type, into the headroom. The addresses move, which are fewer
+/// bytes than the rest.
 pub(super) fn put_back(room: &mut RxBuffer<'_>, tag: [u8; TAG_LEN]) -> Result<(), NoRoom> {
     if room.len() < ADDRESSES_LEN {
         return Ok(());

@@ -62,7 +62,7 @@ pub struct Files {
     output: Option<Output>,
     /// The reason why nothing is received any more.
     input_down: Option<String>,
-    /// Why nothing is written any more.
+    /// The reason why nothing is written any more.
     output_down: Option<String>,
 }
 
@@ -138,7 +138,7 @@ impl Device for Files {
         self.output_down.is_none()
     }
 
-    /// True also without an input, and where it cannot be read any more.
+    /// True also without an input, and if the input cannot be read any more.
     fn rx_finished(&self) -> bool {
         self.input_down.is_some() || self.input.as_ref().is_none_or(Input::is_at_end)
     }

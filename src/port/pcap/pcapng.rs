@@ -1,7 +1,7 @@
 //! Packets of a pcapng file: sections of blocks, of which one kind describes interfaces and three kinds hold packets.
 //!
-//! Every length is checked against its block's and the block's against what a packet may have, so that the worst a hostile
-//! file does is to be called damaged. Blocks of other kinds are passed over, however long they are.
+//! Every length is checked: a packet's against its block's, and the block's against the maximum for a packet. So a
+//! hostile file can at worst be reported as damaged. Blocks of other kinds are skipped, however long they are.
 //!
 //! Source: <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
 
@@ -19,57 +19,57 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const PACKET: u32 = 6;
 
-/// What stands in a section's block so that its byte order is known.
+/// The constant in a section's block that shows its byte order.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Interfaces of a section at most.
+/// Maximum number of interfaces of a section.
 const INTERFACES_MAX: usize = 1 << 16;
-/// Bytes of a block of no contents: its kind, and its length twice.
+/// Bytes of a block without contents: its kind, and its length twice.
 const EMPTY: u32 = 12;
 /// Bytes of a packet's block before the packet.
 const BEFORE_PACKET: usize = 28;
 /// The same in a simple block.
 const BEFORE_SIMPLE: usize = 12;
 
-/// Options of an interface that say what its time stamps mean.
+/// Options of an interface that define its timestamps.
 const RESOLUTION: u16 = 9;
 const OFFSET: u16 = 14;
 
-/// How a pcapng file is to be read on.
+/// The state of reading a pcapng file.
 #[derive(Debug, Default)]
 pub(super) struct Pcapng {
-    /// This section is in the other byte order than this machine's.
+    /// The byte order of this section is not this machine's.
     swapped: bool,
-    /// Those of this section.
+    /// The interfaces of this section.
     interfaces: Vec<Interface>,
 }
 
-/// Where packets were recorded.
+/// The interface on which packets were recorded.
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link_type: u32,
-    /// Bytes that are recorded of a packet at most; 0 for all.
+    /// Maximum number of bytes recorded of a packet; 0 for all.
     snap: u32,
-    /// Units of its time stamps in a second.
+    /// Units of its timestamps in a second.
     per_second: u64,
-    /// Seconds to be added to its time stamps.
+    /// Seconds to add to its timestamps.
     offset: i64,
 }
 
 impl Pcapng {
-    /// Whether a file that begins so is one.
+    /// Returns whether a file that begins with `bytes` is a pcapng file.
     pub(super) fn is_begun_by(bytes: &[u8]) -> bool {
         bytes.first_chunk() == Some(&SECTION.to_ne_bytes())
     }
 
-    /// What comes first in `bytes`.
+    /// Returns the first element in `bytes`.
     ///
     /// # Errors
-    /// [`Bad`], after which nothing more can be read.
+    /// Returns [`Bad`]. Nothing more can be read afterwards.
     pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Next, Bad> {
         if bytes.len() < EMPTY as usize {
             return Ok(Next::More);
         }
-        // The same in either order, since a section may change it.
+        // This kind is the same in both byte orders, since a section may change the order.
         if self.word(bytes, 0) == SECTION {
             self.begin_section(bytes)?;
         }
@@ -86,7 +86,7 @@ impl Pcapng {
         }
     }
 
-    /// A section begins: its byte order, and no interface yet.
+    /// Begins a section: reads its byte order. It has no interface yet.
     #[cold]
     fn begin_section(&mut self, bytes: &[u8]) -> Result<(), Bad> {
         self.interfaces.clear();
@@ -134,7 +134,7 @@ impl Pcapng {
         Ok(Next::Skip(size.into()))
     }
 
-    /// A packet with its time, of the interface whose number `which` finds.
+    /// Returns a packet with its time, from the interface whose number `which` finds.
     #[inline]
     fn packet(&self, bytes: &[u8], size: u32, which: impl Fn(&Self) -> u32) -> Result<Next, Bad> {
         if bytes.len() < BEFORE_PACKET {
@@ -146,7 +146,7 @@ impl Pcapng {
         located(bytes, size, BEFORE_PACKET, Record { at, len, original })
     }
 
-    /// A packet of the section's first interface, without its time.
+    /// Returns a packet of the section's first interface, without its time.
     #[cold]
     fn simple_packet(&self, bytes: &[u8], size: u32) -> Result<Next, Bad> {
         let interface = self.recorded_at(0)?;
@@ -156,7 +156,7 @@ impl Pcapng {
         located(bytes, size, BEFORE_SIMPLE, Record { at: Duration::ZERO, len, original })
     }
 
-    /// The interface with this number, if what is recorded there can be forwarded.
+    /// Returns the interface with this number, if its packets can be forwarded.
     #[inline]
     fn recorded_at(&self, number: u32) -> Result<&Interface, Bad> {
         match self.interfaces.get(number as usize) {
@@ -168,7 +168,7 @@ impl Pcapng {
         }
     }
 
-    /// The word at `at`, which lies within.
+    /// Reads the word at `at`, which lies within the bytes.
     #[inline]
     fn word(&self, bytes: &[u8], at: usize) -> u32 {
         let mut word = [0; 4];
@@ -177,7 +177,7 @@ impl Pcapng {
         if self.swapped { word.swap_bytes() } else { word }
     }
 
-    /// The half of a word at `at`, which lies within.
+    /// Reads the half word at `at`, which lies within the bytes.
     fn half(&self, bytes: &[u8], at: usize) -> u16 {
         let half = u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         if self.swapped { half.swap_bytes() } else { half }
@@ -185,7 +185,7 @@ impl Pcapng {
 }
 
 impl Interface {
-    /// What a time stamp means, since 1970.
+    /// Converts a timestamp to the time since 1970.
     fn time(&self, stamp: u64) -> Duration {
         let (seconds, part) = (stamp / self.per_second, stamp % self.per_second);
         let nanoseconds = u128::from(part) * 1_000_000_000 / u128::from(self.per_second);
@@ -193,7 +193,7 @@ impl Interface {
     }
 }
 
-/// A packet whose bytes begin at `start` in a block of `size` bytes.
+/// Returns a packet whose bytes begin at `start` in a block of `size` bytes.
 #[inline]
 fn located(bytes: &[u8], size: u32, start: usize, record: Record) -> Result<Next, Bad> {
     if record.len as usize > PACKET_MAX {
@@ -203,12 +203,12 @@ fn located(bytes: &[u8], size: u32, start: usize, record: Record) -> Result<Next
     if end.next_multiple_of(4) + 4 > size as usize {
         return Err(Bad::Damaged(format!("has a packet of {} bytes in a block of {size}", record.len)));
     }
-    // Options behind the packet are passed over as they come.
+    // Options behind the packet are skipped as they come.
     let here = bytes.len() >= end;
     Ok(if here { Next::Packet(Located { record, start, size: size.into() }) } else { Next::More })
 }
 
-/// Units in a second, by the option that says it: a power of ten, or of two.
+/// Returns the units in a second that the option defines: a power of ten, or of two.
 #[cold]
 fn per_second(resolution: u8) -> Result<u64, Bad> {
     let (base, power) = if resolution & 0x80 == 0 { (10_u64, resolution) } else { (2, resolution & 0x7f) };

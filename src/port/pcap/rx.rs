@@ -1,4 +1,4 @@
-//! HOT but for the reading ahead: packets out of a file.
+//! HOT, except for reading ahead: packets out of a file.
 
 use super::capture::{Bad, Capture, Located, Next};
 use super::format::{FormatError, PACKET_MAX, Record};
@@ -13,46 +13,46 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// Bytes read ahead at most: two of the longest packets, with what stands before them.
+/// Maximum number of bytes read ahead: two of the longest packets, with their record headers.
 const AHEAD: usize = 2 * (PACKET_MAX + 32);
 
 /// A file that is read ahead.
 #[derive(Debug)]
 pub(super) struct Input {
     source: Source,
-    /// What is not there yet may come later.
+    /// More bytes may come later.
     is_pipe: bool,
     path: String,
     capture: Capture,
-    /// Bytes of the file that were read, from `next` to `end` still to be received.
+    /// Bytes read from the file. Those from `next` to `end` are still to be received.
     ahead: Box<[u8]>,
     next: usize,
     end: usize,
-    /// Bytes from `next` on that are no packet, also such as were not read yet.
+    /// Bytes from `next` on that belong to no packet, including bytes not read yet.
     skip: u64,
-    /// Where in the file `end` is, for whoever is told of damage.
+    /// Offset of `end` in the file, for reports of damage.
     offset: u64,
     /// All of the file has been read ahead.
     read: bool,
-    /// Why it cannot be read on: told when what was read ahead has been received.
+    /// The reason why the file cannot be read on. It is reported after the bytes read ahead have been received.
     broken: Option<String>,
-    /// It will not be read again.
+    /// The file will not be read again.
     over: bool,
-    /// Times that it is to be read once more; None for ever.
+    /// Number of times that the file is to be read again; None for ever.
     again: Option<u64>,
-    /// Packets received since it was last begun.
+    /// Packets received since reading began at the start of the file.
     received: u64,
     speed: Speed,
-    /// What packets to one station get for their destination.
+    /// The destination MAC address that unicast packets get.
     destination: Option<MacAddr>,
-    /// Each keeps the time that it was recorded at.
+    /// Each packet keeps the time at which it was recorded.
     recorded_timestamps: bool,
-    /// When the first packet was received, and when it had been recorded.
+    /// The time when the first packet was received, and the time when it was recorded.
     begun: Option<(Instant, Duration)>,
 }
 
 impl Input {
-    /// A capture that is to be read from its first byte.
+    /// Makes an input for a capture that is read from its first byte.
     pub(super) fn new(source: Source, path: String, mut capture: Capture, config: &PcapConfig) -> Input {
         let skip = capture.begin();
         Input {
@@ -82,12 +82,12 @@ impl Input {
         self.source.file()
     }
 
-    /// Looks whether the first packet, if it has been read ahead, can be forwarded.
+    /// Checks whether the first packet can be forwarded, if it has been read ahead.
     ///
     /// # Errors
-    /// [`FormatError`]. Of damage it is told when it is met.
+    /// Returns [`FormatError`]. Damage is reported when reading reaches it.
     pub(super) fn look_ahead(&mut self) -> Result<(), FormatError> {
-        // What cannot be read is told when it is read again.
+        // A read error is reported when the file is read again.
         let _ = self.read_ahead();
         match self.locate() {
             Err(Bad::Format(error)) => Err(error),
@@ -95,10 +95,10 @@ impl Input {
         }
     }
 
-    /// Receives what is due into `rooms`, from the first on; counts them in `n`.
+    /// Receives the due packets into `rooms`, from the first on, and counts them in `n`.
     ///
     /// # Errors
-    /// Where the file is damaged. What came before that is received.
+    /// Returns an error if the file is damaged. Packets before the damage are received.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -119,10 +119,10 @@ impl Input {
                     if let Some(mac) = self.destination {
                         redirect(bytes, mac);
                     }
-                    // An empty packet has none to keep.
+                    // An empty packet has no time to keep.
                     if self.recorded_timestamps && record.len > 0 {
                         room.set_timestamp(Some(record.at)).map_err(|no| {
-                            // There is as much, and more.
+                            // Trimming to 0 bytes always succeeds.
                             let _ = room.trim(0);
                             self.no_room_for_timestamps(no)
                         })?;
@@ -138,10 +138,10 @@ impl Input {
         Ok(())
     }
 
-    /// The next packet; None until all of its bytes have been read.
+    /// Returns the next packet, or None until all of its bytes have been read.
     ///
     /// # Errors
-    /// Why there is none, now or later.
+    /// Returns the reason why there is no packet, now or later.
     #[inline]
     fn peek(&mut self) -> Result<Option<Located>, String> {
         self.locate().map_err(|bad| match bad {
@@ -150,7 +150,7 @@ impl Input {
         })
     }
 
-    /// Passes over what is no packet, up to the next one.
+    /// Skips bytes that belong to no packet, up to the next packet.
     #[inline]
     fn locate(&mut self) -> Result<Option<Located>, Bad> {
         loop {
@@ -168,41 +168,42 @@ impl Input {
         }
     }
 
-    /// Whether a packet is to be received by `now`: as long after the first one as it was recorded.
+    /// Returns whether a packet is due at `now`: at its recorded distance from the first one.
     #[inline]
     fn due(&mut self, record: &Record, now: Instant) -> bool {
         let (begun, first) = *self.begun.get_or_insert((now, record.at));
         now.duration_since(begun) >= record.at.saturating_sub(first)
     }
 
-    /// Whether the next packet is there and due.
+    /// Returns whether the next packet is there and due.
     pub(super) fn is_due(&mut self) -> bool {
         match self.peek() {
             Ok(Some(Located { record, .. })) => {
                 self.speed == Speed::Full || self.due(&record, Instant::now())
             }
             Ok(None) => false,
-            // It is to be found out.
+            // The caller must see the error.
             Err(_) => true,
         }
     }
 
-    /// What becomes readable when more can be read ahead; None where that is always so, or no more is to be read.
+    /// The descriptor that becomes readable when more can be read ahead. None if the input is always readable, or no
+    /// more is to be read.
     pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
         let is_wanted = self.is_pipe && !self.read && !self.over && self.end - self.next <= AHEAD / 2;
         is_wanted.then(|| self.source.file().as_fd())
     }
 
-    /// Whether nothing more will come.
+    /// Returns whether nothing more will come.
     pub(super) fn is_at_end(&self) -> bool {
         self.over && self.next == self.end
     }
 
-    /// Reads on, once, when half of what was read ahead has been received.
+    /// Reads on, once, when half of the bytes read ahead has been received.
     ///
     /// # Errors
-    /// What the file system says, or where the file ends within a packet; not before all packets up to there have been
-    /// received.
+    /// Returns the file system's error, or an error if the file ends within a packet. It is returned only after all
+    /// packets up to there have been received.
     #[cold]
     pub(super) fn read_ahead(&mut self) -> Result<(), String> {
         if self.over || self.end - self.next > AHEAD / 2 {
@@ -231,7 +232,7 @@ impl Input {
                 self.read = n == 0;
                 Ok(())
             }
-            // A pipe has no more at the moment.
+            // The pipe has no more bytes at the moment.
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => Ok(()),
             Err(error) => {
                 self.broken = Some(format!("read {}: {error}", self.path));
@@ -240,7 +241,7 @@ impl Input {
         }
     }
 
-    /// The end of the file: once more from its first packet, or never again.
+    /// Handles the end of the file: begins again at the first packet, or ends for good.
     fn begin_again(&mut self) -> Result<(), String> {
         // A file without packets is not read for ever.
         if self.again == Some(0) || self.received == 0 {
@@ -268,7 +269,7 @@ impl Input {
     }
 }
 
-/// Gives a packet to one station this one for its destination.
+/// Sets the destination of a unicast packet to `mac`.
 fn redirect(packet: &mut [u8], mac: MacAddr) {
     if let Some(destination) = packet.first_chunk_mut::<6>()
         && !MacAddr::new(*destination).is_group()
@@ -286,7 +287,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::OwnedFd;
 
-    /// A folder can be opened and not be read.
+    /// A directory can be opened but not read.
     #[test]
     fn what_was_read_before_a_file_could_not_be_read_on_is_received() {
         let folder = File::open(std::env::temp_dir()).unwrap();
@@ -309,7 +310,7 @@ mod tests {
         assert!(reason.starts_with("read folder: "), "{reason}");
     }
 
-    /// Receives all that can be read ahead now; how many packets that were.
+    /// Receives all packets that can be read ahead now. Returns their number.
     fn receive_now(fixture: &mut Fixture, input: &mut Input) -> Result<usize, String> {
         let mut received = 0;
         loop {

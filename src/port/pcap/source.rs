@@ -1,25 +1,25 @@
-//! Where the bytes of a capture come from: a file or a pipe as it is, or one that gzip compressed (RFC 1952).
+//! The source of a capture's bytes: a file or a pipe, plain or compressed by gzip (RFC 1952).
 
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::mem;
 
-/// First bytes of what gzip wrote.
+/// The first bytes of gzip output.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A file that is read from its beginning to its end, or a pipe.
+/// A file that is read from start to end, or a pipe.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// A pipe of which the first bytes have not come; those that have.
+    /// A pipe whose first bytes have not all come; it holds those that have.
     Unread(Begun),
-    /// As it is.
+    /// Not compressed.
     Plain(Begun),
-    /// Decompressed while it is read; several members are one stream.
+    /// Decompressed during reading; several members are one stream.
     Gzip(Box<MultiGzDecoder<Begun>>),
 }
 
-/// A file of which some bytes were read, to be looked at, and are to be read once more.
+/// A file of which some bytes were read for inspection and will be returned again.
 #[derive(Debug)]
 pub(super) struct Begun {
     file: File,
@@ -45,10 +45,10 @@ impl Read for Begun {
 }
 
 impl Source {
-    /// What `file` is, by its first bytes.
+    /// Detects the format of `file` by its first bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns the file system's error.
     pub(super) fn of(mut file: File) -> io::Result<Source> {
         let mut first = Vec::new();
         (&mut file).take(GZIP.len() as u64).read_to_end(&mut first)?;
@@ -60,16 +60,16 @@ impl Source {
         })
     }
 
-    /// A pipe, to be looked at when its first bytes come. A read that would have to wait for more fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock), and can be tried again.
+    /// Wraps a pipe, whose format is detected when its first bytes come. A read that would have to wait for more bytes
+    /// fails with [`WouldBlock`](io::ErrorKind::WouldBlock), and can be repeated.
     pub(super) fn of_pipe(pipe: File) -> Source {
         Source::Unread(pipe.into())
     }
 
-    /// Begins at the first byte again.
+    /// Goes back to the first byte.
     ///
     /// # Errors
-    /// What the file system says; of a pipe that it cannot.
+    /// Returns the file system's error. A pipe always returns an error.
     pub(super) fn rewind(&mut self) -> io::Result<()> {
         match self {
             Source::Unread(from) | Source::Plain(from) => from.file.rewind(),

@@ -1,4 +1,4 @@
-//! Files in, files out.
+//! Tests of files that are read and written.
 
 use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
 use super::{PcapConfig, PcapError, PcapPort, Speed, open};
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A folder of its own; gone when dropped.
+/// A directory of the test's own, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// A file with these packets, one each `gap`.
+/// Returns a file with these packets, one every `gap`.
 fn pcap(packets: &[Vec<u8>], gap: Duration) -> Vec<u8> {
     let mut bytes = header().to_vec();
     for (i, packet) in (0..).zip(packets) {
@@ -46,7 +46,7 @@ fn pcap(packets: &[Vec<u8>], gap: Duration) -> Vec<u8> {
     bytes
 }
 
-/// The packets in a file that a port wrote.
+/// Returns the packets in a file that a port wrote.
 fn packets(path: &Path) -> Vec<Vec<u8>> {
     recorded(path).into_iter().map(|(_, packet)| packet).collect()
 }
@@ -64,7 +64,7 @@ fn recorded(path: &Path) -> Vec<(Duration, Vec<u8>)> {
     packets
 }
 
-/// Packets of all lengths from none at all up to the longest that fits any frame.
+/// Packets of all lengths from zero up to the longest that fits into any frame.
 fn lengths() -> Vec<Vec<u8>> {
     (0..=1518_usize).map(|len| (0..len).map(|i| (i * 7 + len) as u8).collect()).collect()
 }
@@ -117,7 +117,7 @@ fn every_length_goes_through_from_file_to_file_byte_for_byte() {
 fn what_no_frame_has_room_for_is_dropped_by_count_and_what_was_cut_is_counted() {
     let folder = Folder::new("long");
     let mut bytes = pcap(&[vec![1; 60], vec![2; 9000], vec![3; PACKET_MAX], vec![4; 61]], Duration::ZERO);
-    // Of 1,500 bytes 10 were recorded.
+    // Of 1,500 bytes, 10 were recorded.
     let mut cut = record(Duration::ZERO, 10);
     cut[12..].copy_from_slice(&1500_u32.to_ne_bytes());
     bytes.extend(cut);
@@ -146,7 +146,7 @@ fn a_file_is_received_as_often_as_asked() {
     assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
 }
 
-/// What is received is transmitted, and behind each burst a packet that nobody recorded.
+/// Transmits the received packets, and behind each burst a packet that was not recorded.
 fn pass(fixture: &mut Fixture, port: &mut PcapPort) {
     let Fixture { w, pool, .. } = fixture;
     let mut batch = Batch::new();
@@ -402,7 +402,7 @@ fn a_runt_in_a_file_comes_without_a_byte_of_an_earlier_packet_and_is_written_so(
         port.rx(w, &mut batch);
         batch.iter().for_each(|frame| seen.see(frame.data()));
         while !batch.is_empty() {
-            // In frames that were full of other packets, out of the same pool.
+            // In frames that were full of other packets, from the same pool.
             port.tx(w, &mut batch);
             port.complete(w, &mut sent);
             sent.free(w);

@@ -1,4 +1,4 @@
-//! HOT but for the writing behind: packets into a file.
+//! HOT, except for writing: packets into a file.
 
 use super::format::{PACKET_MAX, RECORD, header, record};
 use crate::pool::Frame;
@@ -9,21 +9,21 @@ use std::io::{self, ErrorKind, Write};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes kept to be written at most.
+/// Maximum number of bytes kept for writing.
 const BEHIND: usize = 2 * (PACKET_MAX + RECORD);
 
-/// Where in what stands before a packet the number of its bytes in the file is.
+/// Offset of the captured length in a record header.
 const LENGTH: usize = 8;
 
-/// How long the reader of a pipe may take nothing, when the port is closed, until it is given up.
+/// How long a pipe's reader may take nothing while the port closes. After that the port gives it up.
 const DEAF: Duration = Duration::from_secs(2);
 
-/// What is written to.
+/// The target of the output.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// A file of the port's own.
+    /// A file that belongs to the port alone.
     File(OutputFile),
-    /// Standard output: a file that others write to as well, or a pipe, which takes what it has room for.
+    /// Standard output: a file that others write to as well, or a pipe, which takes the bytes it has room for.
     Standard(File),
 }
 
@@ -36,31 +36,31 @@ impl Target {
     }
 }
 
-/// A file that is written behind.
+/// A file with deferred writes.
 #[derive(Debug)]
 pub(super) struct Output {
     target: Target,
     path: String,
-    /// What is to be written: the rest of a packet of which a pipe took a part, then whole packets; grows no further than
+    /// Bytes to write: the rest of a packet of which a pipe took a part, then whole packets. It grows at most to
     /// [`BEHIND`].
     behind: Vec<u8>,
     /// Bytes of that rest.
     rest: usize,
-    /// It has its header.
+    /// The header is written.
     begun: bool,
-    /// When the last packet that kept its time was recorded.
+    /// The recording time of the last packet that kept its time.
     recorded: Option<Duration>,
 }
 
 impl Output {
-    /// A file that stays as it is until a round ends, or something that was sent is written.
+    /// Makes an output. The file stays as it is until a round ends, or until a sent packet is written.
     pub(super) fn new(target: Target, path: String) -> Output {
         Output { target, path, behind: Vec::with_capacity(BEHIND), rest: 0, begun: false, recorded: None }
     }
 
-    /// Keeps as many of `frames` as there is room for, to be written; returns how many. Each is written with the time at which it was
-    /// recorded, where it kept that, one without it, as a router makes some, with that of the one before; where none kept it, those
-    /// of a burst with the time at which they are transmitted.
+    /// Keeps as many of `frames` for writing as there is room for. Returns their number. Each is written with the time
+    /// at which it was recorded, if it kept that time. A packet without it, such as one made by a router, gets the time
+    /// of the packet before. If no packet kept its time, those of a burst get the time of transmission.
     #[inline]
     pub(super) fn send(&mut self, frames: &[Frame]) -> usize {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -75,16 +75,16 @@ impl Output {
         frames.len()
     }
 
-    /// Whether something was kept that is not written yet.
+    /// Returns whether kept bytes are not written yet.
     pub(super) fn is_behind(&self) -> bool {
         !self.behind.is_empty()
     }
 
-    /// Writes what was kept, and the header before all else. What a pipe has no room for is still kept.
+    /// Writes the kept bytes, after the header. Bytes for which a pipe has no room stay kept.
     ///
     /// # Errors
-    /// What the file system says; what was kept and is not all in the file is lost then, and counted. The file ends with the last
-    /// packet that is all in it.
+    /// Returns the file system's error. Kept packets that are not completely in the file are lost then, and counted.
+    /// The file ends with the last complete packet.
     #[cold]
     pub(super) fn write_behind(&mut self, counters: &PortCounters) -> Result<(), String> {
         let mut written = 0;
@@ -102,11 +102,12 @@ impl Output {
         done.map_err(|error| format!("write {}: {error}", self.path))
     }
 
-    /// Writes what was kept, as far as its reader takes it in time; what it does not take is lost, and counted.
+    /// Writes the kept bytes, as far as the reader takes them in time. Packets that it does not take are lost, and
+    /// counted.
     #[cold]
     pub(super) fn close(&mut self, counters: &PortCounters) {
         let mut taken = (Instant::now(), self.behind.len());
-        // Nobody is left who could be told why.
+        // There is no caller left to report the cause to.
         while self.is_behind() && self.write_behind(counters).is_ok() && taken.0.elapsed() < DEAF {
             if self.behind.len() < taken.1 {
                 taken = (Instant::now(), self.behind.len());
@@ -121,14 +122,14 @@ impl Output {
         }
     }
 
-    /// Of what was kept the first `written` bytes are written.
+    /// Removes the first `written` bytes of the kept bytes.
     fn keep_behind(&mut self, written: usize) {
         self.rest = match written.checked_sub(self.rest) {
             None => self.rest - written,
             Some(beyond) => {
                 let packets = &self.behind[self.rest..];
                 let (whole, _) = cut_off(packets, beyond);
-                // Of the packet in which it ends.
+                // The bytes of the packet in which the write ends.
                 beyond
                     .checked_sub(whole)
                     .filter(|&part| part > 0)
@@ -138,13 +139,13 @@ impl Output {
         self.behind.drain(..written);
     }
 
-    /// Counts what was kept and is not all written, and ends the file behind the last packet that is.
+    /// Counts the kept packets that are not completely written, and ends the file behind the last complete packet.
     fn give_up(&mut self, written: usize, counters: &PortCounters) {
         let (whole, lost) = cut_off(&self.behind[self.rest..], written.saturating_sub(self.rest));
         counters.tx_lost.add(lost + u64::from(written < self.rest));
         if let Target::File(file) = &mut self.target {
             let before = file.len() - written as u64;
-            // Less than a header is none.
+            // A part of a header is not a header.
             file.cut(if before >= header().len() as u64 { before + whole as u64 } else { 0 });
         }
     }
@@ -153,20 +154,20 @@ impl Output {
         if self.begun {
             return Ok(());
         }
-        // All of it or nothing: it is shorter than what a pipe takes at once.
+        // All of it or nothing: it is shorter than the size that a pipe takes at once.
         self.target.writer().write_all(&header())?;
         self.begun = true;
         Ok(())
     }
 }
 
-/// Bytes of the packet, with what stands before it, that begins at `at`.
+/// Number of bytes of the packet that begins at `at`, with its record header.
 fn size_at(behind: &[u8], at: usize) -> usize {
     let len = behind.get(at + LENGTH..).and_then(|rest| rest.first_chunk());
     RECORD + len.map_or(0, |len| u32::from_ne_bytes(*len) as usize)
 }
 
-/// Writes `bytes`, and counts in `written` those that were, also where the rest cannot be.
+/// Writes `bytes`, and adds the bytes written to `written`, also if the rest cannot be written.
 pub(in crate::port) fn write_all(
     file: &mut (impl Write + ?Sized),
     bytes: &[u8],
@@ -183,7 +184,8 @@ pub(in crate::port) fn write_all(
     Ok(())
 }
 
-/// How many bytes the packets in `behind` have that end within its first `written` bytes, and how many packets do not.
+/// Returns the number of bytes of the packets in `behind` that end within its first `written` bytes, and the number of
+/// packets that do not.
 #[cold]
 pub(in crate::port) fn cut_off(behind: &[u8], written: usize) -> (usize, u64) {
     let (mut at, mut whole, mut packets) = (0, 0, 0);
@@ -204,7 +206,7 @@ mod tests {
     use crate::sys::reopen::reopen_to_write;
     use std::io::Read;
 
-    /// Takes so many bytes, a few at a time, and no more.
+    /// Takes that many bytes, a few at a time, and no more.
     struct Full(usize);
 
     impl Write for Full {
@@ -236,7 +238,7 @@ mod tests {
         }
     }
 
-    /// An output to a pipe with 400 packets to be written, the pipe's other end, and all that is to come out of it.
+    /// Returns an output to a pipe with 400 packets to write, the pipe's other end, and all bytes that must come out.
     fn piped() -> (Output, io::PipeReader, Vec<u8>) {
         let (from, to) = io::pipe().unwrap();
         let target = Target::Standard(reopen_to_write(&to).unwrap());
@@ -280,7 +282,7 @@ mod tests {
                 drop(from);
                 assert!(output.write_behind(&counters).unwrap_err().starts_with("write standard output: "));
             } else {
-                // It is there, and takes nothing.
+                // The reader exists and takes nothing.
                 output.close(&counters);
             }
             assert!(missing > 100 && counters.tx_lost.get() == missing, "{} lost", counters.tx_lost.get());

@@ -1,4 +1,4 @@
-//! Long packets as a device writes them to several frames, and what becomes of them.
+//! Tests of long packets that a device writes to several frames.
 
 use super::*;
 use crate::page::{Memory, MemoryConfig};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
 
-/// A packet of TCP with its checksum left open.
+/// Returns a TCP packet with an open checksum.
 fn packet(payload: usize, options: usize) -> Vec<u8> {
     let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
     let header = 20 + 4 * options;
@@ -44,7 +44,7 @@ fn packet(payload: usize, options: usize) -> Vec<u8> {
     packet
 }
 
-/// The segments of a packet to which that is left to be done.
+/// Returns the segments of a packet with that offload.
 fn segments(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
     if offload.gso.is_none() {
         let mut packet = packet.to_vec();

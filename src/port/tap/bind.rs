@@ -1,4 +1,4 @@
-//! COLD: making the interface, or attaching to it.
+//! COLD: makes the interface, or attaches to it.
 
 use super::{TapLink, TapPort};
 use crate::port::copying::CopyingPort;
@@ -13,7 +13,7 @@ use crate::sys::tap::{TapError, TapQueue, TapStep};
 pub struct TapConfig {
     /// Whether the interface has several queues, one for each port that is opened on it. Default one.
     pub several: bool,
-    /// Frames posted in each direction at most. Default 512: the host queues 1,000 by itself.
+    /// Maximum number of frames posted in each direction. Default 512: the host queues 1,000 by itself.
     pub ring: usize,
 }
 
@@ -23,11 +23,11 @@ impl Default for TapConfig {
     }
 }
 
-/// Why a port could not be opened. Nothing is left behind.
+/// The cause of a failure to open a port. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TapPortError {
-    /// No interface can have that name.
+    /// The name is not valid for an interface.
     #[error("tap interface {0:?}: give a name of 1 to 15 bytes without /, % and spaces")]
     Name(String),
     /// The kernel has no TAP interfaces.
@@ -35,31 +35,31 @@ pub enum TapPortError {
         "open /dev/net/tun for {0}: it is not there; load the module tun, or give the container the device"
     )]
     NoDriver(String),
-    /// This process may not.
+    /// This process has no permission.
     #[error("tap interface {0}: not permitted; run as root, or grant CAP_NET_ADMIN with setcap(8)")]
     NotPermitted(String),
     /// Another program has it.
     #[error("tap interface {0} is held by another program: stop it, or choose another name")]
     Busy(String),
-    /// There is an interface of that name which cannot be attached to.
+    /// An interface of that name exists, but the port cannot attach to it.
     #[error("interface {0} is not a TAP interface with as many queues as asked for: choose another name")]
     NotTap(String),
-    /// Anything else the kernel said.
+    /// Another error of the kernel.
     #[error("{step} for {interface}: {errno}")]
     Refused {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// The step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
 }
 
-/// Opens a port at the far end of the TAP interface `name`; makes the interface and sets it up if there is none.
+/// Opens a port at the far end of the TAP interface `name`. Makes the interface and sets it up if it does not exist.
 ///
 /// # Errors
-/// [`TapPortError`] with the step and the remedy.
+/// Returns [`TapPortError`] with the step and the remedy.
 #[cold]
 pub fn open(name: &str, config: &TapConfig) -> Result<TapPort, TapPortError> {
     let bytes = 1..=15;

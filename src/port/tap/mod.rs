@@ -1,25 +1,27 @@
 //! The `tap` port: an Ethernet interface of this host whose far end is the port.
 //!
-//! What the host sends by the interface is received here, and what is transmitted here the host receives. The interface
-//! is made when there is none of that name, set up then, and gone with the port; one that is there already is attached to,
-//! and stays as it is. When it is removed the port is down, and attaches to the next one that somebody makes of its name. When it is moved to another
-//! network namespace, as containers get theirs, the port goes on with it once it is set up there.
+//! The port receives the frames that the host sends by the interface, and the host receives the frames that the port
+//! transmits. If no interface has that name, one is made and set up, and it is removed with the port. The port attaches
+//! to an existing interface without changing it. When the interface is removed, the port is down, and attaches to the
+//! next one that is made with its name. When it is moved to another network namespace, as happens for containers, the
+//! port resumes with it after it is set up there.
 //!
 //! # Cost
-//! One system call and one copy for each frame, either way: the kernel offers no more than one frame a call. In idle rounds
-//! one call for each round.
+//! One system call and one copy for each frame in each direction: the kernel offers only one frame for each call. In
+//! idle rounds, one call for each round.
 //!
-//! Where it is asked for ([`Rx::keep_offloads`](super::Rx::keep_offloads)) the host leaves to be done what it would leave to a card
-//! (`IFF_VNET_HDR`, `TUNSETOFFLOAD`): packets of up to 64 KiB come as they are (`gso_kept`), as far as a frame has room. Else they come
-//! cut and complete. What is transmitted may have something left to be done in either case.
+//! On request ([`Rx::keep_offloads`](super::Rx::keep_offloads)), the host leaves the work undone that it would leave to
+//! a card (`IFF_VNET_HDR`, `TUNSETOFFLOAD`). Packets of up to 64 KiB then come as they are (`gso_kept`), as far as a
+//! frame has room. Otherwise they come cut and complete. Transmitted frames may have open offload work in either case.
 //!
-//! VLAN tags stand where they belong. Frames shorter than a header are refused by the kernel and counted (`tx_invalid`).
+//! VLAN tags stay in the frame. The kernel refuses frames shorter than a header; they are counted (`tx_invalid`).
 //!
-//! What the host sends faster than it is received here waits in the interface's queue (`txqueuelen`); what finds that full the
-//! kernel drops, and counts where `ip -s link` shows it, as dropped when transmitting. This port sees nothing of that.
+//! Frames that the host sends faster than the port receives them wait in the interface's queue (`txqueuelen`). If the
+//! queue is full, the kernel drops frames, and counts them where `ip -s link` shows them, as dropped when transmitting.
+//! This port sees nothing of that.
 //!
-//! The interface's link address is the host's end of the link. Whoever routes by this port has one of its own, which
-//! the host does not know of: its neighbours are static, or somebody here answers for them.
+//! The interface's MAC address is the host's end of the link. A router on this port has its own address, which the host
+//! does not know. So the host needs static neighbours, or the program on the port must answer for them.
 //!
 //! Source: Documentation/networking/tuntap.rst; drivers/net/tun.c.
 
@@ -42,7 +44,7 @@ use crate::sys::netdev::Netdev;
 use crate::sys::tap::TapQueue;
 use std::os::fd::BorrowedFd;
 
-/// What is said of an interface that cannot be followed.
+/// The reason why an interface cannot be followed.
 const MOVED: &str =
     "was moved to a network namespace that this process may not look into (CAP_NET_ADMIN, CAP_SYS_ADMIN)";
 
@@ -56,9 +58,9 @@ pub struct TapLink {
     /// Whether the interface has several queues.
     several: bool,
     link: Link,
-    /// What was received and is not in frames yet.
+    /// Received packets that are not in frames yet.
     uncut: Uncut,
-    /// What is left to be done to frames goes on with them.
+    /// Open offload work stays with the frames.
     keeps_offloads: bool,
 }
 
@@ -68,8 +70,8 @@ impl TapLink {
         self.link.netdev()
     }
 
-    /// Attaches to the TAP interface that has the name of one that was removed, once there is one. Who removed it did so on
-    /// purpose, so none is made.
+    /// Attaches to the TAP interface that has the name of the removed one, when there is one. The interface was removed
+    /// on purpose, so none is made.
     #[cold]
     fn come_back(&mut self) {
         if self.link.is_up() && !self.queue.has_interface() {
@@ -89,7 +91,7 @@ impl TapLink {
         }
     }
 
-    /// Goes on with the interface where it was moved to.
+    /// Resumes with the interface in the place to which it was moved.
     #[cold]
     fn follow(&mut self) {
         match self.queue.interface() {
@@ -98,7 +100,8 @@ impl TapLink {
         }
     }
 
-    /// Lets the host leave to be done what is kept here. Where it does not, frames come complete, which is never wrong.
+    /// Lets the host leave the work undone that is kept here. If the host does not, frames come complete, which is
+    /// never wrong.
     #[cold]
     fn accept_offloads(&self) {
         let _ = self.queue.accept_offloads(self.keeps_offloads);
@@ -120,7 +123,7 @@ impl Device for TapLink {
         self.send_burst(frames, counters)
     }
 
-    /// The host completes and cuts what is left to be done, as far as it is not its own.
+    /// The host does the open offload work, unless it is the receiver.
     fn carries_offloads(&self) -> bool {
         true
     }
@@ -137,7 +140,7 @@ impl Device for TapLink {
         }
     }
 
-    /// Looks at the interface, which no sleeper does every so many rounds.
+    /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run.
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.come_back();

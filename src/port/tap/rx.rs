@@ -19,8 +19,8 @@ impl TapLink {
         n
     }
 
-    /// Receives a packet into `rooms` from the one at `first` on; how many are whole frames then, the others being empty again. None
-    /// where there is no packet.
+    /// Receives a packet into `rooms` from `first` on. Returns how many are whole frames then; the others are empty
+    /// again. Returns None if there is no packet.
     #[inline]
     fn receive_one(
         &mut self,
@@ -51,7 +51,7 @@ impl TapLink {
             }
         };
         for mut room in rooms.iter_mut().take(first + each).skip(first + got.unwrap_or(0)) {
-            // To nothing, which is always less than there is.
+            // Trimming to 0 bytes always succeeds.
             let _ = room.trim(0);
         }
         got

@@ -1,4 +1,4 @@
-//! What can be seen without an interface of one's own; the rest is seen in namespaces (`tests/links.rs`).
+//! Tests that need no interface of their own. The other tests run in namespaces (`tests/links.rs`).
 
 use super::{TapConfig, TapPortError, open};
 

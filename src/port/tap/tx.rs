@@ -14,9 +14,9 @@ impl TapLink {
             }
             match self.queue.send(&header(frame), frame.data()) {
                 Ok(true) => {}
-                // There is no room: what is left stays with the caller.
+                // There is no room: the remaining frames stay with the caller.
                 Ok(false) | Err(Errno::NOBUFS | Errno::NOMEM) => return i,
-                // No frame that an interface could receive. It is taken, or it would be offered for ever.
+                // An interface cannot receive such a frame. It is taken; otherwise it would be offered for ever.
                 Err(Errno::INVAL | Errno::MSGSIZE) => counters.tx_invalid.add(1),
                 Err(errno) => {
                     self.link.heed(errno);

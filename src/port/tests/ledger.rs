@@ -1,4 +1,4 @@
-//! Mistakes in what is counted of frames that are posted or queued: the ledger is off, whichever it is.
+//! Mistakes in the counts of posted or queued frames: each makes the ledger wrong.
 
 use crate::pool::tests::planted::{Kept, Scene, Site, all_are_seen};
 use crate::pool::{Batch, Frame, Place};
@@ -9,7 +9,7 @@ use crate::port::{Port, PortCounters, PortState};
 use crate::stats::Writer;
 use crate::steer::{Inbox, Mesh, MeshConfig, Outbox, Source};
 
-/// Receives as many packets as it is asked for, and sends all.
+/// Receives as many packets as requested, and sends all.
 struct Endless;
 
 impl Device for Endless {
@@ -31,7 +31,7 @@ impl Device for Endless {
     }
 }
 
-/// What a site does, and then what it has is kept.
+/// The action of a site; its result is then kept.
 type Step = Box<dyn FnOnce(&mut Scene) -> Kept>;
 
 fn mem() -> (MemPort, MemDevice) {
@@ -42,13 +42,13 @@ fn copying() -> CopyingPort<Endless> {
     CopyingPort::new("endless:0".into(), Endless, 64)
 }
 
-/// Empties the frames, as those are that are filled.
+/// Empties the frames, as they are before they are filled.
 fn empty(mut frames: Batch) -> Batch {
     frames.iter_mut().for_each(|frame| frame.trim(0).unwrap());
     frames
 }
 
-/// A port that is filled with frames.
+/// Returns a port that is filled with frames.
 fn filled<P: Port>(scene: &mut Scene, mut port: P, frames: Batch) -> P {
     let mut frames = empty(frames);
     port.fill(&mut scene.workers[0], &mut frames);
@@ -56,7 +56,7 @@ fn filled<P: Port>(scene: &mut Scene, mut port: P, frames: Batch) -> P {
     port
 }
 
-/// A port that has frames to send.
+/// Returns a port that has frames to send.
 fn sending<P: Port>(scene: &mut Scene, mut port: P, mut frames: Batch) -> P {
     port.tx(&mut scene.workers[0], &mut frames);
     assert!(frames.is_empty());
@@ -133,7 +133,7 @@ fn a_frame_miscounted_by_a_mem_port_at_any_of_its_queues_is_seen() {
     assert!(all_are_seen(&sites) >= 200);
 }
 
-/// Frames that a port written elsewhere has posted by `Batch::post`.
+/// Returns frames that a port written elsewhere has posted by `Batch::post`.
 fn by_hand(scene: &Scene, mut frames: Batch) -> Vec<Posted> {
     let n = frames.len();
     let posted: Vec<_> = frames.post(&scene.workers[0], n).collect();
@@ -170,7 +170,7 @@ fn a_frame_miscounted_by_a_copying_port_at_any_of_its_queues_is_seen() {
     assert!(all_are_seen(&sites) >= 200);
 }
 
-/// Frames in a queue, as memif keeps those that it lends.
+/// Returns frames in a queue, as memif keeps the frames that it lends.
 fn in_queue(scene: &Scene, mut frames: Batch) -> PostedQueue {
     let (mut queue, n) = (PostedQueue::new(64), frames.len());
     queue.post(&scene.workers[0], &mut frames, n);
@@ -201,7 +201,7 @@ fn a_frame_miscounted_by_a_queue_of_lent_frames_is_seen() {
     assert!(all_are_seen(&sites) >= 200);
 }
 
-/// The two ends of a lane with frames listed for its reader.
+/// Returns the two ends of a lane with frames listed for its reader.
 fn listed(scene: &mut Scene, mut frames: Batch) -> (Outbox, Inbox) {
     let config = MeshConfig { workers: 2, policy: "map=rx0:1".parse().unwrap(), ..Default::default() };
     let (_, mut ends) = Mesh::new(&config).unwrap();

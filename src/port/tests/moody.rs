@@ -1,4 +1,4 @@
-//! A wire that treats what is offered for transmission as an interface may.
+//! A wire that treats frames offered for transmission as an interface may.
 
 use crate::pool::{Batch, Frame};
 use crate::port::mem::MemPort;
@@ -10,26 +10,26 @@ use std::sync::{Arc, Mutex};
 /// Bytes of an Ethernet header.
 const HEADER: usize = 14;
 
-/// What becomes of frames that are offered for transmission.
+/// The behaviour towards frames that are offered for transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     /// Runts are never carried: they stay behind the others.
     Picky,
-    /// The link is down: none is taken.
+    /// The link is down: no frame is taken.
     Mute,
-    /// The interface is gone: none is taken, and those it had never come back.
+    /// The interface is gone: no frame is taken, and frames that it had never come back.
     Gone,
-    /// All are taken; those that were sent come back last first.
+    /// All frames are taken. Sent frames come back last first.
     Backwards,
 }
 
 /// The port; its mood may change.
 pub(crate) struct Moody {
     within: MemPort,
-    /// Kept to be given back last first.
+    /// Frames kept to be given back last first.
     sent: Vec<Frame>,
     mood: Arc<Mutex<Mood>>,
-    /// The wire's, as it was when they were last asked for, with `tx_invalid` of its own.
+    /// The wire's counters when they were last read, with its own `tx_invalid`.
     counters: Writer<PortCounters>,
 }
 
@@ -38,7 +38,7 @@ impl Moody {
         Moody { within, sent: Vec::new(), mood: Arc::new(Mutex::new(mood)), counters: Writer::default() }
     }
 
-    /// What its mood is changed by.
+    /// Returns the handle that changes its mood.
     pub(crate) fn mood(&self) -> Arc<Mutex<Mood>> {
         Arc::clone(&self.mood)
     }

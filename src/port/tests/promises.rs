@@ -1,5 +1,5 @@
-//! The promises of all ports ([`port::conformance`](crate::port::conformance)), over sequences of calls that shrink where one
-//! fails. `tests/promises.rs` holds those ports to them that need an interface.
+//! The promises of all ports ([`port::conformance`](crate::port::conformance)), over sequences of calls that shrink if
+//! one fails. `tests/promises.rs` checks the ports that need an interface.
 
 use crate::page::Memory;
 use crate::port::Port;
@@ -7,10 +7,10 @@ use crate::port::conformance::{BadFrame, Fixture, Peer, Step, run};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// Frames of the pool.
+/// Number of frames of the pool.
 const FRAMES: usize = 256;
 
-/// A memory that a peer can map, with a pool of so many frames.
+/// Returns a memory that a peer can map, with a pool of that many frames.
 pub fn shared_fixture(frames: usize) -> Fixture {
     // SAFETY: both ends of the ports are on this thread, and no frame is read while the other end writes.
     #[allow(unsafe_code)]
@@ -37,11 +37,11 @@ fn step() -> impl Strategy<Value = Step> {
 /// Checks the promises on the ports that `open` opens, a new one for each sequence, with its peer.
 ///
 /// # Panics
-/// When one is broken.
+/// Panics if a promise is broken.
 pub fn are_kept(mut open: impl FnMut(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>)) {
     let mut runner = TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
     let steps = proptest::collection::vec(step(), 1..60);
-    // A port may be opened only once at a time, so the cell.
+    // A port may be opened only once at a time, hence the cell.
     let open = std::cell::RefCell::new(&mut open);
     runner
         .run(&steps, |steps| {

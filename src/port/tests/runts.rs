@@ -1,4 +1,4 @@
-//! What no port does, whatever is behind it: carry a byte of an earlier packet with one that is shorter.
+//! Tests that no port carries a byte of an earlier packet together with a shorter one.
 
 use super::promises::shared_fixture;
 use crate::pool::Batch;
@@ -7,25 +7,25 @@ use crate::port::conformance::{Fixture, Peer};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-/// Frames of the pool.
+/// Number of frames of the pool.
 const FRAMES: usize = 128;
-/// Frames of markers each way before the first runt: more than any ring of these tests has.
+/// Number of marker frames each way before the first runt: more than any ring of these tests has.
 const MARKERS: usize = 256;
 /// Bytes of a marker.
 const LONG: usize = 1500;
-/// Bytes of the longest runt: the smallest frame of Ethernet without its checksum.
+/// Bytes of the longest runt: the smallest Ethernet frame without its checksum.
 pub const LONGEST: usize = 60;
-/// What markers are full of, and no runt has.
+/// The byte that fills markers, and that no runt has.
 const MARK: u8 = 0xee;
-/// Guards against a hang, nothing else.
+/// Only guards against a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A frame that fills whatever it lies in.
+/// Returns a frame that fills the whole frame it lies in.
 pub fn marker() -> Vec<u8> {
     vec![MARK; LONG]
 }
 
-/// The first `len` bytes of a frame that says in each byte behind its header how long it is.
+/// Returns the first `len` bytes of a frame that has its length in each byte behind its header.
 pub fn runt(len: usize) -> Vec<u8> {
     let mut bytes = vec![2, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 0x88, 0xb5];
     bytes.resize(LONGEST, len as u8);
@@ -33,7 +33,7 @@ pub fn runt(len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Which runts were seen, by their lengths.
+/// The runts that were seen, by their lengths.
 #[derive(Debug)]
 pub struct Seen([bool; LONGEST + 1]);
 
@@ -42,10 +42,10 @@ impl Seen {
         Seen([false; LONGEST + 1])
     }
 
-    /// Notes a frame that came.
+    /// Records a frame that came.
     ///
     /// # Panics
-    /// If it is neither a marker nor a runt, alone or with zeros behind it.
+    /// Panics if it is neither a marker nor a runt, alone or with zeros behind it.
     pub fn see(&mut self, bytes: &[u8]) {
         if bytes == marker() {
             return;
@@ -69,16 +69,16 @@ struct Passage {
     here: Fixture,
     port: Box<dyn Port>,
     peer: Box<dyn Peer>,
-    /// What came to each side.
+    /// The frames that came to each side.
     seen: Seen,
     seen_far: Seen,
 }
 
-/// Checks that no byte of a marker comes with a runt, of all lengths from 1 byte on, out of the port that `open` opens or into
-/// it. Those of `least` bytes or more all come.
+/// Checks that no byte of a marker comes with a runt, out of the port that `open` opens or into it. Runts have all
+/// lengths from 1 byte on. Those of `least` bytes or more must all come.
 ///
 /// # Panics
-/// When there is one, or a runt does not come.
+/// Panics if such a byte comes, or a runt does not come.
 pub fn come_alone(least: usize, open: impl FnOnce(&mut Fixture) -> (Box<dyn Port>, Box<dyn Peer>)) {
     let mut here = shared_fixture(FRAMES);
     let (port, peer) = open(&mut here);
@@ -106,7 +106,7 @@ pub fn come_alone(least: usize, open: impl FnOnce(&mut Fixture) -> (Box<dyn Port
 }
 
 impl Passage {
-    /// Sends a frame each way: out of the port in a frame that was full of markers, and cut to less.
+    /// Sends a frame each way: out of the port in a frame that was full of markers and was then truncated.
     fn pass(&mut self, bytes: &[u8]) {
         let Fixture { w, pool, .. } = &mut self.here;
         let mut batch = Batch::new();
@@ -122,7 +122,7 @@ impl Passage {
         self.pump();
     }
 
-    /// Looks what came, at both sides.
+    /// Takes the frames that came to both sides.
     fn pump(&mut self) {
         let Fixture { w, pool, .. } = &mut self.here;
         let mut batch = Batch::new();

@@ -1,4 +1,4 @@
-//! What is written down, and where.
+//! The records of a trace, and their file.
 
 use super::TraceCounters;
 use crate::limits::BATCH_MAX;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes kept to be written at most.
+/// Maximum number of bytes kept for writing.
 const BEHIND: usize = 256 << 10;
 
 /// The file format of a trace.
@@ -31,13 +31,13 @@ pub enum TraceFormat {
 /// The settings of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// The file, made anew when the first round ends; None is standard error.
+    /// The file, which is truncated when the first round ends; None is standard error.
     pub file: Option<PathBuf>,
     /// Default JSON.
     pub format: TraceFormat,
-    /// Bytes of a frame that JSON shows at most. Default 64.
+    /// Maximum number of a frame's bytes in JSON. Default 64.
     pub bytes: usize,
-    /// Frames written down at most; then the trace is at its end. Default 1,000,000.
+    /// Maximum number of frames recorded; then the trace is at its end. Default 1,000,000.
     pub limit: u64,
 }
 
@@ -47,7 +47,7 @@ impl Default for TraceConfig {
     }
 }
 
-/// Why a trace could not be started.
+/// The cause of a failure to start a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -56,22 +56,22 @@ pub enum TraceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The file is a pipe, the opening of which may already wait for ever.
+    /// The file is a pipe. Opening it could already wait for ever.
     #[error("trace to {}: it is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
-    /// A pcap file is no text.
+    /// A pcap file is not text.
     #[error("trace as pcap to standard error: give it a file")]
     NoFile,
 }
 
-/// A frame that was written down, or for which there was no room.
+/// A frame that was recorded, or for which there was no room.
 #[derive(Debug)]
 struct Noted {
     id: NonZeroU32,
-    /// Where it stands in what is to be written; nowhere if that is empty.
+    /// Its range in the bytes to write; empty if it is not there.
     at: Range<usize>,
 }
 
@@ -82,8 +82,8 @@ enum To {
 }
 
 impl To {
-    /// Writes `bytes` from `written` on, which then says how many were. Of what goes to standard error whole lines are, as many as can be by
-    /// `offer`.
+    /// Writes `bytes` from the offset `written` on, and advances `written`. To standard error it writes whole lines, as many
+    /// as `offer` takes.
     fn write(
         &mut self,
         bytes: &[u8],
@@ -92,7 +92,7 @@ impl To {
     ) -> io::Result<()> {
         match self {
             To::File(_, file) => {
-                // Also where there is nothing to write: what it held before goes.
+                // Also if there is nothing to write: the old content is discarded.
                 file.flush()?;
                 write_all(file, bytes, written)
             }
@@ -111,32 +111,32 @@ impl To {
     }
 }
 
-/// Bytes of as many whole lines as a pipe takes at once; of one at least.
+/// Returns the length of as many whole lines as a pipe takes at once, at least of one.
 fn lines_at_once(bytes: &[u8]) -> usize {
     let end = |part: &[u8]| part.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1);
     let first = || bytes.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
     end(&bytes[..bytes.len().min(stderr::WHOLE)]).or_else(first).unwrap_or(bytes.len())
 }
 
-/// Where a trace goes.
+/// The target of a trace.
 pub(super) struct Log {
     to: To,
     format: TraceFormat,
-    /// The port's name as JSON has it, with its quotes.
+    /// The port's name as a JSON string, with its quotes.
     port: String,
     bytes: usize,
-    /// Frames that may still be written down.
+    /// Number of frames that may still be recorded.
     left: u64,
     begun: Instant,
-    /// What is to be written; no more is added once it is [`BEHIND`] long.
+    /// Bytes to write. Nothing is added after it has reached [`BEHIND`].
     behind: Vec<u8>,
-    /// The frames of the last burst, until those that did not pass are crossed out.
+    /// The frames of the last burst, until those that did not pass are removed.
     burst: Vec<Noted>,
-    /// Frames and bursts in `behind`.
+    /// Number of frames and bursts in `behind`.
     unwritten: u64,
-    /// The file holds nothing but what was written here.
+    /// The file holds only what was written here.
     opened: bool,
-    /// Why writing has failed, if it has: nothing more is written down.
+    /// The reason why writing has failed, if it has: nothing more is recorded.
     broken: Option<String>,
     counters: Arc<TraceCounters>,
 }
@@ -178,7 +178,7 @@ impl Log {
         Arc::clone(&self.counters)
     }
 
-    /// Writes down a burst of frames that were received, or are to be transmitted.
+    /// Records a burst of frames that were received, or will be transmitted.
     pub(super) fn frames(&mut self, call: &str, frames: &[Frame]) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ns = self.begun.elapsed().as_nanos();
@@ -197,7 +197,7 @@ impl Log {
         }
     }
 
-    /// Of the last burst all frames have passed but those that `stayed`: these are crossed out.
+    /// Removes the records of the frames that `stayed`: all other frames of the last burst have passed.
     pub(super) fn cross_out(&mut self, stayed: &[Frame]) {
         let mut end = self.burst.first().map_or(self.behind.len(), |first| first.at.start);
         for Noted { id, at } in self.burst.drain(..) {
@@ -227,14 +227,14 @@ impl Log {
         self.behind.extend_from_slice(text.as_bytes());
     }
 
-    /// Writes down that so many frames were filled or completed.
+    /// Records that that many frames were filled or completed.
     pub(super) fn burst(&mut self, call: &str, frames: usize) {
         if frames > 0 && self.left > 0 {
             self.note(&format!(r#""call":"{call}","frames":{frames}"#));
         }
     }
 
-    /// Writes down that the port went down, and why, or came up.
+    /// Records that the port went down, with the reason, or came up.
     #[cold]
     pub(super) fn state(&mut self, state: &PortState) {
         let state = match state {
@@ -244,7 +244,7 @@ impl Log {
         self.note(&format!(r#""state":{}"#, quoted(state)));
     }
 
-    /// One line of JSON, if that is what is written.
+    /// Adds one line of JSON, if the format is JSON.
     fn note(&mut self, rest: &str) {
         if self.format != TraceFormat::Json {
             return;
@@ -263,7 +263,8 @@ impl Log {
         self.broken.is_none() && self.behind.len() + bytes < BEHIND
     }
 
-    /// Writes out what was written down; standard error takes what it can take now. The first time what the file held before goes.
+    /// Writes the records to the file, or as many as standard error takes now. The first call discards the file's old
+    /// content.
     pub(super) fn write(&mut self) {
         self.write_by(stderr::offer);
     }
@@ -291,7 +292,7 @@ impl Log {
         self.behind.clear();
     }
 
-    /// Keeps what standard error did not take yet, which begins so many bytes on; there each frame and burst is a line.
+    /// Keeps the records that standard error did not take: those behind the first `written` bytes. There each record is a line.
     #[cold]
     fn keep_from(&mut self, written: usize) {
         let lines = self.behind.drain(..written).filter(|&byte| byte == b'\n').count() as u64;
@@ -299,12 +300,12 @@ impl Log {
         self.unwritten -= lines;
     }
 
-    /// Why nothing more is written down, if so.
+    /// The reason why nothing more is recorded, if there is one.
     pub(super) fn complaint(&self) -> Option<String> {
         self.broken.clone()
     }
 
-    /// Takes note that writing has failed, when so many bytes were written. The file ends with what is whole.
+    /// Handles a write that failed after that many bytes. The file ends with the last complete record.
     #[cold]
     fn fail(&mut self, error: &io::Error, written: usize) {
         let To::File(path, file) = &mut self.to else {
@@ -327,7 +328,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // A port that was never used leaves the file as it is.
+        // A port that was never used leaves the file unchanged.
         if !self.behind.is_empty() {
             self.write_by(stderr::insist);
         }
@@ -335,7 +336,7 @@ impl Drop for Log {
     }
 }
 
-/// A string of JSON.
+/// Returns a JSON string.
 fn quoted(text: &str) -> String {
     let mut json = String::from("\"");
     for c in text.chars() {

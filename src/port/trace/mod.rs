@@ -1,20 +1,21 @@
-//! The `trace` port: another port, with all that passes written down.
+//! The `trace` port: it wraps another port, and records its traffic.
 //!
-//! As JSON, one object on each line: each frame received or transmitted with its first bytes, each burst filled or
-//! completed, and each change of the port's state; `ns` since the trace began.
+//! The JSON format has one object on each line: each frame received or transmitted with its first bytes, each burst
+//! filled or completed, and each change of the port's state. `ns` is the time since the trace began.
 //! ```text
 //!   {"ns":1200,"port":"mem:0","call":"fill","frames":64}
 //!   {"ns":1830,"port":"mem:0","call":"rx","len":60,"bytes":"020000000001…"}
 //!   {"ns":9000,"port":"mem:0","state":"interface eth0 is down"}
 //! ```
-//! Or as a pcap file with nanoseconds, of the frames received and transmitted, whole.
+//! The pcap format is a pcap file with nanoseconds of the whole frames received and transmitted.
 //!
 //! # What it costs, and what is bounded
-//! A call only formats into a buffer of 256 KiB; [`Wake::kick`], at the end of a round, writes it out with one write, which
-//! takes as long as the file system takes. A round that has more to say, or a trace that has reached its limit of frames,
-//! says less: what is missing is counted ([`TraceCounters::lost`]), and traffic goes on. So does a trace to standard error that nobody
-//! reads: what a full pipe or a stopped terminal does not take stays in the buffer. So it does when writing fails: the
-//! file ends with what is whole, nothing more is written down, and [`Port::complaint`] says why.
+//! A call only formats into a buffer of 256 KiB. [`Wake::kick`], at the end of a round, writes the buffer out with one
+//! write, which takes as long as the file system takes. If a round has more records than fit, or the trace has reached
+//! its limit of frames, the missing records are counted ([`TraceCounters::lost`]), and traffic goes on. Traffic also
+//! goes on if nobody reads standard error: the records that a full pipe or a stopped terminal does not take stay in the
+//! buffer. If writing fails, the file ends with the last complete record, nothing more is recorded, and
+//! [`Port::complaint`] returns the reason.
 
 mod log;
 #[cfg(test)]
@@ -37,7 +38,8 @@ use std::sync::Arc;
 pub struct TraceCounters {
     /// Frames, bursts and changes of state in the file.
     pub written: Count,
-    /// Those that are not: there was no room, the trace was at its end, or writing failed.
+    /// Frames, bursts and changes of state that are not in the file: there was no room, the trace was at its end, or
+    /// writing failed.
     pub lost: Count,
 }
 
@@ -52,7 +54,7 @@ pub struct TracePort {
     name: String,
     within: Box<dyn Port>,
     log: Log,
-    /// As it was when it was last written down.
+    /// The state that was recorded last.
     state: PortState,
 }
 
@@ -60,14 +62,14 @@ impl TracePort {
     /// Wraps `within`.
     ///
     /// # Errors
-    /// [`TraceError`] when the file cannot be made.
+    /// Returns [`TraceError`] if the file cannot be made.
     #[cold]
     pub fn new(within: Box<dyn Port>, config: &TraceConfig) -> Result<TracePort, TraceError> {
         let log = Log::open(within.name(), config)?;
         Ok(TracePort { name: format!("trace/{}", within.name()), within, log, state: PortState::Up })
     }
 
-    /// What was written down so far.
+    /// The counters of the records so far.
     pub fn written(&self) -> Arc<TraceCounters> {
         self.log.counters()
     }
@@ -112,7 +114,8 @@ impl Rx for TracePort {
 }
 
 impl Tx for TracePort {
-    /// Written down before it is transmitted, since afterwards it is the device's; what was not taken is crossed out.
+    /// Frames are recorded before transmission, since afterwards they belong to the device. The records of frames that
+    /// were not taken are removed.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         self.log.frames("tx", frames);
         let n = self.within.tx(w, frames);

@@ -1,4 +1,4 @@
-//! What is written down of a wire.
+//! Tests of the records of a wire.
 
 use super::{TraceConfig, TraceError, TraceFormat, TracePort};
 use crate::pool::Batch;
@@ -22,7 +22,7 @@ fn traced(config: &TraceConfig) -> (TracePort, MemDevice) {
     (TracePort::new(Box::new(port), config).unwrap(), device)
 }
 
-/// Three frames come, and four go, of which the ring takes `room`.
+/// Three frames arrive and four are sent, of which the ring takes `room`.
 fn traffic(fixture: &mut Fixture, port: &mut TracePort, device: &mut MemDevice) {
     let Fixture { w, pool, .. } = fixture;
     let mut batch = Batch::new();
@@ -136,7 +136,8 @@ fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
     fs::remove_file(path).ok();
 }
 
-/// Seen over an xdp port: the last frames of a burst were crossed out, not those that stayed.
+/// Observed with an xdp port: the records of the last frames of a burst were removed, not those of the frames that
+/// stayed.
 #[test]
 fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_took() {
     let path = place("unfit");
@@ -165,7 +166,7 @@ fn a_disk_that_is_full_stops_the_trace_and_not_the_traffic() {
     let (mut port, mut device) = traced(&to(Path::new("/dev/full"), TraceFormat::Json));
     traffic(&mut fixture, &mut port, &mut device);
     traffic(&mut fixture, &mut port, &mut device);
-    // Of each round a burst filled, three frames received, three transmitted, and a burst completed.
+    // Each round has a burst filled, three frames received, three transmitted, and a burst completed.
     assert_eq!((port.written().lost.get(), port.counters().tx.get()), (16, 6));
 }
 

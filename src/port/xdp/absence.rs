@@ -1,4 +1,4 @@
-//! An interface that is removed while the port is open, and one of its name that is there again. COLD.
+//! An interface that is removed while the port is open, and a later interface of the same name. COLD.
 //!
 //! ```text
 //!   here ── the socket lost its interface ──►  leaving   received packets are still taken, nothing is sent
@@ -7,11 +7,12 @@
 //!   found  ◄── an interface of that name, up ──  gone    socket and program are released, frames are home
 //!   bound, the FILL ring is being filled, nothing is redirected yet
 //! ```
-//! One step for each look, which is every so many poll rounds and before each sleep. What was posted for transmission
-//! and will not be sent comes back by [`Complete::complete`](crate::port::Complete::complete), as what was sent does.
+//! There is one step for each look at the interface, which is made every so many poll rounds and before each sleep.
+//! Frames that were posted for transmission and will not be sent come back by
+//! [`Complete::complete`](crate::port::Complete::complete), as sent frames do.
 //!
-//! Only removal is an absence. An interface that is set down keeps its sockets, with all that is in their rings, and goes on
-//! with them when it is up again.
+//! Only removal is an absence. An interface that is set down keeps its sockets, with all frames in their rings, and
+//! resumes with them when it is up again.
 
 use super::XdpPort;
 use super::error::{Attempt, XdpError};
@@ -21,37 +22,38 @@ use crate::sync::Worker;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How long after a look for the interface the next one is.
+/// The time from a look for the interface to the next one.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The same at most, where there is one and its queue is refused: before it says so the kernel pins the whole region.
+/// The maximum of that time, if an interface exists and its queue is refused: the kernel pins the whole region before
+/// it refuses.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Whether the port's interface is there.
+/// The state of the port's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// It is, or the port is down for good.
+    /// It is there, or the port is down for good.
     Here,
-    /// It is not, and received packets wait still.
+    /// It is gone, and received packets still wait.
     Leaving,
-    /// It is not.
+    /// It is gone.
     Gone(Absence),
-    /// It is again.
+    /// It is there again.
     Found,
 }
 
-/// What is known of an interface that is gone.
+/// The state of the search for an interface that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Absence {
-    /// There is nothing to be found out before then.
+    /// The time of the next look.
     until: Instant,
-    /// Since the last look.
+    /// The time since the last look.
     pause: Duration,
-    /// There is one of its name, and it has fewer receive queues.
+    /// An interface of that name exists, but has fewer receive queues.
     lacks_queue: bool,
 }
 
 impl XdpPort {
-    /// The socket has lost its interface.
+    /// Handles the loss: the socket has lost its interface.
     #[cold]
     pub(super) fn lose(&mut self) {
         if self.presence == Presence::Here && self.queues.is_some() {
@@ -62,7 +64,7 @@ impl XdpPort {
         }
     }
 
-    /// A step from being lost to being there again.
+    /// Makes one step from the loss to the return of the interface.
     #[cold]
     pub(super) fn step(&mut self) {
         match self.presence {
@@ -70,7 +72,8 @@ impl XdpPort {
             Presence::Leaving => self.leave(),
             Presence::Gone(absence) => {
                 let now = Instant::now();
-                // What was to be sent is given back first: its chunks mean something else to the next socket.
+                // Frames posted for transmission are given back first: the next socket gives another meaning to their
+                // chunks.
                 if now >= absence.until && self.sent.count() == 0 {
                     self.find(now, absence.pause);
                 }
@@ -91,12 +94,12 @@ impl XdpPort {
         self.presence = Presence::Gone(absence);
     }
 
-    /// Whether the interface has come back without the queue: nothing is lost by it.
+    /// Returns whether the interface has come back without the queue: no packet is lost by it.
     pub(super) fn lacks_queue(&self) -> bool {
         matches!(self.presence, Presence::Gone(Absence { lacks_queue: true, .. }))
     }
 
-    /// Binds to the interface that has the name now, if it is there and up.
+    /// Binds to the interface that now has the name, if it exists and is up.
     fn find(&mut self, now: Instant, pause: Duration) {
         match self.bind_again() {
             Ok(()) => self.presence = Presence::Found,
@@ -114,11 +117,11 @@ impl XdpPort {
         }
     }
 
-    /// Whether the interface that has the name now has no receive queue of this number. One that receives and does not send
-    /// cannot be bound either, and what comes by it is lost to the port.
+    /// Returns whether the interface that now has the name has no receive queue of this number. A queue that receives
+    /// and does not send cannot be bound either, and its packets are lost to the port.
     fn nothing_comes_by(&self) -> bool {
         let queues = self.netdev.again().and_then(|netdev| netdev.queues());
-        // Where the driver does not say, the kernel refused a number that neither kind of queue has.
+        // If the driver does not report its queues, the kernel refused a number that neither kind of queue has.
         queues.is_ok_and(|queues| queues.is_none_or(|queues| queues.rx <= self.queue))
     }
 
@@ -127,7 +130,8 @@ impl XdpPort {
         let name = self.netdev.name().to_owned();
         let attempt = Attempt::new(&self.umem, &name, self.queue, &config);
         let netdev = self.netdev.again().map_err(|errno| attempt.netdev("find the interface", errno))?;
-        // Socket and program belong to the namespace of the thread that makes them, which may poll in another one.
+        // Socket and program belong to the namespace of the thread that makes them. That thread may poll in another
+        // one.
         let bound =
             netdev.in_its_namespace(|| self.umem.bind(&netdev, &attempt, &config, (self.taking.clone(), 0)));
         let elsewhere =
@@ -137,7 +141,7 @@ impl XdpPort {
         Ok(())
     }
 
-    /// From now on packets come, into the frames that have been posted since the interface was found.
+    /// Lets packets in again: from now on they go into the frames that were posted since the interface was found.
     fn come_back(&mut self) {
         let Some(binding) = &self.binding else { return };
         match binding.attachment.insert(self.queue, binding.socket.as_fd()) {
@@ -172,7 +176,7 @@ impl XdpPort {
     }
 }
 
-/// How long after a look that ended in `error` the next one is, `pause` after the one before it.
+/// Returns the time to the next look after one that ended in `error`. The last time was `pause`.
 fn pause_after(error: &XdpError, pause: Duration) -> Duration {
     match error {
         XdpError::UnknownInterface { .. } | XdpError::InterfaceDown { .. } | XdpError::NoSuchQueue { .. } => {

@@ -12,21 +12,22 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The redirect program on one interface; the last of its ports detaches it.
+/// The redirect program on one interface. The last of its ports detaches it.
 #[derive(Debug)]
 pub(super) struct Attachment {
     installed: Arc<Installed>,
-    /// What its program takes; None where that is all.
+    /// The packets that its program takes; None if it takes all.
     taking: Option<Arc<TakeControl>>,
-    /// Why it is not in native mode, where that was tried.
+    /// The reason why it is not in native mode, if that was tried.
     native_refused: Option<String>,
-    /// Its interface is known to be gone. Relaxed: who says so lets go of the socket afterwards, and who asks for the
-    /// attachment asks, both under the lock of the UMEM.
+    /// Its interface is known to be gone. Relaxed: the thread that sets it releases the socket afterwards. The thread
+    /// that reads it then asks for the attachment. Both do so under the lock of the UMEM.
     lost: AtomicBool,
 }
 
 impl Attachment {
-    /// The program on the interface, which leaves to the kernel what is punted, and of the rest what `taking` does not take.
+    /// Attaches the program to the interface. It leaves punted packets to the kernel, and of the rest those that
+    /// `taking` does not take.
     pub(super) fn new(
         netdev: &Netdev,
         wish: XdpModePreference,
@@ -53,13 +54,13 @@ impl Attachment {
         Ok(Attachment { installed, taking, native_refused, lost: AtomicBool::new(false) })
     }
 
-    /// A program that another process attached.
+    /// Wraps a program that another process attached.
     pub(super) fn given(installed: Installed) -> Attachment {
         let installed = Arc::new(installed);
         Attachment { installed, taking: None, native_refused: None, lost: AtomicBool::new(false) }
     }
 
-    /// Shows its descriptors in the order in which a grant has them.
+    /// Calls a function with its descriptors in the order of a grant.
     pub(super) fn each_descriptor(
         &self,
         each: &mut dyn FnMut(&str, BorrowedFd<'_>) -> Result<(), Errno>,
@@ -72,51 +73,53 @@ impl Attachment {
         self.installed.interface
     }
 
-    /// Lets go of it. A program that is replaced meanwhile is detached with it: whoever replaces one waits.
+    /// Releases it. If a program is being replaced at the time, it is detached with it: the thread that replaces it
+    /// waits.
     pub(super) fn release(self: Arc<Self>) {
         let taking = self.taking.clone();
         let _held = taking.as_ref().map(|taking| taking.hold());
         drop(self);
     }
 
-    /// What its program takes; None where that is all.
+    /// The packets that its program takes; None if it takes all.
     pub(super) fn taking(&self) -> Option<&Arc<TakeControl>> {
         self.taking.as_ref()
     }
 
-    /// Frames of `queue` that its program left to the kernel so far.
+    /// Number of frames of `queue` that its program has left to the kernel.
     pub(super) fn left(&self, queue: u32) -> u64 {
         self.installed.maps.left(queue)
     }
 
-    /// The interface may have another MAC address by now. What the kernel refuses is tried with the next look.
+    /// Checks whether the interface has another MAC address now. If the kernel refuses the change, the next look tries
+    /// it again.
     pub(super) fn follow_station(&self, netdev: &Netdev) {
         if let Some(taking) = &self.taking {
             taking.follow(station(netdev)).ok();
         }
     }
 
-    /// Whether another program has taken the program off the interface.
+    /// Returns whether another program has taken the program off the interface.
     pub(super) fn is_detached(&self) -> bool {
         self.installed.is_detached()
     }
 
-    /// Whether another program has taken `socket` out of the map.
+    /// Returns whether another program has removed `socket` from the map.
     pub(super) fn lacks(&self, queue: u32, socket: BorrowedFd<'_>) -> bool {
         self.installed.maps.sockets.lacks(queue, socket)
     }
 
-    /// Puts the program on its interface again, in the mode it had, unless it is there.
+    /// Attaches the program to its interface again, in the same mode, unless it is attached.
     pub(super) fn attach_again(&self) -> Result<(), BpfError> {
         self.installed.attach_again()
     }
 
-    /// Its interface is gone, and the program with it: another one that has the same number is not its own.
+    /// Marks its interface as gone, with the program. Another interface that has the same number is not its own.
     pub(super) fn lose(&self) {
         self.lost.store(true, Relaxed);
     }
 
-    /// Whether the program is on the interface of that number.
+    /// Returns whether the program is on the interface of that number.
     pub(super) fn is_on(&self, interface: u32) -> bool {
         self.installed.interface == interface && !self.lost.load(Relaxed)
     }
@@ -129,7 +132,7 @@ impl Attachment {
         self.native_refused.as_deref()
     }
 
-    /// Whether another port may share it that asks for this.
+    /// Checks whether another port with this configuration may share it.
     pub(super) fn check(&self, config: &XdpConfig, attempt: &Attempt<'_>) -> Result<(), XdpError> {
         let interface = || attempt.interface.to_owned();
         if !config.mode.allows(self.mode()) {
@@ -146,24 +149,25 @@ impl Attachment {
         Ok(())
     }
 
-    /// From now on what comes in by `queue` goes to `socket`.
+    /// From now on, packets received on `queue` go to `socket`.
     pub(super) fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), BpfError> {
         self.installed.maps.sockets.insert(queue, socket)
     }
 
-    /// From now on what comes in by `queue` stays with the kernel. It fails only for a queue that was never inserted, and
-    /// a socket that closes leaves the map by itself.
+    /// From now on, packets received on `queue` stay with the kernel. This fails only for a queue that was never
+    /// inserted. A socket that closes leaves the map by itself.
     pub(super) fn remove(&self, queue: u32) {
         self.installed.maps.sockets.remove(queue).ok();
     }
 }
 
-/// The MAC address of frames for the interface; zeros where it has none, as those of a loopback interface have.
+/// Returns the MAC address of frames for the interface, or zeros if it has none, as frames of a loopback interface
+/// have.
 fn station(netdev: &Netdev) -> [u8; 6] {
     netdev.mac().unwrap_or_default()
 }
 
-/// The own addresses of this thread's network namespace, for a program to look into.
+/// Returns the own addresses of this thread's network namespace, for a program to use.
 pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, XdpError> {
     let own = OwnAddresses::new().map_err(|error| attempt.bpf(&error))?;
     own.follow().map_err(|error| match error {
@@ -173,11 +177,11 @@ pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, 
     Ok(Arc::new(own))
 }
 
-/// Bytes of packet that every driver has room for in one buffer.
+/// Bytes of a packet for which every driver has room in one buffer.
 const ONE_BUFFER: u32 = 3000;
 
-/// Attaches natively a program to which the driver may give packets that lie in several buffers, where there can be such: on a device
-/// of software, whose socket takes them. None where that cannot be done, also by a kernel before 5.18.
+/// Attaches natively a program that accepts packets in several buffers, if such packets are possible: on a software
+/// device whose socket takes them. Returns None if that is not possible, for example on a kernel before 5.18.
 fn attach_for_several(
     maps: &mut Maps,
     take: Taken<'_>,
@@ -198,7 +202,8 @@ fn attach_for_several(
     attached
 }
 
-/// Attaches in the best mode that is allowed and possible; also why it is not native, where that was tried.
+/// Attaches in the best mode that is allowed and possible. Also returns the reason why it is not native, if that was
+/// tried.
 fn attach_as_wished(
     program: &RedirectProgram,
     interface: u32,
@@ -226,7 +231,8 @@ fn attach_as_wished(
     }
 }
 
-/// Whether another mode may do: the driver refused, not a permission, a program or a missing interface.
+/// Returns whether another mode may work: the driver refused, and the cause is not a permission, a program or a missing
+/// interface.
 fn is_about_the_mode(error: &BpfError) -> bool {
     let attach = matches!(error.step, BpfStep::AttachNative | BpfStep::AttachGeneric);
     attach && !matches!(error.errno, Errno::PERM | Errno::BUSY | Errno::EXIST | Errno::NODEV)

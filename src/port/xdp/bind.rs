@@ -1,9 +1,9 @@
 //! Setting a port up: the UMEM it shares, the program on its interface, the socket on its queue. COLD.
 //!
-//! The order is chosen so that no packet finds the port half made: name, state and queue are checked, the socket
-//! is bound, the program is attached with no socket to redirect to, the FILL ring is primed, and only then does
-//! the program learn of the socket. What another program may refuse comes before any frame is posted. A failure at
-//! any step drops what was made before it.
+//! The order of the steps ensures that no packet finds the port half made. Name, state and queue are checked, the
+//! socket is bound, the program is attached with no socket to redirect to, and the FILL ring is primed. Only then does
+//! the program get the socket. Steps that another program may refuse come before any frame is posted. A failure at any
+//! step drops the results of the steps before it.
 
 use super::attach::{Attachment, own_addresses};
 use super::error::{Attempt, XdpError, watch};
@@ -30,18 +30,18 @@ use std::time::Duration;
 
 /// Entries of the largest ring.
 const RING_MAX: u32 = 1 << 16;
-/// How often a queue that is busy is asked for again, and how long each time is waited before.
+/// Number of tries for a busy queue, and the wait before each try.
 pub(super) const BUSY_TRIES: u32 = 100;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// The packet memory that any number of interfaces and queues share: a frame received on one leaves by another
-/// without being copied.
+/// The packet memory that any number of interfaces and queues share. A frame received on one is sent by another without
+/// a copy.
 #[derive(Debug)]
 pub struct Umem {
     region: Arc<Region>,
     /// Bytes of a chunk: 2,048 or 4,096.
     chunk_size: usize,
-    /// What is bound now. Held while a port opens or closes, so that nobody uses a socket while it closes.
+    /// The current bindings. Held while a port opens or closes, so that no thread uses a socket while it closes.
     bound: Mutex<Bound>,
 }
 
@@ -49,9 +49,9 @@ pub struct Umem {
 struct Bound {
     sockets: Vec<BoundSocket>,
     attachments: Vec<Weak<Attachment>>,
-    /// There from the first program on that punts control traffic.
+    /// Set from the first program on that punts control traffic.
     own: Option<Arc<OwnAddresses>>,
-    /// One for each interface whose ports do not take all; its ports have it.
+    /// One for each interface whose ports do not take all packets; its ports hold it.
     takes: Vec<Weak<TakeControl>>,
 }
 
@@ -63,17 +63,17 @@ struct BoundSocket {
 }
 
 impl Umem {
-    /// Makes the region of `memory` ready to be shared by ports. The kernel hears of it with the first port,
-    /// which pins its pages.
+    /// Prepares the region of `memory` for sharing by ports. It is registered with the kernel by the first port, which
+    /// pins its pages.
     pub fn new(memory: &Memory) -> Arc<Umem> {
         Umem::of(memory, CHUNK_SIZE)
     }
 
-    /// As [`Umem::new`], for packets of up to `chunk_size` bytes less the kernel's headroom of 256, out of a pool whose frames
-    /// are as large at least: 2,048 as with `new`, or 4,096. Smaller frames are foreign to its ports.
+    /// As [`Umem::new`], for packets of up to `chunk_size` bytes less the kernel's headroom of 256. The pool's frames
+    /// must be at least as large. The size is 2,048, as with `new`, or 4,096. Smaller frames are foreign to its ports.
     ///
     /// # Errors
-    /// [`XdpError::ChunkSize`] for any other size: the kernel takes no larger one.
+    /// Returns [`XdpError::ChunkSize`] for any other size: the kernel takes no larger one.
     pub fn with_chunks(memory: &Memory, chunk_size: usize) -> Result<Arc<Umem>, XdpError> {
         if ![CHUNK_SIZE, PAGE_SIZE].contains(&chunk_size) {
             return Err(XdpError::ChunkSize(chunk_size));
@@ -85,7 +85,7 @@ impl Umem {
         Arc::new(Umem { region: memory.region().clone(), chunk_size, bound: Mutex::new(Bound::default()) })
     }
 
-    /// That none of its chunks is held.
+    /// The state in which none of its chunks is held.
     pub(super) fn nothing_held(&self) -> Held {
         Held::new(&self.region, self.chunk_size)
     }
@@ -95,13 +95,13 @@ impl Umem {
         &self.region
     }
 
-    /// What the redirect programs of its ports take for the host's own addresses: those that there were when the first
-    /// port was opened with [`Punt::Control`], until somebody says otherwise. None before that.
+    /// The addresses that the redirect programs of its ports treat as the host's own. They are those of the time when
+    /// the first port was opened with [`Punt::Control`], until they are changed. None before that.
     pub fn own_addresses(&self) -> Option<Arc<OwnAddresses>> {
         lock(&self.bound).own.clone()
     }
 
-    /// What the ports of each interface take, of those that do not take all.
+    /// The packets that the ports of each interface take, for ports that do not take all.
     ///
     /// ```
     /// # let memory = netmem::Memory::new(&netmem::MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
@@ -115,8 +115,9 @@ impl Umem {
         lock(&self.bound).takes.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A socket bound to the queue and a program attached, which passes packets on to the kernel's stack still; a port that has lost
-    /// its interface says what it took. A queue that is busy is tried so many times more.
+    /// Returns a socket bound to the queue and an attached program, which still passes packets on to the kernel's
+    /// stack. A port that has lost its interface passes the packets that it took. A busy queue is tried that many more
+    /// times.
     pub(super) fn bind(
         &self,
         netdev: &Netdev,
@@ -161,8 +162,9 @@ impl Umem {
         Ok((Binding { attachment, socket, watch }, rings))
     }
 
-    /// Takes a port's socket and its part of the program away: first no more packets are redirected to it, then
-    /// its mappings go (`queues`), then its last descriptor. When this returns the kernel has released the socket.
+    /// Takes away a port's socket and its part of the program. First the redirection of packets to it stops, then its
+    /// mappings (`queues`) are dropped, then its last descriptor. When this returns, the kernel has released the
+    /// socket.
     pub(super) fn unbind(&self, queue: u32, binding: Binding, queues: Queues) {
         let Binding { attachment, socket, watch } = binding;
         let mut bound = lock(&self.bound);
@@ -178,22 +180,22 @@ impl Umem {
 }
 
 impl XdpPort {
-    /// Opens a port over `umem` on `queue` of `interface` in the calling thread's network namespace, its FILL ring
+    /// Opens a port over `umem` on `queue` of `interface` in the calling thread's network namespace. Its FILL ring is
     /// full of frames of `pool` before the first packet comes.
     ///
-    /// The first port of a UMEM registers it with the kernel; others share it, and get zero-copy or not as the
-    /// first one did. Ports of several queues of one interface share one redirect program. A pool that runs dry
-    /// leaves the ring shorter, and one of another memory leaves it empty ([`Fill::refill`]).
+    /// The first port of a UMEM registers it with the kernel. Others share it, and are zero-copy or not as the first
+    /// one is. Ports of several queues of one interface share one redirect program. A pool that runs dry leaves the
+    /// ring shorter, and a pool of another memory leaves it empty ([`Fill::refill`]).
     ///
-    /// The port is the opening process's alone: in a child (fork(2)) it is down, and says so.
+    /// The port belongs to the opening process alone: in a child (fork(2)) it is down, with that reason.
     ///
     /// # Errors
-    /// [`XdpError`] names the step and the remedy; nothing is left behind, and every frame is home (in zero-copy
-    /// mode, unless the kernel refused the last step: see [the module](super)). A queue that is taken is tried for
-    /// a second before it is an error.
+    /// Returns [`XdpError`] with the step and the remedy. Nothing is left behind, and every frame is free again (in
+    /// zero-copy mode, unless the kernel refused the last step: see [the module](super)). A busy queue is tried for a
+    /// second before it is an error.
     ///
     /// # Panics
-    /// When `w` is a worker of another memory than `pool`.
+    /// Panics if `w` is a worker of another memory than `pool`.
     #[cold]
     pub fn open(
         umem: &Arc<Umem>,
@@ -203,11 +205,11 @@ impl XdpPort {
         queue: u32,
         config: &XdpConfig,
     ) -> Result<XdpPort, XdpError> {
-        // A quarter at most: further ports open after this one.
+        // At most a quarter: further ports are opened after this one.
         XdpPort::open_filled(umem, w, pool, (interface, queue), config, pool.frames() / 4)
     }
 
-    /// As [`XdpPort::open`], with `most` frames in the FILL ring at most.
+    /// As [`XdpPort::open`], with at most `most` frames in the FILL ring.
     pub(super) fn open_filled(
         umem: &Arc<Umem>,
         w: &mut Worker,
@@ -222,9 +224,9 @@ impl XdpPort {
         let (binding, rings) = umem.bind(&netdev, &attempt, config, (None, BUSY_TRIES))?;
         let mut port = XdpPort::new(umem.clone(), netdev, queue, config, binding, rings);
         port.refill_to(w, pool, most);
-        // A driver that found the FILL ring empty when the socket was bound sleeps until it is told.
+        // A driver that found the FILL ring empty when the socket was bound sleeps until it is woken.
         port.kick();
-        // On failure the port is dropped, which brings its frames home.
+        // On failure the port is dropped, which frees its frames.
         port.let_packets_in(&attempt)?;
         Ok(port)
     }
@@ -243,7 +245,7 @@ impl Bound {
         self.takes.retain(|one| one.strong_count() > 0);
     }
 
-    /// A socket on the queue, over the UMEM of the sockets there are, or over a newly registered one.
+    /// Binds a socket on the queue, over the UMEM of the existing sockets or over a newly registered one.
     fn bind(
         &self,
         umem: &Umem,
@@ -256,16 +258,16 @@ impl Bound {
         if self.sockets.iter().any(|one| one.interface == interface && one.queue == queue) {
             return Err(XdpError::QueueBound { interface: attempt.interface.into(), queue });
         }
-        // One that lost its interface has nothing to share any more.
+        // A socket that lost its interface has nothing to share any more.
         let first = self.sockets.iter().find_map(|one| one.socket.upgrade().filter(|one| one.is_bound()));
         let open = || {
             let socket = given.map_or_else(Socket::new, Ok)?;
             if first.is_none() {
-                // SAFETY: addresses are published by FillQueue and TxQueue (burst, burst_long) alone, which take them
-                // from frames that they consume; a frame is the only claim to its chunk, and it is minted again
-                // only when the kernel has given the chunk back.
+                // SAFETY: only FillQueue and TxQueue (burst, burst_long) publish addresses. They take the addresses
+                // from frames that they consume. A frame is the only claim to its chunk, and it is minted again only
+                // when the kernel has given the chunk back.
                 let register = || unsafe { socket.register(&umem.region, umem.chunk_size) };
-                // What a program that was killed had locked counts for its user until the kernel has released it.
+                // Memory that a killed program had locked counts for its user until the kernel has released it.
                 let tries = if fits_the_limit(&umem.region) { busy_tries } else { 0 };
                 while_refused(Errno::NOBUFS, tries, register)?;
             }
@@ -279,8 +281,8 @@ impl Bound {
         open().map_err(|error| attempt.socket(error))
     }
 
-    /// The program on the interface: the one that another port of this UMEM attached, or a new one, which takes what `taking` says, or
-    /// what the configuration does.
+    /// Returns the program on the interface: the one that another port of this UMEM attached, or a new one. A new one
+    /// takes the packets that `taking` names, or otherwise those of the configuration.
     fn attach(
         &mut self,
         netdev: &Netdev,
@@ -308,7 +310,7 @@ impl Bound {
         Ok(attachment)
     }
 
-    /// The own addresses, read when they are first asked for.
+    /// Returns the own addresses, which are read at the first call.
     fn own_addresses(&mut self, attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, XdpError> {
         let own = match self.own.take() {
             Some(own) => own,
@@ -318,14 +320,15 @@ impl Bound {
     }
 }
 
-/// By what a port is bound: what it may open and attach itself, with what it took before, or what it was granted.
+/// The means to bind a port: what it may open and attach itself, with the packets that it took before, or a grant.
 pub(super) enum Means {
     Own(Option<Arc<TakeControl>>),
     Granted(Socket, Arc<Attachment>),
 }
 
-/// Tries again while the kernel refuses with `errno`, so many times: it gives a queue and memory free a moment after the socket
-/// that held them, from a work queue, and a program that is started again must not stumble over itself.
+/// Tries again while the kernel refuses with `errno`, that many times. The kernel frees a queue and memory from a work
+/// queue, a moment after the socket that held them is closed. A program that is restarted must not fail because of its
+/// own predecessor.
 fn while_refused(
     errno: Errno,
     tries: u32,
@@ -340,7 +343,7 @@ fn while_refused(
     attempt()
 }
 
-/// Whether the user may lock the whole region, if nothing else of theirs is locked.
+/// Returns whether the user may lock the whole region, if nothing else of theirs is locked.
 fn fits_the_limit(region: &Region) -> bool {
     locked_memory_limit().is_none_or(|limit| region.len() as u64 <= limit)
 }
@@ -352,7 +355,7 @@ pub(super) fn check_usable(netdev: &Netdev, attempt: &Attempt<'_>) -> Result<(),
         return Err(XdpError::InterfaceDown { interface: interface() });
     }
     let queues = netdev.queues().map_err(|errno| attempt.netdev("count its queues", errno))?;
-    // A queue that receives and does not send would swallow what is given to `tx`.
+    // A queue that receives and does not send would swallow the frames given to `tx`.
     let queues = queues.map(|queues| queues.rx.min(queues.tx));
     if attempt.queue >= queues.unwrap_or(QUEUES_MAX) {
         return Err(XdpError::NoSuchQueue { interface: interface(), queue: attempt.queue, queues });
@@ -360,7 +363,7 @@ pub(super) fn check_usable(netdev: &Netdev, attempt: &Attempt<'_>) -> Result<(),
     Ok(())
 }
 
-/// Refuses sizes that the kernel would refuse without saying which.
+/// Refuses sizes that the kernel would refuse without naming the size.
 pub(super) fn check_rings(sizes: &RingSizes) -> Result<(), XdpError> {
     let RingSizes { fill, rx, tx, completion } = *sizes;
     for (ring, size) in [("FILL", fill), ("RX", rx), ("TX", tx), ("COMPLETION", completion)] {
@@ -378,7 +381,7 @@ mod tests {
     use crate::page::MemoryConfig;
     use crate::pool::PoolConfig;
 
-    /// Why a port cannot be opened; no frame is out afterwards.
+    /// Returns the reason why a port cannot be opened. No frame is in use afterwards.
     fn refused(interface: &str, config: &XdpConfig) -> XdpError {
         let Bench { memory, mut w, pool } = bench(8);
         let error = XdpPort::open(&Umem::new(&memory), &mut w, &pool, interface, 0, config).unwrap_err();

@@ -1,4 +1,4 @@
-//! Taking a port down, and bringing its frames home. COLD.
+//! Takes a port down and frees its frames. COLD.
 
 use super::absence::Presence;
 use super::held::Held;
@@ -10,22 +10,22 @@ use std::slice;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long close waits for the kernel to complete what it was given to send.
+/// How long close waits for the kernel to complete the frames to be sent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What happened to the frames that the kernel held when a port was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// Frames that went home.
+    /// Frames that were freed to their pools.
     pub home: usize,
-    /// Frames that stay posted for good, because nothing proves that the device is done with them; also those of
-    /// interfaces that were removed before.
+    /// Frames that stay posted for good, because nothing proves that the device is done with them. They include those
+    /// of interfaces that were removed before.
     pub stranded: usize,
 }
 
-/// What became of the frames that the kernel held when its socket was released.
+/// The outcome for the frames that the kernel held when its socket was released.
 pub(super) struct Released {
-    /// Frames posted for reception that went home.
+    /// Frames posted for reception that were freed.
     home: usize,
     /// Frames posted for transmission that the kernel had completed.
     completed: usize,
@@ -34,10 +34,10 @@ pub(super) struct Released {
 }
 
 impl XdpPort {
-    /// Takes the port down; what the kernel holds goes home where that is safe (see [the module](super)).
+    /// Takes the port down. The frames that the kernel holds are freed if that is safe (see [the module](super)).
     ///
-    /// Dropping the port does the same. A second call does nothing and returns zeros. Waits up to a second for
-    /// frames that are being sent.
+    /// Dropping the port does the same. A second call does nothing and returns zeros. Waits up to a second for frames
+    /// that are being sent.
     #[cold]
     pub fn close(&mut self) -> Closed {
         if self.birthplace.is_elsewhere() {
@@ -51,7 +51,7 @@ impl XdpPort {
             self.counters.completed.add(released.completed as u64 + released.unsent);
             self.counters.tx_lost.add(released.unsent);
         } else if let Presence::Gone(_) = self.presence {
-            // As `complete` would have given them back.
+            // Counted as if `complete` had given them back.
             self.counters.completed.add(self.sent.count() as u64);
         }
         home += go_home(from_fn(|| self.sent.claim_any()));
@@ -60,20 +60,22 @@ impl XdpPort {
         Closed { home, stranded: std::mem::take(&mut self.stranded) }
     }
 
-    /// Forgets, in a child of the process that opened the port, what is the parent's: the rings are not mapped here, and the
-    /// program's map is one for both. Frames that were posted stay posted. Returns 0, what every call comes to.
+    /// In a child of the process that opened the port, forgets the parent's resources. The rings are not mapped here,
+    /// and the program's map is shared by both. Posted frames stay posted. Returns 0, as every call of such a port
+    /// does.
     #[cold]
     #[inline(never)]
     pub(super) fn abandon(&mut self) -> usize {
-        // Where rings were mapped is a hole, or something else by now, and not to be unmapped.
+        // The addresses where rings were mapped are a hole, or mapped to something else by now, and must not be
+        // unmapped.
         std::mem::forget((self.queues.take(), self.stopped.take(), self.binding.take()));
         0
     }
 
-    /// Takes the socket and the program away. What was posted for reception goes home; what was posted for transmission
-    /// and is ours again stays in `sent`; what the kernel may still use is stranded.
+    /// Takes the socket and the program away. Frames posted for reception are freed. Frames posted for transmission
+    /// that belong to the process again stay in `sent`. Frames that the kernel may still use are stranded.
     ///
-    /// Packets that were received and not taken are gone, and counted.
+    /// Packets that were received and not taken are lost, and counted.
     pub(super) fn release(&mut self, mut queues: Queues, patience: Duration) -> Released {
         self.publish_statistics();
         self.told.take();
@@ -105,8 +107,8 @@ impl XdpPort {
         Released { home, completed, unsent }
     }
 
-    /// Sends and completes until nothing is in flight, nothing more can be sent, or patience ends. Moves what is completed
-    /// to `ours`; returns how many frames that were.
+    /// Sends and completes until nothing is in flight, nothing more can be sent, or the time is up. Moves the completed
+    /// frames to `ours`. Returns their number.
     fn finish_sending(&mut self, queues: &mut Queues, ours: &mut Held, patience: Duration) -> usize {
         let until = Instant::now() + patience;
         let mut completed = 0;
@@ -114,7 +116,7 @@ impl XdpPort {
             let Some(binding) = &self.binding else { break };
             let stuck = matches!(binding.socket.wake_tx(), Wake::Down(_));
             let mut frames = Batch::new();
-            // A fault ends nothing that is not ending already: what it hides stays in `sent`.
+            // A fault ends nothing that is not ending already. Frames that it hides stay in `sent`.
             let _ = queues.complete.burst(&mut self.sent, &mut frames);
             let none = frames.is_empty();
             completed += frames.len();
@@ -131,7 +133,7 @@ impl XdpPort {
     }
 }
 
-/// Counts the frames back and drops them; returns how many.
+/// Counts the frames back and drops them. Returns their number.
 pub(super) fn go_home(frames: impl Iterator<Item = Frame>) -> usize {
     let home = |frame: &Frame| {
         Place::Posted.leave(None, slice::from_ref(frame));

@@ -8,7 +8,7 @@ use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
 
-/// Our end of the COMPLETION ring.
+/// The port's end of the COMPLETION ring.
 #[derive(Debug)]
 pub(super) struct CompletionQueue {
     consumer: Consumer<SharedIndex>,
@@ -20,9 +20,10 @@ impl CompletionQueue {
         CompletionQueue { consumer: Consumer::new(ring.consumer(), ring.producer(), ring.size()), ring }
     }
 
-    /// Appends sent frames, empty now, to `frames` while it has room: one that lies in several chunks with the last of them.
+    /// Appends sent frames, empty now, to `frames` while it has room. A frame that lies in several chunks is appended
+    /// with the last of them.
     ///
-    /// An address whose chunk is not in `sent` is a fault; the frames before it are good.
+    /// An address whose chunk is not in `sent` is a fault. The frames before it are valid.
     #[inline]
     pub(super) fn burst(&mut self, sent: &mut Held, frames: &mut Batch) -> Result<(), Fault> {
         let ready = self
@@ -36,7 +37,7 @@ impl CompletionQueue {
                 frame => Some(frame),
             };
             match claimed {
-                // There is room: no more were asked for.
+                // There is room: no more frames were requested.
                 Some(Some(frame)) => {
                     let _ = frames.push(frame);
                 }

@@ -1,4 +1,4 @@
-//! Why a port could not be opened: the step, what refused, and what to do about it, in one line each.
+//! The reasons why a port could not be opened. Each is one line: the step, what refused, and the remedy.
 
 use super::{Umem, XdpConfig};
 use crate::sys::bpf::{AttachedProgram, BpfError, BpfStep, XdpMode};
@@ -7,23 +7,23 @@ use crate::sys::errno::Errno;
 use crate::sys::event::Watch;
 use crate::sys::xdp::{SocketError, SocketStep, ZeroCopy};
 
-/// Why an AF_XDP port could not be opened. Nothing is left behind.
+/// The reason why an AF_XDP port could not be opened. Nothing is left behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum XdpError {
     /// A ring size that the kernel would refuse.
     #[error("{ring} ring of {size} entries: give a power of two between {min} and {max}")]
     RingSize {
-        /// Which ring.
+        /// The ring.
         ring: &'static str,
-        /// The size asked for.
+        /// The requested size.
         size: u32,
-        /// The smallest that works.
+        /// The minimum.
         min: u32,
-        /// The largest that works.
+        /// The maximum.
         max: u32,
     },
-    /// A size of chunks that the kernel does not take.
+    /// A chunk size that the kernel does not take.
     #[error("AF_XDP with frames of {0} bytes: the kernel takes 2048 or 4096")]
     ChunkSize(usize),
     /// The memory has guard pages, which the kernel cannot pin with the rest of it.
@@ -34,23 +34,23 @@ pub enum XdpError {
     /// There is no interface of that name in this network namespace.
     #[error("interface {interface} does not exist: `ip link` lists those of this network namespace")]
     UnknownInterface {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
-    /// The interface is not set up.
+    /// The interface is down.
     #[error("interface {interface} is down: set it up with `ip link set dev {interface} up`")]
     InterfaceDown {
         /// The interface.
         interface: String,
     },
-    /// The interface has no such queue, or not for both receiving and sending.
+    /// The interface has no such queue, or has it not for both receiving and sending.
     #[error("interface {interface} has no queue {queue}: {}", known_queues(*.queues))]
     NoSuchQueue {
         /// The interface.
         interface: String,
-        /// The queue asked for.
+        /// The requested queue.
         queue: u32,
-        /// How many queues both receive and send; None where the driver cannot say.
+        /// Number of queues that both receive and send; None if the driver cannot report it.
         queues: Option<u32>,
     },
     /// A socket is bound to the queue already.
@@ -60,10 +60,10 @@ pub enum XdpError {
     QueueBound {
         /// The interface.
         interface: String,
-        /// The queue asked for.
+        /// The requested queue.
         queue: u32,
     },
-    /// The interface has an XDP program, which is not ours to replace.
+    /// The interface has an XDP program of another owner, which the port must not replace.
     #[error(
         "interface {interface} has an XDP program attached already{}: stop the program that holds it, \
          or `ip link set dev {interface} xdp off`",
@@ -72,15 +72,15 @@ pub enum XdpError {
     ProgramAttached {
         /// The interface.
         interface: String,
-        /// The program, and who holds it; None where the kernel does not say.
+        /// The program and its holder; None if the kernel does not report them.
         program: Option<AttachedProgram>,
     },
-    /// The kernel says that this process may not.
+    /// The kernel denies permission to this process.
     #[error("{step} for {interface}: not permitted; {}", permission_remedy(.missing))]
     NotPermitted {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// The step that failed.
         step: String,
         /// The capabilities that AF_XDP needs and this thread lacks.
         missing: Vec<&'static str>,
@@ -95,28 +95,28 @@ pub enum XdpError {
         interface: String,
         /// KiB to be locked.
         needed: u64,
-        /// The limit in KiB; None when there is none and the user's locked memory is used up otherwise.
+        /// The limit in KiB. None if there is no limit, and other locked memory of the user takes up the rest.
         limit: Option<u64>,
     },
-    /// Zero-copy was required, or comes with the UMEM's first port, and the driver cannot do it.
+    /// Zero-copy was required, or is set by the UMEM's first port, and the driver does not support it.
     #[error("interface {interface} cannot do zero-copy: {}", zero_copy_remedy(*.wish))]
     NoZeroCopy {
         /// The interface.
         interface: String,
-        /// What this port asked for.
+        /// The port's setting.
         wish: ZeroCopy,
     },
-    /// No mode that was allowed can hold the redirect program.
+    /// The redirect program cannot be attached in any allowed mode.
     #[error(
         "interface {interface} takes the redirect program in no allowed mode ({refused}): allow generic mode, or see `dmesg`"
     )]
     NoMode {
         /// The interface.
         interface: String,
-        /// What each mode that was tried said.
+        /// The errors of each mode that was tried.
         refused: String,
     },
-    /// Another port of the interface leaves other packets to the kernel, and there is one program for all.
+    /// Another port of the interface leaves other packets to the kernel, and all ports share one program.
     #[error(
         "interface {interface}: another port of it leaves other packets to the kernel: say the same for all of them"
     )]
@@ -131,17 +131,17 @@ pub enum XdpError {
     Unsupported {
         /// The interface.
         interface: String,
-        /// What was being done.
+        /// The step that failed.
         step: String,
-        /// What the kernel said.
+        /// The kernel's error.
         errno: Errno,
     },
-    /// Anything else the kernel said.
+    /// Another error of the kernel.
     #[error("{interface}: {cause}")]
     Refused {
         /// The interface.
         interface: String,
-        /// The step, what the kernel said, and the verifier's words if it was the verifier.
+        /// The step, the kernel's error, and the verifier's message if it came from the verifier.
         cause: String,
     },
 }
@@ -176,7 +176,8 @@ fn zero_copy_remedy(wish: ZeroCopy) -> &'static str {
     }
 }
 
-/// What a sleeper polls in the place of a socket, or of several: a duplicate of it keeps none of them, by whose release frames come home.
+/// The descriptor that a sleeping worker polls in place of one or several sockets. A duplicate of it keeps none of the
+/// sockets alive, whose release frees frames.
 #[cold]
 pub(super) fn watch(interface: &str) -> Result<Watch, XdpError> {
     Watch::new().map_err(|error| XdpError::Refused {
@@ -185,7 +186,7 @@ pub(super) fn watch(interface: &str) -> Result<Watch, XdpError> {
     })
 }
 
-/// Where an error belongs: which interface and queue, what was asked, how large the region is.
+/// The context of an error: the interface and queue, the configuration, and the size of the region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt<'a> {
     pub(super) interface: &'a str,
@@ -199,14 +200,14 @@ impl<'a> Attempt<'a> {
         Attempt { umem_bytes: umem.region().len(), ..Attempt::of_no_memory(interface, queue, config) }
     }
 
-    /// One that registers nothing.
+    /// Returns an attempt that registers no memory.
     pub(super) fn of_no_memory(interface: &'a str, queue: u32, config: &XdpConfig) -> Attempt<'a> {
         Attempt { interface, queue, zero_copy: config.zero_copy, umem_bytes: 0 }
     }
 }
 
 impl Attempt<'_> {
-    /// What a system call outside of bpf(2) and the socket's own steps said of the interface.
+    /// Converts an error about the interface from a system call other than bpf(2) and the socket's own steps.
     #[cold]
     pub(super) fn netdev(&self, step: &str, errno: Errno) -> XdpError {
         let interface = self.interface.to_owned();

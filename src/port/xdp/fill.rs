@@ -9,7 +9,7 @@ use crate::ring::cursor::Producer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Ring, SharedIndex};
 
-/// Our end of the FILL ring.
+/// The port's end of the FILL ring.
 #[derive(Debug)]
 pub(super) struct FillQueue {
     producer: Producer<SharedIndex>,
@@ -21,15 +21,16 @@ impl FillQueue {
         FillQueue { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
     }
 
-    /// Free slots.
+    /// Number of free slots.
     #[inline]
     pub(super) fn room(&mut self) -> Result<usize, Corrupt> {
         self.producer.room(self.ring.size()).map(|n| n as usize)
     }
 
-    /// Posts frames from the front of `frames`, all of which `filled` takes, while there is room; returns how many.
+    /// Posts frames from the front of `frames`, all of which `filled` takes, while there is room. Returns how many were
+    /// posted.
     ///
-    /// The whole chunk goes to the kernel: where the frame's data began is forgotten.
+    /// The whole chunk goes to the kernel. The start of the frame's data is forgotten.
     #[inline]
     pub(super) fn burst(
         &mut self,
@@ -46,7 +47,7 @@ impl FillQueue {
         Ok(n as usize)
     }
 
-    /// Gives chunks back that are held already, from the end of `addresses`, while there is room.
+    /// Gives back chunks that are held already, from the end of `addresses`, while there is room.
     pub(super) fn put_back(&mut self, addresses: &mut Vec<u64>) -> Result<(), Corrupt> {
         let n = self.producer.room(addresses.len() as u32)?;
         let rest = addresses.len() - n as usize;
@@ -57,7 +58,7 @@ impl FillQueue {
         Ok(())
     }
 
-    /// Whether the driver sleeps until it is told that there are frames again.
+    /// Returns whether the driver sleeps until it is told that there are frames again.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
@@ -115,7 +116,7 @@ impl Fill for XdpPort {
 }
 
 impl XdpPort {
-    /// Fills with the frames of this UMEM; the others stay, behind those for which there is no room.
+    /// Posts the frames of this UMEM. The others stay, behind those for which there is no room.
     #[cold]
     #[inline(never)]
     fn fill_without_foreign(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {

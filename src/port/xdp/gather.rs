@@ -1,16 +1,18 @@
-//! COLD: packets that are longer than a chunk, which the kernel puts into several.
+//! COLD: packets that are longer than a chunk, which the kernel stores in several chunks.
 //!
 //! ```text
 //!   RX  ─[ goes on ]─[ goes on ]─[ end ]─►  one slot of memory  ─► frames: the whole packet in one, or a segment each
 //!            chunks ─────────────────────►  spare  ─► those frames
 //! ```
-//! Such a packet is a jumbo frame, for which there are frames large enough or not; or it stands for many (GSO), which a host
-//! behind a device of software sends where its own card would cut it. AF_XDP says neither how long the segments are to be nor
-//! whether it is one; but a packet that is longer than its link's MTU allows is. TCP is cut to [`XdpConfig::cut_mtu`]
-//! (`cut_without_size`); datagrams of UDP cannot be told apart again, and are dropped (`udp_without_size`).
+//! Such a packet is either a jumbo frame, for which the frames may or may not be large enough, or it stands for many
+//! (GSO). A host behind a software device sends the second kind where its own card would cut it. AF_XDP reports neither
+//! the segment size nor whether it is such a packet. But a packet longer than its link's MTU allows must be one. TCP is
+//! cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated again, and are dropped
+//! (`udp_without_size`).
 //!
-//! A packet has more segments than chunks it came in: the port keeps frames back from the FILL ring for the rest (`spare`), which
-//! are posted as those in the ring are, and given to the caller with data in them. What no packet waits for goes back to the ring.
+//! A packet has more segments than the chunks it came in. For the other segments the port keeps frames back from the
+//! FILL ring (`spare`). They are posted like those in the ring, and given to the caller with data in them. Frames that
+//! no packet waits for go back to the ring.
 
 use super::held::Held;
 use super::rx::RxQueue;
@@ -24,15 +26,15 @@ use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
 use crate::wire::offload::{Offload, cut_to_mtu, finish_unfinished};
 use crate::wire::{Ethernet, ethernet};
 
-/// Packets of several chunks on their way into frames.
+/// Packets of several chunks that are being moved into frames.
 #[derive(Debug)]
 pub(super) struct Gather {
     uncut: Uncut,
     /// Addresses of chunks that are held, and in no ring.
     spare: Vec<u64>,
-    /// Bytes of the longest packet of the link.
+    /// Bytes of the link's longest packet.
     mtu: u16,
-    /// Bytes of the longest packet that is made of one that is longer than that.
+    /// Bytes of the longest packet that a packet longer than that is cut into.
     cut_mtu: u16,
 }
 
@@ -43,40 +45,41 @@ impl Gather {
         gather
     }
 
-    /// Takes over what the link carries.
+    /// Adopts the MTU of the link.
     pub(super) fn follow(&mut self, netdev: &Netdev, config: &XdpConfig) {
-        // An interface that is gone is found out elsewhere.
+        // A missing interface is detected elsewhere.
         self.mtu = netdev.mtu().map_or(1500, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
         self.cut_mtu = config.cut_mtu.map_or(self.mtu, |most| most.min(self.mtu));
     }
 
-    /// Whether a packet, or segments of one, wait for frames.
+    /// Returns whether a packet, or segments of one, wait for frames.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
         !self.uncut.is_empty()
     }
 
-    /// Whether it has chunks, or wants some.
+    /// Returns whether it has chunks, or needs some.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         self.is_waiting() || !self.spare.is_empty()
     }
 
-    /// Frames that are wanted for what waits.
+    /// Number of frames needed for the packets that wait.
     #[inline]
     pub(super) fn wanted(&self) -> usize {
         if self.is_waiting() { self.uncut.frames().saturating_sub(self.spare.len()) } else { 0 }
     }
 
-    /// The socket is gone, and all that it held is home.
+    /// Forgets the spare chunks: the socket is gone, and all frames that it held are free.
     pub(super) fn forget_spare(&mut self) {
         self.spare.clear();
     }
 }
 
 impl RxQueue {
-    /// Copies the packet that begins in the next descriptor and goes on in those behind it to `to`, as far as that has room; its
-    /// chunks stay held, and their addresses are appended to `spare`. Its length; None where its end has not come yet.
+    /// Copies the packet that begins in the next descriptor and continues in those behind it to `to`, as far as there
+    /// is room. Its chunks stay held, and their addresses are appended to `spare`. Returns its length, or None if its
+    /// end has not come yet.
     pub(super) fn gather(
         &mut self,
         filled: &mut Held,
@@ -85,11 +88,11 @@ impl RxQueue {
     ) -> Result<Option<usize>, Fault> {
         let ready = self.ready(BATCH_MAX as u32)?;
         let Some(end) = (0..ready).find(|&i| self.read(i).options & Descriptor::CONTINUED == 0) else {
-            // No packet is longer than so many chunks, or than the ring.
+            // No packet is longer than this many chunks, or than the ring.
             let endless = ready == self.size().min(BATCH_MAX as u32);
             return if endless { Err(Fault::Descriptor("RX", self.read(0))) } else { Ok(None) };
         };
-        // All are claimed before one is held again: none is taken twice.
+        // All are claimed before one is held again, so none is taken twice.
         let mut parts = Batch::new();
         for i in 0..=end {
             let descriptor = self.read(i);
@@ -104,7 +107,7 @@ impl RxQueue {
                 }
                 return Err(Fault::Descriptor("RX", descriptor));
             };
-            // There is room: they are no more than that.
+            // There is room: there are no more parts than that.
             let _ = parts.push(frame);
         }
         self.release(end + 1);
@@ -121,12 +124,12 @@ impl RxQueue {
 }
 
 impl XdpPort {
-    /// Takes the next packet, which goes on in several descriptors, and appends what it is cut into.
+    /// Takes the next packet, which continues in several descriptors, and appends its segments.
     #[cold]
     #[inline(never)]
     pub(super) fn gather(&mut self, w: &Worker, frames: &mut Batch) -> Result<usize, Fault> {
         let Some(queues) = &mut self.queues else { return Ok(0) };
-        // It was not asked for.
+        // The port did not request such packets.
         let Some(gather) = &mut self.gather else { return Err(Fault::Descriptor("RX", queues.rx.read(0))) };
         let Gather { uncut, spare, mtu, cut_mtu } = &mut **gather;
         let Some(to) = uncut.beyond().next() else { return Ok(0) };
@@ -150,7 +153,7 @@ impl XdpPort {
         Ok(self.hand_out(w, frames))
     }
 
-    /// Appends what the packet that waits is cut into, as far as there are frames for them; returns how many.
+    /// Appends the segments of the waiting packet, as far as there are frames for them. Returns their number.
     #[cold]
     #[inline(never)]
     pub(super) fn hand_out(&mut self, w: &Worker, frames: &mut Batch) -> usize {
@@ -177,7 +180,8 @@ impl XdpPort {
         self.count_received(&frames[before..])
     }
 
-    /// Gives the kernel those chunks back that no packet waits for: of one that was dropped, or made fewer frames than it had chunks.
+    /// Gives the kernel the chunks back that no packet waits for: those of a packet that was dropped, or that made
+    /// fewer frames than it had chunks.
     #[cold]
     #[inline(never)]
     pub(super) fn return_spare(&mut self) {
@@ -190,7 +194,8 @@ impl XdpPort {
         }
     }
 
-    /// Keeps frames from the front of `frames`, all of which the UMEM takes, for the packet that waits; returns how many.
+    /// Keeps frames from the front of `frames`, all of which the UMEM takes, for the waiting packet. Returns their
+    /// number.
     #[cold]
     #[inline(never)]
     pub(super) fn fill_spare(&mut self, w: &Worker, frames: &mut Batch) -> usize {
@@ -205,7 +210,7 @@ impl XdpPort {
     }
 }
 
-/// Bytes of a frame behind its link header and tags.
+/// Number of bytes of a frame behind its link header and tags.
 fn length_beyond_link(frame: &[u8]) -> usize {
     let tags = match Ethernet::parse(frame) {
         Ok((link, _)) if link.ethertype() == ethernet::VLAN => 1,

@@ -5,12 +5,13 @@
 //!   without:     XdpGrant::ask ◄──────────────────────────────────────────────────────────────┘
 //!                XdpPort::open_granted ─► its memory registered, rings, bound ─► the map learns of the socket
 //! ```
-//! The one who asks gets the socket, the link that holds the program to the interface, the program and its maps; the one who gives keeps
-//! nothing once it drops the grant. So the program leaves the interface when the server ends, however it ends.
+//! The requesting process gets the socket, the link that holds the program to the interface, the program and its maps.
+//! The granting process keeps nothing after it drops the grant. So the program leaves the interface when the server
+//! ends, in any way.
 //!
-//! Without privileges the rules cannot be changed (there is no [`TakeControl`](super::TakeControl)), and an interface that was removed
-//! needs another grant when it is back. Memory is locked by the server, within its limit (`ulimit -l`). Before Linux 6.5 the maps
-//! may be used without privileges only where `kernel.unprivileged_bpf_disabled` is 0.
+//! Without privileges the rules cannot be changed (there is no [`TakeControl`](super::TakeControl)), and an interface
+//! that was removed needs another grant when it is back. The server locks the memory, within its limit (`ulimit -l`).
+//! Before Linux 6.5, the maps may be used without privileges only if `kernel.unprivileged_bpf_disabled` is 0.
 
 use super::attach::Attachment;
 use super::bind::{BUSY_TRIES, Means, Umem, check_rings, check_usable};
@@ -35,17 +36,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a grant begins with.
+/// The first bytes of a grant.
 const GREETING: &str = "netmem grant 1";
-/// What a refusal begins with.
+/// The first bytes of a refusal.
 const REFUSAL: &str = "refused: ";
-/// How long an answer may take.
+/// Maximum time for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a message at most: that of the rules of a port.
+/// Maximum number of bytes of a message: that of the rules of a port.
 const MESSAGE_MAX: usize = 64 << 10;
 
-/// A granted queue of an interface, from which one port may take some packets: an unbound socket, and an attached
-/// program.
+/// A granted queue of an interface, from which one port may take some packets. It holds an unbound socket and an
+/// attached program.
 #[derive(Debug)]
 pub struct XdpGrant {
     pub(super) interface: String,
@@ -55,49 +56,49 @@ pub struct XdpGrant {
     pub(super) attachment: Attachment,
 }
 
-/// Why a grant was not given.
+/// The reason why there is no grant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GrantError {
-    /// Nobody can be asked.
+    /// The socket cannot be connected to.
     #[error("{}: {errno}; does `netmem grant` run, and may this user write to its socket?", path.display())]
     Connect {
         /// The socket.
         path: PathBuf,
-        /// What connect(2) says.
+        /// The error of connect(2).
         errno: Errno,
     },
-    /// Who listens is neither root nor this user.
+    /// The listener is neither root nor this user.
     #[error("{}: user {user} listens there, who is neither root nor this user", path.display())]
     Stranger {
         /// The socket.
         path: PathBuf,
-        /// Who listens.
+        /// The user that listens.
         user: u32,
     },
     /// No answer came.
     #[error("no answer came within {} s", PATIENCE.as_secs())]
     Silent,
-    /// The answer is that there is no grant.
+    /// The answer is a refusal.
     #[error("{0}")]
     Refused(String),
-    /// The answer makes no sense: another version of netmem, or another program.
+    /// The answer is not valid: another version of netmem, or another program.
     #[error("the answer is not a grant: {0}")]
     Nonsense(&'static str),
-    /// What came is no socket of AF_XDP.
+    /// The received descriptor is not an AF_XDP socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// A map that came cannot be used.
+    /// A received map cannot be used.
     #[error(transparent)]
     Map(#[from] BpfError),
 }
 
 impl XdpGrant {
-    /// Opens a socket, and attaches a program that takes `take` as soon as a port has been opened with the grant; until then all packets go to
-    /// the kernel. Needs the privileges that [`XdpPort::open`](super::XdpPort::open) needs.
+    /// Opens a socket, and attaches a program that takes `take` as soon as a port has been opened with the grant. Until
+    /// then all packets go to the kernel. Needs the privileges that [`XdpPort::open`](super::XdpPort::open) needs.
     ///
     /// # Errors
-    /// [`XdpError`] names the step and the remedy; nothing is left behind.
+    /// Returns [`XdpError`] with the step and the remedy. Nothing is left behind.
     pub fn new(
         interface: &str,
         queue: u32,
@@ -114,13 +115,14 @@ impl XdpGrant {
         Ok(XdpGrant { interface: interface.to_owned(), queue, take: take.clone(), socket, attachment })
     }
 
-    /// Asks the privileged process that listens at `path` (`netmem grant`), which must be root's or this user's.
+    /// Requests a grant from the privileged process that listens at `path` (`netmem grant`). Its user must be root or
+    /// this user.
     ///
     /// # Errors
-    /// [`GrantError`].
+    /// Returns [`GrantError`].
     ///
     /// # Cost
-    /// Waits for the answer, 10 s at most.
+    /// Waits for the answer, at most 10 s.
     pub fn ask(path: &Path) -> Result<XdpGrant, GrantError> {
         let refused = |errno| GrantError::Connect { path: path.to_owned(), errno };
         let giver = Connection::open(path).map_err(refused)?;
@@ -161,12 +163,12 @@ impl XdpGrant {
         self.queue
     }
 
-    /// What a port will take.
+    /// The packets that a port will take.
     pub fn take(&self) -> &Take {
         &self.take
     }
 
-    /// What the message with the socket says.
+    /// The text of the message with the socket.
     fn text(&self) -> String {
         let XdpGrant { interface, queue, take, attachment, .. } = self;
         let (index, mode) = (attachment.interface(), attachment.mode());
@@ -175,14 +177,15 @@ impl XdpGrant {
 }
 
 impl XdpPort {
-    /// Opens a port with what a privileged process granted; this one needs no privileges, but has to be allowed to lock the memory of `umem`
-    /// (`ulimit -l`). Of `config` the rings and zero-copy count; the mode and what is taken are the grant's. Else as [`XdpPort::open`].
+    /// Opens a port with a grant of a privileged process. This process needs no privileges, but must be allowed to lock
+    /// the memory of `umem` (`ulimit -l`). Of `config`, only the rings and zero-copy are used; the mode and the packets
+    /// to take are those of the grant. Otherwise as [`XdpPort::open`].
     ///
     /// # Errors
-    /// As [`XdpPort::open`]. The grant is used up.
+    /// The errors of [`XdpPort::open`]. The grant is used up.
     ///
     /// # Panics
-    /// When `w` is a worker of another memory than `pool`.
+    /// Panics if `w` is a worker of another memory than `pool`.
     #[cold]
     pub fn open_granted(
         umem: &Arc<Umem>,
@@ -197,7 +200,7 @@ impl XdpPort {
         let attempt = Attempt::new(umem, &interface, queue, &config);
         let netdev = Netdev::open(&interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
         if !attachment.is_on(netdev.index()) {
-            // The grant is for another network namespace's, or for one that has been removed.
+            // The grant is for another network namespace, or for an interface that has been removed.
             return Err(XdpError::UnknownInterface { interface });
         }
         let means = Means::Granted(socket, Arc::new(attachment));
@@ -210,7 +213,7 @@ impl XdpPort {
     }
 }
 
-/// The next message, which brings one descriptor.
+/// Receives the next message, which carries one descriptor.
 fn next(giver: &Connection, until: Instant) -> Result<(String, OwnedFd), GrantError> {
     let mut room = vec![0; MESSAGE_MAX];
     loop {
@@ -236,21 +239,21 @@ fn next(giver: &Connection, until: Instant) -> Result<(String, OwnedFd), GrantEr
 pub struct GrantListener(Listener);
 
 impl GrantListener {
-    /// Listens at `path`, or at the abstract name `@NAME`. Who may write to the socket may ask: its owner, and whom `mode` (0660, say) and
-    /// `group` let.
+    /// Listens at `path`, or at the abstract name `@NAME`. Users that may write to the socket may ask: its owner, and
+    /// those that `mode` (0660, say) and `group` allow.
     ///
     /// # Errors
-    /// What bind(2) or chown(2) says; `ADDRINUSE` where somebody listens already.
+    /// Returns the error of bind(2) or chown(2). It is `ADDRINUSE` if another process already listens.
     pub fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<GrantListener, Errno> {
         Listener::open(path, Access { mode, group }).map(GrantListener)
     }
 
-    /// One that asks; None if there is none now.
+    /// Returns a process that asks, or None if there is none now.
     pub fn accept(&self) -> Option<GrantRequest> {
         self.0.accept().map(GrantRequest)
     }
 
-    /// Waits until somebody asks, at most so long.
+    /// Waits until a process asks, at most that long.
     pub fn wait(&self, at_most: Duration) {
         sleep_until_readable(&[self.0.as_fd()], at_most);
     }
@@ -264,15 +267,15 @@ impl GrantRequest {
     /// The user that asks.
     ///
     /// # Errors
-    /// What getsockopt(2) says.
+    /// Returns the error of getsockopt(2).
     pub fn user(&self) -> Result<u32, Errno> {
         self.0.peer_user()
     }
 
-    /// Hands over a grant. Once `grant` is dropped here, it is the other's alone.
+    /// Hands over a grant. After `grant` is dropped here, it belongs to the other process alone.
     ///
     /// # Errors
-    /// What sendmsg(2) says: `PIPE` where who asked is gone.
+    /// Returns the error of sendmsg(2). It is `PIPE` if the requesting process is gone.
     pub fn give(&self, grant: &XdpGrant) -> Result<(), Errno> {
         self.0.send(grant.text().as_bytes(), Some(grant.socket.as_fd()))?;
         let mut each =
@@ -280,9 +283,9 @@ impl GrantRequest {
         grant.attachment.each_descriptor(&mut each)
     }
 
-    /// Says that there is no grant, and why.
+    /// Refuses a grant, with the reason.
     pub fn refuse(&self, reason: &str) {
-        // Where it is gone nobody wants to know.
+        // If the requesting process is gone, the reason is not needed.
         let _ = self.0.send(format!("{REFUSAL}{reason}").as_bytes(), None);
     }
 }
@@ -292,7 +295,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// What who asks is told by one that answers so.
+    /// Returns the error of a request that is answered in this way.
     fn answered(name: &str, answer: impl FnOnce(&Connection) + Send) -> GrantError {
         let path = PathBuf::from(format!("@netmem-grant-{name}-{}", std::process::id()));
         let listener = GrantListener::open(&path, 0o600, None).expect("an abstract name");

@@ -1,30 +1,30 @@
-//! Whether packets can still come: the program is on the interface, and the socket in the program's map. COLD.
+//! Checks whether packets can still come: the program is on the interface, and the socket in the program's map. COLD.
 //!
-//! Looked for once a second, within the look at the interface that is taken anyway. What another program has taken away makes the
-//! port down until it is put back, which is tried with the next look: so that it is seen and said first. Whether the program is
-//! still attached is asked only where nothing was received since the last look, because that question waits for the kernel's lock
-//! of all interfaces. Whether the interface has another MAC address is looked for by the same clock, where a program takes
-//! only frames for that.
+//! The check runs once a second, within the look at the interface that is made anyway. If another program has taken one
+//! of them away, the port is down until it is put back. That is tried with the next look, so that the state is first
+//! visible and reported. Whether the program is still attached is asked only if nothing was received since the last
+//! look, because that call waits for the kernel's lock of all interfaces. At the same interval, the MAC address of the
+//! interface is checked, if a program takes only frames for that address.
 
 use super::XdpPort;
 use super::absence::Presence;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How often is looked.
+/// The time between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What the last look found.
+/// The result of the last check.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// There is nothing to be looked for before then.
+    /// The time of the next check.
     until: Option<Instant>,
-    /// Frames received by then.
+    /// Number of frames received by then.
     received: u64,
     lost: Option<Lost>,
 }
 
-/// What another program took away, and why the port is down for it.
+/// The part that another program took away, and the reason why the port is down.
 #[derive(Debug)]
 struct Lost {
     what: What,
@@ -38,14 +38,14 @@ enum What {
 }
 
 impl Health {
-    /// Why nothing can come in, if that is so.
+    /// The reason why no packet can come in, if that is so.
     pub(super) fn lost(&self) -> Option<&str> {
         self.lost.as_ref().map(|lost| lost.reason.as_str())
     }
 }
 
 impl XdpPort {
-    /// Looks for what may have been taken away, if it is time to; puts back what was missing the last time.
+    /// Checks whether something was taken away, if it is time to. Puts back what was missing at the last check.
     #[cold]
     pub(super) fn look_after_health(&mut self) {
         let now = Instant::now();
@@ -74,7 +74,7 @@ impl XdpPort {
             return Some(Lost { what: What::Socket, reason });
         }
         let silent = self.health.received == self.counters.rx.get();
-        // Of an interface that is gone the socket says so soon.
+        // If the interface is gone, the socket reports it soon.
         if silent && binding.attachment.is_detached() && self.is_there() {
             let reason = format!(
                 "another program has detached the XDP program from {interface}: it is being attached again"
@@ -84,12 +84,12 @@ impl XdpPort {
         None
     }
 
-    /// Whether the interface is still the one that the port was opened on.
+    /// Returns whether the interface is still the one on which the port was opened.
     fn is_there(&self) -> bool {
         self.netdev.again().is_ok_and(|netdev| netdev.index() == self.netdev.index())
     }
 
-    /// Puts back what was taken away; None if that was done, or why it could not be.
+    /// Puts back what was taken away. Returns None, or the reason if that failed.
     fn put_back(&self, lost: &Lost) -> Option<Lost> {
         let binding = self.binding.as_ref()?;
         let done = match lost.what {

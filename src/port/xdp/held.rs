@@ -1,11 +1,11 @@
-//! Which chunks the kernel holds for one direction of one port: the only place where an address that the kernel
-//! gives back becomes a frame again.
+//! The chunks that the kernel holds for one direction of one port. Only here does an address that the kernel gives back
+//! become a frame again.
 //!
 //! ```text
 //!   UMEM  ├──── chunk 0 ────┼──── chunk 1 ────┼─ …      addr  = index · 2048 + offset in the chunk
 //!   id       first              first + 1               id    = first chunk of the region + index
 //! ```
-//! A UMEM of 4,096 bytes a chunk is numbered in the same way: every second number is the start of one.
+//! A UMEM with chunks of 4,096 bytes is numbered in the same way: every second number is the start of one.
 
 use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, FRAME_SIZE_MAX, PAGE_SIZE};
 use crate::pool::{Batch, Desc, Frame, Place};
@@ -18,29 +18,29 @@ use std::ops::RangeInclusive;
 /// The chunks held in one direction, one bit each.
 ///
 /// Invariant: a bit is set exactly while its chunk's frame has been consumed by [`Held::post`] and not been claimed
-/// again. A frame is in `long` exactly while it has been consumed by [`Held::post_long`] and not been claimed again, and its
-/// bit is not set then. So an address becomes a frame at most once, whatever the ring says.
+/// again. A frame is in `long` exactly while it has been consumed by [`Held::post_long`] and not been claimed again;
+/// its bit is not set then. So an address becomes a frame at most once, whatever the ring contains.
 #[derive(Debug)]
 pub(super) struct Held {
     /// The number of the region's first chunk.
     first: u32,
     chunks: u32,
-    /// Bytes of a chunk of the UMEM less one: 2,047 or 4,095.
+    /// Bytes of a UMEM chunk less one: 2,047 or 4,095.
     within: usize,
     words: Box<[u64]>,
-    /// Frames whose data reaches beyond their first chunk, by that chunk's index: a bit for each chunk, counted from there, that is
-    /// with the kernel.
+    /// Frames whose data reaches beyond their first chunk, by the index of that chunk. The value has one bit for each
+    /// chunk, counted from there, that the kernel holds.
     long: HashMap<u32, u32>,
-    /// Frames held: bits set, and long ones.
+    /// Number of frames held: bits set, and long frames.
     count: usize,
 }
 
-/// Chunks of the largest frame: bits of a mask.
+/// Number of chunks of the largest frame: bits of a mask.
 const CHUNKS_OF_A_FRAME: u32 = (FRAME_SIZE_MAX / CHUNK_SIZE) as u32;
 const _: () = assert!(CHUNKS_OF_A_FRAME < u32::BITS);
 
 impl Held {
-    /// Nothing held, of a UMEM with chunks of `chunk_size` bytes: 2,048 or 4,096.
+    /// Returns an empty set for a UMEM with chunks of `chunk_size` bytes: 2,048 or 4,096.
     pub(super) fn new(region: &Region, chunk_size: usize) -> Held {
         debug_assert!([CHUNK_SIZE, PAGE_SIZE].contains(&chunk_size));
         let chunks = region.chunks();
@@ -49,39 +49,40 @@ impl Held {
         Held { first, chunks, within, words, long: HashMap::new(), count: 0 }
     }
 
-    /// Frames held.
+    /// Number of frames held.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether the chunk numbered `id` lies in this region.
+    /// Returns whether the chunk numbered `id` lies in this region.
     #[inline]
     pub(super) fn owns(&self, id: NonZeroU32) -> bool {
         id.get().wrapping_sub(self.first) < self.chunks
     }
 
-    /// Whether the frame lies in this region and has a whole chunk of the UMEM to itself. One of a page or more begins where
-    /// a page does, and so where a chunk does.
+    /// Returns whether the frame lies in this region and has a whole UMEM chunk to itself. A frame of a page or more
+    /// begins at a page, and so at a chunk.
     #[inline]
     pub(super) fn takes(&self, frame: &Frame) -> bool {
         self.owns(frame.id()) && (self.within < CHUNK_SIZE || frame.size() > self.within)
     }
 
-    /// Whether the frame's data ends within its first chunk, and nothing is left to be done to it.
+    /// Returns whether the frame's data ends within its first chunk, and no offload work is open.
     #[inline]
     pub(super) fn reaches(&self, frame: &Frame) -> bool {
         frame.off() + frame.len() <= self.within + 1 && !frame.has_offload()
     }
 
-    /// Chunks that the frame's data lies in, the first and the last of them counted from the frame's own.
+    /// Returns the first and the last chunk that the frame's data lies in, counted from the frame's own.
     pub(super) fn chunks_of(&self, frame: &Frame) -> RangeInclusive<usize> {
         let size = self.within + 1;
         frame.off() / size..=(frame.off() + frame.len()).saturating_sub(1) / size
     }
 
-    /// Gives up the claim to a frame that this UMEM [takes](Held::takes), which is to be sent out of several chunks; returns the
-    /// address of its first one, and the parts that its data has in each, from the first on: bytes from that address, and how many.
+    /// Gives up the claim to a frame that this UMEM [takes](Held::takes), to be sent out of several chunks. Returns the
+    /// address of its first chunk, and the part of its data in each chunk, from the first on: the offset from that
+    /// address, and the number of bytes.
     #[cold]
     pub(super) fn post_long(&mut self, frame: Frame) -> (u64, impl Iterator<Item = (u64, u32)>) {
         let (size, chunks) = (self.within + 1, self.chunks_of(&frame));
@@ -98,9 +99,10 @@ impl Held {
         (u64::from(index) << CHUNK_SHIFT, chunks.map(part))
     }
 
-    /// Takes note that the kernel is done with the part of a frame that is at `addr`; the frame, empty, once it is done with all.
+    /// Records that the kernel is done with the part of a frame at `addr`. Returns the frame, empty, when the kernel is
+    /// done with all parts.
     ///
-    /// None for an address that is in no chunk of such a frame that the kernel has.
+    /// Returns None for an address that is in no chunk of such a frame that the kernel holds.
     #[cold]
     pub(super) fn claim_part(&mut self, addr: u64) -> Option<Option<Frame>> {
         let step = ((self.within + 1) >> CHUNK_SHIFT) as u32;
@@ -119,19 +121,19 @@ impl Held {
         }
     }
 
-    /// Claims the frame, empty, that is sent out of several chunks from the one at `first` on.
+    /// Claims the frame, empty, that is sent out of several chunks from `first` on.
     #[cold]
     fn claim_long(&mut self, first: u32) -> Option<Frame> {
         self.long.remove(&first)?;
         self.count -= 1;
         let desc = Desc { id: NonZeroU32::new(self.first + first)?, off: 0, len: 0 };
-        // SAFETY: it was in the table, so `post_long` consumed the frame whose first chunk this is and it has not been claimed
-        // since: no other Frame claims it, and its pool counts it as out. The kernel is done with all of it: callers pass what they
-        // read from the COMPLETION ring, or ask after the socket's release.
+        // SAFETY: it was in the table, so `post_long` consumed the frame whose first chunk this is and it has not been
+        // claimed since. No other Frame claims it, and its pool counts it as out. The kernel is done with all of it:
+        // callers pass addresses that they read from the COMPLETION ring, or ask after the socket's release.
         Some(unsafe { Frame::from_desc(desc) })
     }
 
-    /// Gives up the claim to a frame that this UMEM [takes](Held::takes); returns the address of its chunk.
+    /// Gives up the claim to a frame that this UMEM [takes](Held::takes). Returns the address of its chunk.
     #[inline]
     pub(super) fn post(&mut self, frame: Frame) -> u64 {
         let index = frame.into_desc().id.get().wrapping_sub(self.first);
@@ -143,7 +145,7 @@ impl Held {
 
     /// Claims the frame of `len` bytes at `addr`, which the kernel has given back.
     ///
-    /// None for an address outside the region, a chunk that is not held, or a length that leaves the chunk.
+    /// Returns None for an address outside the region, a chunk that is not held, or a length that leaves the chunk.
     #[inline]
     pub(super) fn claim(&mut self, addr: u64, len: u32) -> Option<Frame> {
         let off = addr as usize & self.within;
@@ -157,10 +159,10 @@ impl Held {
         self.count -= 1;
         // The casts lose nothing: off < 4096 and len <= 4096.
         let desc = Desc { id, off: off as u16, len: len as u16 };
-        // SAFETY: the bit was set, so `post` consumed the frame of this chunk and it has not been claimed since:
-        // no other Frame claims it, and its pool counts it as out. The kernel is done with it: callers pass what
-        // they read from the RX or COMPLETION ring, or ask after the socket's release. `off + len` lies within
-        // the chunk, and no frame that `post` got is smaller than that.
+        // SAFETY: the bit was set, so `post` consumed the frame of this chunk and it has not been claimed since. No
+        // other Frame claims it, and its pool counts it as out. The kernel is done with it: callers pass addresses that
+        // they read from the RX or COMPLETION ring, or ask after the socket's release. `off + len` lies within the
+        // chunk, and no frame that `post` got is smaller than that.
         Some(unsafe { Frame::from_desc(desc) })
     }
 
@@ -175,7 +177,7 @@ impl Held {
         self.claim(index << CHUNK_SHIFT, 0)
     }
 
-    /// Takes note that the frames of a batch from the one at `before` on were claimed here, where `count` were held then.
+    /// Records that the frames of a batch from `before` on were claimed here, when `count` were held before.
     #[inline]
     pub(super) fn taken_back(&self, count: usize, w: &Worker, frames: &mut Batch, before: usize) {
         frames.taken_back(Place::Posted, w, before);
@@ -219,9 +221,9 @@ mod tests {
             (chunk.wrapping_sub(1), 0),    // the neighbour's last byte
             (region, 0),                   // just outside
             (region + chunk, 60),          // far outside
-            (u64::MAX, 0),                 // the end of the world
-            (u64::MAX - 2047, 60),         // its last chunk
-            ((1 << 43) + chunk, 60),       // right once the chunk's number is cut to 32 bits
+            (u64::MAX, 0),                 // the last address
+            (u64::MAX - 2047, 60),         // the last chunk of the address space
+            ((1 << 43) + chunk, 60),       // valid if the chunk's number were truncated to 32 bits
             (chunk + 256, 2048 - 256 + 1), // one byte past the chunk's end
             (chunk, u32::MAX),             // a length that wraps
             (chunk + 2047, 2),             // begins inside, ends outside

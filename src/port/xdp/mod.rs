@@ -6,65 +6,71 @@
 //!   any number of interfaces and queues                TX          tx          posts frames as they are
 //!   over one Umem                                      COMPLETION  complete    claims them, sent
 //! ```
-//! A frame received on one port is sent by another of the same [`Umem`] as it lies: no copy in user space.
+//! A frame received on one port is sent in place by another port of the same [`Umem`]: no copy in user space.
 //!
-//! A UMEM has chunks of 2,048 bytes, or of 4,096, which is as much as the kernel takes ([`Umem::with_chunks`]); each holds the
-//! kernel's 256 bytes of headroom and a packet. What is longer the kernel drops (`rx_dropped`); from a device of software, and in
-//! generic mode where that is asked for, it comes in several chunks (Linux 6.6), and is put together and, where a host has left
-//! that to a card, cut. A frame of a pool of larger ones lies in several chunks of the UMEM: its first is posted for reception, and
-//! what is sent of it takes a descriptor for each (`tx_too_long` where the kernel takes no such packets).
+//! A UMEM has chunks of 2,048 bytes, or of 4,096, the kernel's maximum ([`Umem::with_chunks`]). Each holds the kernel's
+//! 256 bytes of headroom and a packet. The kernel drops longer packets (`rx_dropped`). From a software device, and in
+//! generic mode on request, a longer packet comes in several chunks (Linux 6.6). It is put together and, if a host has
+//! left that to a card, cut. A frame of a pool with larger frames lies in several chunks of the UMEM. Its first chunk
+//! is posted for reception. Its transmission takes a descriptor for each chunk (`tx_too_long` if the kernel takes no
+//! such packets).
 //!
-//! With [`Punt::Control`] the interface stays one of the kernel's: its addresses answer, its neighbours are found, and
-//! routing daemons use it, while everything else comes here. Own addresses are read when the first such port is opened;
-//! whoever knows that they have changed says so ([`Umem::own_addresses`]).
+//! With [`Punt::Control`] the kernel keeps using the interface: its addresses answer, its neighbours are found, and
+//! routing daemons use it. All other packets come to the port. Own addresses are read when the first such port is
+//! opened. A program that knows that they have changed must set them ([`Umem::own_addresses`]).
 //!
 //! # A part of an interface
-//! With [`XdpConfig::take`] only the packets come here that [`Take`] names, say those to UDP port 53, and the kernel goes on using the
-//! interface for all others as if no port were there: a server of one's own stands beside ping, ssh and every other program of the
-//! host. [`XdpPort::take_control`] changes that while packets come. What was left to the kernel is counted (`rx_kernel`), also by
-//! [`Punt::Control`]; where both are given, what is punted stays with the kernel whatever the rules say.
+//! With [`XdpConfig::take`], only the packets that [`Take`] names come to the port, for example those to UDP port 53.
+//! The kernel goes on using the interface for all others as if there were no port. So a server runs beside ping, ssh
+//! and every other program of the host. [`XdpPort::take_control`] changes the rules while packets come. Packets left to
+//! the kernel are counted (`rx_kernel`), also those of [`Punt::Control`]. If both are given, punted packets stay with
+//! the kernel whatever the rules contain.
 //!
 //! # What is trusted
-//! Nothing that is read from a ring: an index further away than the ring is long, an address outside the UMEM,
-//! of a chunk that this port does not hold, or with a length that leaves its chunk, is no read and no frame but
-//! takes the port down with the reason.
+//! No value read from a ring is trusted. Each of these causes no read and no frame, but takes the port down with the
+//! reason: an index further away than the ring is long, an address outside the UMEM or of a chunk that this port does
+//! not hold, a length that leaves its chunk.
 //!
-//! # When frames come home
+//! # When frames are freed
 //! Frames in FILL, RX, TX and COMPLETION stay posted until it is proven that nobody writes or reads them.
 //!
-//! Copy mode. The kernel touches the UMEM in two places: when the program redirects a packet to the socket
-//! (xsk_rcv, within the driver's poll), and when this process calls send or poll (xsk_generic_xmit). A socket is
-//! released when its last descriptor *and* its last mapping are gone, and release runs before that system call
-//! returns: it takes the socket out of the map, marks it unbound and waits until every poll that could still see
-//! it is over (xsk_release: xsk_unbind_dev, synchronize_net). So [`XdpPort::close`] detaches the program, drops
-//! the mappings and then the socket, which nobody else may be using (the [`Umem`]'s lock), whose descriptor is
-//! close-on-exec and whose mappings a forked child does not get. After that every frame posted for reception is
-//! ours. A frame for transmission is ours if the kernel never took it out of TX, or completed it, for which close
-//! waits up to a second. One that was taken and not completed may still be read (a driver such as virtio_net
-//! sends from the UMEM's own pages in copy mode too), so it stays posted: [`Closed::stranded`].
+//! Copy mode. The kernel touches the UMEM in two places: when the program redirects a packet to the socket (xsk_rcv,
+//! within the driver's poll), and when this process calls send or poll (xsk_generic_xmit). A socket is released when
+//! its last descriptor *and* its last mapping are gone, and release runs before that system call returns. Release takes
+//! the socket out of the map, marks it unbound and waits until every poll that could still see it is over (xsk_release:
+//! xsk_unbind_dev, synchronize_net).
 //!
-//! An interface that is removed takes its sockets' states with it, and what is said here of close is done then; the port
-//! is down, and goes on when there is an interface of that name again. One that is set down keeps all it has, and the
-//! port goes on with it.
+//! So [`XdpPort::close`] detaches the program, drops the mappings and then the socket. No other thread may be using the
+//! socket (the [`Umem`]'s lock). Its descriptor is close-on-exec, and a forked child does not get its mappings. After
+//! that, every frame posted for reception belongs to the process again. A frame for transmission does so if the kernel
+//! never took it out of TX, or completed it; close waits up to a second for completions. A frame that was taken and not
+//! completed may still be read (a driver such as virtio_net sends from the UMEM's own pages in copy mode too), so it
+//! stays posted: [`Closed::stranded`].
 //!
-//! Zero-copy mode. The device writes the UMEM by itself; after release a work queue, later, makes the driver give
-//! up its buffers, and nothing tells when. All frames that the kernel held stay posted and are reported.
+//! An interface that is removed takes its sockets' states with it, and the steps of close are done then. The port is
+//! down, and resumes when there is an interface of that name again. An interface that is set down keeps all its state,
+//! and the port resumes with it.
+//!
+//! Zero-copy mode. The device writes the UMEM by itself. After release, a work queue later makes the driver give up its
+//! buffers, and nothing reports when. All frames that the kernel held stay posted and are reported.
 //!
 //! # Checksums
-//! Hosts behind veths and taps leave checksums to a card that is none. AF_XDP does not say of which packets; so those that come
-//! by a device of software, or in generic mode, are looked at, and a checksum that is the pseudo-header's sum and nothing else is
-//! completed (`csum_finished`, [`wire::offload`](crate::wire::offload)). Behind a card in native mode none is looked at.
+//! Hosts behind veths and taps leave checksums to a card that does not exist. AF_XDP does not report which packets are
+//! concerned. So packets from a software device, or in generic mode, are checked. A checksum that is only the
+//! pseudo-header's sum is completed (`csum_finished`, [`wire::offload`](crate::wire::offload)). Behind a card in native
+//! mode no packet is checked.
 //!
-//! # What other programs may do to it
-//! Whoever has CAP_NET_ADMIN or CAP_BPF can take the program off its interface, or the socket out of the program's map, and
-//! nothing comes in then. Both are looked for once a second; the port is down with the reason until the program is attached, and
-//! the socket in the map, again, which is tried a second later and from then on.
+//! # Interference by other programs
+//! A program with CAP_NET_ADMIN or CAP_BPF can take the redirect program off its interface, or the socket out of the
+//! program's map. No packet comes in then. Both are checked once a second. The port is down with the reason until the
+//! program is attached, and the socket in the map, again. The port tries to restore them a second later and from then
+//! on.
 //!
 //! # After fork(2)
-//! Rings and socket belong to the process that opened the port. A child's copy of it is down, with a reason that says so; it
-//! posts and gives back no frame, and ending it ends nothing of the parent's.
+//! Rings and socket belong to the process that opened the port. A child's copy of the port is down, with that reason.
+//! It posts and gives back no frame, and closing it affects nothing of the parent's.
 //!
-//! The program goes with its link's descriptor: on close, on exit, on a panic and on SIGKILL.
+//! The program is removed with its link's descriptor: on close, on exit, on a panic and on SIGKILL.
 //!
 //! Source: Documentation/networking/af_xdp.rst; net/xdp/xsk.c of Linux 6.17.
 
@@ -121,10 +127,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use tx::TxQueue;
 
-/// Which mode of XDP may be used.
+/// The XDP mode that may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum XdpModePreference {
-    /// Native where the driver can, else generic; [`XdpPort::native_refused`] says why.
+    /// Native if the driver supports it, otherwise generic; [`XdpPort::native_refused`] returns the reason.
     #[default]
     NativeThenGeneric,
     /// Native only.
@@ -150,15 +156,16 @@ pub struct XdpConfig {
     pub rings: RingSizes,
     /// The mode. Default native, then generic.
     pub mode: XdpModePreference,
-    /// Whether the device may use the UMEM itself. Only the first port of a UMEM is asked. Default: it may.
+    /// Whether the device may use the UMEM itself. Only the setting of a UMEM's first port is used. Default: it may.
     pub zero_copy: ZeroCopy,
-    /// Which packets are left to the kernel, the same for all ports of an interface. Default none.
+    /// The packets that are left to the kernel, the same for all ports of an interface. Default none.
     pub punt: Punt,
-    /// Which packets alone come to the port, the same for all ports of an interface; the rest is left to the kernel. Default None:
-    /// all that is not punted.
+    /// The only packets that come to the port, the same for all ports of an interface; the rest is left to the kernel.
+    /// Default None: all packets that are not punted.
     pub take: Option<Take>,
-    /// Bytes of the longest IP packets that TCP is cut into where a host sends what a card is to cut, and nothing says how: the
-    /// MTU of the narrowest link they may leave by. Default the interface's own.
+    /// Bytes of the longest IP packets that TCP is cut into when a host sends a packet for a card to cut and nothing
+    /// names the segment size. Set it to the MTU of the narrowest link by which they may leave. Default the interface's
+    /// own.
     pub cut_mtu: Option<u16>,
 }
 
@@ -174,39 +181,39 @@ pub struct XdpPort {
     mode: XdpMode,
     native_refused: Option<String>,
     zero_copy: bool,
-    /// What comes may have checksums that its sender has left to a card, and nothing marks them.
+    /// Received packets may have checksums that their sender has left to a card, and nothing marks them.
     may_be_unfinished: bool,
-    /// What puts packets together that are longer than a chunk; None where none was asked for.
+    /// Puts packets together that are longer than a chunk; None if they were not requested.
     gather: Option<Box<Gather>>,
     /// The four rings while they can be trusted.
     queues: Option<Queues>,
-    /// The four rings afterwards, until close.
+    /// The four rings after that, until close.
     stopped: Option<Queues>,
-    /// The socket and the program; there exactly while one of the above is. The socket is released only when
-    /// the rings' mappings are gone too, so [`Umem::unbind`] drops those first.
+    /// The socket and the program; present exactly while one of the above is. The socket is released only when the
+    /// rings' mappings are gone too, so [`Umem::unbind`] drops those first.
     binding: Option<Binding>,
     /// Frames in FILL, with the driver, or in RX.
     filled: Held,
-    /// Frames in TX, with the driver, or in COMPLETION; without an interface those that wait to be given back.
+    /// Frames in TX, with the driver, or in COMPLETION. Without an interface, those that wait to be given back.
     sent: Held,
     /// Frames that stay posted for good.
     stranded: usize,
     presence: Presence,
-    /// Sockets before this one.
+    /// Number of sockets before this one.
     sockets: u32,
     /// The interface is down for now, or absent.
     link_down: bool,
-    /// Why the port is down for good, or until its interface is there again.
+    /// The reason why the port is down, for good or until its interface is there again.
     down: Option<String>,
     /// Poll rounds, wrapping.
     rounds: u32,
     health: Health,
     birthplace: Birthplace,
-    /// What its interface's ports take; None where that is all.
+    /// The packets that its interface's ports take; None if they take all.
     taking: Option<Arc<TakeControl>>,
-    /// What of the kernel's counters is in `counters` already.
+    /// The kernel's counts that are already in `counters`.
     told: Cell<Told>,
-    /// What of the program's count is there already.
+    /// The program's count that is already in `counters`.
     left: Cell<u64>,
     counters: Arc<PortCounters>,
 }
@@ -220,16 +227,16 @@ struct Queues {
     complete: CompletionQueue,
 }
 
-/// What ties the rings to the interface.
+/// The connection between the rings and the interface.
 #[derive(Debug)]
 struct Binding {
     attachment: Arc<Attachment>,
     socket: Arc<Socket>,
-    /// Watches the socket for whoever sleeps.
+    /// Watches the socket for a sleeping worker.
     watch: Watch,
 }
 
-/// Why a port cannot go on.
+/// The reason why a port cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum Fault {
     #[error("{0} {1}")]
@@ -240,7 +247,7 @@ enum Fault {
     Broken(Errno),
 }
 
-/// What the kernel has counted for one socket.
+/// The kernel's counts for one socket.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     rx_no_frame: u64,
@@ -323,7 +330,7 @@ impl XdpPort {
         }
     }
 
-    /// Goes on with another socket, maybe on another interface of the same name.
+    /// Resumes with another socket, maybe on another interface of the same name.
     #[cold]
     fn adopt(&mut self, netdev: Netdev, binding: Binding, rings: Rings) {
         self.mode = binding.attachment.mode();
@@ -341,14 +348,14 @@ impl XdpPort {
         self.sockets = self.sockets.wrapping_add(1);
     }
 
-    /// Counts in `counters` from now on, and there what was counted so far.
+    /// Counts in `counters` from now on, and adds the counts so far.
     #[cold]
     fn count_into(&mut self, counters: &Arc<PortCounters>) {
         counters.add(&self.counters);
         self.counters = Arc::clone(counters);
     }
 
-    /// Which of the port's sockets it has; None where it has none.
+    /// The number of the port's current socket; None if it has none.
     fn socket_number(&self) -> Option<u32> {
         self.binding.as_ref().map(|_| self.sockets)
     }
@@ -368,23 +375,23 @@ impl XdpPort {
         self.mode
     }
 
-    /// What of its queue is left to the kernel.
+    /// The packets of its queue that are left to the kernel.
     pub fn punt(&self) -> Punt {
         self.config.punt
     }
 
-    /// What it takes of its queue, with the other ports of its interface, and what changes that; None where it takes all that is not
-    /// punted ([`XdpConfig::take`]).
+    /// The control of the packets that it takes of its queue, shared with the other ports of its interface. None if it
+    /// takes all that are not punted ([`XdpConfig::take`]).
     pub fn take_control(&self) -> Option<Arc<TakeControl>> {
         self.taking.clone()
     }
 
-    /// Why it is not in native mode, where that was tried.
+    /// The reason why it is not in native mode, if that was tried.
     pub fn native_refused(&self) -> Option<&str> {
         self.native_refused.as_deref()
     }
 
-    /// Whether the device uses the UMEM itself.
+    /// Returns whether the device uses the UMEM itself.
     pub fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
@@ -397,7 +404,7 @@ impl XdpPort {
             self.counters.bad_descriptor.add(1);
         }
         if self.presence != Presence::Here {
-            // Not a reason that passes any more.
+            // The reason is permanent now.
             (self.presence, self.down) = (Presence::Here, None);
         }
         self.down.get_or_insert_with(|| fault.to_string());
@@ -405,14 +412,16 @@ impl XdpPort {
     }
 }
 
-/// Whether packets that are longer than a chunk are asked for: where a device would not have to give up zero-copy for that.
+/// Returns whether packets longer than a chunk are requested: only if a device would not have to give up zero-copy for
+/// them.
 #[cold]
 fn may_be_long(netdev: &Netdev, config: &XdpConfig) -> bool {
     config.mode == XdpModePreference::Generic || netdev.is_virtual().unwrap_or(false)
 }
 
-/// Whether packets with unfinished checksums can come: from a host at the other end of a device of software, and to a program that
-/// runs behind the driver, where those of guests come as well. A driver that has a card sees to them before it runs a program.
+/// Returns whether packets with unfinished checksums can come. They come from a host at the other end of a software
+/// device, and to a program that runs behind the driver, where packets of guests come as well. A driver with a card
+/// completes them before it runs a program.
 #[cold]
 fn may_be_unfinished(netdev: &Netdev, mode: XdpMode) -> bool {
     mode == XdpMode::Generic || netdev.is_virtual().unwrap_or(true)
@@ -440,7 +449,7 @@ impl Port for XdpPort {
         }
     }
 
-    /// Reads the kernel's counters afresh as well.
+    /// Also reads the kernel's counters again.
     fn counters(&self) -> Arc<PortCounters> {
         if !self.birthplace.is_elsewhere() {
             self.publish_statistics();

@@ -8,15 +8,15 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The host's own addresses that the redirect programs of one [`Umem`](super::Umem) know: like the kernel's stack, the
-/// programs accept any of the host's addresses on any interface. They are prefixes: a host has single addresses as a
-/// rule, and whole networks where its table `local` says so (`ip route add local 192.0.2.0/24 dev lo`).
+/// The host's own addresses that the redirect programs of one [`Umem`](super::Umem) know. Like the kernel's stack, the
+/// programs accept any of the host's addresses on any interface. The entries are prefixes: a host usually has single
+/// addresses, and has whole networks if its table `local` contains them (`ip route add local 192.0.2.0/24 dev lo`).
 ///
-/// Loopback addresses never are among them: no packet to one may come by a wire.
+/// Loopback addresses are never among them: no packet to one may come by a wire.
 #[derive(Debug)]
 pub struct OwnAddresses {
     maps: AddressMaps,
-    /// Invariant: what is in `maps`.
+    /// Invariant: the content of `maps`.
     known: Mutex<BTreeSet<IpNet>>,
 }
 
@@ -30,12 +30,12 @@ impl OwnAddresses {
         &self.maps
     }
 
-    /// Makes the addresses in these prefixes the own ones: what is new among them is added first, and then what is not among
-    /// them any more is taken away. A prefix that stays is known throughout. Where a full map has no room for a new one, it is
-    /// added when old ones have made room. Bits behind a prefix's length count for nothing.
+    /// Makes the addresses in these prefixes the own addresses. New prefixes are added first, and then those that are
+    /// no longer in the list are removed. A prefix that stays is known throughout. If a full map has no room for a new
+    /// prefix, it is added after old ones have made room. Bits behind a prefix's length are ignored.
     ///
     /// # Errors
-    /// [`BpfError`] for the first prefix that could not be changed; all that could be are.
+    /// Returns [`BpfError`] for the first prefix that could not be changed. All other prefixes are changed.
     pub fn set(&self, prefixes: &[IpNet]) -> Result<(), BpfError> {
         let wanted: BTreeSet<IpNet> = address::by_wire(prefixes).collect();
         let mut known = lock(&self.known);
@@ -53,7 +53,7 @@ impl OwnAddresses {
         still.or(failed).map_or(Ok(()), Err)
     }
 
-    /// Adds what can be added; what could not be, and why the first of it.
+    /// Adds the prefixes that can be added. Returns the others, and the first error.
     fn add(&self, known: &mut BTreeSet<IpNet>, new: Vec<IpNet>) -> (Vec<IpNet>, Option<BpfError>) {
         let (mut left, mut failed) = (Vec::new(), None);
         for prefix in new {
@@ -68,19 +68,19 @@ impl OwnAddresses {
         (left, failed)
     }
 
-    /// Makes those that the interfaces of the calling thread's network namespace have the own ones, whether or not anybody
-    /// said that they have changed.
+    /// Makes the addresses of the interfaces in the calling thread's network namespace the own addresses, whether or
+    /// not a change was reported.
     ///
     /// # Errors
-    /// As [`OwnAddresses::set`], and what getifaddrs(3) says.
+    /// The errors of [`OwnAddresses::set`], and that of getifaddrs(3).
     ///
     /// # Cost
-    /// A dump of all addresses by the kernel: for once a second, not for a poll loop.
+    /// The kernel dumps all addresses: call it once a second, not in a poll loop.
     pub fn follow(&self) -> Result<(), OwnAddressesError> {
         Ok(self.set(&address::all()?)?)
     }
 
-    /// Whether packets to `address` are left to the kernel.
+    /// Returns whether packets to `address` are left to the kernel.
     pub fn contains(&self, address: IpAddr) -> bool {
         lock(&self.known).iter().any(|prefix| prefix.contains(&address))
     }
@@ -90,10 +90,10 @@ impl OwnAddresses {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnAddressesError {
-    /// The kernel does not say which there are.
+    /// The kernel does not return the addresses.
     #[error("read the host's addresses: {0}")]
     Unread(#[from] Errno),
-    /// The program cannot be told.
+    /// The program's map cannot be changed.
     #[error(transparent)]
     Untold(#[from] BpfError),
 }

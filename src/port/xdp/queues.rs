@@ -1,6 +1,6 @@
 //! Several queues of one interface as one port: for an interface with more queues than there are workers.
 //!
-//! What comes by any of the queues is received; everything is transmitted by the first one. A flow comes by one queue and
+//! Packets from any of the queues are received; the first queue transmits all packets. A flow arrives at one queue and
 //! leaves by one, so it keeps its order.
 
 use super::error::watch;
@@ -14,33 +14,35 @@ use std::sync::Arc;
 
 /// Queues of one interface, polled by one worker.
 ///
-/// It counts what all its queues count, and it is down while one of them is; but not while another than the first is only
-/// missing, because the interface came back with fewer receive queues: nothing comes by what there is not.
+/// Its counters are the sums of all its queues. It is down while one of them is. There is one exception: a queue other
+/// than the first that is only missing, because the interface came back with fewer receive queues. No packet comes by a
+/// missing queue.
 #[derive(Debug)]
 pub struct XdpQueues {
     /// `xdp:eth0:0,2`
     name: String,
     /// One or more.
     queues: Vec<XdpPort>,
-    /// The queue that reception begins with, the next one in each call: a flooded queue silences no other.
+    /// The queue with which reception begins. It is the next one in each call, so that a flooded queue cannot starve
+    /// the others.
     turn: usize,
     /// All sockets as one descriptor.
     watch: Watch,
-    /// The socket of each queue that is watched, by its number; None for none.
+    /// The socket of each queue that is watched, by its number; None if it is not.
     watched: Vec<Option<u32>>,
-    /// Of all queues.
+    /// The counters of all queues.
     counters: Arc<PortCounters>,
 }
 
 impl XdpQueues {
-    /// Opens a port over `umem` on each of `queues` of `interface`, as [`XdpPort::open`] opens one, and makes one port of
-    /// them. All FILL rings together get a quarter of the pool at most before the first packet comes.
+    /// Opens a port over `umem` on each of `queues` of `interface`, as [`XdpPort::open`] does, and makes one port of
+    /// them. All FILL rings together get at most a quarter of the pool before the first packet comes.
     ///
     /// # Errors
-    /// [`XdpError`] of the first queue that cannot be opened; `NoSuchQueue` where there is none in `queues`.
+    /// Returns [`XdpError`] of the first queue that cannot be opened; `NoSuchQueue` if `queues` is empty.
     ///
     /// # Panics
-    /// As [`XdpPort::open`].
+    /// Panics as [`XdpPort::open`] does.
     #[cold]
     pub fn open(
         umem: &Arc<Umem>,
@@ -69,7 +71,7 @@ impl XdpQueues {
         })
     }
 
-    /// Its queues, each a port; the first transmits.
+    /// The queues, each a port; the first one transmits.
     pub fn queues(&self) -> &[XdpPort] {
         &self.queues
     }
@@ -89,7 +91,7 @@ impl XdpQueues {
 }
 
 impl Fill for XdpQueues {
-    /// Of the queue with the most: the next frames go there, so that all are filled alike.
+    /// The room of the queue with the most room: the next frames go there, so that all queues are filled alike.
     #[inline]
     fn fill_room(&mut self) -> usize {
         self.emptiest().1

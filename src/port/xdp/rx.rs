@@ -9,16 +9,16 @@ use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
 use crate::wire::offload::finish_unfinished;
 
-/// What is next in the ring, behind what was taken.
+/// The next entry in the ring, behind those that were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing, or whatever comes next.
+    /// Unknown, or none.
     Any,
-    /// A packet that goes on in several descriptors.
+    /// A packet that continues in several descriptors.
     Long,
 }
 
-/// Our end of the RX ring.
+/// The port's end of the RX ring.
 #[derive(Debug)]
 pub(super) struct RxQueue {
     consumer: Consumer<SharedIndex>,
@@ -32,8 +32,8 @@ impl RxQueue {
 
     /// Appends received frames to `frames` while it has room.
     ///
-    /// The kernel's address leads behind its headroom, so it is rebased: chunk = address / 2048, offset =
-    /// address % 2048. An address whose chunk is not in `filled` is a fault; the frames before it are good.
+    /// The kernel's address points behind its headroom, so it is rebased: chunk = address / 2048, offset = address %
+    /// 2048. An address whose chunk is not in `filled` is a fault. The frames before it are valid.
     #[inline]
     pub(super) fn burst(&mut self, filled: &mut Held, frames: &mut Batch) -> Result<Next, Fault> {
         let ready = self.ready(frames.room() as u32)?;
@@ -48,50 +48,50 @@ impl RxQueue {
                     _ => Err(Fault::Descriptor("RX", descriptor)),
                 };
             };
-            // There is room: no more were asked for.
+            // There is room: no more frames were requested.
             let _ = frames.push(frame);
         }
         self.release(ready);
         Ok(Next::Any)
     }
 
-    /// Descriptors that can be read, at most `most`.
+    /// Number of descriptors that can be read, at most `most`.
     #[inline]
     pub(super) fn ready(&mut self, most: u32) -> Result<u32, Fault> {
         self.consumer.ready(most.min(self.ring.size())).map_err(|corrupt| Fault::Corrupt("RX", corrupt))
     }
 
-    /// The one at `i` of those that can be read.
+    /// The descriptor at `i` of those that can be read.
     #[inline]
     pub(super) fn read(&self, i: u32) -> Descriptor {
         self.ring.read(self.consumer.slot(i))
     }
 
-    /// Gives the kernel the first `n` of them back.
+    /// Gives the first `n` of them back to the kernel.
     #[inline]
     pub(super) fn release(&mut self, n: u32) {
         self.consumer.release(n);
     }
 
-    /// Slots of the ring.
+    /// Number of slots of the ring.
     pub(super) fn size(&self) -> u32 {
         self.ring.size()
     }
 
-    /// Packets that are there and have not been taken. For teardown.
+    /// Number of packets that are there and have not been taken. For teardown.
     #[cold]
     pub(super) fn unread(&mut self) -> u64 {
         self.consumer.ready(self.ring.size()).unwrap_or(0).into()
     }
 
-    /// Whether there is a frame to be taken, or an index that makes no sense and is found out by taking.
+    /// Returns whether there is a frame to take, or an invalid index, which taking detects.
     pub(super) fn is_ready(&mut self) -> bool {
         self.consumer.ready(1) != Ok(0)
     }
 }
 
 impl XdpPort {
-    /// Counts what the caller gets; how many frames that is.
+    /// Counts the frames that the caller gets. Returns their number.
     #[inline]
     pub(super) fn count_received(&self, received: &[Frame]) -> usize {
         if !received.is_empty() {
@@ -117,7 +117,7 @@ impl XdpPort {
         }
     }
 
-    /// Completes the checksums that senders left to a card, of the frames from the one at `first` on.
+    /// Completes the checksums that senders left to a card, for the frames from `first` on.
     #[inline(never)]
     fn finish_checksums(&self, frames: &mut Batch, first: usize) {
         let finished = (first..frames.len()).filter(|&at| finish_unfinished(frames.data_mut(at))).count();

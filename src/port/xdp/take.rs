@@ -1,14 +1,14 @@
-//! Which packets the ports of an interface take, changed while they do. COLD.
+//! The packets that the ports of an interface take. They can be changed while packets come. COLD.
 
 use super::installed::Installed;
 use crate::sync::shim::{Mutex, MutexGuard, lock};
 use crate::sys::bpf::{BpfError, Take};
 use std::sync::Weak;
 
-/// The rules of what the ports of one interface receive ([`XdpConfig::take`](super::XdpConfig::take)); any thread can
-/// read and change them.
+/// The rules for the packets that the ports of one interface receive ([`XdpConfig::take`](super::XdpConfig::take)). Any
+/// thread can read and change them.
 ///
-/// It lives on while the interface is gone: when there is one of its name again, its ports take what this says.
+/// The rules stay valid while the interface is gone. When an interface of its name is there again, its ports use them.
 ///
 /// ```no_run
 /// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig, Umem, XdpPort, port::xdp::XdpConfig};
@@ -26,12 +26,12 @@ use std::sync::Weak;
 #[derive(Debug)]
 pub struct TakeControl {
     interface: String,
-    /// What it began with, by which further ports of the interface know it.
+    /// The initial rules, by which further ports of the interface identify it.
     first: Take,
     taking: Mutex<Taking>,
 }
 
-/// Held while a program is attached or detached, so that the one that is there takes what this says.
+/// Locked while a program is attached or detached, so that the attached program has these rules.
 #[derive(Debug)]
 pub(super) struct Taking {
     pub(super) take: Take,
@@ -52,26 +52,27 @@ impl TakeControl {
         &self.interface
     }
 
-    /// What is taken.
+    /// The current rules.
     pub fn get(&self) -> Take {
         lock(&self.taking).take.clone()
     }
 
-    /// Takes these packets from now on, and leaves the others to the kernel. Each packet is judged by the rules before or by those
-    /// after, whole; none is lost, and no socket is touched. Those that come after this has returned are judged by `take`. What the
-    /// ports had received before is received still.
+    /// Takes these packets from now on, and leaves the others to the kernel. Each packet is judged completely by either
+    /// the old or the new rules. No packet is lost, and no socket is touched. Packets that come after the return are
+    /// judged by `take`. Packets that the ports had received before are still received.
     ///
     /// # Errors
-    /// [`BpfError`] where the kernel does not take the new program; the old one stays then.
+    /// Returns [`BpfError`] if the kernel does not take the new program; the old one stays then.
     ///
     /// # Cost
-    /// Two system calls: the verifier's work, and the exchange, for which the kernel waits for its cores: some 20 ms on a busy machine.
+    /// Two system calls: the verifier's work, and the exchange, for which the kernel waits for its cores: some 20 ms on
+    /// a busy machine.
     #[cold]
     pub fn set(&self, take: &Take) -> Result<(), BpfError> {
         self.change(|taking| taking.take = take.clone())
     }
 
-    /// The interface has this MAC address now.
+    /// Sets the MAC address that the interface has now.
     #[cold]
     pub(super) fn follow(&self, mac: [u8; 6]) -> Result<(), BpfError> {
         if lock(&self.taking).mac == mac { Ok(()) } else { self.change(|taking| taking.mac = mac) }
@@ -89,12 +90,12 @@ impl TakeControl {
         Ok(())
     }
 
-    /// Nobody changes it meanwhile.
+    /// Locks the rules: no thread changes them until the guard is dropped.
     pub(super) fn hold(&self) -> MutexGuard<'_, Taking> {
         lock(&self.taking)
     }
 
-    /// Whether a port that asks for `take` may share it: it is what was asked for at first, or what is taken now.
+    /// Returns whether a port that asks for `take` may share it: `take` equals the initial or the current rules.
     pub(super) fn suits(&self, take: &Take) -> bool {
         self.first == *take || lock(&self.taking).take == *take
     }

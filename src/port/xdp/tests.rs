@@ -1,4 +1,4 @@
-//! The four queues against a kernel that this test plays over plain memory, honest and hostile.
+//! Tests of the four queues against a kernel that the test plays over plain memory, honest and hostile.
 
 #[cfg(not(loom))]
 mod ledger;
@@ -160,7 +160,7 @@ fn a_completion_of_a_frame_never_sent_faults() {
     assert!(frames.is_empty());
 }
 
-/// A packet of as many descriptors as `parts` are long, each full of its number, and what became of its chunks.
+/// Returns a packet of as many descriptors as there are `parts`, each full of its number, and the state of its chunks.
 fn gathered(
     parts: &[u32],
     spoil: impl Fn(&mut [Descriptor]),

@@ -9,14 +9,15 @@ use crate::ring::cursor::Producer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
 
-/// Chunks that the kernel takes for one packet: MAX_SKB_FRAGS, where it is configured to be least, and the packet's beginning.
+/// Maximum number of chunks that the kernel takes for one packet: the smallest configurable MAX_SKB_FRAGS, and the
+/// packet's beginning.
 pub(super) const CHUNKS_MAX: usize = 17;
 
 /// Bytes of an Ethernet header. The kernel discards an empty descriptor without ever completing it, and no
 /// driver takes less than a header.
 const ETHERNET_HEADER: usize = 14;
 
-/// Our end of the TX ring.
+/// The port's end of the TX ring.
 #[derive(Debug)]
 pub(super) struct TxQueue {
     producer: Producer<SharedIndex>,
@@ -28,8 +29,8 @@ impl TxQueue {
         TxQueue { producer: Producer::new(ring.producer(), ring.consumer(), ring.size()), ring }
     }
 
-    /// Posts frames from the front of `frames`, all of which it carries in one descriptor each ([`is_usual`]), while there is
-    /// room; returns how many and their bytes.
+    /// Posts frames from the front of `frames`, all of which it carries in one descriptor each ([`is_usual`]), while
+    /// there is room. Returns the number of frames and of their bytes.
     #[inline]
     pub(super) fn burst(
         &mut self,
@@ -50,7 +51,8 @@ impl TxQueue {
         Ok((n as usize, bytes))
     }
 
-    /// As [`TxQueue::burst`], of frames some of which need a descriptor for each chunk that they lie in: all of it, or none.
+    /// As [`TxQueue::burst`], for frames of which some need a descriptor for each chunk that they lie in. A frame is
+    /// posted completely or not at all.
     #[cold]
     pub(super) fn burst_long(
         &mut self,
@@ -84,19 +86,19 @@ impl TxQueue {
         Ok((n, bytes))
     }
 
-    /// Slots of the ring.
+    /// Number of slots of the ring.
     pub(super) fn size(&self) -> u32 {
         self.ring.size()
     }
 
-    /// Descriptors that the kernel has not taken out of the ring yet.
+    /// Number of descriptors that the kernel has not taken out of the ring yet.
     #[inline]
     pub(super) fn unsent(&mut self) -> Result<u32, Corrupt> {
-        // To want all the room there can be makes the cursor look at the kernel's index.
+        // Asking for the maximum room makes the cursor read the kernel's index.
         self.producer.room(self.ring.size()).map(|room| self.ring.size() - room)
     }
 
-    /// Whether the kernel sends only when it is told to.
+    /// Returns whether the kernel sends only when it is told to.
     #[inline]
     pub(super) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
@@ -111,19 +113,19 @@ impl TxQueue {
     }
 }
 
-/// Whether the kernel would send this frame by one descriptor: it lies in the UMEM, all in its first chunk, complete, and is no shorter
-/// than a header.
+/// Returns whether the kernel would send this frame by one descriptor. The frame lies in the UMEM, all in its first
+/// chunk, is complete, and is no shorter than a header.
 #[inline]
 fn is_usual(sent: &Held, frame: &Frame) -> bool {
     sent.takes(frame) && sent.reaches(frame) && frame.len() >= ETHERNET_HEADER
 }
 
-/// The same by so many descriptors at most.
+/// The same with at most that many descriptors.
 fn carries(sent: &Held, most: usize, frame: &Frame) -> bool {
     is_usual(sent, frame) || is_complete(sent, frame) && sent.chunks_of(frame).count() <= most
 }
 
-/// Whether it would, were it not for its length.
+/// Returns whether the kernel would send the frame, apart from its length.
 fn is_complete(sent: &Held, frame: &Frame) -> bool {
     sent.takes(frame) && !frame.has_offload() && frame.len() >= ETHERNET_HEADER
 }
@@ -162,7 +164,7 @@ impl Tx for XdpPort {
 }
 
 impl XdpPort {
-    /// Counts what was posted; returns how many frames.
+    /// Counts the posted frames. Returns their number.
     #[inline]
     fn count_sent(&mut self, posted: Result<(usize, u64), Corrupt>) -> usize {
         match posted {
@@ -178,7 +180,8 @@ impl XdpPort {
         }
     }
 
-    /// Sends the frames that can be sent, also those that lie in several chunks; the others stay, behind those for which there is no room.
+    /// Sends the frames that can be sent, also those that lie in several chunks. The others stay, behind those for
+    /// which there is no room.
     #[cold]
     #[inline(never)]
     fn tx_unusual(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
@@ -195,7 +198,7 @@ impl XdpPort {
         n
     }
 
-    /// Chunks that a packet may lie in for it to be sent.
+    /// Maximum number of chunks of a packet that can be sent.
     #[cold]
     fn chunks_of_a_packet(&self) -> usize {
         match (&self.binding, &self.queues) {

@@ -1,4 +1,4 @@
-//! Wake-ups, once a poll round: a look at two flags, and a system call only where the kernel asked for one.
+//! Wake-ups, once a poll round: a look at two flags, and a system call only if the kernel asked for one.
 
 use super::absence::Presence;
 use super::{Binding, Fault, Told, XdpPort};
@@ -11,12 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 const LOOK_ROUNDS: u32 = 4096;
 /// Rounds between two wake-ups for frames that the kernel took and has not completed.
 const COMPLETION_ROUNDS: u32 = 64;
-/// Sends in a row at most: kernels before 6.17 take 32 frames at a time.
+/// Maximum number of sends in a row: kernels before 6.17 take 32 frames at a time.
 const SENDS_MAX: u32 = 8;
 
 impl port::Wake for XdpPort {
     /// # Cost
-    /// Without frames in flight: one load of a flag. In copy mode the kernel sends inside this call.
+    /// Without frames in flight, one load of a flag. In copy mode the kernel sends inside this call.
     #[inline]
     fn kick(&mut self) {
         if self.birthplace.is_elsewhere() {
@@ -26,8 +26,9 @@ impl port::Wake for XdpPort {
         self.rounds = self.rounds.wrapping_add(1);
         let Some(queues) = &mut self.queues else { return self.look_now_and_then() };
         if self.sent.count() > 0 && !self.link_down && queues.tx.needs_wakeup() {
-            // Copy mode asks always, so look whether there is anything. What the kernel took completes by itself
-            // on most drivers; on those that complete only with the next send, this is the next send.
+            // Copy mode always asks, so check whether there is anything to send. Frames that the kernel took are
+            // completed without a call by most drivers. Others complete them only with the next send; this is the next
+            // send.
             let late = self.rounds.is_multiple_of(COMPLETION_ROUNDS);
             match queues.tx.unsent() {
                 Ok(0) if !late => {}
@@ -41,15 +42,17 @@ impl port::Wake for XdpPort {
         self.look_now_and_then();
     }
 
-    /// Looks at the interface, which no sleeper does every so many rounds. That it has gone wakes none: the kernel rings, but what polls
-    /// a socket that is not bound any more hears nothing (xsk_poll of Linux 6.18). So no sleep may be without a limit.
+    /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run. A removal wakes
+    /// no sleeper: the kernel signals it, but a poll of a socket that is no longer bound does not see the signal
+    /// (xsk_poll of Linux 6.18). So every sleep needs a limit.
     #[cold]
     fn arm(&mut self) -> bool {
         if self.birthplace.is_elsewhere() {
             return self.abandon() > 0;
         }
         if let Some(Binding { socket, watch, .. }) = &self.binding {
-            // Only while the worker sleeps: a socket that is watched has the kernel take the watch's lock for each packet that comes.
+            // Only while the worker sleeps: for a watched socket, the kernel takes the watch's lock for each packet
+            // that comes.
             watch.add(socket.as_fd());
             watch.clear();
         }
@@ -58,7 +61,7 @@ impl port::Wake for XdpPort {
             || self.gather.as_ref().is_some_and(|gather| gather.is_waiting())
     }
 
-    /// What watches the socket, while that can be trusted.
+    /// The descriptor that watches the socket, while it can be trusted.
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
         self.queues.as_ref()?;
         Some(self.binding.as_ref()?.watch.as_fd())
@@ -66,7 +69,7 @@ impl port::Wake for XdpPort {
 
     #[cold]
     fn disarm(&mut self) {
-        // The watch is one with that of the process that opened it.
+        // The watch is shared with the process that opened it.
         if self.birthplace.is_elsewhere() {
             return;
         }
@@ -84,7 +87,7 @@ impl XdpPort {
         }
     }
 
-    /// Makes the kernel send, again while it takes some and leaves some.
+    /// Makes the kernel send, again while it takes some frames and leaves some.
     fn send(&mut self, mut unsent: u32) {
         for _ in 0..SENDS_MAX {
             let (Some(binding), Some(queues)) = (&self.binding, &mut self.queues) else { return };
@@ -107,7 +110,7 @@ impl XdpPort {
         self.heed(wake);
     }
 
-    /// Sees whether the interface is still there and up, and publishes what the kernel counted.
+    /// Checks whether the interface still exists and is up, and publishes the kernel's counts.
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
@@ -121,8 +124,8 @@ impl XdpPort {
         self.look_after_health();
     }
 
-    /// Draws the conclusion from a wake-up. An interface that is set down may come up again, and one that was removed
-    /// may be made again; what else went wrong stays wrong.
+    /// Handles the result of a wake-up. An interface that is set down may come up again, and one that was removed may
+    /// be made again. Other failures are permanent.
     #[inline]
     fn heed(&mut self, wake: Wake) {
         match wake {
@@ -133,7 +136,7 @@ impl XdpPort {
         }
     }
 
-    /// Adds to the port's counters what the kernel has counted for this socket since the last time.
+    /// Adds to the port's counters what the kernel has counted for this socket since the last call.
     #[cold]
     pub(super) fn publish_statistics(&self) {
         let Some(binding) = &self.binding else { return };

@@ -1,4 +1,4 @@
-//! Files of blocks, in either byte order, as they should be and as they should not.
+//! Tests with files of blocks, in either byte order, valid and invalid.
 
 use super::super::capture::{Bad, Capture, Located, Next};
 use super::super::format::{PACKET_MAX, Record};
@@ -52,10 +52,10 @@ impl Blocks {
 
 const BOTH: [Blocks; 2] = [Blocks { big: false }, Blocks { big: true }];
 
-/// What stands before a packet, and its bytes.
+/// The record header before a packet, and its bytes.
 type Read = (Record, Vec<u8>);
 
-/// The packets of a capture, and how it ends.
+/// Reads the packets of a capture, and how it ends.
 fn read(mut bytes: &[u8]) -> (Vec<Read>, Result<(), Bad>) {
     let mut capture = Capture::of(bytes).expect("a pcapng file");
     let mut packets = Vec::new();

@@ -1,9 +1,9 @@
-//! Mistakes planted where frames go to the kernel and come back.
+//! Mistakes in the code that passes frames to the kernel and takes them back.
 
 use super::*;
 use crate::pool::tests::planted::{Scene, Site, all_are_seen};
 
-/// Ends of the FILL and TX rings, and what the kernel holds of each.
+/// Ends of the FILL and TX rings, and the frames that the kernel holds of each.
 struct Rings {
     fill: FillQueue,
     tx: TxQueue,
@@ -11,13 +11,13 @@ struct Rings {
 }
 
 impl Drop for Rings {
-    /// As a port is taken down.
+    /// The same steps as when a port is taken down.
     fn drop(&mut self) {
         close::go_home(std::iter::from_fn(|| self.held.claim_any()));
     }
 }
 
-/// A region's rings, into which nothing has been posted.
+/// Returns a region's rings, into which nothing has been posted.
 fn rings(scene: &Scene) -> Rings {
     let held = Held::new(scene.memory.region(), CHUNK_SIZE);
     Rings { fill: FillQueue::new(Ring::plain(64)), tx: TxQueue::new(Ring::plain(64)), held }
