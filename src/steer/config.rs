@@ -6,27 +6,27 @@ use crate::limits::{BATCH_MAX, WORKERS_MAX};
 use std::io;
 use std::time::Duration;
 
-/// Which worker's receive queue is recorded for a handed-over frame; the transmit queue follows from it
+/// The worker whose receive queue is recorded for a handed-over frame. The transmit queue follows from it
 /// ([`tx_queue`](super::tx_queue)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Record {
-    /// The queue that the first worker received them from.
+    /// The queue from which the first worker received the frames.
     #[default]
     First,
-    /// The number of the second worker, which is then its own transmit queue (as with skb_record_rx_queue on the
-    /// second CPU): no two workers transmit by one queue.
+    /// The number of the second worker, which is then its own transmit queue (as with skb_record_rx_queue on the second
+    /// CPU). So no two workers transmit by one queue.
     Second,
 }
 
 /// The limit that keeps one flow from filling an inbox (flow limit of receive packet steering), for steered frames.
 ///
-/// All packets that have no addresses of IP are one flow. Beyond half of an inbox each frame's flow is noted among the last `history`; a flow that makes more than half of them
-/// is dropped.
+/// All packets without IP addresses are one flow. When an inbox is more than half full, each frame's flow is recorded
+/// among the last `history`. Frames of a flow that makes up more than half of them are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowLimitConfig {
-    /// Frames remembered, 2 to 65536.
+    /// Number of frames remembered, 2 to 65536.
     pub history: u32,
-    /// Flows are told apart by their hash modulo this, a power of two up to 65536.
+    /// Flows are distinguished by their hash modulo this number, a power of two up to 65536.
     pub buckets: u32,
 }
 
@@ -41,25 +41,27 @@ impl Default for FlowLimitConfig {
 pub struct MeshConfig {
     /// Workers, 1 to 64. Default 2.
     pub workers: usize,
-    /// Frames of one sender that one receiver has waiting or in work at most, 64 to 2^20: an inbox is bounded by this
-    /// times its senders. What does not fit stays with the sender. Default 1,024.
+    /// Maximum number of frames of one sender that wait at or are processed by one receiver, 64 to 2^20. So an inbox
+    /// holds at most this number times its senders. Frames that do not fit stay with the sender. Default 1,024.
     pub inbox: u32,
-    /// A list with fewer frames than this waits at the end of a round, for as long as `linger` says; 1 to 64. Default 1.
+    /// A list with fewer frames than this waits at the end of a round, for at most `linger`; 1 to 64. Default 1.
     pub batch: usize,
-    /// How long a short list waits at most, as long as its worker polls; 0, the default, sends every list at the end of each round.
+    /// Maximum time that a short list waits, as long as its worker polls. 0, the default, sends every list at the end
+    /// of each round.
     pub linger: Duration,
-    /// Keeps one flow from taking a whole inbox, by dropping what is steered; frames that are handed off by
-    /// [`Outbox::hand_off`](super::Outbox::hand_off) are not under it. None, as usual, for no such limit: then nothing is
-    /// dropped that fits.
+    /// Keeps one flow from taking a whole inbox, by dropping steered frames. Frames passed by
+    /// [`Outbox::hand_off`](super::Outbox::hand_off) are not subject to it. None, the default, sets no such limit: then
+    /// no frame that fits is dropped.
     pub flow_limit: Option<FlowLimitConfig>,
     /// Entries of each worker's flow table, a power of two up to 2^20 (8 bytes each). Default 4,096.
     pub flows: usize,
-    /// The key of the hash. Default [`random_key`](super::random_key): with a key that is published, as [`DEFAULT_KEY`](super::DEFAULT_KEY),
-    /// a flow has the same worker in each run, and senders can choose it.
+    /// The key of the hash. Default [`random_key`](super::random_key). With a published key, such as
+    /// [`DEFAULT_KEY`](super::DEFAULT_KEY), a flow has the same worker in each run, and senders can choose it.
     pub key: [u8; KEY_LEN],
-    /// Whose receive queue is recorded. Default [`Record::First`].
+    /// The worker whose receive queue is recorded. Default [`Record::First`].
     pub record: Record,
-    /// Which worker gets a frame, at first. Default [`Policy::None`]: frames stay where they were received.
+    /// The initial policy that chooses a frame's worker. Default [`Policy::None`]: frames stay with the worker that
+    /// received them.
     pub policy: Policy,
 }
 
@@ -79,24 +81,24 @@ impl Default for MeshConfig {
     }
 }
 
-/// Why a mesh could not be made.
+/// The cause of a failure to make a mesh.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {
     /// A value is outside its range.
     #[error("{what} {value} is out of range: {range}")]
     Range {
-        /// Which value.
+        /// The name of the value.
         what: &'static str,
-        /// What it is.
+        /// The value.
         value: u64,
-        /// What it may be.
+        /// The valid range.
         range: &'static str,
     },
-    /// The policy names a worker that is not there, or says nothing.
+    /// The policy names a worker that does not exist, or is empty.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// An inbox has no bell.
+    /// An inbox's bell could not be made.
     #[error("making the event that wakes a worker: {0}; raise the limit of open files (ulimit -n)")]
     Bell(#[from] io::Error),
 }

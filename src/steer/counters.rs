@@ -1,19 +1,19 @@
-//! What became of the frames that went between workers.
+//! The counters of frames between workers.
 
 use crate::stats::Count;
 
-/// Counters of one lane, of its sender; all wrap.
+/// Counters of one lane, kept by its sender; all wrap.
 ///
 /// Conservation, once nothing moves: `sent == received + waiting in the lane`, unless its reader is gone.
 #[derive(Debug, Default)]
 pub(super) struct LaneCounts {
     /// Frames sent.
     pub(super) sent: Count,
-    /// Frames dropped because the inbox was full, and the caller wanted it so.
+    /// Frames dropped because the inbox was full and the caller asked for drops.
     pub(super) full: Count,
     /// Frames dropped because their flow had more than its share of the inbox.
     pub(super) flow_limit: Count,
-    /// Frames dropped because nobody reads the inbox any more.
+    /// Frames dropped because no worker reads the inbox any more.
     pub(super) gone: Count,
     /// Times the reader slept and was woken.
     pub(super) wakeups: Count,
@@ -26,13 +26,13 @@ pub(super) struct SteerCounts {
     pub(super) kept: Count,
     /// Flows that went to another worker (policy flow).
     pub(super) flow_moves: Count,
-    /// Changes of the policy that this worker has taken over.
+    /// Changes of the policy that this worker has adopted.
     pub(super) adopted: Count,
-    /// Rounds in which a change had to wait, because a worker that loses flows stood still.
+    /// Rounds in which a change had to wait, because a worker that loses flows made no progress.
     pub(super) postponed: Count,
 }
 
-/// Frames that were dropped between workers, by cause; frames that stayed with the sender do not count.
+/// Frames that were dropped between workers, by cause. Frames that stayed with the sender do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HandOffDrops {
@@ -40,12 +40,12 @@ pub struct HandOffDrops {
     pub full: u64,
     /// Their flow had more than its share of the inbox.
     pub flow_limit: u64,
-    /// Nobody reads its inbox any more: frames that were listed when that came to be, and those that may be dropped.
+    /// No worker reads its inbox any more: frames that were listed at that time, and frames that may be dropped.
     pub gone: u64,
 }
 
 impl HandOffDrops {
-    /// All of them.
+    /// The sum of all causes.
     pub fn total(&self) -> u64 {
         self.full.wrapping_add(self.flow_limit).wrapping_add(self.gone)
     }
@@ -53,8 +53,8 @@ impl HandOffDrops {
 
 /// The counters of one worker, like a row of the kernel's `/proc/net/softnet_stat`.
 ///
-/// Conservation over all workers, once nothing moves: frames that an outbox took = `kept` + `sent` + `drops`, and
-/// `sent = received + waiting + lost`.
+/// Conservation over all workers, once nothing moves: frames that an outbox took = `kept` + `sent` + `drops`, and `sent
+/// = received + waiting + lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WorkerStats {
@@ -62,19 +62,19 @@ pub struct WorkerStats {
     pub kept: u64,
     /// Frames that went into its inbox.
     pub sent: u64,
-    /// Frames that were taken out of its inbox, by it or by its heir.
+    /// Frames that were taken out of its inbox, by the worker or by its heir.
     pub received: u64,
     /// Frames meant for it that were dropped.
     pub drops: HandOffDrops,
-    /// Frames in its inbox, about: those it is at work on not among them.
+    /// Approximate number of frames in its inbox, without those that it is processing.
     pub waiting: u64,
-    /// Frames that were freed with its inbox when nobody read it any more.
+    /// Frames that were freed with its inbox after its last reader was gone.
     pub lost: u64,
     /// Times that it slept and was woken.
     pub wakeups: u64,
     /// Flows that it gave to another worker (policy flow).
     pub flow_moves: u64,
-    /// Changes of the policy that it has taken over for what it steers.
+    /// Changes of the policy that it has adopted for the frames it steers.
     pub adopted: u64,
     /// Rounds in which a change had to wait.
     pub postponed: u64,

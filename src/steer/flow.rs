@@ -1,4 +1,4 @@
-//! Which flow a frame is of, by its bytes.
+//! Derives a frame's flow from its bytes.
 
 use super::toeplitz::{INPUT_MAX, Toeplitz};
 use crate::wire::ipv4::{TCP, UDP};
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use zerocopy::FromBytes;
 
 /// The fields that identify a packet's flow, in the order in which RSS hashes them: source and destination address,
-/// then source and destination port if there are ports.
+/// then source and destination port, if there are ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     bytes: [u8; INPUT_MAX],
@@ -16,11 +16,12 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The key of the frame with these bytes, from its Ethernet header on; None for what is neither IPv4 nor IPv6, behind a tag of
+    /// Returns the key of the frame with these bytes, from its Ethernet header on. Returns None if it is neither IPv4
+    /// nor IPv6. An 802.1Q tag without a VLAN is skipped.
     /// 802.1Q that names no VLAN too.
     ///
-    /// Ports are those of TCP and UDP right behind the IP header (and IPv4 options). A fragment has none, also the first:
-    /// so all fragments of a packet go one way. Nothing is checked that is not needed to find them.
+    /// Ports are those of TCP and UDP directly behind the IP header (and IPv4 options). A fragment has no ports, also
+    /// the first one, so all fragments of a packet take one path. Only the fields needed to find the key are checked.
     #[inline]
     pub fn of(frame: &[u8]) -> Option<FlowKey> {
         let (link, packet) = Ethernet::parse(frame).ok()?;
@@ -43,7 +44,8 @@ impl FlowKey {
         }
     }
 
-    /// The key of a packet without ports, from one address to another of the same family; None where they are of two.
+    /// Returns the key of a packet without ports, between two addresses of the same family. Returns None if the
+    /// families differ.
     pub fn between(src: IpAddr, dst: IpAddr) -> Option<FlowKey> {
         match (src, dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Some(FlowKey::new([&src.octets(), &dst.octets()], None)),
@@ -87,21 +89,22 @@ impl FlowKey {
     }
 }
 
-/// The two ports that TCP and UDP begin with.
+/// The two ports at the beginning of TCP and UDP.
 #[inline]
 fn ports_at(packet: &[u8], at: usize) -> Option<[u8; 4]> {
     packet.get(at..)?.first_chunk().copied()
 }
 
 impl Toeplitz {
-    /// The hash of a frame's flow, from its Ethernet header on; what is not IP is one flow for each receive queue.
+    /// The hash of a frame's flow, from its Ethernet header on. Packets that are not IP are one flow for each receive
+    /// queue.
     ///
     /// # Cost
     /// The frame's first line, and for IPv4 with ports twelve look-ups in tables of 12 KiB.
     #[inline]
     pub fn flow(&self, frame: &[u8], queue: u16) -> u32 {
         match FlowKey::of(frame) {
-            // The usual length, known to the compiler: no loop.
+            // The usual length, known to the compiler, so it needs no loop.
             Some(FlowKey { bytes, len: 12 }) => self.hash(&bytes[..12]),
             Some(key) => self.hash(key.bytes()),
             None => self.hash(&queue.to_be_bytes()),

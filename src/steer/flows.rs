@@ -1,29 +1,29 @@
-//! The flow table: a flow goes to another worker only when the one it had is done with all its frames.
+//! The flow table: a flow goes to another worker only when its old worker is done with all its frames.
 
 use super::consumers::{FlowConsumers, NOBODY};
 use super::outgoing::Outgoing;
 use crate::limits::BATCH_MAX;
 
-/// How much more its worker has to have listed, waiting and in work than the idlest before a flow goes there: less than
-/// half a batch is no difference worth cold caches.
+/// Number of frames that its worker must have listed, waiting and in work beyond those of the idlest worker before a
+/// flow moves there. A difference of less than half a batch is not worth cold caches.
 const WORTH_MOVING: u32 = BATCH_MAX as u32 / 2;
 
-/// Where a flow's frames went so far.
+/// The destination of a flow's frames so far.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     worker: u8,
-    /// The position behind its last frame in the lane to `worker`; for frames that stayed here the number of the list they
-    /// were in.
+    /// The position behind its last frame in the lane to `worker`. For frames that stayed here, the number of their
+    /// list.
     tail: u32,
 }
 
-/// Flows by their hash; those that share an entry share a worker.
+/// Flows by their hash; flows that share an entry share a worker.
 ///
 /// Invariant: an entry's worker changes only when all frames that were counted under it are finished.
 #[derive(Debug)]
 pub(super) struct FlowTable {
     entries: Box<[Entry]>,
-    /// Flows that went to another worker.
+    /// Number of flows that went to another worker.
     pub(super) moves: u64,
 }
 
@@ -31,27 +31,27 @@ pub(super) struct FlowTable {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Own {
     pub(super) worker: u8,
-    /// Frames for itself go round its lane and are finished with the list they are in; before it has read what is in its
-    /// lane it is no choice.
+    /// Frames for this worker itself bypass its lane and are finished with their list. Before the worker has read all
+    /// frames in its lane, it is not a choice.
     pub(super) direct: bool,
     /// The number of this list.
     pub(super) list: u32,
 }
 
 impl FlowTable {
-    /// A table of `entries`, a power of two.
+    /// Makes a table of `entries`, a power of two.
     pub(super) fn new(entries: usize) -> FlowTable {
         FlowTable { entries: vec![Entry { worker: NOBODY, tail: 0 }; entries].into(), moves: 0 }
     }
 
-    /// Forgets all flows: whoever calls takes care of their order.
+    /// Forgets all flows: the caller preserves their order.
     #[cold]
     pub(super) fn clear(&mut self) {
         self.entries.fill(Entry { worker: NOBODY, tail: 0 });
     }
 
-    /// The worker out of `targets` for the next frame of the flow with this hash: the one that consumes it, or else the idlest.
-    /// `ahead[worker]` frames of the list go to each worker before it.
+    /// Chooses the worker out of `targets` for the next frame of the flow with this hash: the worker that consumes it,
+    /// or otherwise the idlest. `ahead[worker]` frames of the list go to each worker before it.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -69,7 +69,7 @@ impl FlowTable {
             let consumer = consumers.of(hash);
             let next = match targets.iter().copied().find(|&t| Some(usize::from(t)) == consumer) {
                 Some(consumer) if may_go(consumer) => consumer,
-                // Not yet: it is this worker, which has still to read what is in its lane.
+                // Not yet: it is this worker, which still has to read the frames in its lane.
                 Some(_) if entry.worker != NOBODY => entry.worker,
                 _ => {
                     let load = |worker: u8| load(worker, out, own, ahead);
@@ -90,14 +90,14 @@ impl FlowTable {
     }
 }
 
-/// Frames that its worker has still to do.
+/// Number of frames that its worker still has to process.
 #[inline]
 fn load(worker: u8, out: &[Outgoing], own: Own, ahead: &[u32]) -> u32 {
     let before = if worker == own.worker && own.direct { 0 } else { out[usize::from(worker)].load() };
     before + ahead[usize::from(worker)]
 }
 
-/// Whether the worker of an entry is done with all its frames, as last looked up.
+/// Returns whether the worker of an entry is done with all its frames, as last looked up.
 #[inline]
 fn is_finished(entry: Entry, out: &[Outgoing], own: Own, ahead: &[u32]) -> bool {
     if entry.worker == own.worker {

@@ -1,4 +1,4 @@
-//! HOT: a worker takes what others sent it.
+//! HOT: a worker takes the frames that others sent it.
 
 use super::config::Record;
 use super::label::{Barrier, Source};
@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 /// The receiving side of a worker: a lane from every worker, and the inboxes that other workers handed over to it.
 ///
-/// A worker that stops hands it on ([`Inbox::hand_over`]). Dropped, it leaves its senders without a reader: nothing fits into it
-/// then, what they listed is dropped and counted, and what waits goes home by the slow way.
+/// A worker that stops hands it on ([`Inbox::hand_over`]). If it is dropped, its senders have no reader: nothing fits
+/// into it then, listed frames are dropped and counted, and waiting frames are freed by the slow path.
 #[derive(Debug)]
 pub struct Inbox {
     own: usize,
     lanes: Vec<Incoming>,
-    /// The lane to look into first: each gets its turn.
+    /// The lane to look into first, so that each gets its turn.
     next: usize,
-    /// The lane whose frames are in work.
+    /// The lane whose frames are being processed.
     in_work: Option<usize>,
     record: Record,
     mesh: Arc<Mesh>,
@@ -35,14 +35,14 @@ impl Inbox {
         self.own
     }
 
-    /// Appends to `frames` as many as wait and have room, all from one sender and one source, and says which; None where
-    /// nothing waits. Frames that were taken before count as finished then.
+    /// Appends waiting frames to `frames`, as many as there is room for, all from one sender and one source, and
+    /// returns that source. Returns None if nothing waits. Frames that were taken before count as finished then.
     ///
-    /// Order within a flow rests on this: what was taken is forwarded (given to a port to transmit, or dropped) before the
-    /// next call of any method.
+    /// Order within a flow depends on this rule: the caller forwards taken frames (gives them to a port to transmit, or
+    /// drops them) before the next call of any method.
     ///
     /// # Cost
-    /// A line of seven frames is one cache line of the sender's; senders that sent nothing cost a load each.
+    /// A line of seven frames is one cache line of the sender's. Each sender that sent nothing costs one load.
     #[inline]
     pub fn take(&mut self, w: &mut Worker, frames: &mut Batch) -> Option<Source> {
         self.finish();
@@ -63,7 +63,7 @@ impl Inbox {
         None
     }
 
-    /// Says that this worker is done with all that it took.
+    /// Marks all taken frames as finished.
     #[inline]
     pub fn finish(&mut self) {
         if let Some(lane) = self.in_work.take() {
@@ -71,24 +71,24 @@ impl Inbox {
         }
     }
 
-    /// Whether something waits: the last look before this worker sleeps, after its bell was armed.
+    /// Returns whether anything waits: the last check before this worker sleeps, after its bell was armed.
     ///
-    /// It counts all that was taken as finished, and takes what stands before a barrier as something too.
+    /// It counts all taken frames as finished. Frames behind a barrier count as waiting too.
     pub fn waiting(&mut self) -> bool {
         self.finish();
         self.mesh.has_legacy(self.own) || self.lanes.iter_mut().any(|incoming| incoming.lane.has_items())
     }
 
-    /// What this worker sleeps on; whoever sends to it rings.
+    /// The bell on which this worker sleeps. Each sender rings it.
     pub fn bell(&self) -> &Doorbell {
         self.mesh.bell(self.own)
     }
 
-    /// Hands this inbox over to the worker `heir`, whole: with all that waits in it, in order, and all that its senders, who
-    /// need not know, will send. What was taken counts as finished.
+    /// Hands this whole inbox over to the worker `heir`: all waiting frames, in order, and all frames that its senders
+    /// will send. The senders need not know. Taken frames count as finished.
     ///
     /// # Errors
-    /// The inbox, if `heir` is no worker, has dropped its own or is this one.
+    /// Returns the inbox if `heir` is not a worker, has dropped its own inbox, or is this worker.
     #[cold]
     pub fn hand_over(mut self, heir: usize) -> Result<(), Inbox> {
         self.finish();
@@ -106,7 +106,7 @@ impl Inbox {
         }
     }
 
-    /// Takes lanes over that were handed over to this worker.
+    /// Takes over the lanes that were handed to this worker.
     #[cold]
     #[inline(never)]
     fn inherit(&mut self) {
@@ -115,7 +115,7 @@ impl Inbox {
 }
 
 impl Incoming {
-    /// Takes frames of one source, as many as there are and have room; None if there are none, or a barrier bars them.
+    /// Takes frames of one source, as many as exist and fit. Returns None if there are none, or a barrier blocks them.
     #[inline]
     fn take(&mut self, w: &Worker, mesh: &Mesh, frames: &mut Batch) -> Option<Source> {
         let before = frames.len();
@@ -138,7 +138,7 @@ impl Incoming {
         }
     }
 
-    /// Takes a barrier that is the oldest, if what it waits for is done.
+    /// Takes the oldest item if it is a barrier and its condition is met.
     #[inline]
     fn pass_barrier(&mut self, mesh: &Mesh) -> bool {
         let sender = self.sender;
@@ -157,7 +157,7 @@ impl Incoming {
             Barrier::UNITS
         });
         if passed > 0 {
-            // A barrier alone is nothing to work on: the lane may be finished with it.
+            // A barrier alone brings no work, so the lane may be finished with it.
             self.lane.finish();
         }
         passed > 0

@@ -1,52 +1,52 @@
-//! What a line between workers says of its frames, and lines that carry none but a condition.
+//! The information that a line between workers carries about its frames, and lines that carry only a condition.
 
 use crate::limits::WORKERS_MAX;
 use crate::pool::Line;
 
-/// Where a frame was received: information that its next worker needs and cannot read from the frame.
+/// The place where a frame was received. The next worker needs it and cannot read it from the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Source {
-    /// The port's number with the worker that received.
+    /// The port's number at the worker that received.
     pub port: u8,
     /// The receive queue: of the port, or of the second worker ([`Record`](super::Record)).
     pub queue: u16,
 }
 
 impl Source {
-    /// As a line carries it.
+    /// Returns the source as a line carries it.
     #[inline(always)]
     pub(super) fn word(self) -> u32 {
         u32::from(self.port) << 16 | u32::from(self.queue)
     }
 
-    /// The source that this word says.
+    /// Returns the source in this word.
     #[inline(always)]
     pub(super) fn of(word: u32) -> Source {
         Source { port: (word >> 16) as u8, queue: word as u16 }
     }
 }
 
-/// A line without frames: what follows in its lane may be taken when the same sender's lane to `worker` is finished up to
-/// `position`. So frames of flows that were moved here do not overtake those that went there before.
+/// A line without frames. The items behind it in its lane may be taken when the same sender's lane to `worker` is
+/// finished up to `position`. So frames of flows that were moved here do not overtake those that went there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Barrier {
     pub(super) worker: u8,
     pub(super) position: u32,
 }
 
-/// Workers' numbers are marks.
+/// Workers' numbers are used as marks.
 const _: () = assert!(WORKERS_MAX <= 128);
 
 impl Barrier {
-    /// What it counts for, so that a lane is not finished while one stands in it.
+    /// The number of units it counts for, so that a lane is not finished while a barrier is in it.
     pub(super) const UNITS: u32 = 1;
 
-    /// As it stands in a lane.
+    /// Returns the barrier as a line of a lane.
     pub(super) fn line(self) -> Line {
         Line::marked(self.worker, self.position)
     }
 
-    /// The barrier that this line is, if it is one.
+    /// Returns the barrier that this line is, if it is one.
     #[inline(always)]
     pub(super) fn of(line: &Line) -> Option<Barrier> {
         line.mark().map(|worker| Barrier { worker, position: line.word })

@@ -1,4 +1,4 @@
-//! A lane: what one worker hands to another, in order.
+//! A lane: an ordered queue from one worker to another.
 //!
 //! ```text
 //!   finished              taken                  sent          (units; free-running, wrap at 2^32)
@@ -6,9 +6,9 @@
 //!      └ in the reader's    └─ waiting             └─ room, up to finished + limit
 //!        hands
 //! ```
-//! Under it lies a ring between two threads, whose indices count items; a lane counts *units* (frames) on top of it, for two
-//! reasons: the bound is one of frames, and the sender learns from `finished` which of them the reader is done with, which
-//! is what keeps order when a flow goes to another reader.
+//! Below it is a ring between two threads, whose indices count items. The lane counts *units* (frames) in addition, for
+//! two reasons. The limit is a number of frames. And the sender learns from `finished` which frames the reader is done
+//! with; this keeps order when a flow goes to another reader.
 //!
 //! | edge | written by | read by |
 //! |---|---|---|
@@ -21,36 +21,36 @@ use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Nobody reads the lane any more, nor ever will.
+/// No worker reads the lane, and none ever will.
 pub(super) const GONE: u32 = u32::MAX;
 
-/// Items that are asked for before it is known whether they are there: half a batch in lines.
+/// Number of items that are prefetched before it is known whether they are there: half a batch in lines.
 const AHEAD: u32 = 5;
 
-/// How far a lane's reader is, and who that is: readable from any thread.
+/// The progress and identity of a lane's reader, readable from any thread.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Units that the reader is done with.
+    /// Number of units that the reader is done with.
     finished: CachePadded<AtomicU32>,
-    /// The worker that reads, or [`GONE`]; on a line of its own, for it hardly ever changes.
+    /// The worker that reads, or [`GONE`]. It is on a line of its own, since it hardly ever changes.
     reader: CachePadded<AtomicU32>,
 }
 
 impl Progress {
-    /// A lane that `reader` reads, its count standing at `start`.
+    /// Makes a lane that `reader` reads, with its count at `start`.
     pub(super) fn new(reader: u32, start: u32) -> Arc<Progress> {
         let at = |value| CachePadded::new(AtomicU32::new(value));
         Arc::new(Progress { finished: at(start), reader: at(reader) })
     }
 
-    /// Units finished so far.
+    /// Number of units finished so far.
     #[inline]
     pub(super) fn finished(&self) -> u32 {
         // Acquire: edge F.
         self.finished.load(Acquire)
     }
 
-    /// Whether all units before `position` are finished, or never will be because nobody reads the lane.
+    /// Returns whether all units before `position` are finished, or never will be because no worker reads the lane.
     #[inline]
     pub(super) fn has_finished(&self, position: u32) -> bool {
         reached(self.finished(), position) || self.reader() == GONE
@@ -63,20 +63,20 @@ impl Progress {
         self.reader.load(Acquire)
     }
 
-    /// Says who reads from now on.
+    /// Sets the worker that reads from now on.
     pub(super) fn set_reader(&self, reader: u32) {
         // Release: edge G.
         self.reader.store(reader, Release);
     }
 }
 
-/// Whether a free-running count has come to `position`, which is at most 2^31 away.
+/// Returns whether a free-running count has reached `position`, which is at most 2^31 away.
 #[inline(always)]
 pub(super) fn reached(count: u32, position: u32) -> bool {
     count.wrapping_sub(position) < 1 << 31
 }
 
-/// Makes a lane for at most `limit` units (2^20 at most) and as many items, over `progress`.
+/// Makes a lane for at most `limit` units (at most 2^20) and as many items, over `progress`.
 #[cold]
 pub(super) fn lane<T: Send>(limit: u32, progress: Arc<Progress>) -> (LaneSender<T>, LaneReceiver<T>) {
     let (sender, receiver) = ring(limit);
@@ -90,62 +90,62 @@ pub(super) fn lane<T: Send>(limit: u32, progress: Arc<Progress>) -> (LaneSender<
 pub(super) struct LaneSender<T> {
     ring: Sender<T>,
     limit: u32,
-    /// Units sent so far.
+    /// Number of units sent so far.
     sent: u32,
-    /// Units finished when this was last looked up: `sent − finished <= limit`.
+    /// Number of units finished at the last look-up: `sent − finished <= limit`.
     finished: u32,
     progress: Arc<Progress>,
 }
 
 impl<T> LaneSender<T> {
-    /// Units sent so far: the position behind the last of them.
+    /// Number of units sent so far: the position behind the last of them.
     #[inline]
     pub(super) fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Units the lane holds at most.
+    /// Maximum number of units in the lane.
     pub(super) fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// How far the reader is.
+    /// The progress of the reader.
     #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 
-    /// Units that are not finished, as last looked up: at least as many as there are.
+    /// Number of unfinished units at the last look-up: at least the current number.
     #[inline]
     pub(super) fn backlog_seen(&self) -> u32 {
         self.sent.wrapping_sub(self.finished)
     }
 
-    /// Whether all units before `position` were finished when that was last looked up.
+    /// Returns whether all units before `position` were finished at the last look-up.
     #[inline]
     pub(super) fn has_finished_seen(&self, position: u32) -> bool {
         reached(self.finished, position)
     }
 
-    /// Units that are not finished.
+    /// Number of unfinished units.
     ///
     /// # Cost
-    /// A line of the reader's.
+    /// One line of the reader's.
     #[inline]
     pub(super) fn backlog(&mut self) -> u32 {
         self.finished = self.progress.finished();
         self.backlog_seen()
     }
 
-    /// Whether all that was sent is finished, or nobody reads it; looks at the reader's line only where it must.
+    /// Returns whether all sent units are finished, or no worker reads them. Looks at the reader's line only if needed.
     #[inline]
     pub(super) fn is_drained(&mut self) -> bool {
         self.backlog_seen() == 0 || self.backlog() == 0 || self.progress.reader() == GONE
     }
 
-    /// Units there is room for, at most `want`; looks at the reader's line only where it must.
+    /// Number of units for which there is room, at most `want`. Looks at the reader's line only if needed.
     ///
-    /// An item counts for one unit at least, so there is room for as many items.
+    /// An item counts for at least one unit, so there is room for as many items.
     #[inline]
     pub(super) fn room(&mut self, want: u32) -> u32 {
         let room = |lane: &Self| lane.limit - lane.backlog_seen();
@@ -155,8 +155,8 @@ impl<T> LaneSender<T> {
         want.min(room(self))
     }
 
-    /// Sends items of `units` together, for which there is room, as `fill` writes them: until it leaves a slot free, and as
-    /// many items as units at most.
+    /// Sends items of `units` together, for which there is room. `fill` writes them until it leaves a slot free, at
+    /// most as many items as units.
     #[inline]
     pub(super) fn send(&mut self, units: u32, fill: impl FnMut(Vacant<'_, T>)) {
         let sent = self.ring.send_each(units as usize, fill);
@@ -167,18 +167,18 @@ impl<T> LaneSender<T> {
 
 /// The receiving end. It may be passed on to another worker.
 ///
-/// Dropped, it leaves the lane without a reader; what is in it is freed with the lane.
+/// If it is dropped, the lane has no reader; the items in it are freed with the lane.
 #[derive(Debug)]
 pub(super) struct LaneReceiver<T> {
     ring: Receiver<T>,
-    /// Units taken so far.
+    /// Number of units taken so far.
     taken: u32,
     progress: Arc<Progress>,
 }
 
 impl<T> LaneReceiver<T> {
-    /// Lets `take` look at items, oldest first and at most `want`, until it does not take one; it says how many units that
-    /// were. Returns them all.
+    /// Calls `take` on items, oldest first and at most `want`, until it does not take one. `take` returns the units of
+    /// an item. Returns their sum.
     #[inline]
     pub(super) fn take(&mut self, want: usize, mut take: impl FnMut(Waiting<'_, T>) -> u32) -> u32 {
         let mut units = 0;
@@ -188,26 +188,26 @@ impl<T> LaneReceiver<T> {
         units
     }
 
-    /// Whether there is something to take.
+    /// Returns whether there is an item to take.
     #[inline]
     pub(super) fn has_items(&mut self) -> bool {
         self.ring.ready(1) > 0
     }
 
-    /// Says that the reader is done with all that it took.
+    /// Marks all taken units as finished.
     #[inline]
     pub(super) fn finish(&self) {
         self.progress.finish(self.taken);
     }
 
-    /// How far the reader is.
+    /// The progress of the reader.
     pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 }
 
 impl Progress {
-    /// Says that all units before `position` are finished; for the reader only.
+    /// Marks all units before `position` as finished; for the reader only.
     #[inline]
     fn finish(&self, position: u32) {
         // Release: edge F.
@@ -218,7 +218,8 @@ impl Progress {
 impl<T> Drop for LaneReceiver<T> {
     fn drop(&mut self) {
         self.progress.set_reader(GONE);
-        // What the sender puts there meanwhile goes with the ring, when the sender sees that nobody reads.
+        // Items that the sender adds during this call are freed with the ring, when the sender sees that no worker
+        // reads.
         self.ring.recv_burst(usize::MAX, drop);
     }
 }

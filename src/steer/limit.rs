@@ -4,15 +4,15 @@ use super::config::FlowLimitConfig;
 
 /// The last frames of an inbox that is more than half full, by flow (as the kernel's `skb_flow_limit`).
 ///
-/// Invariant: `frames[b]` is how often `b` stands in `history`.
+/// Invariant: `frames[b]` is the number of times that `b` occurs in `history`.
 #[derive(Debug)]
 pub(super) struct FlowLimit {
     /// The buckets of the last frames, oldest at `next` once it is full.
     history: Vec<u16>,
     next: usize,
-    /// Frames of each bucket in the history.
+    /// Number of frames of each bucket in the history.
     frames: Vec<u32>,
-    /// Frames that the history holds when it is full.
+    /// Number of frames in a full history.
     room: usize,
 }
 
@@ -27,8 +27,8 @@ impl FlowLimit {
         }
     }
 
-    /// Notes a frame of the flow with this hash; false if its flow makes more than half of the last ones, and it is to be
-    /// dropped.
+    /// Records a frame of the flow with this hash. Returns false if its flow makes up more than half of the last
+    /// frames; the frame must be dropped then.
     pub(super) fn admits(&mut self, hash: u32) -> bool {
         let bucket = hash as usize & (self.frames.len() - 1);
         if self.history.len() < self.room {
@@ -52,7 +52,7 @@ mod tests {
         let mut limit = FlowLimit::new(FlowLimitConfig::default());
         let admitted = (0..1000).filter(|_| limit.admits(7)).count();
         assert_eq!(admitted, 128);
-        // 129 frames of others, and of the last 256 it makes 127: those go first.
+        // 129 frames of other flows; of the last 256 this flow makes 127: those of the others leave the history first.
         assert!((0..129).all(|other| limit.admits(1000 + other % 16)));
         assert!((0..128).all(|_| limit.admits(7)) && !limit.admits(7));
     }

@@ -1,4 +1,4 @@
-//! The mesh: a lane from every worker to every worker, a bell for each, and the policy they steer by.
+//! The mesh: a lane from every worker to every worker, a bell for each, and the policy by which they steer.
 
 use super::config::{MeshConfig, MeshError};
 use super::consumers::FlowConsumers;
@@ -22,16 +22,16 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 /// Any thread may read the counters and change the policy.
 #[derive(Debug)]
 pub struct Mesh {
-    /// By sender, then receiver.
+    /// Indexed by sender, then receiver.
     lanes: Vec<Between>,
     seats: Vec<Seat>,
     policy: Mutex<Arc<Policy>>,
     consumers: FlowConsumers,
-    /// Goes up with each change of the policy.
+    /// Incremented with each change of the policy.
     generation: CachePadded<AtomicU32>,
 }
 
-/// What is known of one lane.
+/// The shared state of one lane.
 #[derive(Debug)]
 struct Between {
     progress: Arc<Progress>,
@@ -41,18 +41,18 @@ struct Between {
     received: Arc<CachePadded<Count>>,
 }
 
-/// What is known of one worker.
+/// The shared state of one worker.
 #[derive(Debug)]
 struct Seat {
     bell: Doorbell,
     counts: Arc<CachePadded<SteerCounts>>,
-    /// Lanes handed over to this worker that it has not looked at; None once it is gone itself.
+    /// Lanes handed over to this worker that it has not looked at yet; None after the worker itself is gone.
     legacy: Mutex<Option<Vec<Incoming>>>,
     /// Whether there are such lanes.
     has_legacy: AtomicU32,
 }
 
-/// A lane as its reader has it, with its counter.
+/// A lane as held by its reader, with its counter.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) sender: usize,
@@ -64,11 +64,11 @@ pub(super) struct Incoming {
 pub type Ends = Vec<(Outbox, Inbox)>;
 
 impl Mesh {
-    /// Lanes, bells and policy for `config.workers` workers, and each one's two ends: what it steers by, and what it
-    /// gets from the others.
+    /// Makes lanes, bells and policy for `config.workers` workers. Returns the two ends of each worker: the one that it
+    /// steers by, and the one in which it receives from the others.
     ///
     /// # Errors
-    /// [`MeshError`] for values out of range, and when there are no events to be had.
+    /// Returns [`MeshError`] if a value is out of range, or if no event descriptors are available.
     #[cold]
     pub fn new(config: &MeshConfig) -> Result<(Arc<Mesh>, Ends), MeshError> {
         config.check()?;
@@ -98,16 +98,16 @@ impl Mesh {
         Ok((mesh, ends))
     }
 
-    /// Workers.
+    /// Number of workers.
     pub fn workers(&self) -> usize {
         self.seats.len()
     }
 
-    /// Changes the policy; each worker takes the change over at the end of a round ([`Outbox::flush`]), in such a way that
-    /// nothing is lost by it and nothing reordered within a flow.
+    /// Changes the policy. Each worker adopts the change at the end of a round ([`Outbox::flush`]). The change loses no
+    /// frame, and reorders no frames within a flow.
     ///
     /// # Errors
-    /// [`PolicyError`] when it names a worker that is not there; nothing has changed then.
+    /// Returns [`PolicyError`] if the policy names a worker that does not exist; nothing has changed then.
     #[cold]
     pub fn set_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
         policy.check(self.workers())?;
@@ -118,25 +118,25 @@ impl Mesh {
         Ok(())
     }
 
-    /// The policy, with the workers named that it chooses from.
+    /// The policy, with the list of the workers that it chooses from.
     pub fn policy(&self) -> Policy {
         (**lock(&self.policy)).clone()
     }
 
-    /// Which worker consumes which flow, for who consumes them to say.
+    /// The table of flows' consumers, in which the consumers register.
     pub fn consumers(&self) -> &FlowConsumers {
         &self.consumers
     }
 
-    /// How often the policy was changed; a worker whose [`WorkerStats::adopted`] says as much steers by the latest, if no
-    /// change came before it had taken over the one before.
+    /// Number of changes of the policy. A worker whose [`WorkerStats::adopted`] has the same value steers by the latest
+    /// policy, if no change came before it had adopted the one before.
     #[inline]
     pub fn generation(&self) -> u32 {
         // Acquire: pairs with the Release in `set_policy`.
         self.generation.load(Acquire)
     }
 
-    /// The policy to steer by and its generation.
+    /// The current policy and its generation.
     pub(super) fn current(&self) -> (Arc<Policy>, u32) {
         let policy = lock(&self.policy);
         (Arc::clone(&policy), self.generation.load(Relaxed))
@@ -176,7 +176,7 @@ impl Mesh {
         &self.lanes[sender * self.workers() + reader]
     }
 
-    /// How far the reader of the lane from `sender` to `reader` is; None where there is no such lane.
+    /// The progress of the reader of the lane from `sender` to `reader`; None if there is no such lane.
     pub(super) fn progress(&self, sender: usize, reader: usize) -> Option<&Progress> {
         let lane = self.lanes.get(sender * self.workers() + reader)?;
         Some(&lane.progress)
@@ -192,10 +192,10 @@ impl Mesh {
         &self.seats[worker].bell
     }
 
-    /// Wakes whoever reads a lane, if it sleeps; what was sent comes before. True if it slept.
+    /// Wakes the reader of a lane, if it sleeps, after frames were sent. Returns true if it slept.
     ///
-    /// The reader is looked up again after its bell was rung: by then the new one, if the lane has just changed hands,
-    /// is seen, or it has seen what was sent ([`Doorbell`] says why).
+    /// The reader is looked up again after its bell was rung. If the lane has just changed hands, then either the new
+    /// reader is seen now, or the new reader has seen the sent frames ([`Doorbell`] explains why).
     #[inline]
     pub(super) fn wake(&self, lane: &Progress) -> bool {
         let reader = lane.reader();
@@ -207,7 +207,7 @@ impl Mesh {
         woken
     }
 
-    /// Wakes all workers that sleep.
+    /// Wakes all sleeping workers.
     pub(crate) fn wake_all(&self) {
         self.seats.iter().for_each(|seat| {
             seat.bell.ring();
@@ -219,20 +219,20 @@ impl Mesh {
         self.seats.get(worker as usize).is_some_and(|seat| seat.bell.ring())
     }
 
-    /// Hands lanes over to `heir`, in whatever state they are; gives them back if it is gone too, or is none of the workers.
+    /// Hands lanes over to `heir`, in any state. Returns them if the heir is gone too, or is not a worker.
     pub(super) fn bequeath(&self, lanes: Vec<Incoming>, heir: usize) -> Result<(), Vec<Incoming>> {
         let Some(seat) = self.seats.get(heir) else { return Err(lanes) };
         let mut legacy = lock(&seat.legacy);
         let Some(legacy) = legacy.as_mut() else { return Err(lanes) };
         lanes.iter().for_each(|incoming| incoming.lane.progress().set_reader(heir as u32));
         legacy.extend(lanes);
-        // Relaxed: only a hint to look behind the lock.
+        // Relaxed: only a hint to look under the lock.
         seat.has_legacy.store(1, Relaxed);
         seat.bell.ring();
         Ok(())
     }
 
-    /// Whether lanes were handed over to `worker` that it has not fetched.
+    /// Returns whether lanes were handed over to `worker` that it has not fetched.
     #[inline]
     pub(super) fn has_legacy(&self, worker: usize) -> bool {
         self.seats[worker].has_legacy.load(Relaxed) != 0
@@ -247,7 +247,7 @@ impl Mesh {
         legacy.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// `worker` reads no more: lanes that were handed over to it have no reader, and no more can be.
+    /// `worker` no longer reads: lanes that were handed over to it have no reader, and no more can be handed over.
     pub(super) fn close_seat(&self, worker: usize) {
         drop(lock(&self.seats[worker].legacy).take());
     }

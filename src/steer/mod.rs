@@ -1,4 +1,4 @@
-//! Stage `steer`: lists of frames travel to other workers.
+//! Stage `steer`: hands lists of frames to other workers.
 //!
 //! ```text
 //!   port rx ─► Outbox::steer ─► list ─► Outbox::flush ─► lane ─► Inbox::take ─► forward, on the other worker
@@ -6,13 +6,13 @@
 //!                  ├─ own frames: forwarded here
 //!                  └─ no room in the inbox: they stay in the batch
 //! ```
-//! Between any two workers lies a lane of its own: a bounded ring of lines, each one cache line with up to seven frames. So
-//! senders never wait for each other, whatever one of them does, and none takes a locked instruction. What lies in a lane
-//! counts as queued in the ledger of its frames' pool.
+//! Each ordered pair of workers has a lane of its own: a bounded ring of lines. Each line is one cache line with up to
+//! seven frames. So senders never wait for each other, whatever one of them does, and none takes a locked instruction.
+//! The ledger of the frames' pool counts frames in a lane as queued.
 //!
-//! **Nothing is lost** that was not asked to be: what an inbox has no room for stays in the caller's batch, in order, and is offered
-//! again in the next round, behind which more is received only as there is room. [`Outbox::room`] says beforehand how much
-//! fits.
+//! **No frame is lost** unless the caller asks for it. Frames for which an inbox has no room stay in the caller's
+//! batch, in order, and are offered again in the next round. The worker then receives only as many further frames as
+//! there is room for. [`Outbox::room`] tells beforehand how many fit.
 //! ```
 //! use netmem::page::{Memory, MemoryConfig};
 //! use netmem::pool::{Batch, Pool, PoolConfig};
@@ -52,15 +52,16 @@
 //! # Ok(())
 //! # }
 //! ```
-//! Frames are lost in three ways, each counted ([`WorkerStats`]): by [`Outbox::steer_or_drop`] and
-//! [`Outbox::hand_off_or_drop`], which drop what does not fit; by a [flow limit](MeshConfig::flow_limit), which steered frames are
-//! under where one is set; and with an inbox or an outbox that is dropped with frames inside, where [`Inbox::hand_over`]
-//! and [`Outbox::flush_all`] would have passed them on.
+//! Frames are lost in three ways, each counted ([`WorkerStats`]):
+//! - [`Outbox::steer_or_drop`] and [`Outbox::hand_off_or_drop`] drop frames that do not fit.
+//! - A [flow limit](MeshConfig::flow_limit), if one is set, drops steered frames.
+//! - An inbox or an outbox is dropped with frames inside; [`Inbox::hand_over`] and [`Outbox::flush_all`] would have
+//!   passed them on.
 //!
-//! **Order.** Frames of a flow that one worker received are forwarded in that order under every [`Policy`] but the round
-//! robin, whoever forwards them and also while the policy changes: a flow goes to another worker only when its old one is
-//! done with it (the flow table), or behind a barrier that waits for that (a change of the policy). *Done* is what the
-//! reader says by coming back for more ([`Inbox::take`], [`Inbox::finish`]).
+//! **Order.** Frames of a flow that one worker received are forwarded in that order under every [`Policy`] except round
+//! robin. This holds whichever worker forwards them, and also while the policy changes. A flow goes to another worker
+//! only when its old one is done with it (the flow table), or behind a barrier that waits for that (a change of the
+//! policy). The reader marks frames as *done* by asking for more ([`Inbox::take`], [`Inbox::finish`]).
 //!
 //! ```
 //! use netmem::page::{Memory, MemoryConfig};

@@ -1,6 +1,7 @@
-//! Whether frames of a flow come out in the order in which they went in.
+//! Checks whether frames of a flow come out in the order in which they went in.
 
-/// Sequence numbers that a flow's window remembers: whether one that comes later than that came before is not known.
+/// Number of sequence numbers that a flow's window remembers. For a frame that comes later than that, it is not known
+/// whether it came before.
 const WINDOW: u64 = 4096;
 
 /// The counts of numbered frames: received, reordered, duplicated and missing. Conservation: numbers `0..=highest` of
@@ -10,9 +11,9 @@ const WINDOW: u64 = 4096;
 pub struct OrderCounts {
     /// Frames seen.
     pub received: u64,
-    /// Frames that came behind one with a higher number.
+    /// Frames that came after one with a higher number.
     pub reordered: u64,
-    /// Frames whose number had come already, or lay further back than 4,096 numbers.
+    /// Frames whose number had already come, or was more than 4,096 numbers back.
     pub duplicated: u64,
     /// Numbers below the highest that have not come.
     pub missing: u64,
@@ -20,7 +21,7 @@ pub struct OrderCounts {
 
 /// Checks the order of frames by the numbers that their sender gave them: 0, 1, 2, … in each flow.
 ///
-/// For tests and experiments: not for hot paths.
+/// For tests and experiments, not for hot paths.
 #[derive(Debug, Clone)]
 pub struct OrderChecker {
     flows: Vec<Flow>,
@@ -32,34 +33,34 @@ pub struct OrderChecker {
 /// One flow's window.
 #[derive(Debug, Clone)]
 struct Flow {
-    /// The number behind the highest that came.
+    /// The highest number that came, plus one.
     next: u64,
     /// Numbers that came, each once.
     distinct: u64,
-    /// A bit for each of the last [`WINDOW`] numbers below `next`, by number modulo [`WINDOW`].
+    /// One bit for each of the last [`WINDOW`] numbers below `next`, by number modulo [`WINDOW`].
     seen: Box<[u64]>,
 }
 
-/// Flows that a checker follows at most: each takes half a KiB.
+/// Maximum number of flows of a checker: each takes half a KiB.
 const FLOWS_MAX: usize = 1 << 16;
 
-/// Why a checker could not be made.
+/// The cause of a failure to make a checker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrderError {
     /// There are too many flows.
     #[error("{flows} flows to follow: give 0 to {FLOWS_MAX}")]
     Flows {
-        /// Flows asked for.
+        /// The requested number of flows.
         flows: usize,
     },
 }
 
 impl OrderChecker {
-    /// A checker for flows numbered from 0.
+    /// Makes a checker for flows numbered from 0.
     ///
     /// # Errors
-    /// [`OrderError`] for more than 65,536 flows.
+    /// Returns [`OrderError`] for more than 65,536 flows.
     pub fn new(flows: usize) -> Result<OrderChecker, OrderError> {
         if flows > FLOWS_MAX {
             return Err(OrderError::Flows { flows });
@@ -68,10 +69,10 @@ impl OrderChecker {
         Ok(OrderChecker { flows: vec![flow; flows], received: 0, reordered: 0, duplicated: 0 })
     }
 
-    /// Takes note of a frame; true if it is the next one or a later one, false if it is late or came before.
+    /// Records a frame. Returns true if it is the next one or a later one, false if it is late or came before.
     ///
     /// # Panics
-    /// If there is no such flow.
+    /// Panics if there is no such flow.
     pub fn see(&mut self, flow: usize, number: u64) -> bool {
         let flow = &mut self.flows[flow];
         self.received += 1;
@@ -100,7 +101,7 @@ impl OrderChecker {
 }
 
 impl Flow {
-    /// Lets `number` be the highest; those between are missing as yet.
+    /// Makes `number` the highest; the numbers in between are missing for now.
     fn advance(&mut self, number: u64) {
         let skipped = number - self.next + 1;
         if skipped >= WINDOW {

@@ -1,4 +1,4 @@
-//! HOT: a worker steers what it received.
+//! HOT: a worker steers the frames that it received.
 //!
 //! ```text
 //!   steer ─► whose? ─┬─ its own: into the batch of those
@@ -27,43 +27,43 @@ use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many frames ahead of its turn a frame's first line is asked for when its flow is to be hashed.
+/// Number of frames by which a frame's first line is prefetched ahead when its flow will be hashed.
 const AHEAD: usize = 8;
 
 /// The sending side of a worker: the policy, and a list and a lane for every worker.
 ///
-/// Dropped, it sends what is listed home by the slow way, counted as [`HandOffDrops::gone`](super::HandOffDrops::gone);
-/// [`Outbox::flush_all`] hands it over first.
+/// If it is dropped, listed frames are freed by the slow path, counted as
+/// [`HandOffDrops::gone`](super::HandOffDrops::gone). Call [`Outbox::flush_all`] first to hand them over.
 #[derive(Debug)]
 pub struct Outbox {
     own: u8,
     out: Vec<Outgoing>,
-    /// A bit for each worker with something listed.
+    /// One bit for each worker with listed frames.
     listed: u64,
     policy: Arc<Policy>,
     generation: u32,
     change: Option<Change>,
-    /// For each worker those whose lanes a barrier in its lane may be waiting for.
+    /// For each worker, the workers whose lanes a barrier in its lane may be waiting for.
     behind: Vec<u64>,
     hash: Toeplitz,
     flows: FlowTable,
-    /// Whose turn it is.
+    /// The worker whose turn it is.
     turn: usize,
-    /// Batches steered so far; wraps.
+    /// Number of batches steered so far; wraps.
     batches: u32,
-    /// A list with fewer frames waits at the end of a round,
+    /// A list with fewer frames waits at the end of a round.
     batch: usize,
-    /// for so many ticks.
+    /// Maximum number of ticks that it waits.
     linger: u64,
     counts: Arc<CachePadded<SteerCounts>>,
     mesh: Arc<Mesh>,
 }
 
-/// Where the frames of a batch go.
+/// The destinations of a batch's frames.
 enum Choice {
     /// All to one worker.
     One(u8),
-    /// Each to the worker that was written down.
+    /// Each to the worker stored for it.
     Each,
 }
 
@@ -96,14 +96,14 @@ impl Outbox {
         usize::from(self.own)
     }
 
-    /// Whether frames for this worker itself need not go through its lane, because nothing is in it.
+    /// Returns whether frames for this worker itself may bypass its lane, because nothing is in it.
     #[inline]
     fn is_direct(&mut self) -> bool {
         let own = usize::from(self.own);
         self.out[own].is_drained() && (self.behind[own] == 0 || self.is_past_barriers())
     }
 
-    /// Which worker gets each of `frames`.
+    /// Chooses the worker of each of `frames`.
     #[inline]
     fn choose(&mut self, queue: u16, frames: &Batch, targets: &mut [u8; BATCH_MAX]) -> Choice {
         let direct = matches!(*self.policy, Policy::Flow(_)) && self.is_direct();
@@ -128,15 +128,16 @@ impl Outbox {
                 self.counts.flow_moves.set(self.flows.moves);
             }
             (_, list) => each_hash(&self.hash, queue, frames, |i, hash| {
-                // Scaled, not modulo: all of the hash decides.
+                // Scaled, not modulo, so that the whole hash decides.
                 targets[i] = list[((u64::from(hash) * list.len() as u64) >> 32) as usize];
             }),
         }
         Choice::Each
     }
 
-    /// Lists each frame for its target, and moves this worker's own to `own`. What there is no room for stays in `frames`, in
-    /// order, with its targets in `targets`: of one worker's all that follow the first that stays.
+    /// Lists each frame for its target, and moves this worker's own frames to `own`. Frames without room stay in
+    /// `frames`, in order, with their targets in `targets`. After the first frame of a worker that stays, all that
+    /// worker's frames stay.
     #[inline]
     fn scatter(
         &mut self,
@@ -169,8 +170,8 @@ impl Outbox {
         }
     }
 
-    /// Lists the next `n` of `frames` for a worker, as far as its inbox has room; where the list is full it is sent. Returns how
-    /// many.
+    /// Lists the next `n` of `frames` for a worker, as far as its inbox has room. A full list is sent. Returns the
+    /// number listed.
     #[inline]
     fn list(
         &mut self,
@@ -193,16 +194,16 @@ impl Outbox {
         done
     }
 
-    /// Frames that are listed and not sent.
+    /// Number of frames that are listed and not sent.
     pub fn listed_frames(&self) -> usize {
         self.out.iter().map(Outgoing::listed).sum()
     }
 
-    /// Ends a poll round, also one that received nothing: sends the lists, wakes each worker that sleeps and got something,
-    /// once, and takes over a change of the policy.
+    /// Ends a poll round; call it also if nothing was received. It sends the lists, wakes each sleeping worker that
+    /// received frames, once, and adopts a change of the policy.
     ///
-    /// A list shorter than [`MeshConfig::batch`] waits for up to [`MeshConfig::linger`], so nothing is held for longer than
-    /// that and one round.
+    /// A list shorter than [`MeshConfig::batch`] waits for up to [`MeshConfig::linger`], so no frame is held for longer
+    /// than that and one round.
     #[inline]
     pub fn flush(&mut self, w: &mut Worker) {
         if self.listed != 0 {
@@ -213,16 +214,16 @@ impl Outbox {
         }
     }
 
-    /// Whether everything that was given to others is finished, or will never be because nobody reads it.
+    /// Returns whether all frames given to others are finished, or never will be because no worker reads them.
     ///
     /// # Cost
-    /// A line of each reader's that was not known to be done.
+    /// One line of each reader that was not known to be done.
     #[inline]
     pub fn is_finished(&mut self) -> bool {
         self.out.iter_mut().all(Outgoing::is_drained)
     }
 
-    /// Sends all that is listed, whatever may linger: before this worker sleeps or stops.
+    /// Sends all listed frames, including lists that may linger. Call it before this worker sleeps or stops.
     pub fn flush_all(&mut self, w: &mut Worker) {
         self.flush_lists(w, false);
     }
@@ -244,7 +245,7 @@ impl Outbox {
     }
 }
 
-/// A time in ticks. The clock is measured only where there is one.
+/// Converts a time to ticks. The clock is measured only if a time is set.
 fn ticks(time: Duration) -> u64 {
     if time.is_zero() { 0 } else { (time.as_nanos() as f64 * clock::ticks_per_ns()) as u64 }
 }

@@ -1,4 +1,4 @@
-//! What is listed for one worker during a poll round, and sent at its end.
+//! The frames listed for one worker during a poll round, and sent at its end.
 
 use super::counters::LaneCounts;
 use super::label::{Barrier, Source};
@@ -17,16 +17,17 @@ use std::sync::Arc;
 pub(super) struct Outgoing {
     pub(super) lane: LaneSender<Line>,
     counts: Arc<CachePadded<LaneCounts>>,
-    /// Not yet sent; the frames count as the program's.
+    /// Frames not yet sent; they count as owned by the program.
     list: Batch,
-    /// Where the frames of the list came in: neighbours differ, none is empty, and together they are the list.
+    /// The runs of frames in the list that were received at one place. Neighbours differ, none is empty, and together
+    /// they are the list.
     runs: Vec<Run>,
-    /// When the list began; kept only where lists may linger.
+    /// The time when the list began; kept only if lists may linger.
     pub(super) since: u64,
     limit: Option<FlowLimit>,
 }
 
-/// Frames behind each other that came in at one place and were listed by the same.
+/// Consecutive frames that were received at one place and listed by the same source.
 #[derive(Debug)]
 struct Run {
     source: Source,
@@ -34,12 +35,12 @@ struct Run {
     frames: usize,
 }
 
-/// What listed a frame.
+/// The source that listed a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// The policy, which the flow limit is a part of, where there is one.
+    /// The policy; the flow limit, if there is one, is a part of it.
     Policy,
-    /// The caller, whose word is not limited.
+    /// The caller, whose frames are not limited.
     Caller,
 }
 
@@ -52,64 +53,67 @@ impl Outgoing {
         Outgoing { lane, counts, list: Batch::new(), runs: Vec::with_capacity(BATCH_MAX), since: 0, limit }
     }
 
-    /// Frames that are listed.
+    /// Number of listed frames.
     #[inline]
     pub(super) fn listed(&self) -> usize {
         self.list.len()
     }
 
-    /// The position behind the last frame listed, if none of them is dropped.
+    /// The position behind the last listed frame, if none of them is dropped.
     #[inline]
     pub(super) fn position(&self) -> u32 {
         self.lane.sent().wrapping_add(self.list.len() as u32)
     }
 
-    /// Looks up how far the reader is, for [`Outgoing::load`] and [`Outgoing::has_finished`].
+    /// Looks up the reader's progress, for [`Outgoing::load`] and [`Outgoing::has_finished`].
     #[inline]
     pub(super) fn look(&mut self) {
         self.lane.backlog();
     }
 
-    /// Whether all frames before `position` are finished, as last looked up, or never will be; `ahead` of them are to be
-    /// listed yet.
+    /// Returns whether all frames before `position` are finished, as last looked up, or never will be. `ahead` of them
+    /// are still to be listed.
     #[inline]
     pub(super) fn has_finished(&self, position: u32, ahead: u32) -> bool {
-        // Where frames were dropped the last ones never come to their positions: an empty lane is finished all the same, and one
-        // that nobody reads. Frames ahead may stay with the caller, and those behind them must not go elsewhere.
+        // If frames were dropped, the last ones never reach their positions. An empty lane is finished all the same,
+        // and so is one that no worker reads. Frames ahead may stay with the caller, and those behind them must not go
+        // elsewhere.
         let is_over = || self.load() == 0 || self.lane.progress().reader() == GONE;
         self.lane.has_finished_seen(position) || ahead == 0 && is_over()
     }
 
-    /// Whether nothing listed or sent is unfinished, or nobody reads it.
+    /// Returns whether no listed or sent frame is unfinished, or no worker reads the lane.
     #[inline]
     pub(super) fn is_drained(&mut self) -> bool {
         self.list.is_empty() && self.lane.is_drained()
     }
 
-    /// Frames that wait or are in work, as last looked up, and those that are listed.
+    /// Number of frames that wait or are being processed, as last looked up, plus those that are listed.
     #[inline]
     pub(super) fn load(&self) -> u32 {
         self.lane.backlog_seen() + self.list.len() as u32
     }
 
-    /// Frames that the lane has room for behind those that are listed, at most `want`; none where nobody reads it.
+    /// Number of frames for which the lane has room behind those that are listed, at most `want`. 0 if no worker reads
+    /// it.
     #[inline]
     pub(super) fn room(&mut self, want: u32) -> u32 {
         if self.lane.progress().reader() == GONE {
             return 0;
         }
-        // No more is listed than there was room for, and room only grows.
+        // No more frames are listed than there was room for, and room only grows.
         let listed = self.list.len() as u32;
         self.lane.room(listed.saturating_add(want)) - listed
     }
 
-    /// Whether the list has no place left, whatever the lane has.
+    /// Returns whether the list is full, whatever room the lane has.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.list.room() == 0
     }
 
-    /// Moves the next `n` frames of `frames` onto the list, as far as there is room there and in the lane; returns how many.
+    /// Moves the next `n` frames of `frames` onto the list, as far as the list and the lane have room. Returns their
+    /// number.
     #[inline]
     pub(super) fn list(&mut self, frames: &mut Drain, n: usize, source: Source, by: By) -> usize {
         let n = self.room(n as u32) as usize;
@@ -118,7 +122,7 @@ impl Outgoing {
         moved
     }
 
-    /// Sends the list, for all of which there is room, and wakes who reads it.
+    /// Sends the list, which fits completely, and wakes its reader.
     #[inline]
     pub(super) fn flush(&mut self, w: &mut Worker, mesh: &Mesh, hash: &Toeplitz) {
         if self.lane.progress().reader() == GONE {
@@ -139,14 +143,15 @@ impl Outgoing {
         self.runs.clear();
     }
 
-    /// Sends the list's `n` frames in lines, each of frames that came in at one place.
+    /// Sends the list's `n` frames in lines, each with frames received at one place.
     #[inline]
     fn send(&mut self, w: &Worker, n: u32) {
         Place::Queued.enter_batch(w, &self.list, n as usize);
         let mut runs = self.runs.iter();
         let (mut unsent, mut left, mut source) = (n as usize, 0, Source::default());
         let mut frames = self.list.hand_over(Place::Queued, w, n as usize);
-        // As many slots as frames are more than are filled: with none unsent a slot stays free, and that is the end.
+        // There are as many slots as frames, so at least as many as lines. When no frame is left, a slot stays free,
+        // and that ends the call.
         self.lane.send(n, |slot| {
             if left == 0
                 && let Some(run) = runs.next()
@@ -160,7 +165,7 @@ impl Outgoing {
         });
     }
 
-    /// Frees what is listed and counts it as dropped: its reader went after it was listed.
+    /// Frees the listed frames and counts them as dropped: their reader left after they were listed.
     #[cold]
     #[inline(never)]
     fn drop_listed(&mut self, w: &mut Worker) {
@@ -179,7 +184,7 @@ impl Outgoing {
         frames.free(w);
     }
 
-    /// Drops frames of flows that have more than their share. The inbox is more than half full: there is time.
+    /// Drops frames of flows that have more than their share. The inbox is more than half full, so there is time.
     #[cold]
     #[inline(never)]
     fn limit_flows(&mut self, w: &mut Worker, hash: &Toeplitz) {
@@ -207,7 +212,7 @@ impl Outgoing {
         dropped.free(w);
     }
 
-    /// Places a barrier behind all that was sent: what follows waits for the lane to `worker` to be finished up to
+    /// Places a barrier behind all sent frames: later frames wait for the lane to `worker` to be finished up to
     /// `position`. There is room, and nothing is listed.
     #[cold]
     pub(super) fn send_barrier(&mut self, worker: u8, position: u32) {
@@ -217,13 +222,13 @@ impl Outgoing {
 }
 
 impl Drop for Outgoing {
-    /// What is listed goes home by the slow way, and counts as dropped because nobody will ever read it.
+    /// Listed frames are freed by the slow path, and count as dropped because no worker will ever read them.
     fn drop(&mut self) {
         self.counts.gone.add(self.list.len() as u64);
     }
 }
 
-/// Adds a run behind the others.
+/// Appends a run.
 #[inline(always)]
 fn note(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {

@@ -1,10 +1,10 @@
-//! Which worker a frame is for.
+//! The policies that choose a frame's worker.
 
 mod text;
 
 use crate::limits::WORKERS_MAX;
 
-/// Receive queues that a map may name.
+/// Number of receive queues that a map may name.
 const QUEUES_MAX: u16 = 1024;
 
 /// The workers to choose from, in order; an empty list means all workers.
@@ -12,10 +12,10 @@ const QUEUES_MAX: u16 = 1024;
 pub struct Targets(Vec<u8>);
 
 impl Targets {
-    /// These workers; an empty list means all.
+    /// Makes a list of these workers; an empty list means all.
     ///
     /// # Errors
-    /// [`PolicyError::Twice`], [`PolicyError::NoWorker`] for numbers past 63.
+    /// Returns [`PolicyError::Twice`], or [`PolicyError::NoWorker`] for numbers above 63.
     pub fn new(workers: &[usize]) -> Result<Targets, PolicyError> {
         let mut targets = Vec::with_capacity(workers.len());
         for &worker in workers {
@@ -35,7 +35,7 @@ impl Targets {
         &self.0
     }
 
-    /// With all of `workers` named where none is.
+    /// Returns the list with all of `workers` named if it is empty.
     fn resolved(&self, workers: usize) -> Targets {
         if self.0.is_empty() {
             Targets((0..workers).map(|worker| worker as u8).collect())
@@ -55,15 +55,15 @@ impl Targets {
 /// The administrator's map: workers for receive queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueMap {
-    /// By queue; an empty list is a queue that is not in the map.
+    /// Indexed by queue; an empty list is a queue that is not in the map.
     queues: Vec<Targets>,
 }
 
 impl QueueMap {
-    /// Says who is for `queue`, in place of whoever was. Several workers share its flows, by their hash.
+    /// Sets the workers of `queue`, in place of the earlier ones. Several workers share its flows, by their hash.
     ///
     /// # Errors
-    /// [`PolicyError::NoTargets`] for an empty list, [`PolicyError::QueueRange`] past queue 1023.
+    /// Returns [`PolicyError::NoTargets`] for an empty list, [`PolicyError::QueueRange`] above queue 1023.
     pub fn set(&mut self, queue: u16, targets: Targets) -> Result<(), PolicyError> {
         if queue >= QUEUES_MAX {
             return Err(PolicyError::QueueRange { queue });
@@ -79,7 +79,7 @@ impl QueueMap {
         Ok(())
     }
 
-    /// Who is for `queue`; nobody if it is not in the map.
+    /// The workers of `queue`; empty if it is not in the map.
     #[inline]
     pub(super) fn of(&self, queue: u16) -> &[u8] {
         self.queues.get(usize::from(queue)).map_or(&[], Targets::list)
@@ -91,8 +91,8 @@ impl QueueMap {
     }
 }
 
-/// How the worker of a frame is chosen. Written as `none`, `map=rx0:1,rx1:2,3`, `round-robin`, `hash`, `flow`; the last
-/// three may name workers to choose from, as in `hash=1,2`.
+/// The rule that chooses a frame's worker. Written as `none`, `map=rx0:1,rx1:2,3`, `round-robin`, `hash`, `flow`. The
+/// last three may name workers to choose from, as in `hash=1,2`.
 ///
 /// | policy | goes by | order within a flow |
 /// |---|---|---|
@@ -100,13 +100,13 @@ impl QueueMap {
 /// | `Map` | the receive queue, then the flow's hash where the queue has several workers | kept |
 /// | `RoundRobin` | the turn | not kept |
 /// | `Hash` | the flow's hash | kept |
-/// | `Flow` | the flow, which goes to the worker that [consumes](super::FlowConsumers) it, or else may move to an idler one, when all its frames so far are finished | kept |
+/// | `Flow` | the flow: to the worker that [consumes](super::FlowConsumers) it, otherwise to an idler one when all its frames so far are finished | kept |
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// Frames stay where they were received.
+    /// Frames stay with the worker that received them.
     #[default]
     None,
-    /// The administrator's map; queues that are not in it stay where they were received.
+    /// The administrator's map. Frames of other queues stay with the worker that received them.
     Map(QueueMap),
     /// One after the other.
     RoundRobin(Targets),
@@ -116,11 +116,11 @@ pub enum Policy {
     Flow(Targets),
 }
 
-/// What is wrong with a policy.
+/// The error in a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// No policy has this name.
+    /// There is no policy of this name.
     #[error("unknown policy {seen:?}: write none, map=rx0:1,rx1:2,3, round-robin, hash or flow")]
     Unknown {
         /// The text.
@@ -132,7 +132,7 @@ pub enum PolicyError {
         /// The part.
         seen: String,
     },
-    /// Something is no worker's number.
+    /// The text is not a worker's number.
     #[error("unknown worker {seen:?}: write its number, 0 to 63")]
     Worker {
         /// The text.
@@ -159,7 +159,7 @@ pub enum PolicyError {
     /// A map names no queue.
     #[error("the map is empty: name a queue and its workers, as in map=rx0:1, or write none")]
     EmptyMap,
-    /// A worker is named twice where one place is its share.
+    /// A worker is named twice, although each named worker has one share.
     #[error("worker {worker} is named twice: name it once")]
     Twice {
         /// The worker.
@@ -170,13 +170,13 @@ pub enum PolicyError {
     NoWorker {
         /// The worker.
         worker: usize,
-        /// Workers there are.
+        /// Number of workers.
         workers: usize,
     },
 }
 
 impl Policy {
-    /// Whether all workers it names are among `workers`.
+    /// Checks that all named workers are among `workers`.
     pub(super) fn check(&self, workers: usize) -> Result<(), PolicyError> {
         match self {
             Policy::None => Ok(()),
@@ -188,7 +188,7 @@ impl Policy {
         }
     }
 
-    /// With all of `workers` named where none is.
+    /// Returns the policy with all of `workers` named where a list is empty.
     pub(super) fn resolved(&self, workers: usize) -> Policy {
         match self {
             Policy::None => Policy::None,
@@ -199,7 +199,7 @@ impl Policy {
         }
     }
 
-    /// The workers that frames of `queue` may go to; none for those that stay where they were received.
+    /// The workers to which frames of `queue` may go; empty if they stay with the worker that received them.
     pub(super) fn targets(&self, queue: u16) -> &[u8] {
         match self {
             Policy::None => &[],
@@ -208,7 +208,7 @@ impl Policy {
         }
     }
 
-    /// The first queue that no map names, from which on all are treated alike.
+    /// The first queue that no map names. From there on all queues are treated alike.
     pub(super) fn queues(&self) -> u16 {
         if let Policy::Map(map) = self { map.queues.len() as u16 } else { 0 }
     }

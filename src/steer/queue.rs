@@ -1,14 +1,14 @@
-//! Which transmit queue a frame goes out by.
+//! The transmit queue of a frame.
 
-/// The transmit queue of a frame, out of `queues`: its recorded receive queue, reduced below `queues` by subtraction,
-/// so that the frames of a receive queue use one transmit queue; without a recorded queue, the scaled hash of its flow
-/// (both as in the kernel's `skb_tx_hash`).
+/// Returns the transmit queue of a frame, out of `queues`. It is the recorded receive queue, reduced below `queues` by
+/// subtraction, so that the frames of a receive queue use one transmit queue. Without a recorded queue, it is the
+/// scaled hash of its flow. (Both are as in the kernel's `skb_tx_hash`.)
 ///
-/// 0 where there are no queues.
+/// Returns 0 if there are no queues.
 #[inline]
 pub fn tx_queue(recorded: Option<u16>, hash: u32, queues: u16) -> u16 {
     match recorded {
-        // What is left of repeated subtraction.
+        // The remainder is the result of repeated subtraction.
         Some(queue) if queue < queues => queue,
         Some(queue) => queue.checked_rem(queues).unwrap_or(0),
         None => ((u64::from(hash) * u64::from(queues)) >> 32) as u16,

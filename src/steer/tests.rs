@@ -1,4 +1,4 @@
-//! Frames between workers, in one thread: what is seen at each end.
+//! Tests of frames between workers, in one thread, at both ends.
 
 #![cfg(not(loom))]
 
@@ -33,7 +33,7 @@ struct At {
     inbox: Option<Inbox>,
 }
 
-/// A mesh over as many frames as the tests need; the pool is the first worker's.
+/// Makes a mesh with enough frames for the tests; the pool belongs to the first worker.
 fn rig(config: &MeshConfig) -> Rig {
     // Miri takes long for each page.
     let (bytes, frames) = if cfg!(miri) { (8 << 20, 1536) } else { (32 << 20, 4096) };
@@ -51,12 +51,12 @@ fn policy(text: &str) -> Policy {
     text.parse().unwrap()
 }
 
-/// A mesh of `workers` that steers by `text`.
+/// Returns settings for a mesh of `workers` that steers by `text`.
 fn steering(workers: usize, text: &str) -> MeshConfig {
     MeshConfig { workers, policy: policy(text), key: DEFAULT_KEY, ..Default::default() }
 }
 
-/// Where the frames of these tests come in.
+/// The source of the frames of these tests.
 const FROM: Source = Source { port: 3, queue: 0 };
 
 /// Frames of these flows with these numbers, as UDP over IPv4.
@@ -96,7 +96,7 @@ impl Rig {
         self.mesh.consumers().flow(&data, FROM.queue)
     }
 
-    /// Worker `from` steers these frames, and drops what does not fit; returns those that it keeps.
+    /// Worker `from` steers these frames, and drops frames that do not fit. Returns those that it keeps.
     fn steer(&mut self, from: usize, numbered: impl IntoIterator<Item = (u32, u32)>) -> Vec<(u32, u32)> {
         self.steer_from(from, FROM, numbered)
     }
@@ -115,7 +115,7 @@ impl Rig {
         kept
     }
 
-    /// Worker `from` steers these frames; returns those that it keeps, and those that did not fit.
+    /// Worker `from` steers these frames. Returns those that it keeps, and those that did not fit.
     fn offer(
         &mut self,
         from: usize,
@@ -133,7 +133,7 @@ impl Rig {
         })
     }
 
-    /// Worker `from` hands these frames off; returns those that did not fit.
+    /// Worker `from` hands these frames off. Returns those that did not fit.
     fn hand_off(
         &mut self,
         from: usize,
@@ -154,7 +154,7 @@ impl Rig {
         at.outbox.flush(&mut at.w);
     }
 
-    /// What worker `to` takes in one call, which it is at work on until the next.
+    /// Returns the frames that worker `to` takes in one call, and processes until the next.
     fn take(&mut self, to: usize) -> Option<(Source, Vec<(u32, u32)>)> {
         let at = &mut self.workers[to];
         let mut batch = Batch::new();
@@ -164,7 +164,7 @@ impl Rig {
         Some((source, taken))
     }
 
-    /// All that worker `to` can take.
+    /// Returns all frames that worker `to` can take.
     fn take_all(&mut self, to: usize) -> Vec<(u32, u32)> {
         std::iter::from_fn(|| self.take(to)).flat_map(|(_, taken)| taken).collect()
     }
@@ -175,7 +175,7 @@ fn run(flow: u32, first: u32, n: u32) -> impl Iterator<Item = (u32, u32)> {
     (first..first + n).map(move |number| (flow, number))
 }
 
-/// Two workers: the first has taken flow 1 back from the second, which is at work on its numbers 3 to 5.
+/// Two workers: the first has taken flow 1 back from the second, which is processing its numbers 3 to 5.
 fn taken_back() -> Rig {
     let mut rig = rig(&steering(2, "map=rx0:1"));
     rig.steer(0, run(1, 0, 3));

@@ -1,8 +1,8 @@
 //! The Toeplitz hash of receive-side scaling, by tables.
 //!
-//! The hash of an input is the exclusive or of one 32-bit window of the key for each bit of the input that is set
-//! (Microsoft, "RSS Hashing Types" and "Verifying the RSS Hash Calculation"). So it is the exclusive or of what each input
-//! byte gives at its place, and that is looked up.
+//! The hash of an input is the exclusive or of one 32-bit window of the key for each set bit of the input (Microsoft,
+//! "RSS Hashing Types" and "Verifying the RSS Hash Calculation"). So it is the exclusive or of one value for each input
+//! byte at its position. These values are looked up.
 
 use std::array;
 use std::hash::{BuildHasher, RandomState};
@@ -10,10 +10,10 @@ use std::hash::{BuildHasher, RandomState};
 /// Bytes of a key.
 pub const KEY_LEN: usize = 40;
 
-/// Bytes of input that a key of [`KEY_LEN`] serves: two IPv6 addresses and two ports.
+/// Maximum number of input bytes for a key of [`KEY_LEN`]: two IPv6 addresses and two ports.
 pub const INPUT_MAX: usize = KEY_LEN - size_of::<u32>();
 
-/// The published key, of Microsoft's verification suite, and the default of many cards.
+/// The published key of Microsoft's verification suite, and the default of many cards.
 pub const DEFAULT_KEY: [u8; KEY_LEN] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
@@ -43,7 +43,8 @@ pub const SYMMETRIC_KEY: [u8; KEY_LEN] = {
 /// ```
 #[cold]
 pub fn random_key() -> [u8; KEY_LEN] {
-    // The standard library seeds it by the system's random numbers, for the same reason: SipHash of a number is one that nobody can guess.
+    // The standard library seeds it with the system's random numbers, for the same reason: the SipHash of a number
+    // cannot be guessed.
     let random = RandomState::new();
     array::from_fn(|at| random.hash_one(at) as u8)
 }
@@ -51,19 +52,20 @@ pub fn random_key() -> [u8; KEY_LEN] {
 /// The hash under one key.
 #[derive(Clone)]
 pub struct Toeplitz {
-    /// What a byte gives at a place: `tables[place][byte]`.
+    /// The value of a byte at a position: `tables[position][byte]`.
     tables: Box<[[u32; 256]; INPUT_MAX]>,
 }
 
 impl Toeplitz {
-    /// The hash under `key`: 36 KiB of tables, of which IPv4 uses the first 12.
+    /// Makes the hash under `key`: 36 KiB of tables, of which IPv4 uses the first 12.
     #[cold]
     pub fn new(key: &[u8; KEY_LEN]) -> Toeplitz {
         let mut tables = Box::new([[0; 256]; INPUT_MAX]);
         for (place, table) in tables.iter_mut().enumerate() {
             let key_bits =
                 key[place..place + 5].iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
-            // A byte gives what it gives without its lowest bit, and that bit's window of the key.
+            // The value of a byte is that of the byte without its lowest bit, combined with that bit's window of the
+            // key.
             for byte in 1..table.len() {
                 let window = (key_bits >> (byte.trailing_zeros() + 1)) as u32;
                 table[byte] = table[byte & (byte - 1)] ^ window;
@@ -75,7 +77,7 @@ impl Toeplitz {
     /// The hash of `input`, of which at most the first 36 bytes count.
     ///
     /// # Cost
-    /// A look-up for each byte, which do not wait for each other.
+    /// One look-up for each byte; the look-ups do not depend on each other.
     #[inline]
     pub fn hash(&self, input: &[u8]) -> u32 {
         input.iter().zip(self.tables.iter()).fold(0, |hash, (byte, table)| hash ^ table[usize::from(*byte)])

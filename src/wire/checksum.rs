@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A partial one's complement sum, in the machine's byte order.
 ///
-/// The sum may be taken in any byte order as long as the result is stored in the same one (RFC 1071
-/// §2(B)), so bytes are added as they lie and only numbers are turned round.
+/// The sum may be taken in any byte order as long as the result is stored in the same one (RFC 1071 §2(B)). So bytes
+/// are added in memory order, and only numbers are converted.
 ///
 /// Invariant: `0` holds fewer than 2^32 words of 32 bits, so it cannot overflow: 16 GiB of bytes.
 ///
@@ -21,7 +21,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum of nothing.
+    /// Returns the sum of no bytes.
     pub const fn new() -> Self {
         Sum(0)
     }
@@ -39,8 +39,7 @@ impl Sum {
         addresses.double_word(length).double_word(protocol.into())
     }
 
-    /// Adds `bytes`; an odd last byte counts as if a zero byte followed, so only the last piece of
-    /// what is summed may be odd.
+    /// Adds `bytes`. An odd last byte counts as if a zero byte followed, so only the last piece may have an odd length.
     ///
     /// # Cost
     /// One add per four bytes, which the compiler turns into vectors.
@@ -71,8 +70,8 @@ impl Sum {
         Sum(self.0 + number.to_be() as u64)
     }
 
-    /// The sum folded to 16 bits. It is 0 only if everything added was 0; over data that carries a
-    /// right checksum it is `0xffff`.
+    /// The sum folded to 16 bits. It is 0 only if everything added was 0. Over data that carries a correct checksum it
+    /// is `0xffff`.
     #[inline]
     pub const fn fold(self) -> u16 {
         let sum = (self.0 & 0xffff_ffff) + (self.0 >> 32);
@@ -88,7 +87,7 @@ impl Sum {
         !self.fold()
     }
 
-    /// Whether data that carries its checksum is intact.
+    /// Returns whether data that carries its checksum is intact.
     #[inline]
     pub const fn intact(self) -> bool {
         self.fold() == 0xffff
@@ -98,24 +97,23 @@ impl Sum {
 impl std::ops::Add for Sum {
     type Output = Sum;
 
-    /// The sum over two pieces, of which the first is not odd.
+    /// The sum over two pieces. The first has an even length.
     #[inline]
     fn add(self, more: Sum) -> Sum {
         Sum(self.0 + more.0)
     }
 }
 
-/// The checksum after one 16-bit word under it changed from `old` to `new`: RFC 1624 equation 4,
-/// `HC' = HC - ~m - m'`, a subtraction whose borrow is brought round.
+/// Returns the checksum after one 16-bit word under it changed from `old` to `new`: RFC 1624 equation 4, `HC' = HC - ~m
+/// - m'`, a subtraction with end-around borrow.
 ///
-/// All three may be given in either byte order, if it is the same one (RFC 1071 §2(B)).
+/// All three may be in either byte order, if all are in the same one (RFC 1071 §2(B)).
 ///
-/// Unlike the older equations it gives `0x0000`, and never `0xffff`, where a full sum would: the
-/// two are the same number in one's complement, but not the same bytes. It is exact for any data
-/// that is not all zeros.
+/// Unlike the older equations, it returns `0x0000`, and never `0xffff`, where a full sum would. The two are the same
+/// number in one's complement, but not the same bytes. The result is exact for any data that is not all zeros.
 ///
 /// # Cost
-/// A few instructions, two when both words are constants; no other byte of the data is read.
+/// A few instructions, two if both words are constants; no other byte of the data is read.
 #[inline]
 pub const fn replaced(checksum: u16, old: u16, new: u16) -> u16 {
     let (sum, carry) = new.overflowing_add(!old);
@@ -136,7 +134,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071 §1 word by word, with nothing deferred: the oracle.
+    /// RFC 1071 §1 word by word, with nothing deferred: the reference for the tests.
     fn plain_checksum(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {

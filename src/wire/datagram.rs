@@ -1,7 +1,7 @@
-//! A UDP datagram from the link's header to the last byte of its payload: read whole, answered in the frame that brought it, or
-//! built in a fresh one.
+//! A UDP datagram from the link's header to the last byte of its payload. It is parsed completely, answered in the
+//! frame that carried it, or built in a new frame.
 //!
-//! A server that answers in place writes its payload over the one that came:
+//! A server that answers in place writes its payload over the received one:
 //!
 //! ```
 //! use netmem::wire::Datagram;
@@ -47,7 +47,7 @@
 use super::{Ethernet, Ipv4, Ipv6, MacAddr, Malformed, Udp, ethernet, ipv4, ipv6, udp};
 use std::net::{IpAddr, SocketAddr};
 
-/// The default hop limit of hosts (RFC 1700, IANA), which an answer has too.
+/// The default hop limit of hosts (RFC 1700, IANA). Answers have it too.
 pub const HOP_LIMIT: u8 = 64;
 
 /// The MAC addresses, IP addresses and ports of a UDP datagram.
@@ -55,11 +55,11 @@ pub const HOP_LIMIT: u8 = 64;
 pub struct Datagram {
     /// The station that sends it on this link.
     pub src_mac: MacAddr,
-    /// The station that it is sent to on this link: the next hop.
+    /// The station to which it is sent on this link: the next hop.
     pub dst_mac: MacAddr,
-    /// The address and port it comes from.
+    /// The address and port of the sender.
     pub src: SocketAddr,
-    /// The address and port it is for.
+    /// The address and port of the receiver.
     pub dst: SocketAddr,
     /// How many routers may forward it.
     pub hop_limit: u8,
@@ -67,61 +67,64 @@ pub struct Datagram {
     pub tos: u8,
 }
 
-/// Why a frame does not contain a valid datagram: the first check that failed, from the outer header to the inner one.
+/// The reason why a frame does not contain a valid datagram: the first check that failed, from the outer header to the
+/// inner one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoDatagram {
-    /// A header is not as it should be.
+    /// A header is malformed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// The frame carries neither IPv4 nor IPv6 at once: something else, or a VLAN tag.
+    /// The Ethernet header is not followed directly by IPv4 or IPv6, but by another type or a VLAN tag.
     #[error("the ethertype is {0:#06x}, neither IPv4 nor IPv6")]
     Ethertype(u16),
-    /// The packet has options of IPv4, which an answer would have to be moved for.
+    /// The packet has IPv4 options, for which an answer would have to be moved.
     #[error("the IPv4 header has options")]
     Options,
-    /// It is a piece of a larger packet.
+    /// The packet is a fragment.
     #[error("the packet is a fragment")]
     Fragment,
-    /// The packet is of another protocol, or has an extension header of IPv6.
+    /// The packet has another protocol, or an IPv6 extension header.
     #[error("the protocol is {0}, and not UDP")]
     Protocol(u8),
-    /// The datagram says that it is longer than its packet, or shorter than its header.
+    /// The length field of the datagram is longer than its packet, or shorter than its header.
     #[error("the length of the datagram is none")]
     BadLength,
-    /// The checksum is wrong, or there is none over IPv6.
+    /// The checksum is wrong, or missing over IPv6.
     #[error("the checksum of the datagram is wrong")]
     BadChecksum,
-    /// It is from or for many, or from nobody, so that no one could be answered by one.
+    /// A source or destination is a broadcast, multicast or unspecified address, or port 0, so an answer to one sender
+    /// is not possible.
     #[error("the datagram is from or for a group, or from no port or address")]
     Unanswerable,
 }
 
-/// Why the headers of a datagram could not be written. Nothing was.
+/// The reason why the headers of a datagram could not be written. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// One address is of IPv4 and the other of IPv6.
+    /// One address is IPv4 and the other IPv6.
     #[error("one address is of IPv4 and the other of IPv6")]
     MixedFamilies,
     /// There is no room for the headers.
     #[error("{has} bytes have no room for headers of {needs}")]
     TooShort {
-        /// Bytes there are.
+        /// Number of bytes available.
         has: usize,
-        /// Bytes of the headers.
+        /// Number of bytes of the headers.
         needs: usize,
     },
-    /// The payload is longer than a length field can say.
+    /// The payload is longer than the length field can express.
     #[error("a payload of {0} bytes is too long for one datagram")]
     TooLong(usize),
 }
 
 impl Datagram {
-    /// The datagram in `frame`, and its payload.
+    /// Returns the datagram in `frame`, and its payload.
     ///
     /// # Errors
-    /// [`NoDatagram`]: all lengths and both checksums are right, and it is a whole packet without options, or there is none.
+    /// Returns [`NoDatagram`] unless all lengths and both checksums are correct, and the packet is whole and has no
+    /// options.
     ///
     /// # Cost
     /// Every byte of the payload is read for the checksum.
@@ -138,8 +141,8 @@ impl Datagram {
         if is_intact { Ok((datagram, payload)) } else { Err(NoDatagram::BadChecksum) }
     }
 
-    /// Turns the datagram in `frame` round where it lies: it goes back to the station, address and port that it came from, with its
-    /// payload. Says what came.
+    /// Turns the datagram in `frame` round in place: it goes back with its payload to the station, address and port
+    /// that it came from. Returns the received datagram.
     ///
     /// ```
     /// # use netmem::wire::{Datagram, MacAddr};
@@ -154,13 +157,14 @@ impl Datagram {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The TTL or hop limit becomes 64, and the type of service or traffic class 0, whatever they were.
+    /// Sets the TTL or hop limit to 64, and the type of service or traffic class to 0.
     ///
     /// # Errors
-    /// [`NoDatagram`], but `BadChecksum`; the frame is as it was.
+    /// Returns [`NoDatagram`], except `BadChecksum`; the frame is unchanged.
     ///
     /// # Cost
-    /// The headers alone: addresses and ports that change places change no checksum, so a wrong one goes back wrong.
+    /// Only the headers are read. Swapping addresses and ports changes no checksum, so a wrong checksum goes back
+    /// wrong.
     pub fn turn_round(frame: &mut [u8]) -> Result<Datagram, NoDatagram> {
         let (datagram, _) = Datagram::locate(frame)?;
         datagram.answer().ok_or(NoDatagram::Unanswerable)?;
@@ -182,7 +186,9 @@ impl Datagram {
         Ok(datagram)
     }
 
-    /// What answers this one: from where it was for, to where it came from, by the station that it came by, with a `tos` of 0. None where that is not one
+    /// Returns the answer to this datagram: from its destination to its source, by the station that it came by, with a
+    /// `tos` of 0. Returns None if a station, address or port is not that of one host (broadcast, multicast, the
+    /// unspecified address, port 0). Such a datagram must not be answered.
     /// station, address and port each way (broadcast, multicast, the unspecified address, port 0): nobody is to be answered then.
     #[must_use]
     pub fn answer(&self) -> Option<Datagram> {
@@ -199,17 +205,17 @@ impl Datagram {
         })
     }
 
-    /// Bytes of the headers of link, IP and UDP: 42 over IPv4, 62 over IPv6. The payload stands behind them.
+    /// Bytes of the headers of link, IP and UDP: 42 over IPv4, 62 over IPv6. The payload follows them.
     pub const fn headers_len(&self) -> usize {
         let ip = if self.dst.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
         ethernet::HEADER_LEN + ip + udp::HEADER_LEN
     }
 
-    /// Writes all headers before the payload, which is what stands in `frame` behind [`headers_len`](Self::headers_len) bytes, to its
-    /// end: lengths and checksums too. Over IPv4 it may not be fragmented.
+    /// Writes all headers before the payload, with lengths and checksums. The payload is everything in `frame` behind
+    /// [`headers_len`](Self::headers_len) bytes. Over IPv4 the packet must not be fragmented.
     ///
     /// # Errors
-    /// [`WriteError`].
+    /// Returns [`WriteError`].
     ///
     /// # Cost
     /// Every byte of the payload is read for the checksum.
@@ -244,7 +250,7 @@ impl Datagram {
         Ok(())
     }
 
-    /// The datagram in `frame`, and how long it is with its header; its payload and its checksum are not looked at.
+    /// Returns the datagram in `frame`, and its length with its header. Its payload and its checksum are not checked.
     fn locate(frame: &[u8]) -> Result<(Datagram, usize), NoDatagram> {
         let (link, packet) = Ethernet::parse(frame)?;
         let (src, dst, hop_limit, tos, protocol, bytes) = match link.ethertype() {

@@ -25,25 +25,26 @@ pub const VLAN: u16 = 0x8100;
 /// Ethertype of the outer of two VLAN tags (802.1ad).
 pub const SERVICE_VLAN: u16 = 0x88a8;
 
-/// Bytes of the two addresses, behind which a tag stands.
+/// Bytes of the two addresses, which come before a tag.
 pub(crate) const ADDRESSES_LEN: usize = 12;
 
-/// Whether the frame is priority-tagged: its 802.1Q tag names no VLAN (VID 0), so it is treated as an untagged frame.
+/// Returns whether the frame is priority-tagged: its 802.1Q tag names no VLAN (VID 0), so it is treated as an untagged
+/// frame.
 #[inline]
 pub fn is_priority_tagged(frame: &[u8]) -> bool {
     let tag = frame.get(ADDRESSES_LEN..HEADER_LEN + TAG_LEN).and_then(|bytes| bytes.first_chunk());
     tag.is_some_and(|&[a, b, c, d]| u16::from_be_bytes([a, b]) == VLAN && c & 0x0f == 0 && d == 0)
 }
 
-/// A view of a priority-tagged frame without its tag and without the addresses: ethertype and packet are where an
-/// untagged frame has them. None where it is not tagged so.
+/// Returns a view of a priority-tagged frame without its tag and without the addresses: ethertype and packet have the
+/// positions of an untagged frame. Returns None if the frame has no such tag.
 #[inline]
 pub fn behind_priority_tag(frame: &[u8]) -> Option<&[u8]> {
     if is_priority_tagged(frame) { frame.get(TAG_LEN..) } else { None }
 }
 
 /// Moves the addresses of a priority-tagged frame over its tag, so that an untagged frame begins [`TAG_LEN`] bytes
-/// later; returns whether the frame had such a tag.
+/// later. Returns whether the frame had such a tag.
 #[inline]
 pub fn cover_priority_tag(frame: &mut [u8]) -> bool {
     let is_tagged = is_priority_tagged(frame);
@@ -53,12 +54,13 @@ pub fn cover_priority_tag(frame: &mut [u8]) -> bool {
     is_tagged
 }
 
-/// The ethertype behind all VLAN tags of a frame, and the bytes after it.
+/// Returns the ethertype behind all VLAN tags of a frame, and the bytes after it.
 ///
-/// For who decides about packets and must not be passed by one behind a tag: [`Ethernet::parse`] says [`VLAN`] of those.
+/// Use it for decisions about packets that a tag must not bypass. [`Ethernet::parse`] returns [`VLAN`] for such
+/// packets.
 ///
 /// # Errors
-/// [`Malformed::ShortFrame`] where the header or a tag is cut off.
+/// Returns [`Malformed::ShortFrame`] if the header or a tag is truncated.
 ///
 /// ```
 /// use netmem::wire::{Ethernet, MacAddr, ethernet};
@@ -100,10 +102,10 @@ pub fn behind_tags(frame: &[u8]) -> Result<(u16, &[u8]), Malformed> {
 pub struct MacAddr([u8; 6]);
 
 impl MacAddr {
-    /// The address of everyone on the link.
+    /// The broadcast address.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// The address with these bytes, in the order in which they are written and sent.
+    /// Returns the address with these bytes, in the order in which they are written and sent.
     pub const fn new(bytes: [u8; 6]) -> Self {
         MacAddr(bytes)
     }
@@ -113,7 +115,7 @@ impl MacAddr {
         self.0
     }
 
-    /// Whether a group of stations is meant: the broadcast address, or any multicast one.
+    /// Returns whether it is the broadcast address or a multicast address.
     #[inline]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
@@ -144,10 +146,10 @@ pub struct MacAddrError {
 impl FromStr for MacAddr {
     type Err = MacAddrError;
 
-    /// Reads six pairs of hex digits with colons between them, in either case.
+    /// Parses six pairs of hex digits with colons between them, in either case.
     ///
     /// # Errors
-    /// [`MacAddrError`] for anything else.
+    /// Returns [`MacAddrError`] for any other text.
     fn from_str(text: &str) -> Result<Self, MacAddrError> {
         let pair = |pair: &str| match pair.as_bytes() {
             [high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
@@ -168,7 +170,7 @@ impl FromStr for MacAddr {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Ethernet {
-    /// The station the frame is for.
+    /// The station that must receive the frame.
     pub dst: MacAddr,
     /// The station that sent it on this link.
     pub src: MacAddr,
@@ -178,30 +180,30 @@ pub struct Ethernet {
 const _: () = assert!(HEADER_LEN == 14);
 
 impl Ethernet {
-    /// A header, for building.
+    /// Returns a header, for building.
     pub const fn new(dst: MacAddr, src: MacAddr, ethertype: u16) -> Self {
         Ethernet { dst, src, ethertype: U16::new(ethertype) }
     }
 
-    /// The header of `frame` and the bytes behind it.
+    /// Returns the header of `frame` and the bytes behind it.
     ///
     /// # Errors
-    /// [`Malformed::ShortFrame`].
+    /// Returns [`Malformed::ShortFrame`].
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<(&Ethernet, &[u8]), Malformed> {
         Ethernet::ref_from_prefix(frame).map_err(|_| Malformed::ShortFrame)
     }
 
-    /// [`parse`](Self::parse), to rewrite.
+    /// [`parse`](Self::parse), for rewriting.
     ///
     /// # Errors
-    /// [`Malformed::ShortFrame`].
+    /// Returns [`Malformed::ShortFrame`].
     #[inline]
     pub fn parse_mut(frame: &mut [u8]) -> Result<(&mut Ethernet, &mut [u8]), Malformed> {
         Ethernet::mut_from_prefix(frame).map_err(|_| Malformed::ShortFrame)
     }
 
-    /// Whether the frame is for this very station.
+    /// Returns whether the frame is for exactly this station.
     ///
     /// # Cost
     /// One load of 64 bits, of which the two that belong to `src` are shifted out.
@@ -214,20 +216,20 @@ impl Ethernet {
         differing << 16 == 0
     }
 
-    /// What the frame carries: [`IPV4`], [`ARP`], [`IPV6`], … Values up to 1500 are lengths of
-    /// IEEE 802.3 frames without a type.
+    /// The type of the frame's content: [`IPV4`], [`ARP`], [`IPV6`], … Values up to 1500 are lengths of IEEE 802.3
+    /// frames without a type.
     #[inline]
     pub const fn ethertype(&self) -> u16 {
         self.ethertype.get()
     }
 
-    /// Says that the frame carries something else.
+    /// Sets the type of the frame's content.
     #[inline]
     pub const fn set_ethertype(&mut self, ethertype: u16) {
         self.ethertype = U16::new(ethertype);
     }
 
-    /// Turns the frame round: it goes to the station that sent it.
+    /// Swaps the addresses: the frame goes to the station that sent it.
     #[inline]
     pub const fn swap_addresses(&mut self) {
         (self.dst, self.src) = (self.src, self.dst);

@@ -1,4 +1,4 @@
-//! ICMP: RFC 792 and, over IPv6, RFC 4443; as much of it as a router says and has to understand.
+//! ICMP: RFC 792 and, over IPv6, RFC 4443. Only the parts that a router sends or must understand.
 
 use super::checksum::Sum;
 use super::{Ipv6, ipv6};
@@ -15,9 +15,9 @@ pub const HEADER_LEN: usize = size_of::<Icmp>();
 
 /// Requests and replies of RFC 792, RFC 950 and RFC 1256: the messages about which an error may be sent.
 const QUERIES: [u8; 10] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
-/// The first ICMPv6 type that is no error (RFC 4443 §2.1).
+/// The first ICMPv6 type that is not an error (RFC 4443 §2.1).
 const FIRST_V6_QUERY: u8 = 128;
-/// Redirect, which is told apart with the errors (RFC 4443 §2.4 (e.2)).
+/// Redirect, which is treated like the errors (RFC 4443 §2.4 (e.2)).
 const V6_REDIRECT: u8 = 137;
 
 /// The header of a message.
@@ -33,7 +33,8 @@ pub struct Icmp {
 const _: () = assert!(HEADER_LEN == 8);
 
 impl Icmp {
-    /// A message of type `kind` for IPv4, whose second word is `rest`, around `body`; its checksum right (RFC 792).
+    /// Returns the header of a message of type `kind` for IPv4, whose second word is `rest`, around `body`, with its
+    /// checksum (RFC 792).
     pub fn v4(kind: u8, code: u8, rest: u32, body: &[u8]) -> Icmp {
         Icmp::new(kind, code, rest).sealed(Sum::new().bytes(body))
     }
@@ -56,30 +57,30 @@ impl Icmp {
         self
     }
 
-    /// The header of `message` and what follows it; None if there are fewer than eight bytes. The checksum is not looked
-    /// at.
+    /// Returns the header of `message` and the bytes behind it, or None if there are fewer than eight bytes. The
+    /// checksum is not checked.
     pub fn read(message: &[u8]) -> Option<(&Icmp, &[u8])> {
         Icmp::ref_from_prefix(message).ok()
     }
 
-    /// What the message is: its type.
+    /// The type of the message.
     pub const fn kind(&self) -> u8 {
         self.kind
     }
 
-    /// What more there is to its type.
+    /// The code of the message, which refines its type.
     pub const fn code(&self) -> u8 {
         self.code
     }
 
-    /// The second word: what it says depends on the type.
+    /// The second word. Its meaning depends on the type.
     pub const fn rest(&self) -> u32 {
         self.rest.get()
     }
 }
 
-/// Whether an error may be sent about an IPv4 ICMP message that begins with these bytes: it is a request or a reply. A
-/// type that is not known may be an error (RFC 1812 §4.3.2.7, RFC 1122 §3.2.2).
+/// Returns whether an error may be sent about an IPv4 ICMP message that begins with these bytes: it is a request or a
+/// reply. An unknown type may be an error (RFC 1812 §4.3.2.7, RFC 1122 §3.2.2).
 pub fn is_query(message: &[u8]) -> bool {
     message.first().is_some_and(|kind| QUERIES.contains(kind))
 }
@@ -89,18 +90,18 @@ pub fn is_query_v6(message: &[u8]) -> bool {
     message.first().is_some_and(|&kind| kind >= FIRST_V6_QUERY && kind != V6_REDIRECT)
 }
 
-/// What an IPv6 packet carries behind its extension headers.
+/// The content of an IPv6 packet behind its extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upper<'a> {
-    /// The number of what is carried.
+    /// The protocol number of the content.
     pub protocol: u8,
-    /// Its bytes, as many as there are.
+    /// Its bytes, as many as are available.
     pub bytes: &'a [u8],
-    /// It begins in another packet: this is a fragment, and not the first.
+    /// Whether it begins in another packet: this is a fragment, and not the first.
     pub begins_elsewhere: bool,
 }
 
-/// Extension headers that are walked over at most.
+/// Maximum number of extension headers that are skipped.
 const EXTENSIONS_MAX: usize = 8;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
@@ -111,7 +112,8 @@ const MOBILITY: u8 = 135;
 const HOST_IDENTITY: u8 = 139;
 const SHIM6: u8 = 140;
 
-/// Whether another header may follow a header of this number (RFC 7045 §4, without headers that cannot be parsed).
+/// Returns whether another header may follow a header of this number (RFC 7045 §4, without headers that cannot be
+/// parsed).
 pub const fn is_extension(protocol: u8) -> bool {
     matches!(
         protocol,
@@ -119,27 +121,27 @@ pub const fn is_extension(protocol: u8) -> bool {
     )
 }
 
-/// What `packet` carries behind its extension headers (RFC 8200 §4); None where they do not end within it, or there are more than
-/// eight.
+/// Returns the content of `packet` behind its extension headers (RFC 8200 §4). Returns None if they do not end within
+/// it, or there are more than eight.
 pub fn upper(packet: &[u8]) -> Option<Upper<'_>> {
     let header = Ipv6::parse(packet).ok()?;
     behind_extensions(header.next_header(), packet.get(ipv6::HEADER_LEN..header.total_length())?)
 }
 
-/// The same of a packet of which `front` are the first bytes and others may lie elsewhere, or be missing: what it carries is looked
-/// for in these alone.
+/// The same for a packet of which `front` are the first bytes. Others may lie elsewhere or be missing: only `front` is
+/// searched.
 pub(crate) fn upper_in_front(front: &[u8]) -> Option<Upper<'_>> {
     let (header, rest) = Ipv6::read(front)?;
     let payload = rest.get(..header.payload_length().into()).unwrap_or(rest);
     behind_extensions(header.next_header(), payload)
 }
 
-/// What is carried behind extension headers: the first bytes of `bytes` are a header of the number `protocol`.
+/// Returns the content behind extension headers. The first bytes of `bytes` are a header of the number `protocol`.
 fn behind_extensions(mut protocol: u8, mut bytes: &[u8]) -> Option<Upper<'_>> {
     for _ in 0..=EXTENSIONS_MAX {
         let length = match protocol {
             FRAGMENT => 8,
-            // In words of four bytes, without two (RFC 4302 §2.2).
+            // In words of four bytes, minus two (RFC 4302 §2.2).
             AUTHENTICATION => (usize::from(*bytes.get(1)?) + 2) * 4,
             _ if is_extension(protocol) => (usize::from(*bytes.get(1)?) + 1) * 8,
             _ => return Some(Upper { protocol, bytes, begins_elsewhere: false }),
@@ -183,7 +185,7 @@ mod tests {
         assert!(!is_query(&[]) && !is_query_v6(&[]));
     }
 
-    /// An IPv6 packet with these bytes behind its header, of which `next` is the first.
+    /// Returns an IPv6 packet with these bytes behind its header; `next` is the number of the first.
     fn packet(next: u8, rest: &[u8]) -> Vec<u8> {
         let header = Ipv6::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, next, 9, rest.len() as u16);
         [header.as_bytes(), rest].concat()
@@ -194,8 +196,8 @@ mod tests {
         let mut built = Vec::new();
         PacketBuilder::ipv6([1; 16], [2; 16], 7).udp(7, 9).write(&mut built, b"five!").unwrap();
         assert_eq!(upper(&built).map(|upper| (upper.protocol, upper.bytes.len())), Some((17, 13)));
-        // Hop-by-hop of 16 bytes, routing of 8, the first fragment, authentication of 12, mobility, host identity and shim6 of 8, then
-        // four bytes of ICMPv6.
+        // Hop-by-hop of 16 bytes, routing of 8, the first fragment, authentication of 12, mobility, host identity and
+        // shim6 of 8, then four bytes of ICMPv6.
         let mut rest = vec![ROUTING, 1];
         rest.extend([0; 14]);
         rest.extend([FRAGMENT, 0, 0, 0, 0, 0, 0, 0]);

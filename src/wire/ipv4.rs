@@ -1,4 +1,4 @@
-//! IPv4: RFC 791, checked as RFC 1812 §5.2.2 asks of a router.
+//! IPv4: RFC 791, with the checks that RFC 1812 §5.2.2 requires of a router.
 
 use std::net::Ipv4Addr;
 
@@ -16,16 +16,16 @@ pub const TCP: u8 = 6;
 /// Protocol number of UDP.
 pub const UDP: u8 = 17;
 
-/// Pieces of the larger packet follow.
+/// More fragments of the larger packet follow.
 const MORE_FRAGMENTS: u16 = 0x2000;
 
-/// Version 4 with a header of five words: all but a few packets begin so.
+/// Version 4 with a header of five words: nearly all packets begin in this way.
 const NO_OPTIONS: u8 = 0x45;
 
-/// The first 20 bytes of an IPv4 header; options, if any, lie behind it.
+/// The first 20 bytes of an IPv4 header; options, if any, follow it.
 ///
-/// Invariant of a view that [`parse`](Ipv4::parse) gave: `HEADER_LEN <= header_len() <=
-/// total_length()`, both within the bytes it was parsed from, and the checksum is right.
+/// Invariant of a view that [`parse`](Ipv4::parse) returned: `HEADER_LEN <= header_len() <= total_length()`, both
+/// within the parsed bytes, and the checksum is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Ipv4 {
@@ -45,8 +45,8 @@ pub struct Ipv4 {
 const _: () = assert!(HEADER_LEN == 20);
 
 impl Ipv4 {
-    /// A header without options around `payload_len` bytes, for building: identification 0, not to
-    /// be fragmented, checksum right. A length past 65,515 wraps.
+    /// Returns a header without options around `payload_len` bytes, for building: identification 0, DF set, correct
+    /// checksum. A length above 65,515 wraps.
     #[inline]
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, ttl: u8, payload_len: u16) -> Self {
         let mut header = Ipv4 {
@@ -65,8 +65,8 @@ impl Ipv4 {
         header
     }
 
-    /// The sum over the header without options: in registers, where one over bytes just written
-    /// would wait for the stores.
+    /// The sum over the header without options. It is computed in registers; a sum over bytes just written would wait
+    /// for the stores.
     #[inline]
     fn sum(&self) -> Sum {
         Sum::new()
@@ -80,12 +80,12 @@ impl Ipv4 {
             .double_word(self.dst().to_bits())
     }
 
-    /// The header of `packet` and its payload: what follows the options, as far as the total length
-    /// says. Padding of the link behind that is left out.
+    /// Returns the header of `packet` and its payload: the bytes behind the options, up to the total length. The link's
+    /// padding behind them is left out.
     ///
     /// # Errors
-    /// The first check of RFC 1812 §5.2.2 that fails, in this order: [`Malformed::ShortHeader`],
-    /// `BadVersion`, `BadHeaderLength`, `BadTotalLength`, `Truncated`, `BadChecksum`.
+    /// Returns the first check of RFC 1812 §5.2.2 that fails, in this order: [`Malformed::ShortHeader`], `BadVersion`,
+    /// `BadHeaderLength`, `BadTotalLength`, `Truncated`, `BadChecksum`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<(&Ipv4, &[u8]), Malformed> {
         let header = Ipv4::parse_front(packet, packet.len())?;
@@ -94,7 +94,7 @@ impl Ipv4 {
         Ok((header, payload))
     }
 
-    /// The header of a packet of `len` bytes, of which `front` are the first.
+    /// Returns the header of a packet of `len` bytes, of which `front` are the first.
     #[inline]
     pub(super) fn parse_front(front: &[u8], len: usize) -> Result<&Ipv4, Malformed> {
         let (header, _) = Ipv4::ref_from_prefix(front).map_err(|_| Malformed::ShortHeader)?;
@@ -102,20 +102,20 @@ impl Ipv4 {
         Ok(header)
     }
 
-    /// The header of `packet`, to rewrite.
+    /// Returns the header of `packet`, for rewriting.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// The errors of [`parse`](Self::parse).
     ///
     /// # Cost
-    /// Reads the header only: the first 20 bytes, and the options if there are any.
+    /// Reads only the header: the first 20 bytes, and the options if there are any.
     #[inline]
     pub fn parse_mut(packet: &mut [u8]) -> Result<&mut Ipv4, Malformed> {
         Ipv4::parse_front(packet, packet.len())?;
         Ipv4::mut_from_prefix(packet).map(|(header, _)| header).map_err(|_| Malformed::ShortHeader)
     }
 
-    /// The checks of RFC 1812 §5.2.2 past the first, on the header that a packet of `len` bytes begins with.
+    /// The checks of RFC 1812 §5.2.2 after the first one, on the header at the start of a packet of `len` bytes.
     #[inline]
     fn check(&self, front: &[u8], len: usize) -> Result<(), Malformed> {
         if self.version_ihl != NO_OPTIONS {
@@ -164,7 +164,7 @@ impl Ipv4 {
         (self.version_ihl & 0xf) as usize * 4
     }
 
-    /// Changes differentiated services and congestion notification, and keeps the checksum right (RFC 1624).
+    /// Changes the DSCP and ECN bits, and updates the checksum (RFC 1624).
     #[inline]
     pub fn set_tos(&mut self, tos: u8) {
         let word = |tos| u16::from_be_bytes([self.version_ihl, tos]);
@@ -172,30 +172,30 @@ impl Ipv4 {
         self.tos = tos;
     }
 
-    /// Changes how many bytes header and payload are together, and keeps the checksum right (RFC 1624): after bytes were put
-    /// behind the payload, or cut from it.
+    /// Changes the total length of header and payload, and updates the checksum (RFC 1624). Use it after bytes were
+    /// appended to the payload, or cut from it.
     #[inline]
     pub const fn set_total_length(&mut self, length: u16) {
         self.checksum = U16::new(checksum::replaced(self.checksum.get(), self.total_length.get(), length));
         self.total_length = U16::new(length);
     }
 
-    /// Changes the source address, and keeps the header's checksum right (RFC 1624). Checksums of UDP and TCP cover the address
-    /// too: see [`Udp::address_changed`](super::Udp::address_changed).
+    /// Changes the source address, and updates the header's checksum (RFC 1624). Checksums of UDP and TCP cover the
+    /// address too: see [`Udp::address_changed`](super::Udp::address_changed).
     #[inline]
     pub const fn set_src(&mut self, src: Ipv4Addr) {
         self.checksum = U16::new(checksum::replaced_address(self.checksum.get(), self.src(), src));
         self.src = src.octets();
     }
 
-    /// As [`Ipv4::set_src`], the destination address.
+    /// As [`Ipv4::set_src`], for the destination address.
     #[inline]
     pub const fn set_dst(&mut self, dst: Ipv4Addr) {
         self.checksum = U16::new(checksum::replaced_address(self.checksum.get(), self.dst(), dst));
         self.dst = dst.octets();
     }
 
-    /// Turns the packet round: it goes to the host that sent it. No checksum changes by that.
+    /// Swaps the addresses: the packet goes to the host that sent it. No checksum changes.
     #[inline]
     pub const fn swap_addresses(&mut self) {
         (self.src, self.dst) = (self.dst, self.src);
@@ -207,8 +207,8 @@ impl Ipv4 {
         zerocopy::transmute!(*self)
     }
 
-    /// Makes the checksum of the header that `packet` begins with right, after options were written; to be used on no packet that
-    /// somebody sent with a wrong one. Without a whole header nothing happens.
+    /// Computes the checksum of the header at the start of `packet`, after options were written. Do not use it on a
+    /// packet that was received with a wrong checksum. Without a whole header nothing happens.
     pub fn seal(packet: &mut [u8]) {
         let length = Ipv4::ref_from_prefix(packet).map_or(0, |(header, _)| header.header_len());
         let Some(header) = packet.get_mut(..length).filter(|header| header.len() >= HEADER_LEN) else {
@@ -230,42 +230,44 @@ impl Ipv4 {
         self.id.get()
     }
 
-    /// Whether a router may not cut the packet into fragments.
+    /// Returns whether a router must not fragment the packet.
     pub const fn dont_fragment(&self) -> bool {
         self.fragment.get() & 0x4000 != 0
     }
 
-    /// Whether this is one piece of a larger packet.
+    /// Returns whether this is a fragment of a larger packet.
     pub const fn is_fragment(&self) -> bool {
         self.fragment.get() & 0x3fff != 0
     }
 
-    /// Whether pieces of the larger packet follow this one.
+    /// Returns whether fragments of the larger packet follow this one.
     pub const fn more_fragments(&self) -> bool {
         self.fragment.get() & MORE_FRAGMENTS != 0
     }
 
-    /// Where in the larger packet this piece begins, in units of eight bytes; 0 in the first, and in a whole packet.
+    /// The offset of this fragment in the larger packet, in units of eight bytes; 0 in the first fragment and in a
+    /// whole packet.
     #[inline]
     pub const fn fragment_offset(&self) -> u16 {
         self.fragment.get() & 0x1fff
     }
 
-    /// Makes it the header of a piece: one that begins at `offset`, in units of eight bytes, is followed by others or not, and is so many
-    /// bytes long, its header among them. That it may be cut again is part of it. The checksum is wrong until [`seal`](Self::seal)ed.
+    /// Makes this the header of a fragment that begins at `offset`, in units of eight bytes. `more` says whether others
+    /// follow, and `total_length` includes the header. The fragment may be fragmented again. The checksum is wrong
+    /// until [`seal`](Self::seal)ed.
     pub const fn set_fragment(&mut self, offset: u16, more: bool, total_length: u16) {
         let more = if more { MORE_FRAGMENTS } else { 0 };
         self.fragment = U16::new(offset & 0x1fff | more);
         self.total_length = U16::new(total_length);
     }
 
-    /// How many more routers may forward the packet, this one included.
+    /// The TTL: how many more routers may forward the packet, this one included.
     #[inline]
     pub const fn ttl(&self) -> u8 {
         self.ttl
     }
 
-    /// Changes how many more routers may forward the packet, and keeps the checksum right (RFC 1624).
+    /// Changes the TTL, and updates the checksum (RFC 1624).
     #[inline]
     pub const fn set_ttl(&mut self, ttl: u8) {
         let (old, new) = ([self.ttl, self.protocol], [ttl, self.protocol]);
@@ -274,7 +276,7 @@ impl Ipv4 {
         self.ttl = ttl;
     }
 
-    /// What the payload is: [`UDP`], …
+    /// The protocol number of the payload: [`UDP`], …
     pub const fn protocol(&self) -> u8 {
         self.protocol
     }
@@ -296,18 +298,18 @@ impl Ipv4 {
         Ipv4Addr::from_bits(u32::from_be_bytes(self.dst))
     }
 
-    /// Whether this is an intact IPv4 header without options. The total length is not looked at: that
-    /// is left to the caller, who knows how many bytes there are.
+    /// Returns whether this is an intact IPv4 header without options. The total length is not checked: the caller knows
+    /// how many bytes there are.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.version_ihl == NO_OPTIONS && self.is_intact()
     }
 
-    /// Whether the checksum over the first 20 bytes, which are not all 0, is right.
+    /// Returns whether the checksum over the first 20 bytes, which are not all 0, is correct.
     ///
-    /// One's complement addition of 16-bit words is addition modulo 0xffff (RFC 1071 §2(A)), of which 2^64 - 1 is
-    /// a multiple: so whole 64-bit words may be added, with the carry brought round, and the sum must
-    /// be a multiple of 0xffff. Multiples of an odd number are what its inverse modulo 2^64 makes small.
+    /// One's complement addition of 16-bit words is addition modulo 0xffff (RFC 1071 §2(A)), of which 2^64 - 1 is a
+    /// multiple. So whole 64-bit words may be added, with end-around carry, and the sum must be a multiple of 0xffff.
+    /// For an odd number, exactly the multiples become small when multiplied by its inverse modulo 2^64.
     #[inline]
     fn is_intact(&self) -> bool {
         const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
@@ -315,19 +317,19 @@ impl Ipv4 {
         let words: &[[u8; 4]; 5] = zerocopy::transmute_ref!(self);
         let [a, b, c, d, e] = words.map(|word| u64::from(u32::from_ne_bytes(word)));
         let (sum, carry) = (a | b << 32).overflowing_add(c | d << 32);
-        // A sum that carried is less than 2^64 - 1.
+        // A sum with a carry is less than 2^64 - 1.
         let (sum, carry) = (sum + u64::from(carry)).overflowing_add(e);
         (sum + u64::from(carry)).wrapping_mul(INVERSE) <= u64::MAX / 0xffff
     }
 
-    /// Takes one off the TTL and keeps the checksum right, by RFC 1624. A TTL of 0 stays 0.
+    /// Decrements the TTL and updates the checksum, by RFC 1624. A TTL of 0 stays 0.
     #[inline]
     pub fn decrement_ttl(&mut self) {
         if self.ttl == 0 {
             return;
         }
         self.ttl -= 1;
-        // The difference of the words is the same for any TTL and protocol, and is taken as the bytes lie.
+        // The difference of the words is the same for any TTL and protocol, and is taken in memory order.
         let one = u16::from_ne_bytes([1, 0]);
         let checksum = checksum::replaced(u16::from_ne_bytes(self.checksum.to_bytes()), one, 0);
         self.checksum = U16::from_bytes(checksum.to_ne_bytes());

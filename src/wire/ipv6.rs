@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// Bytes of the fixed header.
 pub const HEADER_LEN: usize = size_of::<Ipv6>();
 
-/// The fixed header; extension headers, if any, lie behind it.
+/// The fixed header; extension headers, if any, follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Ipv6 {
@@ -24,7 +24,7 @@ pub struct Ipv6 {
 const _: () = assert!(HEADER_LEN == 40);
 
 impl Ipv6 {
-    /// A header before `payload_len` bytes, for building: no traffic class, no flow label.
+    /// Returns a header before `payload_len` bytes, for building: no traffic class, no flow label.
     pub const fn new(src: Ipv6Addr, dst: Ipv6Addr, next_header: u8, hop_limit: u8, payload_len: u16) -> Self {
         Ipv6 {
             version_class_label: U32::new(6 << 28),
@@ -36,24 +36,24 @@ impl Ipv6 {
         }
     }
 
-    /// The header of `packet` and the bytes behind it, as many as there are; `None` if there are fewer than 40, or the
-    /// version is not 6. The payload length is not looked at.
+    /// Returns the header of `packet` and the bytes behind it, as many as there are. Returns `None` if there are fewer
+    /// than 40 bytes, or the version is not 6. The payload length is not checked.
     #[inline]
     pub fn read(packet: &[u8]) -> Option<(&Ipv6, &[u8])> {
         let (header, rest) = Ipv6::ref_from_prefix(packet).ok()?;
         (header.version_class_label.get() >> 28 == 6).then_some((header, rest))
     }
 
-    /// The header of `packet`, all of whose bytes are there. Padding of the link behind them is left out.
+    /// Returns the header of `packet`, all of whose bytes must be there. The link's padding behind them is left out.
     ///
     /// # Errors
-    /// [`Malformed::ShortHeader`], `BadVersion` or `Truncated`.
+    /// Returns [`Malformed::ShortHeader`], `BadVersion` or `Truncated`.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<&Ipv6, Malformed> {
         Ipv6::parse_front(packet, packet.len())
     }
 
-    /// The header of a packet of `len` bytes, of which `front` are the first.
+    /// Returns the header of a packet of `len` bytes, of which `front` are the first.
     #[inline]
     pub(super) fn parse_front(front: &[u8], len: usize) -> Result<&Ipv6, Malformed> {
         let (header, _) = Ipv6::ref_from_prefix(front).map_err(|_| Malformed::ShortHeader)?;
@@ -61,10 +61,10 @@ impl Ipv6 {
         Ok(header)
     }
 
-    /// The header of `packet`, to rewrite.
+    /// Returns the header of `packet`, for rewriting.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse).
+    /// The errors of [`parse`](Self::parse).
     #[inline]
     pub fn parse_mut(packet: &mut [u8]) -> Result<&mut Ipv6, Malformed> {
         let len = packet.len();
@@ -81,61 +81,61 @@ impl Ipv6 {
         if self.total_length() > len { Err(Malformed::Truncated) } else { Ok(()) }
     }
 
-    /// Bytes of header and payload together, which may be more than 16 bits can say.
+    /// Bytes of header and payload together, which may exceed 16 bits.
     #[inline]
     pub const fn total_length(&self) -> usize {
         HEADER_LEN + self.payload_length() as usize
     }
 
-    /// Takes one off the hop limit. One of 0 stays 0.
+    /// Decrements the hop limit. A hop limit of 0 stays 0.
     #[inline]
     pub fn decrement_hop_limit(&mut self) {
         self.hop_limit = self.hop_limit.saturating_sub(1);
     }
 
-    /// The traffic class: differentiated services and congestion notification.
+    /// The traffic class: DSCP and ECN bits.
     #[inline]
     pub const fn traffic_class(&self) -> u8 {
         (self.version_class_label.get() >> 20) as u8
     }
 
-    /// Changes differentiated services and congestion notification.
+    /// Changes the DSCP and ECN bits.
     #[inline]
     pub const fn set_traffic_class(&mut self, class: u8) {
         let rest = self.version_class_label.get() & !(0xff << 20);
         self.version_class_label = U32::new(rest | (class as u32) << 20);
     }
 
-    /// What marks packets of one flow (RFC 6437); 0 if the sender marks none.
+    /// The flow label (RFC 6437); 0 if the sender sets none.
     #[inline]
     pub const fn flow_label(&self) -> u32 {
         self.version_class_label.get() & 0xf_ffff
     }
 
-    /// What follows the header: a protocol's number, or an extension header's.
+    /// The type of the next header: a protocol's number, or an extension header's.
     #[inline]
     pub const fn next_header(&self) -> u8 {
         self.next_header
     }
 
-    /// Bytes behind the header, extension headers among them.
+    /// Bytes behind the header, including extension headers.
     #[inline]
     pub const fn payload_length(&self) -> u16 {
         self.payload_length.get()
     }
 
-    /// Changes how many bytes are behind the header.
+    /// Changes the number of bytes behind the header.
     #[inline]
     pub const fn set_payload_length(&mut self, length: u16) {
         self.payload_length = U16::new(length);
     }
 
-    /// How many more routers may forward the packet.
+    /// The hop limit: how many more routers may forward the packet.
     pub const fn hop_limit(&self) -> u8 {
         self.hop_limit
     }
 
-    /// Changes how many more routers may forward the packet.
+    /// Changes the hop limit.
     pub const fn set_hop_limit(&mut self, hop_limit: u8) {
         self.hop_limit = hop_limit;
     }
@@ -152,19 +152,19 @@ impl Ipv6 {
         Ipv6Addr::from_bits(u128::from_be_bytes(self.dst))
     }
 
-    /// Changes the source address, which the checksums of UDP and TCP cover too.
+    /// Changes the source address, which the checksums of UDP and TCP also cover.
     #[inline]
     pub const fn set_src(&mut self, src: Ipv6Addr) {
         self.src = src.octets();
     }
 
-    /// As [`Ipv6::set_src`], the destination address.
+    /// As [`Ipv6::set_src`], for the destination address.
     #[inline]
     pub const fn set_dst(&mut self, dst: Ipv6Addr) {
         self.dst = dst.octets();
     }
 
-    /// Turns the packet round: it goes to the host that sent it. No checksum changes by that.
+    /// Swaps the addresses: the packet goes to the host that sent it. No checksum changes.
     #[inline]
     pub const fn swap_addresses(&mut self) {
         (self.src, self.dst) = (self.dst, self.src);

@@ -1,11 +1,10 @@
 //! Views of packet headers: checked once, then read and rewritten in place.
 //!
-//! A view is a reference to a header struct that lies over the packet's own bytes, in network byte
-//! order and without alignment. Parsing checks the bytes, as the RFC says, before it hands out the
-//! view; what a view says of lengths can therefore be relied on. Nothing here allocates or panics,
-//! whatever the bytes are, and nothing here knows frames or ports: it is all `&[u8]`.
+//! A view is a reference to a header struct over the packet's own bytes, in network byte order and without alignment.
+//! Parsing makes the checks of the RFC before it returns the view, so the lengths in a view can be relied on. Nothing
+//! here allocates or panics, for any bytes. Nothing here depends on frames or ports: the input is `&[u8]`.
 //!
-//! A packet is taken apart from the outside in:
+//! A packet is parsed from the outside in:
 //!
 //! ```
 //! use netmem::wire::{Ethernet, Ipv4, Udp, ethernet};
@@ -46,31 +45,31 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// A view of an Ethernet header and the IPv4 header behind it, with one length check for both.
 ///
-/// Only the length is checked: what the fields say is not to be relied on as after [`Ipv4::parse`].
+/// Only the length is checked: the fields cannot be relied on as after [`Ipv4::parse`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Headers {
     /// The link's header.
     pub link: Ethernet,
-    /// What follows it: an IPv4 header, if the link's says so.
+    /// An IPv4 header, if the link's header has that ethertype.
     pub ip: Ipv4,
 }
 
 impl Headers {
-    /// The view over the first 34 bytes of `frame`, and the bytes behind it; `None` if there are fewer.
+    /// Returns the view over the first 34 bytes of `frame`, and the bytes behind it. Returns `None` if there are fewer.
     #[inline]
     pub fn read(frame: &[u8]) -> Option<(&Headers, &[u8])> {
         Headers::ref_from_prefix(frame).ok()
     }
 
-    /// [`read`](Self::read), to rewrite.
+    /// [`read`](Self::read), for rewriting.
     #[inline]
     pub fn over(frame: &mut [u8]) -> Option<(&mut Headers, &mut [u8])> {
         Headers::mut_from_prefix(frame).ok()
     }
 }
 
-/// What is wrong with the headers of a frame: the first check that failed, from the outer header to the inner one.
+/// The error in the headers of a frame: the first check that failed, from the outer header to the inner one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -81,7 +80,7 @@ pub enum Malformed {
     /// The packet is shorter than the smallest header of its IP version.
     #[error("the packet is shorter than its IP header (20 bytes, or 40 of IPv6)")]
     ShortHeader,
-    /// The IP version is not the one that was parsed for.
+    /// The IP version is not the expected one.
     #[error("the IP version is another one")]
     BadVersion,
     /// The IPv4 header's length field is below five words.
@@ -90,7 +89,7 @@ pub enum Malformed {
     /// The IPv4 total length is shorter than the header that it contains.
     #[error("the IPv4 total length is shorter than the header")]
     BadTotalLength,
-    /// Fewer bytes arrived than the total length of IPv4, or the payload length of IPv6, announces.
+    /// Fewer bytes arrived than the total length of IPv4, or the payload length of IPv6, requires.
     #[error("the packet is shorter than its IP length")]
     Truncated,
     /// The IPv4 header checksum is wrong.
@@ -99,7 +98,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// The name of the counter that counts this.
+    /// The name of the counter for this error.
     pub const fn name(self) -> &'static str {
         match self {
             Malformed::ShortFrame => "short_frame",

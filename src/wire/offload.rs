@@ -1,8 +1,9 @@
-//! What the sender of a packet has left to others: to fill in a checksum, to cut it into segments.
+//! Work that the sender of a packet has left to others: filling in a checksum, or cutting the packet into segments.
 //!
-//! A host hands such packets to its card, which does both while it sends. Where the card is a program (TAP, veth, a packet
-//! socket) they arrive as they are. The kernel says of each what is left to be done by a header of ten bytes, `struct
-//! virtio_net_hdr` ([`Offload::from_virtio`]); AF_XDP says nothing, and the checksum itself must tell ([`finish_unfinished`]).
+//! A host passes such packets to its card, which does the work while it sends. If the card is a program (TAP, veth, a
+//! packet socket), they arrive as they are. The kernel describes the open work of each packet by a header of ten bytes,
+//! `struct virtio_net_hdr` ([`Offload::from_virtio`]). AF_XDP does not describe it, and only the checksum itself shows
+//! it ([`finish_unfinished`]).
 //!
 //! Source: `linux/virtio_net.h`; virtio 1.3, 5.1.6 ("Device Operation").
 
@@ -15,7 +16,8 @@ pub const VIRTIO_LEN: usize = 10;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CSUM: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_ECN`, set beside one of the kinds: the first segment alone bears CWR, which cutting sees to anyway.
+/// `VIRTIO_NET_HDR_GSO_ECN`, set beside one of the kinds: only the first segment bears CWR, which cutting handles
+/// anyway.
 const GSO_ECN: u8 = 0x80;
 
 /// The checksum and segmentation work that is pending for a packet.
@@ -36,27 +38,27 @@ const GSO_ECN: u8 = 0x80;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offload {
-    /// The checksum that is not complete; None where all are.
+    /// The incomplete checksum; None if all are complete.
     pub checksum: Option<PartialChecksum>,
-    /// How it is to be cut; None where it is one segment.
+    /// How the packet is to be cut; None if it is one segment.
     pub gso: Option<Gso>,
 }
 
 /// A checksum whose field contains only the sum of the pseudo-header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartialChecksum {
-    /// Bytes from the packet's start to where the sum begins: the header of TCP or UDP.
+    /// Bytes from the packet's start to the start of the sum: the header of TCP or UDP.
     pub start: u16,
-    /// Bytes from there to where the checksum stands.
+    /// Bytes from there to the checksum.
     pub offset: u16,
 }
 
 /// Generic segmentation offload: one packet that stands for several, which differ only in the numbers in their headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gso {
-    /// What it carries.
+    /// The protocol of the payload.
     pub kind: GsoKind,
-    /// Bytes of payload, behind all headers, of each segment but the last.
+    /// Bytes of payload, behind all headers, in each segment but the last.
     pub size: NonZeroU16,
 }
 
@@ -68,12 +70,13 @@ pub enum GsoKind {
     TcpV4,
     /// TCP over IPv6.
     TcpV6,
-    /// UDP datagrams of one size over either (`UDP_SEGMENT`); not the fragments of one datagram, which are long out of use.
+    /// UDP datagrams of one size over either (`UDP_SEGMENT`). Fragments of one datagram, which are long out of use, are
+    /// not supported.
     Udp,
 }
 
 impl Gso {
-    /// Bytes of the transport header that `packet` begins with; 0 where there is none.
+    /// Bytes of the transport header at the start of `packet`; 0 if there is none.
     fn header_len(&self, packet: &[u8]) -> u16 {
         match self.kind {
             GsoKind::Udp => packet.get(..8).map_or(0, |header| header.len() as u16),
@@ -96,7 +99,7 @@ impl GsoKind {
 }
 
 /// The maximum number of segments of a packet. 64 KiB at the smallest MSS that hosts assume (536 bytes, RFC 9293) are
-/// 123. A sender may name any size from one byte on, and all of the segments are made at once: 28 KiB in single bytes
+/// 123 segments. A sender may set any size from one byte on, and all segments are made at once: 28 KiB in single bytes
 /// took as long as 1,400 packets.
 pub const SEGMENTS_MAX: usize = 512;
 
@@ -104,7 +107,7 @@ pub const SEGMENTS_MAX: usize = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadOffload {
-    /// A kind of segmentation that is not known here.
+    /// An unknown kind of segmentation.
     #[error("segmentation of kind {0} is not known")]
     UnknownKind(u8),
     /// The segments would be empty.
@@ -113,31 +116,32 @@ pub enum BadOffload {
     /// The checksum lies outside of the packet.
     #[error("the checksum lies outside of the packet")]
     Outside,
-    /// The packet's headers are not those of what is to be cut.
+    /// The packet's headers do not match the kind of segmentation.
     #[error("the packet's headers are not of the kind that is to be cut")]
     NotOfKind,
-    /// The packet would be cut into more segments than any sender means.
+    /// The packet would be cut into more segments than the maximum.
     #[error("{0} segments, and a packet is cut into {max} at most", max = SEGMENTS_MAX)]
     TooMany(usize),
 }
 
 impl Offload {
-    /// Whether nothing is left to be done.
+    /// Returns whether no work is left to be done.
     #[inline]
     pub const fn is_none(&self) -> bool {
         self.checksum.is_none() && self.gso.is_none()
     }
 
-    /// Whether a `struct virtio_net_hdr` says that anything is left to be done.
+    /// Returns whether a `struct virtio_net_hdr` describes any open work.
     #[inline]
     pub const fn is_in(header: &[u8; VIRTIO_LEN]) -> bool {
         header[0] & NEEDS_CSUM | header[1] != 0
     }
 
-    /// What a `struct virtio_net_hdr` says, in this machine's byte order.
+    /// Parses a `struct virtio_net_hdr` in this machine's byte order.
     ///
     /// # Errors
-    /// [`BadOffload::UnknownKind`], [`BadOffload::EmptySegments`]. Whether it fits a packet is seen when it is done.
+    /// Returns [`BadOffload::UnknownKind`] or [`BadOffload::EmptySegments`]. Whether the work fits a packet is checked
+    /// when it is done.
     #[inline]
     pub fn from_virtio(header: [u8; VIRTIO_LEN]) -> Result<Offload, BadOffload> {
         let [flags, kind, _, _, size @ .., a, b, c, d] = header;
@@ -157,7 +161,7 @@ impl Offload {
         Ok(Offload { checksum, gso })
     }
 
-    /// It as a `struct virtio_net_hdr` before `packet`, in this machine's byte order.
+    /// Returns the offload as a `struct virtio_net_hdr` before `packet`, in this machine's byte order.
     pub fn to_virtio(&self, packet: &[u8]) -> [u8; VIRTIO_LEN] {
         let PartialChecksum { start, offset } =
             self.checksum.unwrap_or(PartialChecksum { start: 0, offset: 0 });
@@ -169,7 +173,7 @@ impl Offload {
         [u8::from(self.checksum.is_some()) * NEEDS_CSUM, kind, e, f, g, h, i, j, k, l]
     }
 
-    /// The same of a packet that has `bytes` more in front: a VLAN tag that was put back.
+    /// Returns the same offload for a packet with `bytes` more in front: a VLAN tag that was put back.
     pub fn moved_by(self, bytes: u16) -> Offload {
         let moved = |PartialChecksum { start, offset }| PartialChecksum {
             start: start.saturating_add(bytes),
@@ -179,8 +183,8 @@ impl Offload {
     }
 }
 
-/// How to segment a TCP frame that is longer than `mtu` allows, if the segment length is not known: into segments whose
-/// packets have at most `mtu` bytes. None where it is no TCP, or `mtu` has no room for data.
+/// Returns how to segment a TCP frame that is longer than `mtu` allows, if the segment length is not known: into
+/// segments whose packets have at most `mtu` bytes. Returns None if it is not TCP, or `mtu` has no room for data.
 ///
 /// ```
 /// use netmem::wire::offload::cut_to_mtu;
@@ -198,19 +202,19 @@ pub fn cut_to_mtu(frame: &[u8], mtu: u16) -> Option<Offload> {
 }
 
 impl PartialChecksum {
-    /// Whether it lies within `packet`, so that it can be completed.
+    /// Returns whether it lies within `packet`, so that it can be completed.
     pub fn is_in(self, packet: &[u8]) -> bool {
         usize::from(self.start) + usize::from(self.offset) + 2 <= packet.len()
     }
 
-    /// Completes the checksum of `packet`: the sum over all from `start` to the end. 0 is written as `0xffff`, which is the
-    /// same number, as Linux does (`skb_checksum_help`) because UDP's 0 means that there is none.
+    /// Completes the checksum of `packet`: the sum over all bytes from `start` to the end. 0 is written as `0xffff`,
+    /// which is the same number, as Linux does (`skb_checksum_help`), because UDP's 0 means that there is no checksum.
     ///
     /// # Errors
-    /// [`BadOffload::Outside`]; nothing is changed then.
+    /// Returns [`BadOffload::Outside`]; nothing is changed then.
     ///
     /// # Cost
-    /// A pass over the bytes: one add for four of them.
+    /// A pass over the bytes: one add for each four bytes.
     pub fn finish(self, packet: &mut [u8]) -> Result<(), BadOffload> {
         let summed = packet.get_mut(usize::from(self.start)..).ok_or(BadOffload::Outside)?;
         let at = usize::from(self.offset);
@@ -224,14 +228,14 @@ impl PartialChecksum {
     }
 }
 
-/// Where a frame's network and transport headers begin, and what they are.
+/// The positions of a frame's network and transport headers, and the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layers {
     /// Bytes before the IP header.
     pub(super) ip: usize,
     /// Bytes before the transport header.
     pub(super) transport: usize,
-    /// Bytes before the end of the IP packet: what is behind is the link's padding.
+    /// Bytes before the end of the IP packet. The link's padding may follow.
     pub(super) end: usize,
     pub(super) is_v6: bool,
     /// TCP or UDP.
@@ -239,14 +243,14 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// Finds them behind at most two VLAN tags; None where the frame is no whole packet of TCP or UDP, or is a fragment. Extension
-    /// headers of IPv6 are not looked behind: hosts leave no checksum behind any.
+    /// Finds the headers behind at most two VLAN tags. Returns None if the frame is not a whole packet of TCP or UDP,
+    /// or is a fragment. IPv6 extension headers are not skipped: hosts leave no checksum open behind any.
     #[inline]
     pub(super) fn of(frame: &[u8]) -> Option<Layers> {
         Layers::of_front(frame, frame.len())
     }
 
-    /// The same of a frame of `len` bytes, of which `front` are the first.
+    /// The same for a frame of `len` bytes, of which `front` are the first.
     #[inline]
     pub(super) fn of_front(front: &[u8], len: usize) -> Option<Layers> {
         let (link, mut packet) = Ethernet::parse(front).ok()?;
@@ -283,7 +287,7 @@ impl Layers {
         if self.protocol == ipv4::TCP { 16 } else { 6 }
     }
 
-    /// Where the transport's checksum stands.
+    /// The position of the transport's checksum.
     pub(super) fn checksum(&self) -> PartialChecksum {
         PartialChecksum { start: self.transport as u16, offset: self.checksum_offset() as u16 }
     }
@@ -292,13 +296,13 @@ impl Layers {
     pub(super) fn pseudo_header(&self, frame: &[u8], length: usize) -> Sum {
         let addresses = if self.is_v6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 };
         let addresses = frame.get(addresses).unwrap_or_default();
-        // At most what the length fields of IP count.
+        // At most the maximum of the length fields of IP.
         Sum::new().bytes(addresses).double_word(length as u32).word(self.protocol.into())
     }
 }
 
-/// Where the headers are of a frame of TCP or UDP whose checksum its sender has left to a card, seen by its being the sum of the
-/// pseudo-header and nothing else; None where it is not, or the frame carries neither.
+/// Returns the positions of the headers of a TCP or UDP frame whose sender has left its checksum to a card. Such a
+/// checksum is the sum of the pseudo-header only. Returns None if it is not, or if the frame carries neither protocol.
 #[inline]
 pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
     let layers = Layers::of(frame)?;
@@ -308,10 +312,10 @@ pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
     (checksum == sum && at + 2 <= layers.end).then_some(layers)
 }
 
-/// Completes the checksum of a TCP or UDP frame whose sender left it to a card; returns whether there was one. It is
-/// seen by its being the sum of the pseudo-header and nothing else.
+/// Completes the checksum of a TCP or UDP frame whose sender left it to a card. Returns whether there was one. Such a
+/// checksum is recognized because it is the sum of the pseudo-header only.
 ///
-/// Of complete checksums one in 65,535 looks like that by chance. To complete it once more does an intact packet no harm.
+/// One in 65,535 complete checksums looks the same by chance. Completing it again does no harm to an intact packet.
 ///
 /// ```
 /// use netmem::wire::offload::finish_unfinished;
@@ -320,7 +324,7 @@ pub(super) fn unfinished(frame: &[u8]) -> Option<Layers> {
 /// ```
 ///
 /// # Cost
-/// The lines of the headers, and some thirty instructions; where there is one, a pass over the packet.
+/// The lines of the headers, and some thirty instructions; if there is one, a pass over the packet.
 #[inline]
 pub fn finish_unfinished(frame: &mut [u8]) -> bool {
     match unfinished(frame) {
@@ -332,7 +336,7 @@ pub fn finish_unfinished(frame: &mut [u8]) -> bool {
 #[cold]
 #[inline(never)]
 fn finish_ip(frame: &mut [u8], layers: &Layers) -> bool {
-    // What is behind the IP packet is padding, and not summed.
+    // The bytes behind the IP packet are padding, and are not summed.
     frame.get_mut(..layers.end).is_some_and(|packet| layers.checksum().finish(packet).is_ok())
 }
 

@@ -1,4 +1,5 @@
-//! Options of an IPv4 header: RFC 791 §3.1, and what RFC 1812 §4.2.2.6 and §5.3.13 ask of a router that forwards them.
+//! Options of an IPv4 header: RFC 791 §3.1, and the requirements of RFC 1812 §4.2.2.6 and §5.3.13 for a router that
+//! forwards them.
 
 use super::Ipv4;
 use super::ipv4::HEADER_LEN;
@@ -6,9 +7,9 @@ use std::net::Ipv4Addr;
 
 /// The end of the list.
 const END: u8 = 0;
-/// Nothing: one byte of padding.
+/// No operation: one byte of padding.
 const NOTHING: u8 = 1;
-/// The bit of an option that every fragment has.
+/// The bit of an option that is copied into every fragment.
 const COPIED: u8 = 0x80;
 /// Record route.
 const RECORD_ROUTE: u8 = 7;
@@ -19,19 +20,19 @@ const LOOSE_ROUTE: u8 = 131;
 /// Strict source and record route.
 const STRICT_ROUTE: u8 = 137;
 
-/// What the options of a header request from a router.
+/// The requests that the options of a header make to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestedOptions {
-    /// A source route, whose next stop is the destination: loose or strict.
+    /// A source route whose next stop is the destination: loose or strict.
     pub source_route: Option<Strictness>,
-    /// Something is to be written into the header by each router.
+    /// Whether each router must write into the header.
     pub records: bool,
 }
 
 /// Whether a source route names every router on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// Others may be in between.
+    /// Other routers may be in between.
     Loose,
     /// It names all of them.
     Strict,
@@ -40,18 +41,18 @@ pub enum Strictness {
 /// The options are malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadOptions {
-    /// The byte of the header that is wrong, from 0: what a parameter problem points at (RFC 792).
+    /// The index of the wrong byte in the header, from 0: the pointer of a parameter problem (RFC 792).
     pub at: u8,
 }
 
-/// One option: where it begins in the header, and its length.
+/// One option: its position in the header, and its length.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     at: usize,
     length: usize,
 }
 
-/// What a router has to write into an option.
+/// The entry that a router must write into an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entry {
     /// Its address, at this byte of the header; the pointer moves by four.
@@ -60,16 +61,17 @@ enum Entry {
     Time { at: usize },
     /// Its address and the time; the pointer moves by eight.
     AddressAndTime { at: usize },
-    /// The time behind this address, if it is one of the router's; the pointer moves by eight.
+    /// The time behind this address, if the address belongs to the router; the pointer moves by eight.
     TimeIfOwn { at: usize },
-    /// One to the number of routers that found no room.
+    /// An increment of the number of routers that found no room.
     Overflow,
     /// Nothing.
     Nothing,
 }
 
 impl Strictness {
-    /// Of the source route at `place`, which has to have a pointer to a whole address, or behind its end.
+    /// Returns the kind of the source route at `place`. Its pointer must name a whole address, or the position behind
+    /// its end.
     fn of(self, header: &[u8], Place { at, length }: Place) -> Result<Strictness, BadOptions> {
         if length < 3 {
             return Err(bad(at + 1));
@@ -80,11 +82,11 @@ impl Strictness {
     }
 }
 
-/// Returns what the IPv4 options at the start of `packet` request; the header must have been checked ([`Ipv4::parse`]).
-/// Options that are not known ask for nothing, and are to be forwarded unchanged.
+/// Returns the requests of the IPv4 options at the start of `packet`. The header must have been checked
+/// ([`Ipv4::parse`]). Unknown options request nothing, and must be forwarded unchanged.
 ///
 /// # Errors
-/// [`BadOptions`]: the packet is to be dropped (RFC 791 §3.1).
+/// Returns [`BadOptions`]: the packet must be dropped (RFC 791 §3.1).
 pub fn requested(packet: &[u8]) -> Result<RequestedOptions, BadOptions> {
     let header = header(packet);
     let (mut requested, mut at) = (RequestedOptions::default(), HEADER_LEN);
@@ -104,18 +106,19 @@ pub fn requested(packet: &[u8]) -> Result<RequestedOptions, BadOptions> {
 /// The data that a router writes into options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp<F> {
-    /// Its address, that of the interface that the packet leaves by; None where it has none, so that none is written.
+    /// The address of the interface by which the packet leaves. If it has none, this is None and no address is written.
     pub own: Option<Ipv4Addr>,
-    /// Whether an address is any of its own, of whatever interface: a timestamp may be asked of that one alone.
+    /// Returns whether an address belongs to any interface of the router: a timestamp may be requested of that address
+    /// alone.
     pub is_own: F,
     /// The time, in milliseconds since midnight UT.
     pub milliseconds: u32,
 }
 
-/// Writes the router's address and time into the options that ask for them (RFC 1812 §5.3.13.5, §5.3.13.6). The header
-/// checksum is right afterwards.
+/// Writes the router's address and time into the options that request them (RFC 1812 §5.3.13.5, §5.3.13.6). The header
+/// checksum is correct afterwards.
 ///
-/// Options that [`requested`] refuses stay as they are.
+/// Options that [`requested`] rejects stay unchanged.
 pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {
     if !requested(packet).is_ok_and(|requested| requested.records) {
         return;
@@ -132,7 +135,7 @@ pub fn record(packet: &mut [u8], stamp: &Stamp<impl Fn(Ipv4Addr) -> bool>) {
     Ipv4::seal(header);
 }
 
-/// Turns the IPv4 options at the start of `packet` into those of a later fragment: options without the copied flag (RFC
+/// Turns the IPv4 options at the start of `packet` into those of a later fragment. Options without the copied flag (RFC
 /// 791 §3.1) are overwritten with padding, so that the header keeps its length, as in Linux. The checksum is wrong
 /// until [sealed](Ipv4::seal).
 pub fn retain_copied(packet: &mut [u8]) {
@@ -145,13 +148,14 @@ pub fn retain_copied(packet: &mut [u8]) {
     }
 }
 
-/// The bytes of the header, or as many as there are.
+/// The bytes of the header, or as many as are there.
 fn header(packet: &[u8]) -> &[u8] {
     let words = packet.first().map_or(0, |first| usize::from(first & 0xf));
     &packet[..(words * 4).min(packet.len())]
 }
 
-/// The option at or behind `at` that has a length, and moves `at` behind it; None where the list ends.
+/// Returns the option at or behind `at` that has a length, and moves `at` behind it. Returns None at the end of the
+/// list.
 fn next(header: &[u8], at: &mut usize) -> Result<Option<Place>, BadOptions> {
     while let Some(kind) = header.get(*at) {
         match *kind {
@@ -171,7 +175,7 @@ fn next(header: &[u8], at: &mut usize) -> Result<Option<Place>, BadOptions> {
     Ok(None)
 }
 
-/// What is to be written into a record route or timestamp option.
+/// Returns the entry to write into a record route or timestamp option.
 fn entry(header: &[u8], Place { at, length }: Place) -> Result<Entry, BadOptions> {
     let times = header[at] == TIMESTAMP;
     let first = if times { 5 } else { 4 };
@@ -185,7 +189,7 @@ fn entry(header: &[u8], Place { at, length }: Place) -> Result<Entry, BadOptions
     let kind = if times { header[at + 3] & 0xf } else { 0 };
     if pointer > length {
         return match (times, kind) {
-            // No room: routers that come later are counted, up to 15 of them.
+            // No room: later routers are counted, up to 15 of them.
             (true, 0 | 1) if header[at + 3] >> 4 == 0xf => Err(bad(at + 3)),
             (true, 0 | 1) => Ok(Entry::Overflow),
             _ => Ok(Entry::Nothing),
@@ -199,7 +203,7 @@ fn entry(header: &[u8], Place { at, length }: Place) -> Result<Entry, BadOptions
         (true, 3) => (8, Entry::TimeIfOwn { at: to }),
         _ => return Ok(Entry::Nothing),
     };
-    // Some room, and not enough: the packet is in error.
+    // There is some room, but not enough: the packet is in error.
     if pointer + size - 1 > length { Err(bad(at + 2)) } else { Ok(entry) }
 }
 
@@ -235,13 +239,13 @@ impl<F: Fn(Ipv4Addr) -> bool> Stamp<F> {
         header[option + 2] += moved;
     }
 
-    /// Whether an address that stands in an option is one of the router's own.
+    /// Returns whether an address in an option belongs to the router.
     fn has(&self, address: &[u8]) -> bool {
         <[u8; 4]>::try_from(address).is_ok_and(|octets| (self.is_own)(octets.into()))
     }
 }
 
-/// The byte is wrong; a header has no more than 60.
+/// Returns the error for a wrong byte; a header has at most 60.
 fn bad(at: usize) -> BadOptions {
     BadOptions { at: at as u8 }
 }
@@ -253,14 +257,14 @@ mod tests {
     use proptest::prelude::*;
 
     const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
-    /// Of another interface.
+    /// The address of another interface.
     const OTHER_OWN: Ipv4Addr = Ipv4Addr::new(10, 5, 5, 5);
 
     fn stamp(own: Option<Ipv4Addr>) -> Stamp<impl Fn(Ipv4Addr) -> bool> {
         Stamp { own, is_own: |its| [OWN, OTHER_OWN].contains(&its), milliseconds: 0x0102_0304 }
     }
 
-    /// A header with these options, padded to whole words, its checksum right.
+    /// Returns a header with these options, padded to whole words, with a correct checksum.
     fn packet(options: &[u8]) -> Vec<u8> {
         let mut packet = vec![0; HEADER_LEN];
         packet.extend(options);
@@ -270,7 +274,7 @@ mod tests {
         packet
     }
 
-    /// The options after a router has recorded.
+    /// Returns the options after a router has recorded.
     fn recorded(options: &[u8]) -> Vec<u8> {
         recorded_by(Some(OWN), options)
     }
@@ -305,7 +309,7 @@ mod tests {
         assert_eq!(recorded(&[68, 8, 9, 0x20, 0, 0, 0, 0]), [68, 8, 9, 0x30, 0, 0, 0, 0], "counted");
     }
 
-    /// Seen: without an address of the egress interface's nothing was written at all.
+    /// Observed: if the egress interface had no address, nothing at all was written.
     #[test]
     fn a_router_without_an_address_writes_and_counts_what_needs_none() {
         let recorded = |options| recorded_by(None, options);

@@ -1,12 +1,13 @@
-//! Cutting a packet that stands for many into its segments, as a card or the kernel would (`tcp_gso_segment`,
+//! Cuts a packet that stands for many into its segments, as a card or the kernel would (`tcp_gso_segment`,
 //! `__udp_gso_segment`, `inet_gso_segment` of Linux 6.18).
 //!
 //! ```text
 //!   ├─ link, IP, TCP ─┼─ payload ───────────────────────────────────┤        one packet of up to 64 KiB
 //!   ├─ link, IP, TCP ─┼─ size ─┤├─ link, IP, TCP ─┼─ size ─┤├─ ... ─┤        its segments
 //! ```
-//! In each segment the IP header has its own length, and over IPv4 an identification that is one more than the last one's; TCP its
-//! own sequence number; FIN and PSH are the last one's, CWR the first one's; UDP has its own length. Checksums are right.
+//! Each segment has its own length in the IP header, and over IPv4 an identification that is one more than that of the
+//! segment before. TCP has its own sequence number; FIN and PSH are only in the last segment, CWR only in the first.
+//! UDP has its own length. Checksums are correct.
 
 use super::checksum::Sum;
 use super::ipv4;
@@ -15,7 +16,7 @@ use super::{Ipv4, tcp};
 
 /// How a packet is segmented: where its headers end, and how many payload bytes each segment gets.
 ///
-/// It does not borrow the packet, which may wait while segments of it are on their way; each call gets it again.
+/// It does not borrow the packet, which may wait while its segments are sent. Each call gets the packet again.
 ///
 /// ```
 /// use netmem::wire::offload::{Gso, GsoKind, Offload};
@@ -46,27 +47,30 @@ pub struct Segments {
     gso: Gso,
     /// Bytes of all headers.
     headers: usize,
-    /// Segments in each piece but the last: one, unless pieces are to be cut further.
+    /// Number of segments in each piece but the last: one, unless pieces are to be cut further.
     together: usize,
-    /// Pieces go on with what is left to be done to them.
+    /// Pieces keep their open offload work.
     keeps: bool,
 }
 
 impl Segments {
-    /// How `packet` is cut into segments.
+    /// Returns how `packet` is cut into segments.
     ///
     /// # Errors
-    /// [`BadOffload`], where nothing is to be cut, the headers are not whole or not of that kind, or the checksum is said to be
-    /// elsewhere: a packet within a tunnel, say, whose outer headers nothing here would keep right; or there would be more than
-    /// [`SEGMENTS_MAX`].
+    /// Returns [`BadOffload`] if
+    /// - there is nothing to cut,
+    /// - the headers are not whole or of another kind,
+    /// - the checksum is elsewhere, as for a packet within a tunnel, whose outer headers would not be corrected here,
+    ///   or
+    /// - there would be more than [`SEGMENTS_MAX`] segments.
     pub fn of(packet: &[u8], offload: &Offload) -> Result<Segments, BadOffload> {
         Segments::of_front(packet, packet.len(), offload)
     }
 
-    /// The same of a packet of `len` bytes, of which `front` are the first, all headers among them.
+    /// The same for a packet of `len` bytes, of which `front` are the first, including all headers.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// The errors of [`of`](Self::of).
     pub(crate) fn of_front(front: &[u8], len: usize, offload: &Offload) -> Result<Segments, BadOffload> {
         let gso = offload.gso.ok_or(BadOffload::NotOfKind)?;
         let layers = Layers::of_front(front, len).ok_or(BadOffload::NotOfKind)?;
@@ -92,20 +96,20 @@ impl Segments {
         }
     }
 
-    /// The same in pieces of as many segments as `room` bytes have room for, one at least. What is left to be done to each of them,
-    /// its checksum among it, [`offload`](Self::offload) says. All other methods speak of pieces then.
+    /// The same in pieces of as many segments as fit into `room` bytes, at least one. [`offload`](Self::offload)
+    /// returns the work that each piece has left, including its checksum. All other methods refer to pieces then.
     #[must_use]
     pub fn in_pieces(self, room: usize) -> Segments {
         let together = room.saturating_sub(self.headers) / usize::from(self.gso.size.get());
         Segments { together: together.max(1), keeps: true, ..self }
     }
 
-    /// What is left to be done to the piece at `i`; nothing to a segment.
+    /// The open offload work of the piece at `i`; none for a segment.
     pub fn offload(&self, i: usize) -> Offload {
         self.offload_of(self.bytes(i))
     }
 
-    /// The same of a piece of so many bytes.
+    /// The same for a piece of that many bytes.
     pub(crate) fn offload_of(&self, bytes: usize) -> Offload {
         let is_several = bytes - self.headers > usize::from(self.gso.size.get());
         Offload {
@@ -114,22 +118,22 @@ impl Segments {
         }
     }
 
-    /// Bytes of the longest segment's IP packet, which is what a link's MTU bounds.
+    /// Bytes of the longest segment's IP packet, which the link's MTU limits.
     pub fn packet_len(&self) -> usize {
         self.headers - self.layers.ip + self.payload().min(self.gso.size.get().into())
     }
 
-    /// How many segments there are: one at least, also of a packet without payload.
+    /// Number of segments: at least one, also for a packet without payload.
     pub fn count(&self) -> usize {
         self.payload().div_ceil(self.size()).max(1)
     }
 
-    /// Bytes of the segment at `i`; of the headers alone where there is none.
+    /// Bytes of the segment at `i`; only those of the headers if there is no such segment.
     pub fn bytes(&self, i: usize) -> usize {
         self.headers + self.payload().saturating_sub(i.saturating_mul(self.size())).min(self.size())
     }
 
-    /// Bytes of the headers, which every segment begins with.
+    /// Bytes of the headers, with which every segment begins.
     pub fn headers(&self) -> usize {
         self.headers
     }
@@ -138,16 +142,16 @@ impl Segments {
         self.layers.end - self.headers
     }
 
-    /// Bytes of payload of each segment, or piece, but the last.
+    /// Bytes of payload in each segment, or piece, but the last.
     fn size(&self) -> usize {
         self.together * usize::from(self.gso.size.get())
     }
 
-    /// Writes the segment at `i` of `packet`, the one that this was made of, to the beginning of `to`, which has room for
-    /// [`bytes`](Self::bytes) of it; false, and nothing is written, where it has not, or there is no such segment.
+    /// Writes the segment at `i` of `packet`, for which this was made, to the beginning of `to`, which needs room for
+    /// [`bytes`](Self::bytes) of it. Returns false and writes nothing if there is no room or no such segment.
     ///
     /// # Cost
-    /// A copy of the segment, and a pass over it for the checksum, unless that is left to others.
+    /// A copy of the segment, and a pass over it for the checksum, unless the checksum is left to others.
     pub fn write(&self, packet: &[u8], i: usize, to: &mut [u8]) -> bool {
         let len = self.bytes(i);
         let first = self.headers.saturating_add(i.saturating_mul(self.size()));
@@ -160,14 +164,14 @@ impl Segments {
         true
     }
 
-    /// Gives a piece, which has the packet's headers and payload from the segment numbered `first` on, what is its own: lengths,
-    /// numbers and checksums.
+    /// Gives a piece its own lengths, numbers and checksums. It has the packet's headers and the payload from segment
+    /// `first` on.
     pub(crate) fn seal(&self, first: usize, piece: &mut [u8]) {
         self.number(first, piece);
         self.sum(piece);
     }
 
-    /// Gives a piece from the segment numbered `first` on the lengths and numbers that are its own.
+    /// Gives a piece from segment `first` on its own lengths and numbers.
     fn number(&self, first: usize, segment: &mut [u8]) {
         let before = first * usize::from(self.gso.size.get());
         let is_last = before + segment.len() == self.layers.end;
@@ -196,7 +200,7 @@ impl Segments {
         };
     }
 
-    /// Writes the segment's checksum; of a piece the part that its completion begins with.
+    /// Writes the segment's checksum. For a piece, writes the partial sum with which its completion begins.
     fn sum(&self, segment: &mut [u8]) {
         let at = self.layers.checksum_offset();
         let pseudo_header = self.layers.pseudo_header(segment, segment.len() - self.layers.transport);
@@ -206,12 +210,12 @@ impl Segments {
         }
         put(transport, at, 0);
         let checksum = (pseudo_header + Sum::new().bytes(transport)).checksum();
-        // Of UDP 0 would say that there is none.
+        // For UDP, 0 would mean that there is no checksum.
         put(transport, at, if checksum == 0 && self.gso.kind == GsoKind::Udp { 0xffff } else { checksum });
     }
 }
 
-/// Writes a number of a header, which has room for it: [`Segments::of`] has looked.
+/// Writes a number of a header, which has room for it: [`Segments::of`] has checked that.
 fn put(header: &mut [u8], at: usize, number: u16) {
     header[at..at + 2].copy_from_slice(&number.to_be_bytes());
 }

@@ -17,20 +17,20 @@ pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
 /// The connection is reset.
 pub const RST: u8 = 0x04;
-/// The receiver is to pass the data on at once.
+/// The receiver must pass the data on at once.
 pub const PSH: u8 = 0x08;
 /// The acknowledgement number is valid.
 pub const ACK: u8 = 0x10;
 /// The urgent pointer is valid.
 pub const URG: u8 = 0x20;
-/// Congestion was met (RFC 3168).
+/// Congestion was encountered (RFC 3168).
 pub const ECE: u8 = 0x40;
-/// The congestion window was made smaller (RFC 3168).
+/// The congestion window was reduced (RFC 3168).
 pub const CWR: u8 = 0x80;
 
 /// A TCP header, without its options.
 ///
-/// Invariant of a view that [`parse`](Tcp::parse) gave: `HEADER_LEN <= header_len()`, within the bytes it was parsed from.
+/// Invariant of a view that [`parse`](Tcp::parse) returned: `HEADER_LEN <= header_len()`, within the parsed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Tcp {
@@ -49,8 +49,9 @@ pub struct Tcp {
 const _: () = assert!(HEADER_LEN == 20);
 
 impl Tcp {
-    /// The header of `segment`, an IP payload, and the data behind the header and its options; `None` where the segment ends before
-    /// them, or says that its header has fewer than 20 bytes. The checksum is not looked at: see [`intact`].
+    /// Returns the header of `segment`, an IP payload, and the data behind the header and its options. Returns `None`
+    /// if the segment ends before them, or its header length is less than 20 bytes. The checksum is not checked: see
+    /// [`intact`].
     ///
     /// ```
     /// use netmem::wire::{Tcp, tcp};
@@ -70,7 +71,7 @@ impl Tcp {
         (header.header_len() >= HEADER_LEN).then_some((header, data))
     }
 
-    /// [`parse`](Self::parse), to rewrite: the header, its options, and the data.
+    /// [`parse`](Self::parse), for rewriting: the header, its options, and the data.
     #[inline]
     pub fn parse_mut(segment: &mut [u8]) -> Option<(&mut Tcp, &mut [u8], &mut [u8])> {
         let (header, behind) = Tcp::mut_from_prefix(segment).ok()?;
@@ -78,25 +79,25 @@ impl Tcp {
         Some((header, options, data))
     }
 
-    /// The port it comes from.
+    /// The source port.
     #[inline]
     pub const fn src_port(&self) -> u16 {
         self.src_port.get()
     }
 
-    /// The port it is for.
+    /// The destination port.
     #[inline]
     pub const fn dst_port(&self) -> u16 {
         self.dst_port.get()
     }
 
-    /// The number of its first byte of data, or of its SYN.
+    /// The sequence number of its first byte of data, or of its SYN.
     #[inline]
     pub const fn sequence(&self) -> u32 {
         self.sequence.get()
     }
 
-    /// The number of the byte that its sender expects next; it counts where [`ACK`] is set.
+    /// The acknowledgement number: the byte that its sender expects next. It is valid if [`ACK`] is set.
     #[inline]
     pub const fn acknowledgement(&self) -> u32 {
         self.acknowledgement.get()
@@ -120,7 +121,7 @@ impl Tcp {
         self.flags & flags == flags
     }
 
-    /// Bytes that the sender takes beyond what it acknowledges, before scaling.
+    /// The window: bytes that the sender accepts beyond those it acknowledges, before scaling.
     #[inline]
     pub const fn window(&self) -> u16 {
         self.window.get()
@@ -132,27 +133,27 @@ impl Tcp {
         self.checksum.get()
     }
 
-    /// Changes the port it comes from, and keeps the checksum right (RFC 1624).
+    /// Changes the source port, and updates the checksum (RFC 1624).
     #[inline]
     pub const fn set_src_port(&mut self, port: u16) {
         self.checksum = U16::new(replaced(self.checksum.get(), self.src_port.get(), port));
         self.src_port = U16::new(port);
     }
 
-    /// As [`Tcp::set_src_port`], the port it is for.
+    /// As [`Tcp::set_src_port`], for the destination port.
     #[inline]
     pub const fn set_dst_port(&mut self, port: u16) {
         self.checksum = U16::new(replaced(self.checksum.get(), self.dst_port.get(), port));
         self.dst_port = U16::new(port);
     }
 
-    /// Keeps the checksum right after an address of the IPv4 header changed from `old` to `new`.
+    /// Updates the checksum after an address of the IPv4 header changed from `old` to `new`.
     #[inline]
     pub const fn address_changed(&mut self, old: Ipv4Addr, new: Ipv4Addr) {
         self.checksum = U16::new(replaced_address(self.checksum.get(), old, new));
     }
 
-    /// Stores a checksum: of a sum over a segment whose checksum was 0, [`Sum::checksum`].
+    /// Stores a checksum. For a sum over a segment whose checksum was 0, use [`Sum::checksum`].
     #[inline]
     pub const fn set_checksum(&mut self, checksum: u16) {
         self.checksum = U16::new(checksum);
@@ -171,7 +172,7 @@ pub fn pseudo_header_v6(src: Ipv6Addr, dst: Ipv6Addr, length: u32) -> Sum {
     Sum::pseudo_header_v6(src, dst, ipv4::TCP, length)
 }
 
-/// Whether `segment` (header and data) is intact: its header is complete and its checksum is correct.
+/// Returns whether `segment` (header and data) is intact: its header is complete and its checksum is correct.
 pub fn intact(src: Ipv4Addr, dst: Ipv4Addr, segment: &[u8]) -> bool {
     let Ok(length) = u16::try_from(segment.len()) else { return false };
     Tcp::parse(segment).is_some() && pseudo_header(src, dst, length).bytes(segment).intact()
@@ -192,7 +193,7 @@ mod tests {
     const HERE: [u8; 4] = [192, 0, 2, 1];
     const THERE: [u8; 4] = [198, 51, 100, 7];
 
-    /// A segment with options and data, as etherparse makes it.
+    /// Returns a segment with options and data, made by etherparse.
     fn segment(ports: [u16; 2], data: &[u8]) -> Vec<u8> {
         let [src, dst] = ports;
         let packet = PacketBuilder::ipv4(HERE, THERE, 64)

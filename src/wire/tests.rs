@@ -1,4 +1,4 @@
-//! Headers against etherparse, which reads and writes the same formats by other code.
+//! Tests of headers against etherparse, an independent implementation of the same formats.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::*;
 use crate::wire::checksum::Sum;
 
-/// An IPv4 header as etherparse writes it, checksum included, with `words` words of options.
+/// Returns an IPv4 header made by etherparse, including its checksum, with `words` words of options.
 fn header_bytes(
     ttl: u8,
     proto: u8,
@@ -28,7 +28,7 @@ fn header_bytes(
     header.to_bytes().to_vec()
 }
 
-/// Makes the checksum of the header at the start of `packet` right again after an edit.
+/// Corrects the checksum of the header at the start of `packet` after an edit.
 fn fix_checksum(packet: &mut [u8], header_len: usize) {
     packet[10..12].fill(0);
     let checksum = Sum::new().bytes(&packet[..header_len]).checksum();
@@ -119,14 +119,14 @@ fn the_header_of_a_piece_says_where_it_begins_and_whether_more_follow_as_etherpa
     }
 }
 
-/// RFC 791 §3.1: options with the copied flag are in all fragments; in the place of others is padding.
+/// RFC 791 §3.1: options with the copied flag are in all fragments. Others are replaced by padding.
 #[test]
 fn a_later_fragment_keeps_the_options_with_the_copied_flag_alone() {
     for (options, kept) in [
         ([0; 8], [0; 8]),
         ([7, 7, 4, 9, 9, 9, 9, 0], [1, 1, 1, 1, 1, 1, 1, 0]),
         ([1, 0x94, 4, 0, 0, 68, 2, 0], [1, 0x94, 4, 0, 0, 1, 1, 0]),
-        // Behind the end, and behind what is no option, nothing is looked at.
+        // Bytes behind the end, and behind an invalid option, are not looked at.
         ([0, 7, 4, 9, 9, 9, 9, 9], [0, 7, 4, 9, 9, 9, 9, 9]),
         ([7, 2, 7, 1, 7, 2, 7, 2], [1, 1, 7, 1, 7, 2, 7, 2]),
         ([7, 2, 7, 9, 7, 2, 7, 2], [1, 1, 7, 9, 7, 2, 7, 2]),
@@ -223,7 +223,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_parsed_or_refused_and_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-        // Bias: a plausible first byte, and a length near the truth.
+        // Bias: a plausible first byte, and a nearly correct length.
         if bytes.len() > 3 {
             bytes[0] = 0x40 | bytes[0] & 0xf;
             bytes[2] = 0;
@@ -244,7 +244,7 @@ proptest! {
     }
 }
 
-/// A datagram whose header is rewritten by setters, against one that is made with what was set: the same bytes, checksums too.
+/// A datagram whose header is rewritten by setters equals one that is made with the new values, including checksums.
 #[test]
 fn headers_that_are_rewritten_are_those_that_would_have_been_built() {
     let build = |[src, dst]: [Ipv4Addr; 2], [from, to]: [u16; 2], payload: &[u8]| {

@@ -13,8 +13,7 @@ pub const HEADER_LEN: usize = size_of::<Udp>();
 
 /// A UDP header.
 ///
-/// Invariant of a view that [`parse`](Udp::parse) gave: `HEADER_LEN <= length()`, within the bytes
-/// it was parsed from.
+/// Invariant of a view that [`parse`](Udp::parse) returned: `HEADER_LEN <= length()`, within the parsed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Udp {
@@ -27,8 +26,8 @@ pub struct Udp {
 const _: () = assert!(HEADER_LEN == 8);
 
 impl Udp {
-    /// A header around `payload_len` bytes, for building; its checksum is 0, which says that there
-    /// is none. A length past 65,527 wraps.
+    /// Returns a header around `payload_len` bytes, for building. Its checksum is 0, which means that there is none. A
+    /// length above 65,527 wraps.
     pub const fn new(src_port: u16, dst_port: u16, payload_len: u16) -> Self {
         Udp {
             src_port: U16::new(src_port),
@@ -38,16 +37,15 @@ impl Udp {
         }
     }
 
-    /// The header of `datagram`, an IPv4 payload, and its own payload, as far as the length says;
-    /// `None` if the length is below 8 or more than there is. The checksum is not looked at: see
-    /// [`intact`].
+    /// Returns the header of `datagram`, an IPv4 payload, and its own payload, up to its length field. Returns `None`
+    /// if the length is below 8 or more than the available bytes. The checksum is not checked: see [`intact`].
     #[inline]
     pub fn parse(datagram: &[u8]) -> Option<(&Udp, &[u8])> {
         let (header, _) = Udp::ref_from_prefix(datagram).ok()?;
         Some((header, datagram.get(HEADER_LEN..usize::from(header.length()))?))
     }
 
-    /// [`parse`](Self::parse), to rewrite.
+    /// [`parse`](Self::parse), for rewriting.
     #[inline]
     pub fn parse_mut(datagram: &mut [u8]) -> Option<(&mut Udp, &mut [u8])> {
         let (header, behind) = Udp::mut_from_prefix(datagram).ok()?;
@@ -55,12 +53,12 @@ impl Udp {
         Some((header, behind.get_mut(..payload)?))
     }
 
-    /// The port it comes from.
+    /// The source port.
     pub const fn src_port(&self) -> u16 {
         self.src_port.get()
     }
 
-    /// The port it is for.
+    /// The destination port.
     pub const fn dst_port(&self) -> u16 {
         self.dst_port.get()
     }
@@ -87,22 +85,23 @@ impl Udp {
             .word(self.checksum.get())
     }
 
-    /// Changes the port it comes from, and keeps the checksum right, if there is one (RFC 1624).
+    /// Changes the source port, and updates the checksum, if there is one (RFC 1624).
     #[inline]
     pub const fn set_src_port(&mut self, port: u16) {
         self.replace(self.src_port.get(), port);
         self.src_port = U16::new(port);
     }
 
-    /// As [`Udp::set_src_port`], the port it is for.
+    /// As [`Udp::set_src_port`], for the destination port.
     #[inline]
     pub const fn set_dst_port(&mut self, port: u16) {
         self.replace(self.dst_port.get(), port);
         self.dst_port = U16::new(port);
     }
 
-    /// Changes how many bytes header and payload are together, and keeps the checksum right for that, if there is one: it covers
-    /// the length twice, in the header and in the pseudo-header. Bytes that come or go at the end of the payload it covers too.
+    /// Changes the length of header and payload together, and updates the checksum for that, if there is one. The
+    /// checksum covers the length twice, in the header and in the pseudo-header. It also covers bytes that are added to
+    /// or removed from the payload, which this call does not account for.
     #[inline]
     pub const fn set_length(&mut self, length: u16) {
         let before = self.length.get();
@@ -111,13 +110,13 @@ impl Udp {
         self.length = U16::new(length);
     }
 
-    /// Turns the datagram round: it goes to the port that it comes from. The checksum does not change by that.
+    /// Swaps the ports: the datagram goes to the port that it came from. The checksum does not change.
     #[inline]
     pub const fn swap_ports(&mut self) {
         (self.src_port, self.dst_port) = (self.dst_port, self.src_port);
     }
 
-    /// Keeps the checksum right, if there is one, after an address of the IPv4 header changed from `old` to `new`.
+    /// Updates the checksum, if there is one, after an address of the IPv4 header changed from `old` to `new`.
     ///
     /// ```
     /// use netmem::wire::{Ipv4, Udp, ipv4, udp};
@@ -148,7 +147,7 @@ impl Udp {
         }
     }
 
-    /// Keeps the checksum right, if there is one, where a word under it changes.
+    /// Updates the checksum, if there is one, after a word under it changed.
     #[inline]
     const fn replace(&mut self, old: u16, new: u16) {
         if self.checksum.get() != 0 {
@@ -156,7 +155,7 @@ impl Udp {
         }
     }
 
-    /// Stores a checksum that came out, of which 0 is sent as its twin.
+    /// Stores a computed checksum. 0 is sent as 0xffff.
     #[inline]
     const fn store(&mut self, checksum: u16) {
         self.checksum = U16::new(if checksum == 0 { 0xffff } else { checksum });
@@ -168,7 +167,7 @@ impl Udp {
         zerocopy::transmute!(*self)
     }
 
-    /// Stores a checksum that [`checksum`] made.
+    /// Stores a checksum that [`checksum`] returned.
     #[inline]
     pub const fn set_checksum(&mut self, checksum: u16) {
         self.checksum = U16::new(checksum);
@@ -196,14 +195,14 @@ pub const fn checksum(sum: Sum) -> u16 {
     }
 }
 
-/// Whether `datagram` (header and payload) is intact: its length fits, and its checksum is correct or absent.
+/// Returns whether `datagram` (header and payload) is intact: its length fits, and its checksum is correct or absent.
 pub fn intact(src: Ipv4Addr, dst: Ipv4Addr, datagram: &[u8]) -> bool {
     let Some((header, payload)) = Udp::parse(datagram) else { return false };
     let sum = pseudo_header(src, dst, header.length.get()) + header.sum().bytes(payload);
     header.checksum() == 0 || sum.intact()
 }
 
-/// As [`intact`] over IPv6, where there must be a checksum (RFC 8200 §8.1).
+/// As [`intact`] over IPv6, where a checksum is mandatory (RFC 8200 §8.1).
 pub fn intact_v6(src: Ipv6Addr, dst: Ipv6Addr, datagram: &[u8]) -> bool {
     let Some((header, payload)) = Udp::parse(datagram) else { return false };
     let sum = pseudo_header_v6(src, dst, header.length.get()) + header.sum().bytes(payload);

@@ -1,4 +1,4 @@
-//! Flows against the published verification suite of receive-side scaling.
+//! Tests of flows against the published verification suite of receive-side scaling.
 
 use super::*;
 use crate::steer::toeplitz::SYMMETRIC_KEY;
@@ -23,7 +23,7 @@ const SUITE: [(&str, &str, u32, u32); 8] = [
     ),
 ];
 
-/// A frame from `src` to `dst`: TCP, UDP or, for any other protocol, raw.
+/// Returns a frame from `src` to `dst`: TCP, UDP or, for any other protocol, raw.
 fn frame(src: SocketAddr, dst: SocketAddr, protocol: IpNumber) -> Vec<u8> {
     let link = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let ip = match (src.ip(), dst.ip()) {

@@ -1,10 +1,10 @@
-//! A lane in every interleaving of those at its ends.
+//! Tests of a lane in every interleaving of its two ends.
 
 use super::*;
 use crate::ring::tests::{model, thread};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Something that counts for as many units as it has tokens.
+/// An item that counts for as many units as it has tokens.
 #[derive(Debug)]
 struct Item(u32, Vec<Arc<()>>);
 
@@ -18,7 +18,7 @@ fn item(number: u32, token: &Arc<()>, units: usize) -> Item {
     Item(number, vec![Arc::clone(token); units])
 }
 
-/// Sends these items, which there is room for.
+/// Sends these items, for which there is room.
 fn send(sender: &mut LaneSender<Item>, units: u32, items: impl IntoIterator<Item = Item>) {
     let mut items = items.into_iter();
     sender.send(units, |slot| {
@@ -28,7 +28,7 @@ fn send(sender: &mut LaneSender<Item>, units: u32, items: impl IntoIterator<Item
     });
 }
 
-/// Takes what is there; returns the numbers.
+/// Takes all items. Returns their numbers.
 fn take(reader: &mut LaneReceiver<Item>) -> Vec<u32> {
     let mut numbers = Vec::new();
     reader.take(usize::MAX, |item| {
@@ -78,8 +78,8 @@ fn a_sender_that_stops_between_reserve_and_publish_holds_nobody_else_up_and_lose
         let stopping = thread::spawn({
             let (token, arrived) = (Arc::clone(&token), Arc::clone(&arrived));
             move || {
-                // The second item is not there before the other sender's has arrived: the first lies in its slot, and
-                // is not published.
+                // The second item exists only after the other sender's has arrived: the first lies in its slot, and is
+                // not published.
                 let items = (1..3).map(|number| {
                     while number == 2 && arrived.load(Acquire) == 0 {
                         thread::yield_now();

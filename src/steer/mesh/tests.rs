@@ -1,4 +1,5 @@
-//! Lanes that change hands and barriers, in every interleaving. Lines with marks stand for lines with frames.
+//! Tests of lanes that change hands and of barriers, in every interleaving. Lines with marks stand for lines with
+//! frames.
 
 use super::*;
 use crate::ring::tests::{model, thread};
@@ -8,7 +9,7 @@ use crate::sys::event::sleep_until_readable;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Seats and no lanes.
+/// Returns worker entries without lanes.
 fn seats(workers: usize) -> Arc<Mesh> {
     let seats = (0..workers).map(|_| Seat::new().unwrap()).collect();
     let (policy, generation) = (Mutex::new(Arc::default()), CachePadded::new(AtomicU32::new(0)));
@@ -117,7 +118,7 @@ fn what_stands_behind_a_barrier_is_taken_after_what_it_waits_for_was_finished() 
         let mut passed = 0;
         let mut look = || {
             let may_pass = |line: &Line| line.word != position || old.has_finished(position);
-            // The barrier, whose position is 1, then what stands behind it.
+            // The barrier, whose position is 1, then the items behind it.
             passed += from_new.take(1, |line| {
                 if !may_pass(&line) {
                     return 0;

@@ -1,11 +1,12 @@
-//! COLD: a worker takes over a change of the policy.
+//! COLD: a worker adopts a change of the policy.
 //!
-//! A flow that went to one worker and goes to another from now on must not overtake itself. So a *barrier* is put into the
-//! lane that it goes into: what stands behind it waits until the lanes that it may come from are finished up to where they
-//! were at the change. The change takes effect at once, nothing is held back here, and nothing is lost by it.
+//! A flow whose worker changes must not overtake its own earlier frames. So a *barrier* is put into the lane that it
+//! moves to. The frames behind the barrier wait until the lanes that the flow may come from are finished up to their
+//! positions at the change. The change takes effect at once, no frame is held back here, and none is lost by it.
 //!
-//! A barrier waits only for what was sent before it was placed, so barriers cannot wait for each other in a circle. A worker
-//! that stands still would hold up those that its flows go to: so a change that takes flows from it waits until it moves on.
+//! A barrier waits only for frames sent before it was placed, so barriers cannot wait for each other in a circle. A
+//! worker that makes no progress would hold up the workers that its flows move to. So a change that takes flows from it
+//! waits until it makes progress.
 
 use super::Outbox;
 use crate::steer::label::Barrier;
@@ -13,16 +14,16 @@ use crate::steer::policy::Policy;
 use crate::sync::Worker;
 use std::sync::Arc;
 
-/// A change that was seen and not taken over.
+/// A change that was seen and not yet adopted.
 #[derive(Debug)]
 pub(super) struct Change {
     generation: u32,
     policy: Arc<Policy>,
-    /// How far each lane was finished when the change was first seen.
+    /// The finished position of each lane when the change was first seen.
     seen: Vec<u32>,
 }
 
-/// A bit for each of these workers.
+/// One bit for each of these workers.
 fn bits(workers: &[u8]) -> u64 {
     workers.iter().fold(0, |bits, &worker| bits | 1 << worker)
 }
@@ -37,7 +38,7 @@ fn each(mut bits: u64) -> impl Iterator<Item = usize> {
 }
 
 impl Outbox {
-    /// Takes a change over if it need not wait.
+    /// Adopts a change if it need not wait.
     #[cold]
     #[inline(never)]
     pub(super) fn change_policy(&mut self, w: &mut Worker) {
@@ -70,7 +71,8 @@ impl Outbox {
         self.counts.adopted.add(1);
     }
 
-    /// For each worker those that it may gain flows from under `next` and that are not done with all they were sent.
+    /// For each worker, the workers from which it may gain flows under `next` and that are not done with all frames
+    /// sent to them.
     fn gains(&mut self, next: &Policy) -> Vec<u64> {
         let own = [self.own];
         let targets = |policy: &Policy, queue| match policy.targets(queue) {
@@ -78,13 +80,13 @@ impl Outbox {
             list => bits(list),
         };
         let mut gains = vec![0; self.out.len()];
-        // Behind the last queue that either names all are alike.
+        // All queues above the last one that either policy names are alike.
         for queue in 0..=self.policy.queues().max(next.queues()) {
             let (before, after) = (targets(&self.policy, queue), targets(next, queue));
             each(after).for_each(|worker| gains[worker] |= before & !(1 << worker));
         }
         for worker in (0..gains.len()).filter(|&worker| self.is_gone(worker)).collect::<Vec<_>>() {
-            // It forwards nothing any more; those whose frames its own would have waited for do.
+            // It forwards nothing any more. The workers for whose frames its own would have waited still do.
             let (gone, behind) = (1 << worker, self.behind[worker]);
             let inherit =
                 |from: &mut u64| *from = if *from & gone == 0 { *from } else { *from & !gone | behind };
@@ -99,10 +101,11 @@ impl Outbox {
         gains
     }
 
-    /// Whether all workers that others gain from have moved on since the change was seen, and the barriers have room.
+    /// Returns whether all workers from which others gain flows have made progress since the change was seen, and the
+    /// barriers have room.
     ///
-    /// Nobody gains anything where nobody reads; but this worker itself still forwards what is its own, so without a reader
-    /// of its lane it has to wait for all others.
+    /// A worker without a reader gains nothing. But this worker itself still forwards its own frames, so if its lane
+    /// has no reader, it must wait for all others.
     fn may_place(&mut self, gains: &[u64], seen: &[u32]) -> bool {
         let read = |to: usize| !self.is_gone(to);
         let from = (0..gains.len()).filter(|&to| read(to)).fold(0, |all, to| all | gains[to]);
@@ -116,10 +119,11 @@ impl Outbox {
             })
     }
 
-    /// Whether what this worker keeps need not wait for others any more, of whom some were not done when the policy changed.
+    /// Returns whether the frames that this worker keeps need no longer wait for other workers, of which some were not
+    /// done when the policy changed.
     ///
-    /// Its lane is empty, so its barriers are passed; but where nobody reads it they never were, and until the others are done
-    /// what it would keep is dropped as its lane's.
+    /// Its lane is empty, so its barriers are passed. But if no worker reads the lane, they never were. Until the
+    /// others are done, frames that it would keep are dropped as frames of its lane.
     #[cold]
     #[inline(never)]
     pub(super) fn is_past_barriers(&mut self) -> bool {
@@ -131,7 +135,7 @@ impl Outbox {
         past
     }
 
-    /// Whether nobody reads the lane to `worker` any more.
+    /// Returns whether no worker reads the lane to `worker` any more.
     fn is_gone(&self, worker: usize) -> bool {
         !self.has_reader(worker)
     }

@@ -1,5 +1,5 @@
-//! HOT: what a worker calls to give frames to others: by the policy or by its own word, and so that what does not fit stays
-//! or is dropped.
+//! HOT: the calls by which a worker gives frames to others: by the policy or to a named worker, with frames that do not
+//! fit staying or dropped.
 
 use super::{Choice, Outbox};
 use crate::limits::BATCH_MAX;
@@ -10,15 +10,16 @@ use crate::steer::outgoing::By;
 use crate::sync::Worker;
 
 impl Outbox {
-    /// Steers frames that were received from one place: those for this worker itself go to `own`, the others are listed for
-    /// theirs, and sent at the end of the round by [`Outbox::flush`]. Returns how many frames left `frames`.
+    /// Steers frames that were received from one place. Frames for this worker itself go to `own`. The others are
+    /// listed for their workers, and sent at the end of the round by [`Outbox::flush`]. Returns how many frames left
+    /// `frames`.
     ///
-    /// What does not fit stays in `frames`, in order: frames for a worker whose inbox has no room (or no reader, see
-    /// [`Outbox::has_reader`]), and this worker's own if `own` has none. Nothing is dropped, but by a
-    /// [flow limit](crate::steer::MeshConfig::flow_limit) where one was asked for. [`Outbox::steer_or_drop`] drops instead.
+    /// Frames that do not fit stay in `frames`, in order: frames for a worker whose inbox has no room (or no reader,
+    /// see [`Outbox::has_reader`]), and this worker's own if `own` has no room. Nothing is dropped, except by a [flow
+    /// limit](crate::steer::MeshConfig::flow_limit), if one is set. [`Outbox::steer_or_drop`] drops instead.
     ///
-    /// Order within a flow rests on two things: what is in `own` is forwarded before the next call of any method, and what stayed
-    /// is steered before frames that were received later, for which they stand in front in the same batch:
+    /// Order within a flow depends on two rules. The frames in `own` are forwarded before the next call of any method.
+    /// Frames that stayed are steered before frames that were received later; they come first in the same batch:
     /// ```
     /// # use netmem::{pool::Batch, port::Port, steer::{Outbox, Source}, sync::Worker};
     /// # fn forward(_: &mut Batch) {}
@@ -30,11 +31,12 @@ impl Outbox {
     /// outbox.flush(w);
     /// # }
     /// ```
-    /// A worker that waits for room in this way goes on taking from its own inbox meanwhile: otherwise two could wait for each
-    /// other.
+    /// While a worker waits for room in this way, it must go on taking from its own inbox. Otherwise two workers could
+    /// wait for each other.
     ///
     /// # Cost
-    /// 8 bytes copied a frame. By flow (several workers for the queue) also each frame's first line and its hash.
+    /// 8 bytes copied for each frame. By flow (several workers for the queue), also each frame's first line and its
+    /// hash.
     #[inline]
     #[must_use = "what did not fit is still in the batch"]
     pub fn steer(&mut self, w: &mut Worker, from: Source, frames: &mut Batch, own: &mut Batch) -> usize {
@@ -48,11 +50,11 @@ impl Outbox {
         before - frames.len()
     }
 
-    /// As [`Outbox::steer`] where nothing may wait: frames for this worker itself stay in `frames`, in order, and what does not
-    /// fit is dropped, freed in bulk and counted ([`HandOffDrops`](crate::steer::HandOffDrops)).
+    /// As [`Outbox::steer`], but nothing waits. Frames for this worker itself stay in `frames`, in order. Frames that
+    /// do not fit are dropped, freed in bulk and counted ([`HandOffDrops`](crate::steer::HandOffDrops)).
     ///
     /// # Cost
-    /// As [`Outbox::steer`]; nothing is copied where all frames are this worker's.
+    /// The cost of [`Outbox::steer`]; nothing is copied if all frames belong to this worker.
     #[inline]
     pub fn steer_or_drop(&mut self, w: &mut Worker, from: Source, frames: &mut Batch) {
         let mut targets = [self.own; BATCH_MAX];
@@ -75,12 +77,12 @@ impl Outbox {
         self.counts.kept.add(frames.len() as u64);
     }
 
-    /// Lists frames from the front of `frames` for `worker`, which may be this one, whatever the policy says, as many as its inbox
-    /// has room for; [`Outbox::flush`] sends them. Returns how many. The others stay in `frames`, in order; no flow limit is
-    /// asked.
+    /// Lists frames from the front of `frames` for `worker`, which may be this one, whatever the policy is, as many as
+    /// its inbox has room for. [`Outbox::flush`] sends them. Returns the number listed. The others stay in `frames`, in
+    /// order. No flow limit applies.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// Panics if there is no such worker.
     #[inline]
     pub fn hand_off(&mut self, w: &mut Worker, worker: usize, from: Source, frames: &mut Batch) -> usize {
         let before = frames.len();
@@ -88,40 +90,42 @@ impl Outbox {
         before - frames.len()
     }
 
-    /// As [`Outbox::hand_off`] where nothing may wait: what does not fit is dropped, freed in bulk and counted
-    /// ([`HandOffDrops`](crate::steer::HandOffDrops)). `frames` is empty then.
+    /// As [`Outbox::hand_off`], but nothing waits: frames that do not fit are dropped, freed in bulk and counted
+    /// ([`HandOffDrops`](crate::steer::HandOffDrops)). `frames` is empty afterwards.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// Panics if there is no such worker.
     #[inline]
     pub fn hand_off_or_drop(&mut self, w: &mut Worker, worker: usize, from: Source, frames: &mut Batch) {
         self.list_all(w, worker, frames, (from, By::Caller));
         self.drop_rest(w, worker, frames);
     }
 
-    /// Frames that can be listed for `worker` now: what its inbox has room for beside what is listed already. It becomes more
-    /// when `worker` comes back for more, and less only by what this outbox lists. 0 where nobody reads the inbox.
+    /// Number of frames that can be listed for `worker` now: the room of its inbox less the frames already listed. It
+    /// grows when `worker` comes back for more, and shrinks only by frames that this outbox lists. 0 if no worker reads
+    /// the inbox.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// Panics if there is no such worker.
     ///
     /// # Cost
-    /// A line of the reader's.
+    /// One line of the reader's.
     pub fn room(&mut self, worker: usize) -> usize {
         self.out[worker].look();
         self.out[worker].room(u32::MAX) as usize
     }
 
-    /// Whether the inbox of `worker` is read, by it or by its heir. Where it is not nothing fits into it any more; what was
-    /// listed and not sent is dropped at the next [`Outbox::flush`], and counted as `gone`, as what waited is as `lost`.
+    /// Returns whether the inbox of `worker` is read, by the worker or by its heir. If it is not, nothing fits into it
+    /// any more. Frames that were listed and not sent are dropped at the next [`Outbox::flush`] and counted as `gone`.
+    /// Frames that waited are counted as `lost`.
     ///
     /// # Panics
-    /// If there is no such worker.
+    /// Panics if there is no such worker.
     pub fn has_reader(&self, worker: usize) -> bool {
         self.out[worker].lane.progress().reader() != GONE
     }
 
-    /// Counts a batch, and chooses which worker gets each of its frames.
+    /// Counts a batch, and chooses the worker of each of its frames.
     #[inline]
     fn choice(&mut self, from: Source, frames: &Batch, targets: &mut [u8; BATCH_MAX]) -> Choice {
         self.batches = self.batches.wrapping_add(1);
@@ -142,7 +146,7 @@ impl Outbox {
         }
     }
 
-    /// Drops frames that did not fit, each for the worker it was meant for.
+    /// Drops frames that did not fit, each counted for its worker.
     #[cold]
     #[inline(never)]
     fn drop_each(&mut self, w: &mut Worker, frames: &mut Batch, targets: &[u8; BATCH_MAX]) {

@@ -7,10 +7,10 @@ use std::str::FromStr;
 impl FromStr for Policy {
     type Err = PolicyError;
 
-    /// Reads what [`Policy`] documents.
+    /// Parses the text forms that [`Policy`] documents.
     ///
     /// # Errors
-    /// [`PolicyError`], which says what was wrong and what would be right.
+    /// Returns [`PolicyError`], which names the mistake and the correct form.
     fn from_str(text: &str) -> Result<Policy, PolicyError> {
         let (name, list) = match text.split_once('=') {
             Some((name, list)) => (name, Some(list)),
@@ -38,7 +38,7 @@ fn worker(text: &str) -> Result<usize, PolicyError> {
     number(text).ok_or_else(|| PolicyError::Worker { seen: text.to_owned() })
 }
 
-/// Decimal digits and nothing else: no sign, no blank.
+/// Parses decimal digits only: no sign, no blank.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
@@ -46,10 +46,10 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
 impl FromStr for QueueMap {
     type Err = PolicyError;
 
-    /// Reads `rx0:1,rx1:2,3`: a queue's workers go on up to the next queue.
+    /// Parses `rx0:1,rx1:2,3`: a queue's list of workers ends at the next queue.
     ///
     /// # Errors
-    /// [`PolicyError`], which says what was wrong and what would be right.
+    /// Returns [`PolicyError`], which names the mistake and the correct form.
     fn from_str(text: &str) -> Result<QueueMap, PolicyError> {
         let mut map = QueueMap::default();
         let mut open: Option<(u16, Vec<usize>)> = None;
@@ -70,7 +70,7 @@ impl FromStr for QueueMap {
 }
 
 impl QueueMap {
-    /// Takes an entry that was read to its end.
+    /// Adds an entry that was read to its end.
     fn close(&mut self, entry: Option<(u16, Vec<usize>)>) -> Result<(), PolicyError> {
         let Some((queue, workers)) = entry else { return Ok(()) };
         if !self.of(queue).is_empty() {

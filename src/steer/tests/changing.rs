@@ -1,4 +1,4 @@
-//! The policy changes, and flows move, with frames on their way.
+//! Tests in which the policy changes, and flows move, with frames on their way.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn after_a_change_of_the_map_a_flow_waits_at_its_new_worker_for_its_old_one() {
     assert_eq!(rig.mesh.stats()[0].postponed, 1);
     rig.steer(0, run(1, 8, 8));
     rig.flush(0);
-    // One of its lists is finished, with the next it is at work.
+    // It has finished one of its lists, and is processing the next.
     assert_eq!(rig.take(1).unwrap().1.len(), 16);
     rig.steer(0, run(1, 16, 4));
     rig.flush(0);
@@ -80,7 +80,8 @@ fn a_flow_leaves_a_busy_worker_only_when_all_its_frames_are_finished() {
     rig.steer(0, run(1, 1, 1));
     rig.flush(0);
     assert_eq!(rig.mesh.stats()[other].sent, 0, "a frame of it is on its way to the first");
-    // The first takes 60 frames, number 0 among them, comes back for more and gets the rest: those are in work.
+    // The first worker takes 60 frames, number 0 among them, comes back for more and gets the rest, which it is now
+    // processing.
     assert_eq!(rig.take(first).unwrap().1.len(), 62);
     rig.workers[first].inbox.as_mut().unwrap().finish();
     assert_eq!(rig.hand_off(0, first, run(2, 60, 60)), []);

@@ -1,11 +1,12 @@
-//! What does not fit stays with who sent it, in order; nothing is dropped that nobody wanted dropped.
+//! Tests that frames that do not fit stay with their sender, in order, and that no frame is dropped unless asked for.
 
 use super::*;
 use crate::steer::counters::HandOffDrops;
 
 const NONE: HandOffDrops = HandOffDrops { full: 0, flow_limit: 0, gone: 0 };
 
-/// Seen: a pipeline of two workers with the usual settings lost 75.7 % of its frames, all of one flow, to a flow limit.
+/// Observed: a pipeline of two workers with the usual settings lost 75.7 % of its frames, all of one flow, to a flow
+/// limit.
 #[test]
 fn frames_of_one_flow_handed_off_to_a_slow_worker_all_arrive_or_stay() {
     for (inbox, flow_limit) in [(1024, None), (64, None), (64, Some(FlowLimitConfig::default()))] {
@@ -35,7 +36,7 @@ fn frames_of_one_flow_handed_off_to_a_slow_worker_all_arrive_or_stay() {
 #[test]
 fn what_is_steered_to_a_full_inbox_stays_in_order_and_the_others_go_on() {
     let mut rig = rig(&MeshConfig { inbox: 64, ..steering(3, "map=rx0:0,1,2") });
-    // As many flows as find all three workers.
+    // Enough flows that all three workers get some.
     let offer = |rig: &mut Rig, number, stayed: Vec<(u32, u32)>| {
         let new = (0..40).map(|flow| (flow, number)).take(64 - stayed.len());
         rig.offer(0, FROM, stayed.into_iter().chain(new))
@@ -88,7 +89,7 @@ fn what_is_handed_off_to_a_worker_without_an_inbox_stays_and_the_sender_can_tell
         (5, HandOffDrops { gone: 5, ..NONE }),
         "sent, and listed, before it went"
     );
-    // Who does not want to keep them says so.
+    // A caller that does not want to keep them asks for drops.
     rig.steer(0, run(1, 10, 5));
     assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
     assert!(rig.pool.ledger().all_home());
@@ -111,7 +112,7 @@ fn frames_for_the_worker_itself_may_be_handed_off_like_any_and_come_back_in_orde
     let mut rig = rig(&MeshConfig { inbox: 64, ..steering(2, "none") });
     assert_eq!(rig.hand_off(0, 0, run(1, 0, 64)), []);
     assert_eq!(rig.hand_off(0, 0, run(1, 64, 1)), [(1, 64)]);
-    // What follows does not overtake them.
+    // Later frames do not overtake them.
     assert_eq!(rig.offer(0, FROM, run(1, 64, 1)), [vec![], vec![(1, 64)]]);
     rig.flush(0);
     assert_eq!(rig.take_all(0), run(1, 0, 64).collect::<Vec<_>>());
@@ -136,7 +137,8 @@ fn a_flow_limit_that_was_asked_for_holds_what_is_steered_and_not_what_is_handed_
     assert!(taken.is_sorted());
 }
 
-/// Seen: a worker without a reader counts as done, so the flow moved on in the middle of its batch, past what stayed.
+/// Observed: a worker without a reader counted as done, so the flow moved on in the middle of its batch, past the
+/// frames that stayed.
 #[test]
 fn frames_of_a_flow_do_not_overtake_those_that_stay_because_nobody_reads() {
     let mut rig = rig(&steering(3, "flow"));

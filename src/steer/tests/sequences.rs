@@ -1,6 +1,7 @@
 //! Sequences of operations: every frame is accounted for after every step, and flows keep their order.
 //!
-//! What stays with a worker or was taken by it is noted as forwarded at the last moment that the contract allows: just
+//! Frames that stay with a worker or that it took are recorded as forwarded at the last moment that the contract
+//! allows: just before the next call. `NETMEM_STEPS` sets the total number of steps.
 //! before the next call. `NETMEM_STEPS` says how many steps are taken in all.
 
 use super::*;
@@ -13,7 +14,7 @@ const STEPS_EACH: usize = 300;
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// What does not fit stays, and is steered before the next of its queue, or is dropped.
+    /// Frames that do not fit stay, and are steered before the next frames of their queue, or are dropped.
     Steer {
         from: usize,
         queue: u16,
@@ -40,7 +41,7 @@ enum Op {
     Policy {
         text: usize,
     },
-    /// The consumer of an entry's flows runs on this worker, or on none where it is past the last.
+    /// The consumer of an entry's flows runs on this worker, or on none if the number is past the last.
     Consume {
         flow: u32,
         worker: usize,
@@ -54,7 +55,7 @@ enum Op {
     },
 }
 
-/// The last one does not keep order.
+/// The last policy does not keep order.
 const POLICIES: [&str; 7] =
     ["none", "map=rx0:1,rx1:0,2", "map=rx0:0,rx1:1", "hash", "hash=2", "flow", "round-robin"];
 
@@ -90,20 +91,20 @@ fn config() -> impl Strategy<Value = MeshConfig> {
     )
 }
 
-/// A rig, and what is known of its frames.
+/// A rig, and the expected state of its frames.
 struct Scene {
     rig: Rig,
     order: OrderChecker,
     /// The next number of each flow of each worker.
     numbers: [[u32; FLOWS as usize]; WORKERS],
-    /// Frames that a worker has in its hands: those that it kept, and those that it took.
+    /// Frames that a worker holds: those that it kept, and those that it took.
     kept: [Vec<(u32, u32)>; WORKERS],
     taken: [Vec<(u32, u32)>; WORKERS],
-    /// And those of each of its queues that did not fit.
+    /// The frames of each of its queues that did not fit.
     stayed: [[Vec<(u32, u32)>; 3]; WORKERS],
     steered: u64,
     forwarded: u64,
-    /// Whether all that was steered so far keeps its order.
+    /// Whether all frames steered so far keep their order.
     ordered: bool,
 }
 
@@ -116,7 +117,7 @@ impl Scene {
         Scene { rig, order, numbers, kept, taken, stayed, steered: 0, forwarded: 0, ordered: true }
     }
 
-    /// Notes frames as forwarded.
+    /// Records frames as forwarded.
     fn forward(&mut self, frames: Vec<(u32, u32)>) {
         self.forwarded += frames.len() as u64;
         frames.into_iter().for_each(|(flow, number)| {
@@ -156,7 +157,7 @@ impl Scene {
             Op::HandOff { from, to, frames } => {
                 let kept = std::mem::take(&mut self.kept[from]);
                 self.forward(kept);
-                // Whoever hands off by hand looks after the order himself.
+                // A caller that hands off by hand is responsible for the order itself.
                 self.ordered = false;
                 let frames = self.next(from, 0, frames);
                 let room = self.rig.workers[from].outbox.room(to);
@@ -192,7 +193,7 @@ impl Scene {
         }
     }
 
-    /// Does something to a worker's inbox, if it has one: what it took is forwarded before.
+    /// Runs an action on a worker's inbox, if it has one. The frames it took are forwarded before.
     fn at_inbox(&mut self, worker: usize, act: impl FnOnce(&mut Scene)) {
         if self.rig.workers[worker].inbox.is_some() {
             let taken = std::mem::take(&mut self.taken[worker]);
@@ -201,7 +202,7 @@ impl Scene {
         }
     }
 
-    /// Frames that lie on lists.
+    /// Number of frames on lists.
     fn listed(&self) -> u64 {
         self.rig.workers.iter().map(|at| at.outbox.listed_frames() as u64).sum()
     }
@@ -221,7 +222,7 @@ impl Scene {
         assert!(!self.ordered || counts.reordered == 0, "{counts:?}");
     }
 
-    /// A worker steers what did not fit before once more.
+    /// A worker steers the frames that did not fit before again.
     fn offer_again(&mut self, from: usize, drops: bool) {
         for queue in 0..3 {
             let stayed = self.stayed[from][usize::from(queue)].len();
@@ -233,7 +234,7 @@ impl Scene {
         }
     }
 
-    /// Lets everything come to rest: whoever can takes what there is, until nothing moves.
+    /// Runs until nothing moves: every worker that can takes what there is.
     fn settle(&mut self) {
         for _ in 0..20 {
             for worker in 0..WORKERS {
@@ -242,7 +243,7 @@ impl Scene {
                 (0..40).for_each(|_| self.step(&Op::Take { by: worker }));
             }
         }
-        // What stays now is for workers without an inbox.
+        // Frames that stay now are for workers without an inbox.
         (0..WORKERS).for_each(|worker| self.offer_again(worker, true));
         self.check();
         let stats = self.rig.mesh.stats();

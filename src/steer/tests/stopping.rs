@@ -1,4 +1,4 @@
-//! Workers that stop, and workers that are gone.
+//! Tests of workers that stop, and of workers that are gone.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn a_worker_that_stops_hands_its_inbox_over_in_order_and_its_senders_need_not_kn
     assert_eq!(rig.mesh.stats()[1].wakeups, 1);
     rig.workers[2].inbox.as_mut().unwrap().bell().disarm();
     assert_eq!(rig.take_all(2), run(1, 20, 10).collect::<Vec<_>>());
-    // And hands on what it inherited.
+    // The heir hands on the frames that it inherited.
     rig.steer(0, run(1, 30, 10));
     rig.flush(0);
     rig.workers[2].inbox.take().unwrap().hand_over(0).unwrap();

@@ -1,4 +1,4 @@
-//! Workers in threads, full traffic, and a policy that changes all the time.
+//! Tests with workers in threads, full traffic, and a policy that changes all the time.
 
 use super::*;
 use crate::rounds::stride;
@@ -8,7 +8,7 @@ use std::thread;
 
 const WORKERS: usize = 4;
 const FLOWS: u32 = 24;
-/// Policies that keep order; the first worker, which receives all, is among the targets of some.
+/// Policies that keep order. The first worker, which receives all frames, is among the targets of some.
 const POLICIES: [&str; 8] = [
     "map=rx0:1,rx1:2",
     "map=rx0:2,rx1:1,3",
@@ -20,7 +20,7 @@ const POLICIES: [&str; 8] = [
     "map=rx0:2,1,rx1:1",
 ];
 
-/// Forwards: frames of a worker are in order at the moment when all of them are noted.
+/// Forwards the batch: frames of a worker are in order at the moment when all of them are recorded.
 fn forward(order: &Mutex<OrderChecker>, batch: &mut Batch, w: &mut Worker) {
     let numbered = read(batch);
     let mut order = lock(order);
@@ -31,7 +31,7 @@ fn forward(order: &Mutex<OrderChecker>, batch: &mut Batch, w: &mut Worker) {
     batch.free(w);
 }
 
-/// Polls until all is sent and nothing waits; then, or at `leaves`, returns the inbox.
+/// Polls until all frames are sent and nothing waits. Then, or at `leaves`, returns the inbox.
 fn serve(at: At, order: &Mutex<OrderChecker>, sent: &AtomicBool, leaves: &AtomicBool) -> At {
     let At { mut w, outbox, mut inbox } = at;
     let mut batch = Batch::new();
@@ -50,7 +50,7 @@ fn serve(at: At, order: &Mutex<OrderChecker>, sent: &AtomicBool, leaves: &Atomic
     At { w, outbox, inbox }
 }
 
-/// The worker that receives all.
+/// The worker that receives all frames.
 struct Receiving<'a> {
     w: Worker,
     outbox: Outbox,
@@ -58,14 +58,14 @@ struct Receiving<'a> {
     order: &'a Mutex<OrderChecker>,
     /// The next number of each flow.
     numbers: [u32; FLOWS as usize],
-    /// What did not fit of each queue.
+    /// The frames of each queue that did not fit.
     stayed: [Batch; 2],
     round: u32,
     steered: u64,
 }
 
 impl Receiving<'_> {
-    /// A poll round: a batch from each of two queues, and whatever came back to it.
+    /// A poll round: a batch from each of two queues, and the frames that came back to it.
     fn poll(&mut self, pool: &Pool) {
         let (mut batch, mut own, round) = (Batch::new(), Batch::new(), self.round);
         let numbers = &mut self.numbers;
@@ -90,7 +90,7 @@ impl Receiving<'_> {
         thread::yield_now();
     }
 
-    /// Steers what did not fit, and takes what came meanwhile.
+    /// Steers the frames that did not fit, and takes frames that have come.
     fn offer_again(&mut self) {
         let mut own = Batch::new();
         for (queue, stayed) in (0..).zip(&mut self.stayed) {
@@ -108,7 +108,7 @@ impl Receiving<'_> {
         }
     }
 
-    /// Polls and changes the policy until that was taken over `changes` times; calls `half` after half of them.
+    /// Polls and changes the policy until it was adopted `changes` times. Calls `half` after half of them.
     fn change(&mut self, rig: &Rig, changes: u64, half: impl Fn()) {
         let mut changed_in = 0;
         loop {
@@ -127,7 +127,7 @@ impl Receiving<'_> {
     }
 }
 
-/// Changes the policy until that was taken over `changes` times; worker 1 stops half way if `stops`.
+/// Changes the policy until it was adopted `changes` times. Worker 1 stops half way if `stops`.
 fn run_changes(changes: u64, stops: bool) {
     let mut rig = rig(&MeshConfig { inbox: 256, ..steering(WORKERS, POLICIES[0]) });
     let order = Mutex::new(OrderChecker::new(FLOWS as usize).unwrap());
@@ -205,7 +205,7 @@ fn a_worker_that_stands_still_or_is_ten_times_slower_costs_the_flows_of_others_n
         let stats = rig.mesh.stats();
         assert_eq!((fast.len() as u64, stats[2].drops.total()), (frames, 0));
         assert!(slow.is_empty() == (every == usize::MAX) && slow.is_sorted());
-        // One flow that has more than half of an inbox is dropped for that, or because it is full.
+        // Frames of a flow that fills more than half of an inbox are dropped for that, or because the inbox is full.
         let drops = stats[1].drops;
         assert_eq!((stats[1].sent + drops.total(), drops.gone), (frames, 0));
         assert_eq!(stats[1].sent, stats[1].received + stats[1].waiting);

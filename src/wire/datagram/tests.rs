@@ -1,4 +1,4 @@
-//! Datagrams against what etherparse builds and reads, and frames that hold none.
+//! Tests of datagrams against etherparse, and of frames that contain no datagram.
 
 use super::*;
 use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6Header, PacketBuilder, SlicedPacket, TransportSlice};
@@ -33,7 +33,7 @@ fn written(datagram: &Datagram, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The same by other hands.
+/// The same, built by etherparse.
 fn built(datagram: &Datagram, payload: &[u8]) -> Vec<u8> {
     let link = PacketBuilder::ethernet2(datagram.src_mac.bytes(), datagram.dst_mac.bytes());
     let ip = match (datagram.src.ip(), datagram.dst.ip()) {

@@ -1,4 +1,4 @@
-//! Packets of every kind cut, and read again by another's eyes.
+//! Tests in which packets of every kind are cut, and parsed again by etherparse.
 
 use super::Segments;
 use crate::wire::offload::{
@@ -92,14 +92,14 @@ fn left() -> impl Strategy<Value = Left> {
                 GsoKind::TcpV6 => true,
                 _ => is_v6,
             };
-            // Into no more segments than are cut.
+            // At most the maximum number of segments.
             let size = size.max(payload.len().div_ceil(SEGMENTS_MAX) as u16);
             Left { tags, is_v6, kind, options, flags, size, payload, padding }
         },
     )
 }
 
-/// What a packet is cut into.
+/// Returns the segments of a packet.
 pub(crate) fn cut(segments: &Segments, packet: &[u8]) -> Vec<Vec<u8>> {
     let segment = |i| {
         let mut segment = vec![0xee; segments.bytes(i)];
@@ -109,8 +109,8 @@ pub(crate) fn cut(segments: &Segments, packet: &[u8]) -> Vec<Vec<u8>> {
     (0..segments.count()).map(segment).collect()
 }
 
-/// A segment of TCP that was finished, with a checksum of 0 as cutting writes it: finishing writes 0xffff in its place, which
-/// means the same. So does Linux (`skb_checksum_help`, `tcp_gso_segment`).
+/// Returns a finished TCP segment, with a checksum of 0 as cutting writes it. Finishing writes 0xffff in its place,
+/// which means the same. Linux does so too (`skb_checksum_help`, `tcp_gso_segment`).
 pub(crate) fn as_cut(checksum: PartialChecksum, mut segment: Vec<u8>) -> Vec<u8> {
     let at = usize::from(checksum.start + checksum.offset);
     if segment[at..at + 2] == [0xff; 2] {
@@ -119,7 +119,8 @@ pub(crate) fn as_cut(checksum: PartialChecksum, mut segment: Vec<u8>) -> Vec<u8>
     segment
 }
 
-/// Sequence number, flags and payload of a segment whose headers and checksums etherparse finds right.
+/// Returns sequence number, flags and payload of a segment whose headers and checksums are correct according to
+/// etherparse.
 fn read(segment: &[u8], i: usize) -> (u32, u8, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(segment).expect("a whole packet");
     let net = packet.net.as_ref().expect("IP");
@@ -244,7 +245,8 @@ proptest! {
     }
 }
 
-/// Seen: one segment in some 65,000 was not the same in both ways, and a test failed that took them to be equal.
+/// Observed: one segment in some 65,000 differed between the two ways, and a test failed that expected them to be
+/// equal.
 #[test]
 fn a_checksum_of_0_is_written_as_0_by_cutting_and_as_all_ones_by_finishing() {
     let kind = GsoKind::TcpV4;
@@ -271,7 +273,8 @@ fn a_checksum_of_0_is_written_as_0_by_cutting_and_as_all_ones_by_finishing() {
     assert_eq!(cut, [as_cut(left.checksum(), finished)]);
 }
 
-/// Seen: one packet of 28 KiB with segments of one byte was cut into 28,000, and other ports' packets waited for that.
+/// Observed: one packet of 28 KiB with segments of one byte was cut into 28,000, and other ports' packets waited for
+/// that.
 #[test]
 fn a_packet_is_not_cut_into_more_segments_than_a_sender_means() {
     let of = |payload: usize, size| {
