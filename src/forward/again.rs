@@ -1,4 +1,5 @@
-//! Frames that the decision has a second time: those that waited, those that are cut, and replies made of dropped ones. COLD.
+//! Frames that the decision gets a second time: frames that waited, frames to be cut, and replies made of dropped
+//! frames. COLD.
 
 use super::decide::{Pieces, Replies, Verdicts};
 use super::poll::Forwarder;
@@ -18,17 +19,17 @@ impl Forwarder {
         self.wait_all(from, &mut frames, w);
     }
 
-    /// Lets frames wait; what the decision does not take is dropped.
+    /// Lets frames wait. Frames that the decision does not take are dropped.
     pub(super) fn wait_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
         self.decision.wait(from, frames);
         self.waiting = self.decision.waiting();
         self.lose(None, Reason::NeighQueueFull, frames, w);
     }
 
-    /// Decides about frames that need not wait any more: something has changed.
+    /// Decides about frames that need not wait any more, because something has changed.
     ///
-    /// What goes back to the worker that transmits it takes with it all that waits for that port here. So where frames travel
-    /// this happens while nothing waits for a port, as with all that is taken in (ADR 0018).
+    /// Frames that go back to the worker that transmits them take along all frames that wait for that port here. So
+    /// with steering this happens only while nothing waits for a port, as with all other intake (ADR 0018).
     #[cold]
     #[inline(never)]
     pub(super) fn resume(&mut self, w: &mut Worker) {
@@ -38,7 +39,7 @@ impl Forwarder {
                 self.has_changed = false;
                 break;
             };
-            // As frames, also where they came as packets: the rules were asked then.
+            // As frames, also if they came as packets: the rules were applied then.
             let mut verdicts = Verdicts::new();
             self.decision.decide_again(from, &mut frames, &mut verdicts);
             self.carry_out(&verdicts, from, &mut frames, w);
@@ -56,8 +57,8 @@ impl Forwarder {
         self.fragment_all(from, &mut frames, w);
     }
 
-    /// Has frames cut, and sends the pieces; a frame that is not cut is dropped whole. One that stands for several segments is cut into
-    /// those before.
+    /// Has frames cut, and sends the pieces. A frame that is not cut is dropped as a whole. A frame that stands for
+    /// several segments is cut into its segments first.
     pub(super) fn fragment_all(&mut self, from: Source, frames: &mut Batch, w: &mut Worker) {
         if !frames.may_have_offloads() {
             return self.fragment_complete(from, frames, w);
@@ -80,8 +81,8 @@ impl Forwarder {
                     self.meters.fragmented.add(1);
                     self.meters.fragments.add(frames.len() as u64);
                     self.decision.made(&frames);
-                    // What of several packets waits for one port may be more than it has room for, and would leave by this worker's
-                    // queue also where another is to transmit it.
+                    // The frames of several packets that wait for one port may exceed its room. They would also leave
+                    // by this worker's queue if another worker is to transmit them.
                     if self.steering.is_some() {
                         self.leave(from, w);
                     }
@@ -94,7 +95,7 @@ impl Forwarder {
         self.lose(None, Reason::FragNeeded, &mut whole, w);
     }
 
-    /// Has replies made of frames that came from there and were dropped for `reason`, and sends them; the others stay in
+    /// Has replies made of frames from `from` that were dropped for `reason`, and sends them. The others stay in
     /// `dropped`.
     #[cold]
     #[inline(never)]

@@ -1,4 +1,4 @@
-//! The decisions that look at no table.
+//! The decisions that use no table.
 
 use super::decide::{Decide, Verdicts};
 use super::verdict::{Reason, Verdict};

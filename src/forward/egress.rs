@@ -1,18 +1,18 @@
-//! A port, the frames that are to leave by it, and the heads that wait for frames it has.
+//! A port, the frames that will leave by it, and the heads that wait for frames of the port.
 
 use crate::packet::InFlightHeads;
 use crate::pool::Batch;
 use crate::port::Port;
 
-/// A port and the frames that are to leave by it.
+/// A port and the frames that will leave by it.
 pub(super) struct Egress {
     pub(super) port: Box<dyn Port>,
     pub(super) out: Batch,
-    /// What is left to be done to a frame must be done before it is in `out`: the port does not carry it.
+    /// The offload work of a frame must be done before it is in `out`: the port does not carry it.
     pub(super) wants_complete: bool,
-    /// Where frames are packets: the heads of what is in flight and then of what is in `out`.
+    /// If frames are packets: the heads of the frames in flight, and then of those in `out`.
     pub(super) flight: InFlightHeads,
-    /// Where packets are posted: the heads of the frames in the fill ring.
+    /// If packets are posted: the heads of the frames in the fill ring.
     pub(super) filling: InFlightHeads,
 }
 

@@ -1,4 +1,4 @@
-//! The filter: a list of rules, of which the first that matches a packet decides, and is counted.
+//! The filter: a list of rules. The first rule that matches a packet decides, and its match is counted.
 //!
 //! ```text
 //!   FilterControl::replace, insert, remove    any thread: a new list, one lock
@@ -6,7 +6,7 @@
 //!   Filter::refresh  ▼                        the forwarder, once a round: one load while nothing changed
 //!   Filter::judge    first match wins         one packet
 //! ```
-//! A rule that is in the old list and the new one keeps its counts.
+//! A rule that is in both the old and the new list keeps its counts.
 
 mod fields;
 mod rule;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The maximum number of rules.
 pub const RULES_MAX: usize = 1024;
 
-/// A rule and what it decided about; written by the forwarder, read by any thread.
+/// A rule and its counts; written by the forwarder, read by any thread.
 #[derive(Debug)]
 struct Counted {
     rule: Rule,
@@ -36,7 +36,7 @@ type List = Arc<[Arc<Counted>]>;
 
 #[derive(Debug)]
 struct Shared {
-    /// Changes of `list` so far.
+    /// Number of changes of `list` so far.
     changes: AtomicU64,
     list: Mutex<List>,
     unmatched: Count,
@@ -47,9 +47,9 @@ struct Shared {
 pub struct RuleCount {
     /// The rule.
     pub rule: Rule,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: u64,
 }
 
@@ -57,18 +57,18 @@ pub struct RuleCount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
-    /// Too many.
+    /// There are too many rules.
     #[error("{rules} rules: give at most {RULES_MAX}")]
     TooMany {
-        /// How many there would be.
+        /// The resulting number of rules.
         rules: usize,
     },
-    /// There is no such place.
+    /// There is no rule of this number.
     #[error("no rule has number {at}: there are {rules}")]
     NoSuchRule {
-        /// The number given.
+        /// The given number.
         at: usize,
-        /// How many rules there are.
+        /// Number of rules.
         rules: usize,
     },
 }
@@ -80,7 +80,7 @@ pub struct Filter {
     list: List,
     /// A rule of `list` names a protocol or ports.
     asks_carried: bool,
-    /// The value of `changes` that `list` is as new as.
+    /// The value of `changes` that corresponds to `list`.
     seen: u64,
 }
 
@@ -93,7 +93,7 @@ pub struct FilterControl {
 /// Makes a filter of these rules, and the control that changes it.
 ///
 /// # Errors
-/// [`FilterError::TooMany`].
+/// Returns [`FilterError::TooMany`].
 #[cold]
 pub fn filter(rules: Vec<Rule>) -> Result<(Filter, FilterControl), FilterError> {
     let list = renewed(&[], rules)?;
@@ -106,7 +106,7 @@ pub fn filter(rules: Vec<Rule>) -> Result<(Filter, FilterControl), FilterError> 
     Ok((Filter { shared: Arc::clone(&shared), list, asks_carried, seen: 0 }, FilterControl { shared }))
 }
 
-/// A list of `rules`; those that `old` has too keep their counts, each once.
+/// Returns a list of `rules`. Rules that `old` also has keep their counts, each once.
 fn renewed(old: &[Arc<Counted>], rules: Vec<Rule>) -> Result<List, FilterError> {
     if rules.len() > RULES_MAX {
         return Err(FilterError::TooMany { rules: rules.len() });
@@ -124,10 +124,10 @@ fn asks_carried(list: &List) -> bool {
 }
 
 impl Filter {
-    /// Takes note of changed rules, if there are any and nobody is changing them this moment.
+    /// Adopts changed rules, if there are any and no thread is changing them at the moment.
     ///
     /// # Cost
-    /// One load while nothing changed.
+    /// One load if nothing changed.
     #[inline]
     pub fn refresh(&mut self) {
         // Relaxed: the lock orders the list itself.
@@ -145,13 +145,15 @@ impl Filter {
         self.seen = self.shared.changes.load(Relaxed);
     }
 
-    /// What the rules look at in a frame: [`Fields::read`], without what an IPv6 packet carries where no rule asks for it.
+    /// Reads the fields of a frame that the rules use: [`Fields::read`], without the content of an IPv6 packet if no
+    /// rule asks for it.
     #[inline]
     pub(super) fn fields(&self, frame: &[u8], ingress: u8) -> Fields {
         Fields::read_for(frame, ingress, self.asks_carried)
     }
 
-    /// What the first rule that matches says, which counts the packet of `bytes`; None if none does.
+    /// Returns the action of the first rule that matches, which counts the packet of `bytes`. Returns None if none
+    /// matches.
     #[inline]
     pub fn judge(&self, fields: &Fields, bytes: usize) -> Option<Action> {
         match self.list.iter().find(|counted| counted.rule.matches(fields)) {
@@ -184,18 +186,18 @@ impl FilterControl {
         self.shared.unmatched.get()
     }
 
-    /// Puts other rules in place of all there are.
+    /// Replaces all rules.
     ///
     /// # Errors
-    /// [`FilterError::TooMany`].
+    /// Returns [`FilterError::TooMany`].
     pub fn replace(&self, rules: Vec<Rule>) -> Result<(), FilterError> {
         self.change(|_| Ok(rules))
     }
 
-    /// Puts a rule in front of number `at`; behind the last one if there are as many.
+    /// Inserts a rule before number `at`, or behind the last one if there are as many.
     ///
     /// # Errors
-    /// [`FilterError`].
+    /// Returns [`FilterError`].
     pub fn insert(&self, at: usize, rule: Rule) -> Result<(), FilterError> {
         self.change(|mut rules| match rules.len() {
             len if at > len => Err(FilterError::NoSuchRule { at, rules: len }),
@@ -206,10 +208,10 @@ impl FilterControl {
         })
     }
 
-    /// Takes rule number `at` out.
+    /// Removes rule number `at`.
     ///
     /// # Errors
-    /// [`FilterError::NoSuchRule`].
+    /// Returns [`FilterError::NoSuchRule`].
     pub fn remove(&self, at: usize) -> Result<(), FilterError> {
         self.change(|mut rules| match rules.len() {
             len if at >= len => Err(FilterError::NoSuchRule { at, rules: len }),

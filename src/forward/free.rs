@@ -6,7 +6,7 @@ use crate::sync::Worker;
 /// How sent and dropped frames are freed: use `Bulk`; the other values are for measurements ([brouer15-bulk]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Free {
-    /// A batch at once.
+    /// A batch in one call.
     #[default]
     Bulk,
     /// One call for each frame.

@@ -1,13 +1,13 @@
-//! What a worker does when there is nothing to do: it spins, or it sleeps until a port has something. COLD.
+//! What a worker does if there is no work: it spins, or it sleeps until a port has frames. COLD.
 //!
 //! ```text
 //!   PATIENCE rounds without work ─► arm every port ─► one has something ───────────────────► next round
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
-//! No wake-up is lost: a port that is armed, or an inbox, wakes whoever sleeps, or says that it has something already
-//! ([`Wake::arm`](crate::port::Wake::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). What nobody wakes for (frames
-//! that were sent, frames that come home to a dry pool, the flag that ends the run) is looked for when the sleep's time is
-//! up: after [`SHORTEST`], then twice as long each time nothing was found, up to [`LONGEST`].
+//! No wake-up is lost. An armed port or an inbox either wakes the sleeper or reports that it already has frames
+//! ([`Wake::arm`](crate::port::Wake::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). Some events wake no
+//! sleeper: frames that were sent, frames that return to a dry pool, and the flag that ends the run. They are checked
+//! when the sleep ends: after [`SHORTEST`], then after twice as long each time nothing was found, up to [`LONGEST`].
 
 use super::poll::Forwarder;
 use super::position::Call;
@@ -19,19 +19,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::yield_now;
 use std::time::Duration;
 
-/// The first sleep, and every one while frames wait for a place or the pool is dry.
+/// The first sleep, and every sleep while frames wait for a slot or the pool is dry.
 pub const SHORTEST: Duration = Duration::from_millis(1);
 /// No sleep is longer.
 pub const LONGEST: Duration = Duration::from_millis(50);
 
-/// How often a worker without work lets its self-tuned lists of free pages shrink, as Linux does with each refresh of its
-/// statistics ([`Memory::decay`](crate::page::Memory::decay)).
+/// The interval at which a worker without work lets its self-tuned lists of free pages shrink, as Linux does with each
+/// refresh of its statistics ([`Memory::decay`](crate::page::Memory::decay)).
 const DECAY: Duration = Duration::from_secs(1);
 
 /// What a worker does when there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// Looks again and again, and lets other threads run in between: nothing waits, and a core is busy.
+    /// Polls again and again, and lets other threads run in between: no packet waits, and a core is busy.
     #[default]
     Spin,
     /// Sleeps after 64 rounds without work: a packet that comes then waits for a wake-up, and the core is free.
@@ -43,12 +43,12 @@ pub enum Idle {
 pub struct IdleControl(Arc<AtomicBool>);
 
 impl IdleControl {
-    /// What it is.
+    /// The current mode.
     pub fn get(&self) -> Idle {
         if self.0.load(Relaxed) { Idle::Sleep } else { Idle::Spin }
     }
 
-    /// Changes it; a sleep that has begun ends first.
+    /// Changes the mode. A sleep that has begun ends first.
     pub fn set(&self, idle: Idle) {
         self.0.store(idle == Idle::Sleep, Relaxed);
     }
@@ -60,7 +60,7 @@ impl Forwarder {
         self.idle.set(idle);
     }
 
-    /// What reads and changes it.
+    /// The handle that reads and changes the mode.
     pub fn idle_control(&self) -> IdleControl {
         self.idle.clone()
     }
@@ -79,7 +79,7 @@ impl Forwarder {
         }
     }
 
-    /// Gives back free pages that the worker's lists hold beyond need, once a second at most.
+    /// Gives back free pages that the worker's lists hold beyond need, at most once a second.
     fn decay(&mut self, w: &mut Worker) {
         let now = clock::ticks();
         if now.wrapping_sub(self.decayed) as f64 > DECAY.as_nanos() as f64 * clock::ticks_per_ns() {
@@ -94,7 +94,7 @@ impl Forwarder {
         }
         let waits = self.meters.held.get() > 0 || self.short;
         let at_most = if waits { SHORTEST } else { (SHORTEST * (1 << rounds.min(6))).min(LONGEST) };
-        // All of them, also behind one that has something: each is disarmed below.
+        // All ports, also those behind one that is ready: each is disarmed below.
         let ready = self.egresses.iter_mut().filter_map(|egress| egress.port.arm().then_some(())).count();
         let waiting = self.steering.as_mut().is_some_and(|steering| steering.arm(w));
         if ready == 0 && !waiting {

@@ -1,25 +1,25 @@
-//! How long packets take from their reception to their completion: one sample a round and port.
+//! The time that packets take from reception to completion: one sample for each round and port.
 //!
-//! It begins with the poll round that transmits, which is the one that received unless a transmit ring was full. Time is
-//! the forwarder's own, spent in its rounds: what a caller does between two rounds is not latency of the memory path. A
-//! round in which the machine stopped, and a time in which nothing comes back, end all that is under way without a
-//! sample. A port is taken to complete in the order of transmission.
+//! It begins with the poll round that transmits, which is the one that received unless a transmit ring was full. The
+//! time is the forwarder's own time in its rounds; the caller's time between two rounds is not latency of the memory
+//! path. All packets in flight are ended without a sample by a round in which the machine stopped, and by a time in
+//! which nothing comes back. A port is assumed to complete in the order of transmission.
 
 use crate::stats::{Count, Samples};
 use crate::sys::clock;
 use std::collections::VecDeque;
 
-/// Rounds under way that are timed at once, for each port; others go by untimed.
+/// Maximum number of rounds that are timed at once for each port. Others are not timed.
 const MARKS: usize = 1 << 10;
 /// A round longer than this many nanoseconds is a gap: no round takes that long. So is a longer time without a
-/// completion: the other side stands still.
+/// completion: the other side does not move.
 const GAP_NS: f64 = 100_000.0;
 
 /// Times from reception to completion; written by the forwarder's worker, read by any thread.
 #[derive(Debug, Default)]
 pub struct Latency {
     samples: Samples,
-    /// Bursts that were under way when the machine, or the other side, stopped.
+    /// Bursts that were in flight when the machine, or the other side, stopped.
     dropped: Count,
 }
 
@@ -31,9 +31,9 @@ pub struct LatencyQuantiles {
     pub p50: f64,
     /// One burst in a hundred took longer.
     pub p99: f64,
-    /// Bursts timed.
+    /// Number of bursts timed.
     pub samples: u64,
-    /// Bursts left out because the machine, or the other side, stopped while they were under way.
+    /// Bursts left out because the machine, or the other side, stopped while they were in flight.
     pub dropped: u64,
 }
 
@@ -45,30 +45,30 @@ impl Latency {
     }
 }
 
-/// The forwarder's side: what is under way.
+/// The forwarder's side: the bursts in flight.
 #[derive(Debug)]
 pub(super) struct Probe {
     gap: u64,
     /// The clock when the round began, and the ticks of the rounds before it.
     began: u64,
     before: u64,
-    /// The forwarder's time when something last came back.
+    /// The forwarder's time at the last completion.
     back: u64,
     ports: Vec<Marks>,
 }
 
-/// What is under way through one port.
+/// The bursts in flight through one port.
 #[derive(Debug, Default)]
 struct Marks {
-    /// Frames that the port ever took, and that came back sent.
+    /// Number of frames that the port has taken in all, and number that it has completed.
     entered: u64,
     left: u64,
-    /// The last frame of a round, by its number, and when the round began.
+    /// The number of the last frame of a round, and the time when the round began.
     marks: VecDeque<(u64, u64)>,
 }
 
 impl Marks {
-    /// When the round began whose last frame has left, the oldest such round first; it is forgotten.
+    /// Takes the oldest round whose last frame has left. Returns the time when it began.
     fn next_left(&mut self) -> Option<u64> {
         self.marks.front().filter(|&&(last, _)| last <= self.left)?;
         self.marks.pop_front().map(|(_, received)| received)
@@ -81,12 +81,12 @@ impl Probe {
         Probe { gap: (GAP_NS * clock::ticks_per_ns()) as u64, began: 0, before: 0, back: 0, ports }
     }
 
-    /// A round begins.
+    /// Begins a round.
     pub(super) fn begin(&mut self, now: u64) {
         self.began = now;
     }
 
-    /// The round is over.
+    /// Ends the round.
     pub(super) fn end(&mut self, now: u64, latency: &Latency) {
         let ticks = now.wrapping_sub(self.began);
         self.before = self.before.wrapping_add(ticks);
@@ -97,7 +97,7 @@ impl Probe {
         }
     }
 
-    /// A port took `n` frames in this round.
+    /// Counts `n` frames that a port took in this round.
     pub(super) fn entered(&mut self, port: usize, n: usize) {
         let port = &mut self.ports[port];
         port.entered += n as u64;
@@ -106,7 +106,7 @@ impl Probe {
         }
     }
 
-    /// Of the frames that a port took, so many are in flight still; others never come back.
+    /// Of the frames that a port took, this many are still in flight. The others never come back.
     #[cold]
     pub(super) fn stranded(&mut self, port: usize, in_flight: usize, latency: &Latency) {
         let port = &mut self.ports[port];
@@ -116,7 +116,7 @@ impl Probe {
         }
     }
 
-    /// `n` frames came back sent.
+    /// Counts `n` frames that were completed.
     pub(super) fn left(&mut self, port: usize, n: usize, now: u64, latency: &Latency) {
         let time = self.before.wrapping_add(now.wrapping_sub(self.began));
         if n > 0 {

@@ -1,12 +1,12 @@
-//! The local queue: where passed frames go, as packets go to the queue of a socket.
+//! The local queue: passed frames go to it, as packets go to the queue of a socket.
 //!
 //! ```text
 //!   forwarder ── LocalQueue::put ──► bounded queue ──► Reader::read   on any worker: read, and free there
 //!                                              └─► Retention::turn   keeps the last ones, frees what is older
 //! ```
-//! What lies in the queue or with a retention is `queued` in the ledger of the frames' pool, but for short packets that the retention
-//! [copies](Retention::with_copy_break) out of their frames. A reader that is slow, or
-//! stands still, fills the queue and costs no more than that many frames; one that is gone holds none.
+//! Frames in the queue or with a retention are `queued` in the ledger of their pool, except short packets that the
+//! retention [copies](Retention::with_copy_break) out of their frames. A reader that is slow or does not move fills the
+//! queue, and costs no more than that many frames. A reader that is gone holds none.
 
 mod kept;
 mod queued;
@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The counters of the frames that a local queue took, readable from any thread.
 ///
-/// Conservation, once nothing moves: `taken == given + waiting + kept`, and what a reader or retention that is gone
-/// left behind has been freed with it.
+/// Conservation, once nothing moves: `taken == given + waiting + kept`. Frames left by a reader or retention that is
+/// gone were freed with it.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct LocalQueueCounters {
@@ -40,16 +40,16 @@ pub struct LocalQueueCounters {
     pub given: Count,
     /// Frames that a retention keeps.
     pub kept: Count,
-    /// Of those, packets that are copies, and whose frames are home.
+    /// The kept packets that are copies and whose frames are free again.
     pub copies: Count,
-    /// Bytes of memory that those that are kept take up.
+    /// Bytes of memory that the kept packets occupy.
     pub kept_bytes: Count,
     /// The reader is gone: nothing more is taken.
     gone: AtomicBool,
 }
 
 impl LocalQueueCounters {
-    /// Packets that are held: in the queue, or with the retention, there also as copies.
+    /// Number of held packets: in the queue, or with the retention, there also as copies.
     pub fn held(&self) -> u64 {
         if self.gone.load(Relaxed) { 0 } else { self.taken.get().wrapping_sub(self.given.get()) }
     }
@@ -64,11 +64,11 @@ pub struct LocalQueue {
 
 /// The other end of the queue, for the worker that reads.
 ///
-/// Dropped, it frees what waits, and the forwarder drops from then on what it would pass.
+/// If it is dropped, it frees waiting frames, and the forwarder drops from then on the frames that it would pass.
 #[derive(Debug)]
 pub struct Reader {
     queue: Receiver<Queued>,
-    /// Where it says when frames were taken out.
+    /// Set if it records when frames were taken out.
     times: Option<QueueTimes>,
     counters: Arc<LocalQueueCounters>,
 }
@@ -83,16 +83,16 @@ pub fn local_queue(frames: u32) -> (LocalQueue, Reader) {
 }
 
 impl LocalQueue {
-    /// Whether there is somebody to read what is put here.
+    /// Returns whether there is a reader.
     #[inline]
     pub fn is_read(&self) -> bool {
         !self.counters.gone.load(Relaxed)
     }
 
-    /// Takes frames from the front of `frames`, as many as there is room for; returns how many.
+    /// Takes frames from the front of `frames`, as many as there is room for. Returns their number.
     ///
     /// # Cost
-    /// Eight bytes copied a frame, the queue's index once, and one count in the pool.
+    /// Eight bytes copied for each frame, the queue's index once, and one count in the pool.
     #[inline]
     pub fn put(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.queue.room(frames.len());
@@ -109,13 +109,13 @@ impl LocalQueue {
 }
 
 impl Reader {
-    /// Appends frames to `frames`, oldest first, as many as wait and have room; returns how many.
+    /// Appends frames to `frames`, oldest first, as many as wait and fit. Returns their number.
     #[inline]
     pub fn read(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
         let read = self.queue.recv_burst(frames.room(), |queued| {
             if let Some(frame) = queued.into_frame() {
-                // There is room: no more were asked for.
+                // There is room: no more frames were requested.
                 drop(frames.push(frame));
             }
         });
@@ -126,12 +126,13 @@ impl Reader {
         read
     }
 
-    /// Says from now on when frames were taken out of the queue, to the [recorders](super::recorder::Recorder::follow) that have these times.
+    /// Records from now on when frames were taken out of the queue, for the
+    /// [recorders](super::recorder::Recorder::follow) that use these times.
     pub fn record(&mut self, times: &QueueTimes) {
         self.times = Some(times.clone());
     }
 
-    /// Frames were taken out.
+    /// Records that frames were taken out.
     fn took(&self, ids: impl Iterator<Item = NonZeroU32>) {
         if let Some(times) = &self.times {
             let now = clock::ticks();
@@ -139,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// Frames that wait, at most `want`.
+    /// Takes waiting frames, at most `want`.
     #[inline]
     pub fn waiting(&mut self, want: usize) -> usize {
         self.queue.ready(want)
@@ -154,7 +155,8 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.counters.gone.store(true, Relaxed);
-        // What the forwarder puts meanwhile goes with the ring, at the latest when the forwarder's end is dropped.
+        // Frames that the forwarder adds during this call are freed with the ring, at the latest when the forwarder's
+        // end is dropped.
         self.queue.recv_burst(usize::MAX, drop);
     }
 }

@@ -1,4 +1,4 @@
-//! Frames that are dropped behind their verdict. COLD.
+//! Frames that are dropped after their verdict. COLD.
 
 use super::poll::Forwarder;
 use super::verdict::Reason;
@@ -8,7 +8,7 @@ use crate::sync::Worker;
 use std::mem;
 
 impl Forwarder {
-    /// Drops frames that a verdict had sent on; with where they came from, such as there was none about.
+    /// Drops frames that a verdict had sent on. `from` is set if there was no verdict about them.
     #[cold]
     #[inline(never)]
     pub(super) fn lose(&mut self, from: Option<Source>, reason: Reason, frames: &mut Batch, w: &mut Worker) {
@@ -17,7 +17,7 @@ impl Forwarder {
         self.free(frames, w);
     }
 
-    /// The same of those that waited for a port, which may be packets.
+    /// The same for frames that waited for a port. They may be packets.
     fn lose_unsent(&mut self, port: usize, reason: Reason, frames: &mut Batch, w: &mut Worker) {
         self.meters.drops.add(reason, frames.len() as u64);
         self.decision.lost(None, reason, frames);
@@ -36,7 +36,7 @@ impl Forwarder {
         self.lose_unsent(port, Reason::TxRefused, &mut unfit, w);
     }
 
-    /// Drops all that waits: the port takes nothing, now or later (link down), or can never carry some of it.
+    /// Drops all waiting frames: the port takes nothing, now or later (link down), or can never carry some of them.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse(&mut self, port: usize, w: &mut Worker) {
@@ -44,7 +44,7 @@ impl Forwarder {
         self.give_up(port, Reason::TxRefused, w);
     }
 
-    /// Drops all that waits: the port's ring stayed full, or the port takes nothing.
+    /// Drops all waiting frames: the port's ring stayed full, or the port takes nothing.
     #[cold]
     #[inline(never)]
     pub(super) fn give_up(&mut self, port: usize, reason: Reason, w: &mut Worker) {

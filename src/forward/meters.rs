@@ -1,4 +1,4 @@
-//! What the forwarder counts.
+//! The forwarder's counters.
 
 use super::latency::Latency;
 use super::position::Position;
@@ -7,8 +7,8 @@ use crate::stats::{Buckets, Count, Windows};
 
 /// The forwarder's counters, written by its worker unless stated otherwise, and read by any thread.
 ///
-/// Conservation, at every quiescent point: `received + taken + originated + fragments == transmitted + drops.total() + held +
-/// passed + handed + fragmented`; and once all ports of all workers are idle, `transmitted == completed`.
+/// Conservation, at every quiescent point: `received + taken + originated + fragments == transmitted + drops.total() +
+/// held + passed + handed + fragmented`. Once all ports of all workers are idle, also `transmitted == completed`.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Meters {
@@ -16,54 +16,58 @@ pub struct Meters {
     pub received: Count,
     /// Frames taken out of this worker's inbox; none without [`Steering`](super::Steering).
     pub taken: Count,
-    /// Frames handed to other workers, those dropped on the way too; none without [`Steering`](super::Steering).
+    /// Frames handed to other workers, including those dropped on the way; none without [`Steering`](super::Steering).
     pub handed: Count,
     /// Frames that a port took for transmission.
     pub transmitted: Count,
-    /// Frames that came back sent.
+    /// Frames that ports completed.
     pub completed: Count,
-    /// Frames that wait for a place in a transmit ring, or for a neighbour's link address.
+    /// Frames that wait for a slot in a transmit ring, or for a neighbour's MAC address.
     pub held: Count,
     /// Frames that the local queue took.
     pub passed: Count,
     /// Frames dropped, by reason.
     pub drops: Drops,
-    /// Frames that the decision made of dropped ones ([`Decide::answer`](super::Decide::answer)), ICMP errors say; they were not
-    /// received.
+    /// Frames that the decision made of dropped ones ([`Decide::answer`](super::Decide::answer)), for example ICMP
+    /// errors. They were not received.
     pub originated: Count,
-    /// Frames that were cut, for a narrower link ([`Decide::fragment`](super::Decide::fragment)) or into the segments that they stood for, by
-    /// a port that cannot say how ([`Tx::carries_offloads`](crate::port::Tx::carries_offloads)): they are gone, and neither transmitted
-    /// nor dropped.
+    /// Frames that were cut: for a narrower link ([`Decide::fragment`](super::Decide::fragment)), or into their
+    /// segments, for a port that does not carry offloads ([`Tx::carries_offloads`](crate::port::Tx::carries_offloads)).
+    /// They no longer exist, and count neither as transmitted nor as dropped.
     pub fragmented: Count,
-    /// The pieces that were made of them, which were not received.
+    /// The pieces that were made of them. They were not received.
     pub fragments: Count,
-    /// Packets that the forwarder copied into a frame of its pool before they went on, since others read their bytes or these were in
-    /// several parts ([`HeadCache::make_sendable`](crate::packet::HeadCache::make_sendable)).
+    /// Packets that the forwarder copied into a frame of its pool before they went on, since others read their bytes or
+    /// they were in several parts ([`HeadCache::make_sendable`](crate::packet::HeadCache::make_sendable)).
     pub copied: Count,
     /// Rounds without work, from the 65th in a row on.
     pub idle_rounds: Count,
     /// How often the worker slept ([`Idle::Sleep`](super::Idle)).
     pub sleeps: Count,
-    /// How many frames a round received, from ports and other workers, of rounds that received some. Their sum is `received + taken`.
+    /// Number of frames that a round received, from ports and other workers, for rounds that received some. Their sum
+    /// is `received + taken`.
     pub bursts: Buckets<0, 16>,
-    /// Nanoseconds of rounds with work in them, of [`Forwarder::run`](super::Forwarder::run): with pauses of the machine, without rests.
+    /// Nanoseconds of rounds with work, of [`Forwarder::run`](super::Forwarder::run): with pauses of the machine,
+    /// without rests.
     pub busy_ns: Count,
-    /// How long packets were here, in nanoseconds: from before the look at the ports in which they came to the end of the round in which
-    /// they left, for a transmit ring, the local queue or another worker, or were dropped, or began to wait for a neighbour. Counted by
-    /// [`Forwarder::run`](super::Forwarder::run), of whose clock readings it is made: none took longer, most took less.
+    /// The time that packets spent here, in nanoseconds. It begins before the look at the ports in which they came. It
+    /// ends at the end of the round in which they left (for a transmit ring, the local queue or another worker), were
+    /// dropped, or began to wait for a neighbour. [`Forwarder::run`](super::Forwarder::run) counts it from its clock
+    /// readings: no packet took longer, most took less.
     pub round_latency: Buckets<8, 24>,
-    /// Time from reception to completion, where it is measured ([`Forwarder::measure_latency`](super::Forwarder)).
+    /// Time from reception to completion, if it is measured ([`Forwarder::measure_latency`](super::Forwarder)).
     pub latency: Latency,
     /// The last call that the worker began.
     pub position: Position,
-    /// How often the worker had not come round for so long that it was said ([`Meters::note_stall`]).
+    /// Number of reports that the worker had not finished its round for a long time ([`Meters::note_stall`]).
     pub stalls: Count,
     /// Time per received frame, over windows in which there was work.
     pub windows: Windows,
 }
 
 impl Meters {
-    /// The worker has not come round for long: for the thread that watches it, which has the [`Position`] too.
+    /// Counts a stall: the worker has not finished its round for a long time. Called by the thread that watches it,
+    /// which also has the [`Position`].
     #[cold]
     pub fn note_stall(&self) {
         self.stalls.add_shared(1);

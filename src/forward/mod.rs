@@ -1,9 +1,14 @@
-//! Stage `forward`: the poll loop, and what becomes of a frame in it.
+//! Stage `forward`: the poll loop and the decisions about frames.
 //!
-//! [`poll`](Forwarder::poll) is the loop, on one screen; a [`Decide`] says what becomes of each frame, one of one's own or
-//! [`CrossConnect`], [`Reflect`], [`DropAll`], [`PassAll`] (the crate `netmem-router` has a router); [`Reason`] names every reason for
-//! which a frame is dropped; [`filter`] holds the rules of the full path; [`local_queue`] is where passed frames go, a [`tap`] sees what was
-//! sent, a [`recorder`] what came and what became of it; [`idle`](Idle) is what a worker does without work, [`steered`](Steering) how workers share theirs.
+//! - [`poll`](Forwarder::poll) is the loop, on one screen.
+//! - A [`Decide`] decides about each frame: a custom one, or [`CrossConnect`], [`Reflect`], [`DropAll`], [`PassAll`].
+//!   The crate `netmem-router` contains a router.
+//! - [`Reason`] names every reason for which a frame is dropped.
+//! - [`filter`] holds the rules of the full path.
+//! - [`local_queue`] receives passed frames.
+//! - A [`tap`] sees sent frames. A [`recorder`] keeps received packets and their verdicts.
+//! - [`Idle`] is the mode of a worker without work.
+//! - [`Steering`] shares packets between workers.
 
 mod again;
 mod decide;

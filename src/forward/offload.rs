@@ -1,4 +1,4 @@
-//! What senders left to be done to frames, where these leave by a port that does not carry it, or are to be cut into fragments. COLD.
+//! Open offload work of frames that leave by a port that does not carry it, or that are to be fragmented. COLD.
 
 use super::egress::Egress;
 use super::poll::Forwarder;
@@ -11,7 +11,7 @@ use crate::wire::segment::Segments;
 use std::slice::from_ref;
 
 impl Forwarder {
-    /// Has each port keep what is left to be done to frames, if another one carries it.
+    /// Makes each port keep the offload work of frames, if another port carries it.
     #[cold]
     pub(super) fn keep_offloads(egresses: &mut [Egress]) {
         let carries: Vec<bool> = egresses.iter().map(|egress| egress.port.carries_offloads()).collect();
@@ -25,7 +25,7 @@ impl Forwarder {
         }
     }
 
-    /// Puts the next `n` frames of a burst into the batch of a port that carries complete ones alone.
+    /// Puts the next `n` frames of a burst into the batch of a port that carries only complete frames.
     #[cold]
     #[inline(never)]
     pub(super) fn redirect_complete(&mut self, to: usize, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
@@ -35,15 +35,15 @@ impl Forwarder {
             self.complete_each(frame, w, |forwarder, done, w| {
                 let n = done.len();
                 forwarder.redirect_all(to, &mut done.drain(), n, w);
-                // Fewer than a batch are the last ones, or there are no more frames: the port need not be asked.
+                // Fewer than a batch are the last ones, or there are no more frames: the port need not be called.
                 if n < BATCH_MAX { BATCH_MAX } else { BATCH_MAX - forwarder.transmit(to, w) }
             });
         }
     }
 
-    /// Calls `then` with a frame to which nothing is left to be done, or with the segments that it is cut into, all of them in order. What
-    /// cannot be done is dropped. `then` gives how many more there is room for, a batch at most: where that is less than the next segments,
-    /// the rest is dropped, and is not made first.
+    /// Calls `then` with a frame without open work, or with all segments that it is cut into, in order. Frames that
+    /// cannot be completed are dropped. `then` returns how many more there is room for, at most a batch. If that is
+    /// less than the next segments, the rest is dropped before it is made.
     pub(super) fn complete_each(
         &mut self,
         mut frame: Frame,
@@ -56,7 +56,7 @@ impl Forwarder {
         }
         let finished = offload.checksum.is_none_or(|checksum| checksum.finish(frame.data_mut()).is_ok());
         let mut done = Batch::new();
-        // Neither can fail: there is room, and nothing is left.
+        // Neither call can fail: there is room, and no work is left.
         let _ = frame.set_offload(Offload::default());
         let _ = done.push(frame);
         if finished {
@@ -96,13 +96,13 @@ impl Forwarder {
             for (i, mut segment) in (first..).zip(empty.drain()) {
                 let room = segment.put(segments.bytes(i)).unwrap_or_default();
                 if segments.write(frame.data(), i, room) {
-                    // Each segment was recorded when the packet was; a frame without headroom cannot say so.
+                    // Each segment has the packet's time of recording. A frame without headroom has no room for it.
                     let _ = segment.set_timestamp(frame.timestamp());
                     // There is room.
                     let _ = done.push(segment);
                 }
             }
-            // For which there was no frame.
+            // Segments for which there was no frame.
             if done.len() < n {
                 self.meters.drops.add(Reason::GsoSeg, (n - done.len()) as u64);
                 self.decision.lost(None, Reason::GsoSeg, from_ref(&frame));

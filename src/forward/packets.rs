@@ -6,7 +6,7 @@
 //!                                                             └─ drop ─► heads and frames freed in bulk
 //!   complete ─► packets again ─► heads and frames freed in bulk, or kept together as pairs
 //! ```
-//! What a hook says goes before the decision: a packet that a rule drops is not rewritten.
+//! The action of a hook precedes the decision: a packet that a rule drops is not rewritten.
 
 mod buffers;
 mod carry_out;
@@ -32,7 +32,7 @@ use crate::steer::Source;
 use crate::sync::Worker;
 use std::sync::Arc;
 
-/// Packets ahead of the one in work whose headers are asked for.
+/// Number of packets by which headers are prefetched ahead of the current packet.
 const AHEAD: usize = 8;
 
 /// The settings of the packet path: the source of heads, and the hooks.
@@ -43,36 +43,36 @@ pub struct PacketPath {
 }
 
 impl PacketPath {
-    /// Packets get `heads` when they are received, and go through no hooks.
+    /// Packets get `heads` when they are received, and pass no hooks.
     pub fn new(heads: HeadCache) -> PacketPath {
         PacketPath { buffers: Buffers::new(heads), hooks: None }
     }
 
-    /// The full path: packets go through `filter`, and are counted by what they carry.
+    /// The full path: packets pass `filter`, and are counted by protocol.
     #[must_use]
     pub fn with_hooks(mut self, filter: Filter) -> PacketPath {
         self.hooks = Some(Hooks { filter, protocols: Arc::default(), are_told: false });
         self
     }
 
-    /// Has the decision see what rules have decided.
+    /// Sets whether the decision sees packets that rules have decided about.
     pub(super) fn tell_overruled(&mut self, told: bool) {
         if let Some(hooks) = &mut self.hooks {
             hooks.are_told = told;
         }
     }
 
-    /// Packets are made when the fill rings are refilled, from ready `pairs` where there are; they must be of the
-    /// forwarder's pool and of these heads. A forwarder that steers keeps none: its frames leave their heads
-    /// before they may go to another worker, so that every refill misses.
+    /// Makes packets when the fill rings are refilled, from ready `pairs` if there are any. The pairs must belong to
+    /// the forwarder's pool and to these heads. A forwarder that steers keeps none: its frames leave their heads before
+    /// they may go to another worker, so every refill misses.
     #[must_use]
     pub fn with_ready_packets(mut self, pairs: ReadyPackets) -> PacketPath {
         self.buffers.pairs = Some(Ready::Workers(pairs));
         self
     }
 
-    /// As [`with_ready_packets`](PacketPath::with_ready_packets), with one list of pairs for all workers, under a lock: for
-    /// comparison, as [rizzo02-mbuf] had it.
+    /// As [`with_ready_packets`](PacketPath::with_ready_packets), with one list of pairs for all workers, under a lock.
+    /// For comparison, as in [rizzo02-mbuf].
     #[cfg(feature = "comparisons")]
     #[must_use]
     pub fn with_pair_list(mut self, list: PairList) -> PacketPath {
@@ -80,12 +80,12 @@ impl PacketPath {
         self
     }
 
-    /// What the statistics hook counts, readable from any thread; None where there are no hooks.
+    /// The counters of the statistics hook, readable from any thread; None if there are no hooks.
     pub fn protocols(&self) -> Option<Arc<Protocols>> {
         self.hooks.as_ref().map(|hooks| Arc::clone(&hooks.protocols))
     }
 
-    /// Frees the packets whose frames a port has sent; frames that were never packets too.
+    /// Frees the packets whose frames a port has sent, and also frames that were never packets.
     #[inline]
     pub(super) fn free_sent(&mut self, egress: &mut Egress, sent: &mut Batch, free: Free, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
@@ -94,7 +94,7 @@ impl PacketPath {
         sent.free(w);
     }
 
-    /// Takes the heads off the packets whose frames a port has sent.
+    /// Removes the heads of packets whose frames a port has sent.
     pub(super) fn detach_sent(&mut self, egress: &mut Egress, sent: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
         egress.flight.arrive(sent, &mut packets);
@@ -102,14 +102,14 @@ impl PacketPath {
         self.buffers.put_spare(packets);
     }
 
-    /// Takes the heads off frames just received, where they were posted as pairs: another worker may get them.
+    /// Removes the heads of frames just received, if they were posted as pairs: another worker may get the frames.
     pub(super) fn strip_received(&mut self, egress: &mut Egress, burst: &mut Batch, w: &mut Worker) {
         if !egress.filling.is_empty() {
             self.buffers.strip(burst, &mut egress.filling, w);
         }
     }
 
-    /// Takes the heads off the packets that wait for a port: another worker is to transmit them.
+    /// Removes the heads of packets that wait for a port: another worker must transmit them.
     pub(super) fn strip_unsent(&mut self, egress: &mut Egress, w: &mut Worker) {
         let (mut packets, mut stripped) = (self.buffers.take_spare(), Batch::new());
         egress.flight.recall(&mut egress.out, &mut packets);
@@ -119,7 +119,7 @@ impl PacketPath {
         egress.out = stripped;
     }
 
-    /// Frees packets of `frames` that wait for a port no more, and of as many of the heads that came to `flight` last.
+    /// Frees packets of `frames` that no longer wait for a port, and as many of the heads that came to `flight` last.
     pub(super) fn free_unsent(&mut self, flight: &mut InFlightHeads, frames: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
         flight.recall(frames, &mut packets);
@@ -148,7 +148,7 @@ impl PacketPath {
         self.buffers.heads.end_round(w);
     }
 
-    /// What rules have decided, which the decision sees if it is to.
+    /// Shows the decision the packets that rules have decided about, if it is set to see them.
     #[inline]
     fn overrule(
         &self,
@@ -163,7 +163,7 @@ impl PacketPath {
         verdict
     }
 
-    /// Writes what becomes of each packet: what the hooks say, or else the decision.
+    /// Writes the verdict of each packet: that of the hooks, or otherwise that of the decision.
     #[inline]
     fn decide_all(
         &mut self,

@@ -1,6 +1,7 @@
-//! HOT: what frames are on their way through the loop: themselves, or packets.
+//! HOT: the form of frames in the loop: frames, or packets.
 //!
-//! The loop asks this nowhere but where a burst is decided about. All else that packets need more than frames is here, once.
+//! The loop depends on it only when it decides about a burst. All other operations that packets need beyond frames are
+//! here, once.
 
 use super::egress::Egress;
 use super::free::Free;
@@ -9,11 +10,11 @@ use crate::packet::InFlightHeads;
 use crate::pool::{Batch, Pool};
 use crate::sync::Worker;
 
-/// What frames are on their way through the loop.
+/// The form of frames in the loop.
 pub(super) enum Path {
-    /// Themselves: they have no heads.
+    /// Frames without heads.
     Frames,
-    /// Packets: a head is with each, or waits while a port has the frame.
+    /// Packets: each has its head, or its head waits while a port has the frame.
     Packets(Box<PacketPath>),
 }
 
@@ -35,7 +36,7 @@ impl Path {
         }
     }
 
-    /// Frees what a port has sent.
+    /// Frees frames that a port has sent.
     #[inline]
     pub(super) fn free_sent(&mut self, egress: &mut Egress, sent: &mut Batch, free: Free, w: &mut Worker) {
         match self {
@@ -44,14 +45,14 @@ impl Path {
         }
     }
 
-    /// Takes the heads off what a port has sent: others are to see the frames.
+    /// Removes the heads of frames that a port has sent: others will see the frames.
     pub(super) fn detach_sent(&mut self, egress: &mut Egress, sent: &mut Batch, w: &mut Worker) {
         if let Path::Packets(path) = self {
             path.detach_sent(egress, sent, w);
         }
     }
 
-    /// Frees `frames`, which wait for a port no more, and as many of the heads that came to `flight` last.
+    /// Frees `frames`, which no longer wait for a port, and as many of the heads that came to `flight` last.
     pub(super) fn free_unsent(&mut self, flight: &mut InFlightHeads, frames: &mut Batch, w: &mut Worker) {
         match self {
             Path::Frames => frames.free(w),
@@ -59,7 +60,7 @@ impl Path {
         }
     }
 
-    /// Takes the heads off frames just received: another worker may get them.
+    /// Removes the heads of frames just received: another worker may get them.
     #[inline]
     pub(super) fn strip_received(&mut self, egress: &mut Egress, burst: &mut Batch, w: &mut Worker) {
         if let Path::Packets(path) = self {
@@ -67,7 +68,7 @@ impl Path {
         }
     }
 
-    /// Takes the heads off what waits for a port: another worker is to transmit it.
+    /// Removes the heads of frames that wait for a port: another worker must transmit them.
     #[inline]
     pub(super) fn strip_unsent(&mut self, egress: &mut Egress, w: &mut Worker) {
         if let Path::Packets(path) = self {

@@ -9,7 +9,7 @@
 //!   complete ─► free in bulk       when enough is in flight, something is short, or nothing came
 //!   refill the fill ring, kick     each round
 //! ```
-//! With [`Steering`] what is received travels to other workers between rx and verdict (`steered.rs`).
+//! With [`Steering`], received frames go to other workers between rx and verdict (`steered.rs`).
 
 use super::decide::{Decide, Verdicts};
 use super::egress::Egress;
@@ -38,12 +38,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Rounds without work before the worker rests, as [`Idle`](super::Idle) says.
+/// Number of rounds without work before the worker rests, according to [`Idle`](super::Idle).
 const PATIENCE: u32 = 64;
 
-/// Frames in flight from which on completions are looked for while there is other work: several batches at once
-/// cost one look at the device's index. A round that receives nothing always looks, and one that is short of frames
-/// or of room to transmit.
+/// Number of frames in flight from which completions are checked while there is other work: several batches at once
+/// cost one look at the device's index. A round always checks if it receives nothing, or lacks frames or room to
+/// transmit.
 const REAP: usize = 4 * BATCH_MAX;
 
 /// Ports, a pool for what they receive, and a decision: forwards on one worker.
@@ -53,29 +53,29 @@ pub struct Forwarder {
     pub(super) decision: Box<dyn Decide>,
     pub(super) free: Free,
     pub(super) idle: IdleControl,
-    /// What frames are here: themselves, or packets.
+    /// The form of frames here: frames, or packets.
     pub(super) path: Path,
-    /// Where passed frames go; without one they are dropped.
+    /// The destination of passed frames; without one they are dropped.
     pub(super) local_queue: Option<LocalQueue>,
-    /// How frames travel to other workers and theirs here; None where they stay.
+    /// The exchange of frames with other workers; None if frames stay.
     pub(super) steering: Option<Box<Steering>>,
-    /// Frames that wait with the decision.
+    /// Number of frames that wait with the decision.
     pub(super) waiting: usize,
-    /// The decision said that something changed, and has not been asked yet for all that need not wait any more.
+    /// The decision reported a change, and has not yet been asked for all frames that need not wait any more.
     pub(super) has_changed: bool,
-    /// Who sees what was sent.
+    /// The taps that see sent frames.
     taps: Vec<Tap>,
     pub(super) meters: Arc<Meters>,
     watch: Stopwatch,
-    /// How long rounds take.
+    /// Measures the duration of rounds.
     clock: RoundClock,
-    /// What times packets; None where nobody asked.
+    /// Times packets; None if that was not requested.
     probe: Option<Box<Probe>>,
-    /// Frames a port may have posted for reception: no port can take what another needs.
+    /// Number of frames that a port may have posted for reception, so that no port takes frames that another needs.
     share: usize,
     /// The last round left a fill ring short of its share.
     pub(super) short: bool,
-    /// When the worker's lists of free pages last had the chance to shrink, in ticks.
+    /// The time when the worker's lists of free pages could last shrink, in ticks.
     pub(super) decayed: u64,
 }
 
@@ -90,10 +90,10 @@ impl fmt::Debug for Forwarder {
 }
 
 impl Forwarder {
-    /// A forwarder over `ports`, whose fill rings it keeps full from `pool`, and which asks `decision` about each burst.
+    /// Makes a forwarder over `ports`. It keeps their fill rings full from `pool`, and calls `decision` for each burst.
     ///
     /// # Errors
-    /// [`ForwardError`] when there is no port or more than 255, or the decision cannot be made for so many.
+    /// Returns [`ForwardError`] if there is no port or more than 255, or if the decision does not support that many.
     #[cold]
     pub fn new(
         ports: Vec<Box<dyn Port>>,
@@ -139,13 +139,13 @@ impl Forwarder {
         self.free = free;
     }
 
-    /// Takes the time of packets from now on: a look at the clock twice a round, and once where frames come back sent.
+    /// Times packets from now on: the clock is read twice a round, and once when frames are completed.
     #[cold]
     pub fn measure_latency(&mut self) {
         self.probe = Some(Box::new(Probe::new(self.egresses.len())));
     }
 
-    /// Makes packets of frames from now on. Frames that are out as such are freed as such.
+    /// Makes packets of frames from now on. Frames that are out without heads are freed as frames.
     #[cold]
     pub fn set_packet_path(&mut self, mut path: PacketPath) {
         path.tell_overruled(self.decision.sees_overruled());
@@ -156,13 +156,13 @@ impl Forwarder {
         self.path = Path::Packets(Box::new(path));
     }
 
-    /// Shows what is sent from now on to one more tap. A tapped frame is not kept as a pair.
+    /// Shows sent frames to one more tap from now on. A tapped frame is not kept as a pair.
     #[cold]
     pub fn add_tap(&mut self, tap: Tap) {
         self.taps.push(tap);
     }
 
-    /// Gives frames with the verdict [`Verdict::Pass`] a place to go; the one that was there before is dropped.
+    /// Sets the destination of frames with the verdict [`Verdict::Pass`]. An earlier one is dropped.
     pub fn set_local_queue(&mut self, local_queue: LocalQueue) {
         self.local_queue = Some(local_queue);
     }
@@ -177,7 +177,7 @@ impl Forwarder {
         self.egresses.iter().map(|egress| &*egress.port)
     }
 
-    /// One round over all ports; returns how many frames were received, from ports or other workers.
+    /// Runs one round over all ports. Returns how many frames were received, from ports or other workers.
     #[inline]
     pub fn poll(&mut self, w: &mut Worker) -> usize {
         if let Some(probe) = &mut self.probe {
@@ -228,7 +228,7 @@ impl Forwarder {
         received
     }
 
-    /// Gives a port what is to leave by it; returns how many frames must wait.
+    /// Gives a port the frames that will leave by it. Returns how many frames must wait.
     #[inline]
     pub(super) fn transmit(&mut self, port: usize, w: &mut Worker) -> usize {
         match self.send(port, w) {
@@ -237,8 +237,8 @@ impl Forwarder {
         }
     }
 
-    /// The transmit ring is full, or there is what the port can never carry: takes what has been sent out of the ring, drops the
-    /// latter, and tries once more.
+    /// Handles a full transmit ring, or frames that the port can never carry: takes completed frames out of the ring,
+    /// drops the frames that cannot be carried, and tries once more.
     #[cold]
     #[inline(never)]
     fn transmit_again(&mut self, port: usize, w: &mut Worker) -> usize {
@@ -247,7 +247,7 @@ impl Forwarder {
         self.send(port, w)
     }
 
-    /// Gives the port what is to leave by it, as far as it takes it; returns how many frames are left.
+    /// Gives the port the frames that will leave by it, as far as it takes them. Returns how many are left.
     #[inline]
     fn send(&mut self, port: usize, w: &mut Worker) -> usize {
         let egress = &mut self.egresses[port];
@@ -265,7 +265,7 @@ impl Forwarder {
         self.egresses[port].out.len()
     }
 
-    /// Gives up what is kept for frames that a port had and never gives back: their heads and their times.
+    /// Gives up the state kept for frames that a port had and never gives back: their heads and their times.
     #[cold]
     #[inline(never)]
     pub(super) fn forget_stranded(&mut self, port: usize, w: &mut Worker) {
@@ -276,7 +276,7 @@ impl Forwarder {
         }
     }
 
-    /// Frees what a port has sent.
+    /// Frees frames that a port has sent.
     #[inline]
     fn complete(&mut self, port: usize, w: &mut Worker) {
         let mut sent = Batch::new();
@@ -292,14 +292,14 @@ impl Forwarder {
             } else {
                 self.tap_sent(port, &mut sent, w);
             }
-            // Fewer than asked for: that was all, and another look would only fetch the device's index.
+            // Fewer than requested means that these were all. Another look would only fetch the device's index.
             if n < BATCH_MAX {
                 return;
             }
         }
     }
 
-    /// Shows the taps what a port has sent, and frees what none of them holds.
+    /// Shows the taps the frames that a port has sent, and frees those that none of them holds.
     #[cold]
     #[inline(never)]
     fn tap_sent(&mut self, port: usize, sent: &mut Batch, w: &mut Worker) {
@@ -333,11 +333,11 @@ impl Forwarder {
         self.carry_out(&verdicts, from, burst, w);
     }
 
-    /// Does with each frame of a burst what was decided about it.
+    /// Carries out the verdict of each frame of a burst.
     #[inline(always)]
     pub(super) fn carry_out(&mut self, verdicts: &Verdicts, from: Source, burst: &mut Batch, w: &mut Worker) {
         let received = burst.len();
-        // Frames move on in runs of one verdict, in order.
+        // Frames move on in runs of equal verdicts, in order.
         let mut drain = burst.drain();
         for (verdict, n) in verdicts.runs(received) {
             match verdict {
@@ -363,7 +363,7 @@ impl Forwarder {
         self.redirect_all(to, burst, n, w);
     }
 
-    /// As [`redirect`](Self::redirect) of frames that the port carries as they are.
+    /// As [`redirect`](Self::redirect), for frames that the port carries as they are.
     #[inline]
     pub(super) fn redirect_all(&mut self, to: usize, burst: &mut Drain<'_>, mut n: usize, w: &mut Worker) {
         loop {
@@ -377,7 +377,7 @@ impl Forwarder {
         }
     }
 
-    /// Drops the next `n` frames of a burst, and has them answered where the decision answers drops for that reason.
+    /// Drops the next `n` frames of a burst, and has them answered if the decision answers drops for that reason.
     #[inline(never)]
     fn discard(&mut self, from: Source, reason: Reason, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut dropped = Batch::new();
@@ -389,7 +389,7 @@ impl Forwarder {
         self.free(&mut dropped, w);
     }
 
-    /// Gives the next `n` frames of a burst to the local queue; what it has no place for is dropped.
+    /// Gives the next `n` frames of a burst to the local queue. Frames that do not fit are dropped.
     #[inline(never)]
     fn pass(&mut self, burst: &mut Drain<'_>, n: usize, w: &mut Worker) {
         let mut passed = Batch::new();
@@ -397,7 +397,7 @@ impl Forwarder {
         self.hold(&mut passed, w);
     }
 
-    /// Gives frames to the local queue; what it has no place for is dropped.
+    /// Gives frames to the local queue. Frames that do not fit are dropped.
     pub(super) fn hold(&mut self, passed: &mut Batch, w: &mut Worker) {
         let reason = match &mut self.local_queue {
             Some(local_queue) if local_queue.is_read() => {
@@ -416,7 +416,8 @@ impl Forwarder {
         self.free.batch(batch, w);
     }
 
-    /// Polls until `stop` is set, and rests between rounds without work; time per frame goes into the meters' windows.
+    /// Polls until `stop` is set, and rests between rounds without work. The time per frame goes into the meters'
+    /// windows.
     pub fn run(&mut self, w: &mut Worker, stop: &AtomicBool) {
         let mut idle = 0_u32;
         self.clock.begin(clock::ticks());
@@ -439,24 +440,25 @@ impl Forwarder {
         }
     }
 
-    /// Whether nothing will ever be received any more, and all that was has left: every port is at its end
-    /// ([`Rx::rx_finished`](crate::port::Rx::rx_finished)), nothing waits to be transmitted, all that was transmitted is completed, and the other workers
-    /// are done with what they were given.
+    /// Returns whether nothing will ever be received any more, and all received frames have left. That means: every
+    /// port is finished ([`Rx::rx_finished`](crate::port::Rx::rx_finished)), no frame waits for transmission, all
+    /// transmitted frames are completed, and the other workers are done with the frames given to them.
     #[cold]
     pub fn is_over(&mut self) -> bool {
         let is_over = |port: &dyn Port| port.rx_finished() && port.tx_posted() == 0;
         self.ports().all(is_over) && self.meters.held.get() == 0 && self.is_settled() && self.is_handed_over()
     }
 
-    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or `until` says to stop, which is asked after each
-    /// round. What is listed for other workers is sent, however long it may linger.
+    /// Polls until nothing has come in and nothing is in flight for `rounds` rounds, or until `until` returns true; it
+    /// is called after each round. Frames listed for other workers are sent, however long they may linger.
     ///
-    /// It goes on receiving: under traffic that does not stop there is always something in flight, so that `until` has to set a limit of time.
+    /// It goes on receiving. Under traffic that does not stop there is always something in flight, so `until` must set
+    /// a time limit.
     pub fn drain(&mut self, w: &mut Worker, rounds: u32, mut until: impl FnMut(&Forwarder) -> bool) {
         let mut quiet = 0;
         while quiet < rounds && !until(self) {
             let received = self.poll(w);
-            // Whatever else there is to do: what waits for an answer may do so for ever, and the rounds end before.
+            // Regardless of other work: frames that wait for an answer may do so for ever, and the rounds end before.
             let listed = self.send_listed(w);
             let busy = listed
                 || received > 0

@@ -1,19 +1,19 @@
-//! Where a worker is in its round, for a thread that watches it.
+//! The position of a worker in its round, for a thread that watches it.
 
 use crate::stats::Count;
 
 /// A call of a worker that may take long: a call of a port, or a rest without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// [`Rx::rx`](crate::port::Rx::rx), and what is decided about the frames that it gave.
+    /// [`Rx::rx`](crate::port::Rx::rx), and the decision about the frames that it returned.
     Rx,
     /// [`Tx::tx`](crate::port::Tx::tx).
     Tx,
-    /// [`Complete::complete`](crate::port::Complete::complete), and freeing what it gave.
+    /// [`Complete::complete`](crate::port::Complete::complete), and freeing the frames that it returned.
     Complete,
-    /// [`Fill::fill`](crate::port::Fill::fill), and allocating what it takes.
+    /// [`Fill::fill`](crate::port::Fill::fill), and allocating the frames that it takes.
     Fill,
-    /// [`Wake::kick`](crate::port::Wake::kick), and what follows until the next call.
+    /// [`Wake::kick`](crate::port::Wake::kick), and the time until the next call.
     Kick,
     /// A rest without work.
     Rest,
@@ -22,7 +22,7 @@ pub enum Call {
 impl Call {
     const ALL: [Call; 6] = [Call::Rx, Call::Tx, Call::Complete, Call::Fill, Call::Kick, Call::Rest];
 
-    /// Its name.
+    /// The name of the call.
     pub const fn name(self) -> &'static str {
         match self {
             Call::Rx => "rx",
@@ -39,11 +39,11 @@ impl Call {
 #[derive(Debug, Default)]
 pub struct Position(Count);
 
-/// Where the call stands in the number; the port stands below. 0 is before the first call.
+/// The position of the call in the number; the port is below it. 0 means before the first call.
 const CALL: u32 = 32;
 
 impl Position {
-    /// The worker begins a call of the port numbered `port`.
+    /// Records that the worker begins a call of the port numbered `port`.
     ///
     /// # Cost
     /// One relaxed store.
@@ -52,7 +52,7 @@ impl Position {
         self.0.set((call as u64 + 1) << CALL | port as u64);
     }
 
-    /// The call, and the number of the port that it was of (0 of a rest); None before the first one.
+    /// The number of the port that was called (0 for a rest), and the call; None before the first one.
     pub fn get(&self) -> Option<(usize, Call)> {
         let number = self.0.get();
         let call = usize::try_from((number >> CALL).checked_sub(1)?).ok()?;

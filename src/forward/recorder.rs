@@ -1,15 +1,16 @@
-//! A flight recorder: the last packets of each port, with what became of them.
+//! A flight recorder: the last packets of each port, with their verdicts.
 //!
-//! A [`Recorder`] is a decision around another one: it keeps the beginning of each packet as it came, then what was decided about
-//! it, and later what else became of it: that it waited, that its drop was answered, that it was lost behind its verdict (a full
-//! transmit ring). Another thread reads it at any time by the [`Recording`], also while the worker stands still: a packet that
-//! nothing was decided about yet is the one in work.
+//! A [`Recorder`] is a decision that wraps another one. It keeps the beginning of each packet as it came, then its
+//! verdict, and later events: the packet waited, its drop was answered, or it was lost after its verdict (a full
+//! transmit ring). Another thread reads the records at any time through the [`Recording`], also while the worker does
+//! not move. A packet without a verdict is the one in work.
 //!
-//! Where packets go from one thread to another, [`QueueTimes`] knows how long they were on the way: in lanes between workers, there and
-//! back, and in the local queue; and what was said of them by a worker that did not decide about them.
+//! If packets go from one thread to another, [`QueueTimes`] records how long they were on the way: in lanes between
+//! workers, there and back, and in the local queue. It also records events reported by a worker that did not decide
+//! about them.
 //!
-//! A forwarder without a recorder has none of this in its way. What is dropped on its way between workers, before there is a
-//! verdict, is counted and not recorded.
+//! A forwarder without a recorder runs none of this. Packets dropped on the way between workers, before there is a
+//! verdict, are counted and not recorded.
 
 mod queue_times;
 mod recording;
@@ -32,15 +33,15 @@ use std::error::Error;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// Frames ahead of the one in work whose headers are prefetched.
+/// Number of frames by which headers are prefetched ahead of the current frame.
 const AHEAD: usize = 24;
-/// Packets that can be kept of each port: fewer than numbers in the index have bits for.
+/// Maximum number of packets kept for each port: fewer than the numbers in the index have bits for.
 const PACKETS_MAX: usize = 1 << 20;
 
 /// The settings of a recorder: what it keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecorderConfig {
-    /// Packets of each port at least, rounded up to a power of two: 64 to 2^20. Default 1,024, of 192 bytes.
+    /// Minimum number of packets of each port, rounded up to a power of two: 64 to 2^20. Default 1,024, of 192 bytes.
     pub packets: usize,
 }
 
@@ -53,18 +54,18 @@ impl Default for RecorderConfig {
 /// A decision whose packets are recorded; see [the module](self).
 ///
 /// # Cost
-/// Each packet's first 144 bytes are copied before it is decided about, and three cache lines written: about 10 ns. With [`QueueTimes`] one more
-/// where it goes to another thread or comes from one.
+/// Before the verdict, each packet's first 144 bytes are copied, and three cache lines are written: about 10 ns. With
+/// [`QueueTimes`], one more line if the packet goes to another thread or comes from one.
 pub struct Recorder {
     decision: Box<dyn Decide>,
     rings: Arc<[Ring]>,
     latest: Index,
     queues: Option<QueueTimes>,
-    /// The number of this worker among those that share packets; None where it does not.
+    /// The number of this worker among those that share packets; None if it does not share.
     worker: Option<u16>,
 }
 
-/// Records the packets of this many ports, about which `decision` decides; returns the decision for the forwarder, and
+/// Records the packets of this many ports, about which `decision` decides. Returns the decision for the forwarder, and
 /// the reading end.
 ///
 /// # Example
@@ -89,7 +90,7 @@ pub fn recorder(decision: Box<dyn Decide>, ports: usize, config: RecorderConfig)
     (Recorder { decision, rings, latest, queues: None, worker: None }, recording)
 }
 
-/// A frame's place among `entries`.
+/// A frame's index among `entries`.
 #[inline]
 fn spread(id: NonZeroU32, entries: usize) -> usize {
     // Fibonacci hashing: ids of one pool are often multiples of a power of two.
@@ -97,7 +98,7 @@ fn spread(id: NonZeroU32, entries: usize) -> usize {
     ((u64::from(hash) * entries as u64) >> 32) as usize
 }
 
-/// Where the packet of a frame was noted last, as far as no other frame's took its place.
+/// The record in which a frame's packet was noted last, unless another frame took its entry.
 struct Index(Box<[u64]>);
 
 impl Index {
@@ -128,22 +129,23 @@ impl Index {
 }
 
 impl Recorder {
-    /// Says from now on how long packets were in queues between threads, by `times`, which all workers of the run and the readers of their local
-    /// queues ([`Reader::record`](super::local_queue::Reader::record)) have in common. `worker` is this worker's number where workers share packets
-    /// ([`Steering::worker`](super::Steering::worker)). `recording` is what reads this recorder.
+    /// Records from now on how long packets were in queues between threads, through `times`. All workers of the run and
+    /// the readers of their local queues ([`Reader::record`](super::local_queue::Reader::record)) share `times`.
+    /// `worker` is this worker's number if workers share packets ([`Steering::worker`](super::Steering::worker)).
+    /// `recording` is the reading end of this recorder.
     pub fn follow(&mut self, times: &QueueTimes, worker: Option<u16>, recording: &mut Recording) {
         (self.queues, self.worker) = (Some(times.clone()), worker);
         recording.follow(times);
     }
 
-    /// When a packet that came from there was put into the lane from its worker to this one; 0 where it was in none.
+    /// The time when a packet from `from` was put into the lane from its worker to this one; 0 if it was in none.
     #[inline]
     fn handed_at(&self, from: Source, id: Option<NonZeroU32>) -> u64 {
         let (Some(times), Some(worker), Some(id)) = (&self.queues, self.worker, id) else { return 0 };
         if from.queue == worker { 0 } else { times.put_at(id).unwrap_or(0) }
     }
 
-    /// Notes a packet that came from there; its number.
+    /// Records a packet from `from`. Returns its number.
     #[inline]
     fn note(&mut self, from: Source, ticks: u64, id: Option<NonZeroU32>, data: &[u8]) -> Option<u64> {
         let handed = self.handed_at(from, id);
@@ -154,7 +156,7 @@ impl Recorder {
         Some(number)
     }
 
-    /// Notes what was decided about a packet.
+    /// Records the verdict of a packet.
     #[inline]
     fn decided(&self, from: Source, number: Option<u64>, id: Option<NonZeroU32>, code: Code) {
         if let (Some(number), Some(ring)) = (number, self.rings.get(usize::from(from.port))) {
@@ -165,24 +167,24 @@ impl Recorder {
         }
     }
 
-    /// The ring and the number of the packet that this frame had when it was received, if they are still known.
+    /// Returns the ring and the number of the packet that this frame had when it was received, if they are still known.
     fn find(&mut self, id: NonZeroU32) -> Option<(&Ring, u64)> {
         let (port, low) = self.latest.get(id)?;
         let ring = self.rings.get(port)?;
         let last = ring.next().checked_sub(1)?;
-        // The number with these bits that is the last or before it.
+        // The number with these bits that equals or precedes the last one.
         let number = last.checked_sub(last.wrapping_sub(low) & 0xff_ffff)?;
         ring.holds(number).then_some((ring, number))
     }
 
-    /// Changes what is said of the packet that this frame had when it was received, if that is still known.
+    /// Changes the record of the packet that this frame had when it was received, if that is still known.
     fn change(&mut self, id: NonZeroU32, change: impl FnOnce(Became) -> Became) {
         if let Some((ring, number)) = self.find(id) {
             ring.change(number, Some(id), change);
         }
     }
 
-    /// Says of a packet that it was dropped behind its verdict: here, or where the worker that decided about it says it.
+    /// Records that a packet was dropped after its verdict: here, or where the worker that decided about it reads it.
     fn lost_behind(&mut self, id: NonZeroU32, reason: Reason) {
         if self.find(id).is_some() {
             self.change(id, |became| became.lost(reason));
@@ -191,7 +193,7 @@ impl Recorder {
         }
     }
 
-    /// Notes a packet that the decision is not asked about. `frame` has all of its bytes, where one frame does.
+    /// Records a packet about which the decision is not asked. `frame` has all of its bytes, if one frame does.
     fn note_decided(&mut self, from: Source, frame: Option<&Frame>, data: &[u8], verdict: Verdict) {
         let id = frame.map(Frame::id);
         let number = self.note(from, clock::ticks(), id, data);
@@ -327,7 +329,7 @@ impl Decide for Recorder {
 
     fn decide_again(&mut self, from: Source, frames: &mut Batch, verdicts: &mut Verdicts) {
         let ticks = clock::ticks();
-        // One that is not here any more is noted as it is now.
+        // A packet that is no longer here is recorded as it is now.
         for frame in frames.iter() {
             if self.find(frame.id()).is_none() {
                 self.note(from, ticks, Some(frame.id()), frame.data());

@@ -1,26 +1,28 @@
-//! HOT: how long a round took, and with it how long its packets were here.
+//! HOT: the duration of a round, and with it the time that its packets were here.
 //!
 //! ```text
 //!   clock ─► rx ─► verdict ─► tx, queue, another worker, dropped ─► clock        a packet received between the two has left before
 //!     │                          └─► its transmit ring is full ──────┼─► … ─► clock   the second, or in a later round
 //! ```
-//! `Forwarder::run` reads the clock at the end of each round for its windows; nothing else is read. So a packet's time is known as
-//! that of its round, from before the round's first look at a port: no packet took longer. Pauses of the machine are in it, since
-//! packets wait for their end. What is not: the time in a device's rings before and behind, and in another worker's lane.
+//! `Forwarder::run` reads the clock at the end of each round for its windows. There is no other reading. So a packet's
+//! time is taken as that of its round, from before the round's first look at a port: no packet took longer. Pauses of
+//! the machine are included, since packets wait for their end. Not included is the time in a device's rings before and
+//! after, and in another worker's lane.
 
 use super::meters::Meters;
 use crate::sys::clock;
 
-/// Where the fraction stands in nanoseconds a tick.
+/// The position of the fraction in nanoseconds per tick.
 const FRACTION: u32 = 32;
 
-/// When the round began, and who is still here of those before.
+/// The time when the round began, and the frames that are still here from earlier rounds.
 #[derive(Debug)]
 pub(super) struct RoundClock {
     began: u64,
-    /// Nanoseconds a tick, with [`FRACTION`] bits behind the point.
+    /// Nanoseconds per tick, with [`FRACTION`] fractional bits.
     scale: u64,
-    /// Frames that a full transmit ring kept here at the end of the last round, and when the round began that received the first of them.
+    /// Number of frames that a full transmit ring kept here at the end of the last round, and the time when the round
+    /// began that received the first of them.
     unsent: u64,
     since: u64,
 }
@@ -32,20 +34,21 @@ impl RoundClock {
         RoundClock { began: 0, scale, unsent: 0, since: 0 }
     }
 
-    /// The next round begins.
+    /// Begins the next round.
     #[inline(always)]
     pub(super) fn begin(&mut self, now: u64) {
         self.began = now;
     }
 
-    /// Nanoseconds of these ticks; none of a clock that ran backwards, as it may from one core to another.
+    /// Converts ticks to nanoseconds; 0 if the clock ran backwards, as it may from one core to another.
     #[inline(always)]
     fn ns(&self, from: u64, to: u64) -> u64 {
         let ticks = to.saturating_sub(from);
         ((u128::from(ticks) * u128::from(self.scale)) >> FRACTION) as u64
     }
 
-    /// A round with work in it is over, which has received so many packets and leaves `unsent` frames without room in a transmit ring.
+    /// Ends a round with work, which has received that many packets and leaves `unsent` frames without room in a
+    /// transmit ring.
     #[inline(always)]
     pub(super) fn end(&mut self, now: u64, received: u64, unsent: u64, meters: &Meters) {
         let ns = self.ns(self.began, now);
@@ -57,7 +60,7 @@ impl RoundClock {
         }
     }
 
-    /// The same where transmit rings are or were full: who came first has left first, as if all ports were one queue.
+    /// The same if transmit rings are or were full. It assumes first in, first out, as if all ports were one queue.
     #[cold]
     #[inline(never)]
     fn end_with_unsent(&mut self, now: u64, received: u64, unsent: u64, meters: &Meters) {
@@ -76,12 +79,12 @@ impl RoundClock {
 mod tests {
     use super::*;
 
-    /// A clock whose ticks are nanoseconds.
+    /// Returns a clock whose ticks are nanoseconds.
     fn clock() -> RoundClock {
         RoundClock { scale: 1 << FRACTION, ..RoundClock::new() }
     }
 
-    /// How many packets took up to 256, 512, … ns, as far as there were some, and the sum.
+    /// Returns how many packets took up to 256, 512, … ns, for buckets with packets, and the sum.
     fn taken(meters: &Meters) -> (Vec<(u64, u64)>, u64) {
         let mut before = 0;
         let each = meters.round_latency.up_to().filter_map(|(bound, below)| {
@@ -108,11 +111,11 @@ mod tests {
         clock.begin(0);
         clock.end(200, 10, 4, &meters);
         assert_eq!(taken(&meters), (vec![(256, 6)], 6 * 200));
-        // One of the four leaves, and nothing of what has come.
+        // One of the four leaves, and none of those that have come.
         clock.begin(200);
         clock.end(400, 5, 8, &meters);
         assert_eq!(taken(&meters), (vec![(256, 6), (512, 1)], 6 * 200 + 400));
-        // All leave: the three of the first round with those of the second, which are not told apart from them.
+        // All leave: the three of the first round and those of the second, which cannot be distinguished.
         clock.begin(400);
         clock.end(1_000, 2, 0, &meters);
         assert_eq!(

@@ -1,19 +1,19 @@
-//! HOT: what a worker receives travels to other workers, and theirs here.
+//! HOT: frames that a worker receives go to other workers, and theirs come here.
 //!
 //! ```text
 //!   rx ─► Outbox::steer ─┬─ its own ──────────────────────────────┬─► verdict ─► tx        by this worker's queue
 //!                        └─ another's ─► that one's Inbox::take ──┘      │
 //!                                                                        └─► the receiver's Inbox ─► tx   by its queue
 //! ```
-//! The transmit queue follows from the recorded receive queue ([`tx_queue`]). Recorded on the second worker it is that one's
-//! own queue, and the frame is with it already. Recorded on the first it is the queue of the worker that received, to which
-//! frames go back, decided, by lanes of their own.
+//! The transmit queue follows from the recorded receive queue ([`tx_queue`]). If it is recorded on the second worker,
+//! it is that worker's own queue, and the frame is already there. If it is recorded on the first, it is the queue of
+//! the worker that received. The decided frames then go back by lanes of their own.
 //!
-//! **Order.** What the outbox left here, or the inbox gave, is with a transmit ring before either is asked again; where the
-//! ring is full, or frames on their way back are not transmitted yet, nothing more is taken in. So *done*, as the policies
-//! understand it, means transmitted. Frames on their way back wait for nothing but a transmit ring: no two workers wait for
-//! each other. What another worker's inbox has no room for is dropped, by count: a worker that is slow holds up nobody else.
-//! (ADR 0018)
+//! **Order.** Frames that the outbox left here, or that the inbox returned, are in a transmit ring before either is
+//! called again. If the ring is full, or returning frames are not transmitted yet, nothing more is taken in. So *done*,
+//! in the sense of the policies, means transmitted. Returning frames wait only for a transmit ring, so no two workers
+//! wait for each other. Frames for which another worker's inbox has no room are dropped and counted: a slow worker
+//! holds up no other. (ADR 0018)
 
 use super::path::Path;
 use super::poll::Forwarder;
@@ -33,9 +33,9 @@ use std::sync::Arc;
 pub struct Steering {
     outbox: Outbox,
     inbox: Inbox,
-    /// Where the queue of the first worker is recorded: the lanes back to it.
+    /// If the first worker's queue is recorded: the lanes back to it.
     back: Option<(Outbox, Inbox)>,
-    /// Workers, and transmit queues of each port: worker `i` has queue `i`.
+    /// Number of workers, and of transmit queues of each port: worker `i` has queue `i`.
     workers: u16,
 }
 
@@ -47,11 +47,11 @@ pub struct SteeringControl {
 }
 
 impl Steering {
-    /// Lanes between `config.workers` workers, whose forwarders have the same ports in the same order and a queue each; an end
-    /// for each forwarder, and what sees and changes how they steer.
+    /// Makes lanes between `config.workers` workers, whose forwarders have the same ports in the same order and a queue
+    /// each. Returns an end for each forwarder, and the handle that reads and changes how they steer.
     ///
     /// # Errors
-    /// [`MeshError`].
+    /// Returns [`MeshError`].
     #[cold]
     pub fn between(config: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), MeshError> {
         let (mesh, ends) = Mesh::new(config)?;
@@ -75,7 +75,7 @@ impl Steering {
         self.outbox.worker()
     }
 
-    /// Which other worker transmits frames from there; None for this one.
+    /// Returns which other worker transmits frames from `from`; None for this one.
     #[inline]
     fn transmitter(&self, from: Source) -> Option<usize> {
         self.back.as_ref()?;
@@ -83,13 +83,13 @@ impl Steering {
         (owner != self.outbox.worker()).then_some(owner)
     }
 
-    /// Whether all frames that went back to be transmitted have been.
+    /// Returns whether all frames that went back for transmission have been transmitted.
     #[inline]
     fn is_back_done(&mut self) -> bool {
         self.back.as_mut().is_none_or(|(outbox, _)| outbox.is_finished())
     }
 
-    /// Sends all that is listed and arms the bells; true if something waits.
+    /// Sends all listed frames and arms the bells. Returns true if frames wait.
     #[cold]
     pub(super) fn arm(&mut self, w: &mut Worker) -> bool {
         self.outbox.flush_all(w);
@@ -103,7 +103,7 @@ impl Steering {
         waiting
     }
 
-    /// What to sleep on.
+    /// The descriptors to sleep on.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let back = self.back.iter().map(|(_, inbox)| inbox.bell().as_fd());
         [self.inbox.bell().as_fd()].into_iter().chain(back)
@@ -116,25 +116,27 @@ impl Steering {
 }
 
 impl SteeringControl {
-    /// The policy, with the workers named that it chooses from.
+    /// The policy, with the list of the workers that it chooses from.
     pub fn policy(&self) -> Policy {
         self.mesh.policy()
     }
 
-    /// Changes the policy: nothing is lost by it, and nothing reordered within a flow.
+    /// Changes the policy. The change loses no frame, and reorders no frames within a flow.
     ///
     /// # Errors
-    /// [`PolicyError`] when it names a worker that is not there; nothing has changed then.
+    /// Returns [`PolicyError`] if the policy names a worker that does not exist; nothing has changed then.
     pub fn set_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
         self.mesh.set_policy(policy)
     }
 
-    /// Which worker consumes which flow, for who consumes them to say: under [`Policy::Flow`] a flow goes there.
+    /// The table of flows' consumers, in which the consumers register. Under [`Policy::Flow`] a flow goes to its
+    /// consumer's worker.
     pub fn consumers(&self) -> &FlowConsumers {
         self.mesh.consumers()
     }
 
-    /// Wakes every worker that sleeps ([`Idle::Sleep`](super::Idle)), as a packet for it would: what is asked of it is seen soon.
+    /// Wakes every sleeping worker ([`Idle::Sleep`](super::Idle)), as a packet for it would, so that it soon sees a
+    /// request.
     pub fn wake(&self) {
         self.mesh.wake_all();
     }
@@ -144,7 +146,7 @@ impl SteeringControl {
         self.mesh.stats()
     }
 
-    /// Frames dropped on their way between workers, by cause; those lost with a reader that was gone are among them.
+    /// Frames dropped on their way between workers, by cause, including those lost because a reader was gone.
     pub fn drops(&self) -> HandOffDrops {
         let meshes = [Some(&self.mesh), self.back.as_ref()].into_iter().flatten();
         meshes.flat_map(|mesh| mesh.stats()).fold(HandOffDrops::default(), |all, one| HandOffDrops {
@@ -156,17 +158,18 @@ impl SteeringControl {
 }
 
 impl Forwarder {
-    /// Shares what is received with the other workers from now on.
+    /// Shares received frames with the other workers from now on.
     #[cold]
     pub fn set_steering(&mut self, steering: Steering) {
         self.steering = Some(Box::new(steering));
     }
 
-    /// Ends this worker's part in steering: what it listed is sent, and its inbox goes to the worker `heir`, in order.
+    /// Ends this worker's part in steering: its listed frames are sent, and its inbox goes to the worker `heir`, in
+    /// order.
     ///
-    /// To be called when the forwarder is drained. `heir` goes on polling until all others have retired.
+    /// Call it after the forwarder is drained. `heir` must go on polling until all others have retired.
     ///
-    /// Without steering this does nothing. If `heir` has retired itself, what waits goes home, counted.
+    /// Without steering this does nothing. If `heir` has itself retired, waiting frames are freed and counted.
     #[cold]
     pub fn retire(&mut self, w: &mut Worker, heir: usize) {
         let Some(steering) = self.steering.take() else { return };
@@ -179,19 +182,20 @@ impl Forwarder {
         }
     }
 
-    /// Whether no frame waits to be transmitted, here or on its way back, so that more may be taken in.
+    /// Returns whether no frame waits for transmission, here or on its way back, so that more may be taken in.
     #[inline]
     pub(super) fn is_settled(&mut self) -> bool {
         self.is_clear() && self.steering.as_mut().is_none_or(|steering| steering.is_back_done())
     }
 
-    /// Whether other workers are done with all that this one received for them, and nothing is listed for them.
+    /// Returns whether other workers are done with all frames that this one received for them, and nothing is listed
+    /// for them.
     #[cold]
     pub(super) fn is_handed_over(&mut self) -> bool {
         self.steering.as_mut().is_none_or(|steering| steering.outbox.is_finished())
     }
 
-    /// Sends what is listed for other workers; whether there was something.
+    /// Sends frames listed for other workers. Returns whether there were any.
     #[cold]
     pub(super) fn send_listed(&mut self, w: &mut Worker) -> bool {
         let Some(steering) = &mut self.steering else { return false };
@@ -200,13 +204,14 @@ impl Forwarder {
         listed > 0
     }
 
-    /// Whether no frame waits for a place in a transmit ring.
+    /// Returns whether no frame waits for a slot in a transmit ring.
     #[inline]
     fn is_clear(&self) -> bool {
         self.egresses.iter().all(|egress| egress.out.is_empty())
     }
 
-    /// Takes in what came: decided frames first, then what the ports received, then what others received; returns how many.
+    /// Takes in frames: decided frames first, then frames of the ports, then frames that others received. Returns their
+    /// number.
     #[inline]
     pub(super) fn receive_steered(&mut self, w: &mut Worker) -> usize {
         let mut received = self.take_back(w);
@@ -224,7 +229,7 @@ impl Forwarder {
         received
     }
 
-    /// Takes a burst off a port, and forwards what of it is for this worker.
+    /// Takes a burst off a port, and forwards the frames that are for this worker.
     #[inline]
     fn steer(&mut self, from: usize, w: &mut Worker) -> usize {
         let mut burst = Batch::new();
@@ -283,7 +288,7 @@ impl Forwarder {
         taken
     }
 
-    /// Decides about each frame of a burst, and transmits them or sends them back to who is to transmit them.
+    /// Decides about each frame of a burst, and transmits it or sends it back to the worker that must transmit it.
     #[inline]
     fn forward_steered(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
         if burst.is_empty() {
@@ -301,7 +306,7 @@ impl Forwarder {
         self.leave(from, w);
     }
 
-    /// Transmits what came from there and waits for a port, or sends it back to who is to transmit it.
+    /// Transmits frames from `from` that wait for a port, or sends them back to the worker that must transmit them.
     #[inline]
     pub(super) fn leave(&mut self, from: Source, w: &mut Worker) {
         let transmitter = self.steering.as_ref().and_then(|steering| steering.transmitter(from));
@@ -314,7 +319,7 @@ impl Forwarder {
         }
     }
 
-    /// Gives what is to leave by a port to the worker whose queue it is to leave by.
+    /// Gives the frames that will leave by a port to the worker whose queue they use.
     #[inline]
     fn send_back(&mut self, port: usize, worker: usize, queue: u16, w: &mut Worker) {
         let egress = &mut self.egresses[port];

@@ -1,8 +1,8 @@
-//! A tap: sees every frame that was sent, and holds what it likes of them.
+//! A tap: it sees every frame that was sent, and may hold claims on frames.
 //!
-//! A frame is the device's until it is sent; then it is shared with every tap that has room, each claim read-only, and
-//! goes home when the last one is released, on whatever worker. What was rewritten is seen as it was sent. Without a tap
-//! none of this costs anything.
+//! A frame belongs to the device until it is sent. Then it is shared with every tap that has room, each claim
+//! read-only. It is freed when the last claim is released, on any worker. A rewritten frame is seen as it was sent.
+//! Without a tap none of this costs anything.
 
 use crate::pool::{Batch, SharedFrame};
 use crate::ring::{Receiver, Sender, ring};
@@ -10,7 +10,8 @@ use crate::stats::Count;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The counters of a tap, readable from any thread. `taken + missed` is what was sent since it was there.
+/// The counters of a tap, readable from any thread. `taken + missed` is the number of frames sent since the tap was
+/// added.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct TapCounters {
@@ -29,7 +30,7 @@ pub struct Tap {
     counters: Arc<TapCounters>,
 }
 
-/// The reading end of a tap. Dropped, it releases what waits, and the tap gets nothing more.
+/// The reading end of a tap. If it is dropped, it releases waiting claims, and the tap gets nothing more.
 #[derive(Debug)]
 pub struct TapReader {
     queue: Receiver<SharedFrame>,
@@ -51,7 +52,7 @@ impl Tap {
         Arc::clone(&self.counters)
     }
 
-    /// Clones as many of `frames` as there is room for; misses the others.
+    /// Clones as many of `frames` as there is room for. The others are missed.
     fn offer(&mut self, frames: &[SharedFrame]) {
         let most = if self.counters.gone.load(Relaxed) { 0 } else { frames.len() };
         let taken = self.queue.send_burst(most, &mut frames.iter().cloned());
@@ -60,10 +61,11 @@ impl Tap {
     }
 }
 
-/// Shares sent frames with the taps; what no tap took, or has released again, is in `sent` afterwards, to be freed.
+/// Shares sent frames with the taps. Frames that no tap took, or that were released again, are in `sent` afterwards, to
+/// be freed.
 ///
 /// # Cost
-/// Two locked instructions a frame and tap. Allocates room for a batch.
+/// Two locked instructions for each frame and tap. Allocates room for a batch.
 #[cold]
 #[inline(never)]
 pub(super) fn offer_sent(taps: &mut [Tap], sent: &mut Batch) {
@@ -75,7 +77,7 @@ pub(super) fn offer_sent(taps: &mut [Tap], sent: &mut Batch) {
 }
 
 impl TapReader {
-    /// Takes at most `want` claims, oldest first; returns how many.
+    /// Takes at most `want` claims, oldest first. Returns their number.
     pub fn read(&mut self, want: usize, take: impl FnMut(SharedFrame)) -> usize {
         self.queue.recv_burst(want, take)
     }
@@ -89,7 +91,8 @@ impl TapReader {
 impl Drop for TapReader {
     fn drop(&mut self) {
         self.counters.gone.store(true, Relaxed);
-        // What is sent meanwhile goes with the queue, at the latest when the forwarder's end is dropped.
+        // Claims that are added during this call are released with the queue, at the latest when the forwarder's end is
+        // dropped.
         self.queue.recv_burst(usize::MAX, drop);
     }
 }

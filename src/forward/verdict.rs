@@ -1,4 +1,4 @@
-//! What becomes of a frame, and why a frame was dropped.
+//! Verdicts about frames, and drop reasons.
 
 use crate::stats::Count;
 use crate::wire::Malformed;
@@ -6,22 +6,22 @@ use crate::wire::Malformed;
 /// What the forwarder does with a frame next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It goes back to its pool, and is counted under the reason.
+    /// Drop: the frame goes back to its pool, and is counted under the reason.
     Drop(Reason),
-    /// It leaves by the port with this number, which may be the one it came from.
+    /// Send by the port with this number, which may be the one it came from.
     Redirect(u8),
-    /// It leaves by the port it came from.
+    /// Send by the port it came from.
     Tx,
-    /// It goes to the [local queue](super::local_queue): to be read, kept and freed elsewhere.
+    /// Pass to the [local queue](super::local_queue): it is read, kept and freed elsewhere.
     Pass,
-    /// It waits with the decision, unchanged, until something changes (a router: its next hop's MAC address).
+    /// Wait with the decision, unchanged, until something changes (in a router: its next hop's MAC address).
     Wait,
-    /// It is longer than what it is to leave by carries: the decision makes several frames of it
+    /// The frame is longer than its egress carries. The decision makes several frames of it
     /// ([`Decide::fragment`](super::Decide::fragment)), which are sent in its place.
     Fragment,
 }
 
-/// A verdict as a number, so that those of a burst are compared several at once: kind in the high byte.
+/// A verdict as a number, so that several of a burst are compared at once: kind in the high byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Code(u16);
 
@@ -39,7 +39,7 @@ impl Code {
         self.0
     }
 
-    /// The code that was this number.
+    /// The code with this number.
     #[inline]
     pub(super) fn from_bits(bits: u16) -> Code {
         Code(bits)
@@ -61,10 +61,10 @@ impl Code {
         }
     }
 
-    /// The codes cut into runs of equal ones, each with its length.
+    /// Splits the codes into runs of equal ones, each with its length.
     ///
     /// # Cost
-    /// Where all are equal, as they mostly are, one comparison by vectors; else one for each.
+    /// If all are equal, as they mostly are, one comparison by vectors; otherwise one for each.
     #[inline]
     pub(super) fn runs(codes: &[Code]) -> impl Iterator<Item = (Verdict, usize)> {
         let first = codes.first().copied().unwrap_or(Code::FIRST);
@@ -101,24 +101,24 @@ const _: () = assert!(size_of::<Verdict>() == 2);
 /// Writes the reasons and their names, each once.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $reason:ident = $name:literal,)*) => {
-        /// Why the forwarder dropped a frame. Every dropped frame is counted under exactly one.
+        /// The reason for which the forwarder dropped a frame. Every dropped frame is counted under exactly one reason.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
             $($(#[$doc])* $reason,)*
-            /// A reason of the decision's own, by its number, which is less than [`OWN_MAX`](Self::OWN_MAX): its name is the one
-            /// of that number in [`Decide::reasons`](super::Decide::reasons).
+            /// A reason of the decision's own, by its number, which is less than [`OWN_MAX`](Self::OWN_MAX). Its name
+            /// is the one of that number in [`Decide::reasons`](super::Decide::reasons).
             Own(u8),
         }
 
-        /// The same without those of a decision's own, which are numbers themselves.
+        /// The same without a decision's own reasons, which are numbers themselves.
         enum Place { $($reason,)* }
 
         impl Reason {
-            /// All reasons but those of a decision's own, in the order of their [`index`](Self::index).
+            /// All reasons except a decision's own, in the order of their [`index`](Self::index).
             pub const ALL: &'static [Reason] = &[$(Reason::$reason,)*];
 
-            /// The name of its counter; "own" of every one of a decision's own.
+            /// The name of its counter; "own" for every reason of a decision's own.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Reason::$reason => $name,)*
@@ -126,7 +126,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// The number of its counter: its place in [`ALL`](Self::ALL), behind which those of a decision's own stand.
+            /// The number of its counter: its index in [`ALL`](Self::ALL). Those of a decision's own follow.
             #[inline]
             pub const fn index(self) -> usize {
                 match self {
@@ -141,13 +141,13 @@ macro_rules! reasons {
 reasons! {
     /// The frame ends before its Ethernet header or the smallest IP header does.
     Short = "short",
-    /// The ethertype is none that is named here.
+    /// The ethertype is not one of those that are handled.
     UnknownEthertype = "unknown_ethertype",
     /// An ARP frame: neighbours are static, or asked for by the kernel.
     Arp = "arp",
-    /// The link destination is another station.
+    /// The destination MAC address is another station's.
     NotForUs = "not_for_us",
-    /// The link destination is a group, or everyone: never forwarded (RFC 1812 §5.3.4).
+    /// The destination MAC address is multicast or broadcast: never forwarded (RFC 1812 §5.3.4).
     LinkMulticast = "link_multicast",
     /// [`Malformed::BadVersion`].
     BadVersion = "bad_version",
@@ -161,30 +161,31 @@ reasons! {
     BadChecksum = "bad_checksum",
     /// The source or the destination must never be forwarded (RFC 1812 §5.3.7, RFC 4291 §2.5).
     Martian = "martian",
-    /// No route leads back to its source, or none out of the port that it came in by, where a router asks for that (RFC 3704 §2).
+    /// No route leads back to its source, or none by the port of reception, if a router checks that (RFC 3704 §2).
     IpRpfilter = "ip_rpfilter",
     /// The TTL or hop limit was 1 or 0 (RFC 1812 §5.3.1, RFC 8200 §3).
     TtlExpired = "ttl_expired",
-    /// No route covers the destination, or it leads to a port that is not there.
+    /// No route covers the destination, or its route leads to a port that does not exist.
     NoRoute = "no_route",
-    /// The packet is longer than the egress interface's MTU, and no router may cut it.
+    /// The packet is longer than the egress interface's MTU, and no router may fragment it.
     PktTooBig = "pkt_too_big",
-    /// The egress port's transmit ring had no place left.
+    /// The egress port's transmit ring was full.
     TxFull = "tx_full",
     /// The egress port had nothing in flight and took nothing: its link is down, or it cannot send such frames.
     TxRefused = "tx_refused",
-    /// The packet is longer than the egress port can send: it lies in more parts than its device takes for one packet, or does not fit into
-    /// the one frame that a packet of several parts is copied to.
+    /// The packet is longer than the egress port can send. It lies in more parts than the port's device takes for one
+    /// packet, or does not fit into the one frame to which a packet of several parts is copied.
     TxTooLong = "tx_too_long",
-    /// The mode, or a filter rule, says so.
+    /// The mode or a filter rule drops it.
     Policy = "policy",
-    /// It was to be passed, and the local queue was full.
+    /// Its verdict was pass, and the local queue was full.
     LocalQueueFull = "local_queue_full",
-    /// It was to be passed, and there is no local queue, or its reader is gone.
+    /// Its verdict was pass, and there is no local queue, or its reader is gone.
     NoLocalQueue = "no_local_queue",
     /// There was no memory for a packet's head, or for a copy of a packet that could not go on as it was.
     NoHead = "no_head",
-    /// Its destination is the router itself: the kernel's, whose own copy of it, where there is one, is not counted here.
+    /// Its destination is the router itself. It is left to the kernel, whose own copy of it, if any, is not counted
+    /// here.
     LocalAddress = "local_address",
     /// A `blackhole` route.
     Blackhole = "blackhole",
@@ -192,27 +193,27 @@ reasons! {
     Unreachable = "unreachable",
     /// A `prohibit` route.
     Prohibited = "prohibited",
-    /// The next hop was asked for its link address and did not answer.
+    /// The next hop did not answer the request for its MAC address.
     NeighFailed = "neigh_failed",
-    /// The next hop's link address is not known, and too many frames wait for it, or nobody would ask.
+    /// The next hop's MAC address is not known, and too many frames wait for it, or no request can be made.
     NeighQueueFull = "neigh_queue_full",
-    /// The packet is longer than the egress interface's MTU and may be cut into fragments (RFC 791 §2.3), but was not: there were no
-    /// frames for them, or they would be more than [`BATCH_MAX`](crate::limits::BATCH_MAX), the MTU is none that IPv4 can have, or the
-    /// decision cuts nothing. Its sender is not told.
+    /// The packet is longer than the egress interface's MTU and may be fragmented (RFC 791 §2.3), but was not. Either
+    /// there were no frames for the fragments, or there would be more than [`BATCH_MAX`](crate::limits::BATCH_MAX), or
+    /// the MTU is not valid for IPv4, or the decision fragments nothing. No ICMP error is sent.
     FragNeeded = "frag_needed",
-    /// What its sender left to a card to be done (checksum, segments) could not be done where it leaves: it makes no sense for the
-    /// packet, or there were no frames for the segments.
+    /// The work that its sender left to a card (checksum, segments) could not be done at its egress: it is invalid for
+    /// the packet, or there were no frames for the segments.
     GsoSeg = "gso_seg",
-    /// Its IPv4 options are not as they must be (RFC 791 §3.1).
+    /// Its IPv4 options are malformed (RFC 791 §3.1).
     BadOptions = "bad_options",
-    /// It asks for a source route, and those are not followed (RFC 7126 §4.3, §4.4).
+    /// It requests a source route, which is not followed (RFC 7126 §4.3, §4.4).
     SourceRoute = "source_route",
     /// Its source is a link-local address, and its destination is not on that link (RFC 4291 §2.5.6).
     BeyondScope = "beyond_scope",
 }
 
 impl Reason {
-    /// Reasons that a decision can have of its own.
+    /// Maximum number of a decision's own reasons.
     pub const OWN_MAX: usize = 16;
 
     /// The reason whose counter has this number.
@@ -226,7 +227,7 @@ impl Reason {
 }
 
 impl Reason {
-    /// The name of its counter, where a decision has these of its own; "own" where that has none.
+    /// The name of its counter, for a decision with these names for its own reasons; "own" if there is no such name.
     pub(super) fn name_among(self, own: &'static [&'static str]) -> &'static str {
         match self {
             Reason::Own(n) => own.get(usize::from(n)).copied().unwrap_or(self.name()),
@@ -248,11 +249,11 @@ impl From<Malformed> for Reason {
     }
 }
 
-/// Frames dropped, by reason. One thread counts; any may read.
+/// Counts of dropped frames, by reason. One thread counts; any thread may read.
 #[derive(Debug)]
 pub struct Drops {
     counts: [Count; Reason::ALL.len() + Reason::OWN_MAX],
-    /// The names of those that the decision has of its own.
+    /// The names of the decision's own reasons.
     own: &'static [&'static str],
 }
 
@@ -263,13 +264,12 @@ impl Default for Drops {
 }
 
 impl Drops {
-    /// Counters at zero, and the names of a decision's own reasons.
+    /// Makes counters at zero, with the names of a decision's own reasons.
     pub(super) fn with_own(own: &'static [&'static str]) -> Self {
         Drops { counts: std::array::from_fn(|_| Count::default()), own }
     }
 
-    /// Counts `frames` dropped for one reason. Only the forwarding thread may call it, as
-    /// [`Count::add`] says.
+    /// Counts `frames` dropped for one reason. Only the forwarding thread may call it (see [`Count::add`]).
     #[inline]
     pub(crate) fn add(&self, reason: Reason, frames: u64) {
         self.counts[reason.index()].add(frames);
@@ -285,13 +285,13 @@ impl Drops {
         self.counts.iter().map(Count::get).sum()
     }
 
-    /// Every reason with its count, those at zero too; of a decision's own those that have a name.
+    /// Every reason with its count, including those at zero. Of a decision's own reasons, those that have a name.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
         let own = (0..self.own.len().min(Reason::OWN_MAX)).map(|n| Reason::Own(n as u8));
         Reason::ALL.iter().copied().chain(own).map(|reason| (reason, self.get(reason)))
     }
 
-    /// The name of a reason's counter, also of one of the decision's own; "own" where that has none.
+    /// The name of a reason's counter, including the decision's own reasons; "own" if such a reason has no name.
     pub fn name(&self, reason: Reason) -> &'static str {
         reason.name_among(self.own)
     }

@@ -1,4 +1,4 @@
-//! How often numbers came, in buckets that are the same in every run and on every machine.
+//! Counts of numbers in buckets that are the same in every run and on every machine.
 
 use super::Count;
 use std::array::from_fn;
@@ -27,7 +27,7 @@ impl<const LEAST: u32, const N: usize> Default for Buckets<LEAST, N> {
 }
 
 impl<const LEAST: u32, const N: usize> Buckets<LEAST, N> {
-    /// `number` came `times` times; only the one writer may call it.
+    /// Counts `number` `times` times. Only the one writer may call it.
     ///
     /// # Cost
     /// About a dozen instructions without a branch.
@@ -44,13 +44,13 @@ impl<const LEAST: u32, const N: usize> Buckets<LEAST, N> {
         self.sum.get()
     }
 
-    /// How many numbers came.
+    /// How many numbers were counted.
     pub fn counted(&self) -> u64 {
         self.counts.iter().map(Count::get).fold(0, u64::wrapping_add)
     }
 
-    /// For each bucket the largest number that falls into it, and how many were no larger; None is the bound of all numbers, whose count is
-    /// that of all.
+    /// For each bucket, the largest number that falls into it, and how many numbers were no larger. The last bucket's
+    /// bound is None, and its count is that of all numbers.
     pub fn up_to(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
         self.counts.iter().enumerate().scan(0_u64, |below, (at, count)| {
             *below = below.wrapping_add(count.get());

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A counter that one thread writes, with its [`Writer`](super::Writer), and that any thread reads; it wraps at 2^64.
 ///
-/// Relaxed throughout: a reader sees some recent value; sums over several counters are exact only at a
-/// quiescent point.
+/// All accesses are Relaxed: a reader sees some recent value. Sums over several counters are exact only at a quiescent
+/// point.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Adds `n`; only the counter's one writer may call it, or counts get lost.
+    /// Adds `n`. Only the counter's one writer may call it; otherwise counts are lost.
     ///
     /// # Cost
     /// A load and a store, no locked instruction.
@@ -25,7 +25,7 @@ impl Count {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// Replaces the value; only the counter's one writer may call it.
+    /// Replaces the value. Only the counter's one writer may call it.
     #[inline(always)]
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);

@@ -1,10 +1,11 @@
-//! A histogram of numbers of any size, in buckets that are never wider than a thirty-second of what falls into them.
+//! A histogram of numbers of any size. No bucket is wider than a thirty-second of the numbers that fall into it.
 
-/// Bits of a number below its highest that tell buckets apart.
+/// Number of bits below a number's highest bit that distinguish buckets.
 const BITS: u32 = 5;
 /// Buckets between two powers of two.
 const STEPS: u64 = 1 << BITS;
-/// Buckets for all 64-bit numbers: those below [`STEPS`] have one each, and then each power of two has that many.
+/// Number of buckets for all 64-bit numbers: those below [`STEPS`] have one each, and each power of two above has that
+/// many.
 const BUCKETS: usize = ((64 - BITS + 1) as usize) << BITS;
 
 /// Counts values with a relative error of 1/32; the largest and the smallest value are exact.
@@ -35,23 +36,23 @@ impl Histogram {
         self.most = self.most.max(number);
     }
 
-    /// Numbers counted.
+    /// How many numbers were counted.
     pub fn counted(&self) -> u64 {
         self.counted
     }
 
-    /// The smallest; None before the first.
+    /// The smallest number; None before the first.
     pub fn least(&self) -> Option<u64> {
         (self.counted > 0).then_some(self.least)
     }
 
-    /// The largest; None before the first.
+    /// The largest number; None before the first.
     pub fn most(&self) -> Option<u64> {
         (self.counted > 0).then_some(self.most)
     }
 
-    /// The smallest number that `share` of all, of 0 to 1, do not exceed, to the upper end of its bucket; None before the
-    /// first.
+    /// The smallest bound that at least `share` (0 to 1) of all numbers do not exceed, as the upper end of its bucket.
+    /// None before the first.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = ((self.counted as f64 * share.clamp(0.0, 1.0)).ceil() as u64).max(1);
         let mut below = 0;
@@ -62,7 +63,7 @@ impl Histogram {
         at.map(|at| last_of(at).clamp(self.least, self.most))
     }
 
-    /// Buckets with something in them, from small to large: the largest number that falls into each, and how many did.
+    /// The buckets that are not empty, from small to large: the largest number that falls into each, and how many did.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts
             .iter()
@@ -79,7 +80,7 @@ fn bucket(number: u64) -> usize {
         return number as usize;
     }
     let shift = number.ilog2() - BITS;
-    // The highest bit and the five below it, of which the highest makes the step to the next power's buckets.
+    // The highest bit and the five below it. The highest one moves on to the next power's buckets.
     ((u64::from(shift) << BITS) + (number >> shift)) as usize
 }
 

@@ -1,4 +1,4 @@
-//! Stage `stats`: counters that cost the one who counts a load and a store, and windows of time.
+//! Stage `stats`: counters that cost the writer a load and a store, and windows of time.
 
 mod buckets;
 mod count;

@@ -1,8 +1,8 @@
-//! The most recent samples of something, for quantiles.
+//! The most recent samples of a quantity, for quantiles.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Samples kept, a power of two.
+/// Number of samples kept, a power of two.
 const KEPT: usize = 1 << 12;
 
 /// The most recent 4,096 samples; written by one thread, read by any.
@@ -19,7 +19,7 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// Takes one more; only the one writer may call it.
+    /// Adds a sample. Only the one writer may call it.
     #[inline]
     pub(crate) fn take(&self, sample: u64) {
         let counted = self.counted.load(Relaxed);
@@ -27,17 +27,17 @@ impl Samples {
         self.counted.store(counted + 1, Relaxed);
     }
 
-    /// How many there were, those no longer kept too.
+    /// Number of samples added, including those no longer kept.
     pub(crate) fn counted(&self) -> u64 {
         self.counted.load(Relaxed)
     }
 
-    /// What lies at these shares of the kept ones in order; None before the first.
+    /// The kept samples at these shares of their sorted order; None before the first.
     pub(crate) fn at<const N: usize>(&self, shares: [f64; N]) -> Option<[u32; N]> {
         Samples::at_of_all([self].into_iter(), shares)
     }
 
-    /// As [`Samples::at`], of the kept ones of all together.
+    /// As [`Samples::at`], over the kept samples of all together.
     pub(crate) fn at_of_all<'a, const N: usize>(
         all: impl Iterator<Item = &'a Samples>,
         shares: [f64; N],

@@ -1,9 +1,9 @@
-//! What the owner of a cache did on its hot path, which counts what it takes and nothing else.
+//! Counts of what the owner of a cache did on its hot path, which counts only the items taken.
 
 use super::Count;
 
-/// Items taken since the owner's last cold stay. What was put is derived: it is what the cache holds more than when that stay
-/// ended, and what was taken.
+/// Items taken since the owner's last slow path. The number of items put is derived: the growth of the cache since the
+/// end of that slow path, plus the number taken.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Tally {
@@ -12,20 +12,21 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// `n` items were taken out.
+    /// Counts `n` items that were taken out.
     #[inline(always)]
     pub(crate) fn take(&mut self, n: usize) {
         self.took += n as u64;
     }
 
-    /// A cold stay begins with `inside` items in the cache: publishes what the hot path took and put since the last one.
+    /// Begins the slow path with `inside` items in the cache: publishes the items that the hot path took and put since
+    /// the last one.
     #[inline]
     pub(crate) fn publish(&self, inside: usize, taken: &Count, put: &Count) {
         taken.add(self.took);
         put.add((inside as u64 + self.took).wrapping_sub(self.settled as u64));
     }
 
-    /// The stay ends with `inside` items in the cache.
+    /// Ends the slow path with `inside` items in the cache.
     #[inline]
     pub(crate) fn settle(&mut self, inside: usize) {
         (self.took, self.settled) = (0, inside);

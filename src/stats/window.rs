@@ -1,16 +1,16 @@
 //! Windows of time: the method for machines that stop without notice.
 //!
-//! A mean over a run is worthless where the host takes the core away for tenths of a second. So time is cut
-//! into short windows; each gives one sample (ticks per item); windows that held a gap are thrown away and
-//! counted; what is reported are quantiles over windows.
+//! A mean over a run is worthless if the host takes the core away for tenths of a second. So time is cut into short
+//! windows. Each window gives one sample (ticks per item). Windows with a gap are discarded and counted. The result is
+//! quantiles over windows.
 
 use super::samples::Samples;
 use crate::sys::clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Items that close a window.
+/// Number of items that close a window.
 const ITEMS: u64 = 256;
-/// A silence between two marks longer than this many nanoseconds is a gap: no burst takes that long.
+/// A time between two marks longer than this many nanoseconds is a gap: no burst takes that long.
 const GAP_NS: f64 = 100_000.0;
 
 /// The 10th, 50th and 90th percentile of the windows, in nanoseconds per item.
@@ -22,9 +22,9 @@ pub struct Quantiles {
     pub p50: f64,
     /// One window in ten is slower.
     pub p90: f64,
-    /// Windows that count.
+    /// Number of windows that count.
     pub windows: u64,
-    /// Windows thrown away because the machine stopped in them.
+    /// Number of windows discarded because the machine stopped in them.
     pub dropped: u64,
 }
 
@@ -40,20 +40,20 @@ pub struct Windows {
 #[derive(Debug)]
 pub struct Stopwatch {
     gap: u64,
-    /// When the last mark was made; None while no window is open.
+    /// The time of the last mark; None while no window is open.
     last: Option<u64>,
     ticks: u64,
     items: u64,
 }
 
 impl Windows {
-    /// A stopwatch to go with it.
+    /// Returns a stopwatch for these windows.
     pub fn stopwatch() -> Stopwatch {
         Stopwatch { gap: (GAP_NS * clock::ticks_per_ns()) as u64, last: None, ticks: 0, items: 0 }
     }
 
-    /// Takes note that the time since the last mark was work, and that `items` were done in it (0 where the work
-    /// was for earlier ones); None says it was idle and does not count. `now` is the clock.
+    /// Records that the time since the last mark was work, in which `items` were done (0 if the work was for earlier
+    /// items). None means that the time was idle and does not count. `now` is the clock.
     #[inline]
     pub(crate) fn mark(&self, watch: &mut Stopwatch, now: u64, items: Option<u64>) {
         let Some(last) = watch.last.replace(now) else { return };
@@ -81,8 +81,8 @@ impl Windows {
         Windows::quantiles_of_all([self].into_iter())
     }
 
-    /// The quantiles over the most recent windows of several workers, each window counting the same; None before the first
-    /// has closed.
+    /// The quantiles over the most recent windows of several workers, with equal weight for each window. None before
+    /// the first has closed.
     pub fn quantiles_of_all<'a>(all: impl Iterator<Item = &'a Windows> + Clone) -> Option<Quantiles> {
         let ns = |sample| f64::from(sample) / ITEMS as f64 / clock::ticks_per_ns();
         let samples = all.clone().map(|one| &one.samples);

@@ -1,13 +1,14 @@
-//! Who counts, and who only reads.
+//! The writer and the readers of counters.
 
 use super::{Count, Stopwatch, Windows};
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 
-/// Counters `T` and the right to write them, for their only writer; all other threads get a [`Writer::reader`].
+/// Counters `T` and the right to write them, for their only writer. All other threads get a [`Writer::reader`].
 ///
-/// For ports, devices and other parts that are made outside of this library; the library's own keep theirs in the same way.
+/// It is for ports, devices and other parts made outside of this library. The library keeps its own counters in the
+/// same way.
 ///
 /// ```
 /// use netmem::port::PortCounters;
@@ -33,20 +34,20 @@ use std::sync::Arc;
 pub struct Writer<T>(Arc<T>);
 
 impl<T> Writer<T> {
-    /// The right to write `counters`.
+    /// Makes the right to write `counters`.
     pub fn new(counters: T) -> Writer<T> {
         Writer(Arc::new(counters))
     }
 
-    /// The same counters, to be read from any thread.
+    /// The same counters, for reading from any thread.
     pub fn reader(&self) -> Arc<T> {
         Arc::clone(&self.0)
     }
 
-    /// Adds `n` to the counter that `pick` names.
+    /// Adds `n` to the counter that `pick` returns.
     ///
     /// # Panics
-    /// If that is no counter of these.
+    /// Panics if it is not one of these counters.
     ///
     /// # Cost
     /// A load and a store, no locked instruction.
@@ -55,16 +56,17 @@ impl<T> Writer<T> {
         self.own(pick).add(n);
     }
 
-    /// Replaces the value of the counter that `pick` names.
+    /// Replaces the value of the counter that `pick` returns.
     ///
     /// # Panics
-    /// If that is no counter of these.
+    /// Panics if it is not one of these counters.
     #[inline]
     pub fn set(&self, pick: impl FnOnce(&T) -> &Count, value: u64) {
         self.own(pick).set(value);
     }
 
-    /// The counter that `pick` names, which lies within these: another's could be leaked and named here.
+    /// Returns the counter that `pick` returns, which must lie within these: another one could be leaked and returned
+    /// here.
     #[inline]
     fn own(&self, pick: impl FnOnce(&T) -> &Count) -> &Count {
         let count = pick(&self.0);
@@ -75,8 +77,8 @@ impl<T> Writer<T> {
 }
 
 impl Writer<Windows> {
-    /// Takes note that the time since the last mark was work, and that `items` were done in it (0 where the work was for
-    /// earlier ones); None says it was idle and does not count. `now` is the clock's ticks.
+    /// Records that the time since the last mark was work, in which `items` were done (0 if the work was for earlier
+    /// items). None means that the time was idle and does not count. `now` is the clock's ticks.
     #[inline]
     pub fn mark(&self, watch: &mut Stopwatch, now: u64, items: Option<u64>) {
         self.0.mark(watch, now, items);

@@ -1,4 +1,4 @@
-//! What rules look at in a frame.
+//! The fields of a frame that rules use.
 
 use crate::wire::ipv4::{TCP, UDP};
 use crate::wire::{Ethernet, Headers, ethernet, icmp, ipv4};
@@ -6,52 +6,56 @@ use std::net::Ipv4Addr;
 
 /// The fields that rules compare, read once from a frame.
 ///
-/// Only lengths are checked: a frame may still be malformed, and is dropped for that behind the filter.
+/// Only lengths are checked: a frame may still be malformed, and is then dropped after the filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fields {
-    /// The port it came by.
+    /// The port of reception.
     pub ingress: u8,
     /// 0 in a frame shorter than its link header.
     pub ethertype: u16,
     /// The IPv4 header, if there is a whole one.
     pub ipv4: Option<Ipv4Fields>,
-    /// What an IPv6 packet carries; None also where its extension headers do not end within the frame, or there are more than eight.
+    /// The content of an IPv6 packet. None also if its extension headers do not end within the frame, or there are more
+    /// than eight.
     pub ipv6: Option<Ipv6Fields>,
 }
 
-/// What rules look at in an IPv4 packet.
+/// The fields of an IPv4 packet that rules use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4Fields {
     /// The source address.
     pub src: Ipv4Addr,
     /// The destination address.
     pub dst: Ipv4Addr,
-    /// What it carries.
+    /// The protocol of its payload.
     pub protocol: u8,
-    /// Source and destination port of TCP or UDP; None in a later fragment, which has none.
+    /// Source and destination port of TCP or UDP; None in a later fragment, which has no ports.
     pub ports: Option<(u16, u16)>,
 }
 
-/// What rules look at in an IPv6 packet: what it carries behind its extension headers.
+/// The fields of an IPv6 packet that rules use: its content behind its extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6Fields {
-    /// What it carries: in a later fragment what its fragment header says, unless that is an extension header, which is elsewhere.
+    /// The protocol of its content. In a later fragment it is the one that its fragment header names, unless that is an
+    /// extension header, which lies in another fragment.
     pub protocol: u8,
-    /// Source and destination port of TCP or UDP; None in a later fragment, which has none.
+    /// Source and destination port of TCP or UDP; None in a later fragment, which has no ports.
     pub ports: Option<(u16, u16)>,
 }
 
 impl Fields {
-    /// Reads `frame`, which came by port `ingress`: behind a tag of 802.1Q that names no VLAN what stands there.
+    /// Reads `frame`, which was received on port `ingress`. An 802.1Q tag that names no VLAN is skipped.
     ///
     /// # Cost
-    /// The first 38 bytes of the frame, more only with IPv4 options. Of IPv6 the first 58, more only with extension headers, and a call.
+    /// The first 38 bytes of the frame, and more only with IPv4 options. For IPv6 the first 58, and more only with
+    /// extension headers; and a call.
     #[inline]
     pub fn read(frame: &[u8], ingress: u8) -> Fields {
         Fields::read_for(frame, ingress, true)
     }
 
-    /// The same, for rules of which some may ask what a packet of IPv6 carries; else `ipv6` is None, and costs nothing.
+    /// The same, for rules of which some may use the content of an IPv6 packet. Otherwise `ipv6` is None, and costs
+    /// nothing.
     #[inline]
     pub(super) fn read_for(frame: &[u8], ingress: u8, asks_carried: bool) -> Fields {
         let ethertype = frame.get(12..14).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
@@ -110,14 +114,14 @@ impl Ipv6Fields {
     }
 }
 
-/// The ports that a datagram of TCP or UDP begins with.
+/// The ports at the beginning of a TCP or UDP datagram.
 #[inline]
 fn ports_of(datagram: &[u8]) -> Option<(u16, u16)> {
     let &[a, b, c, d] = datagram.first_chunk()?;
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// Whether packets of that protocol have ports that are looked at.
+/// Returns whether rules use the ports of packets of that protocol.
 pub(super) const fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP)
 }

@@ -1,4 +1,4 @@
-//! One rule: what it matches, what it says, and how both are written.
+//! One rule: its match, its action, and its text form.
 
 use super::Fields;
 use super::fields::has_ports;
@@ -12,37 +12,41 @@ use std::str::FromStr;
 /// What a rule does with the packets that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// They are forwarded as the mode says.
+    /// Forwards them according to the mode.
     Accept,
-    /// They are dropped.
+    /// Drops them.
     Drop,
-    /// They go to the local queue.
+    /// Passes them to the local queue.
     Pass,
 }
 
 /// A rule: an action for all packets that match everything it names.
 ///
-/// Written `ACTION,KEY=VALUE,…`, as in `drop,in=0,src=10.0.0.0/8,proto=udp,dport=53-99`. The keys are `in` (number of the
-/// port it came by), `ethertype` (a number, `ipv4`, `ipv6` or `arp`), `src` and `dst` (IPv4 prefixes), `proto` (a number,
-/// `icmp`, `icmpv6`, `tcp` or `udp`), `sport` and `dport` (a port of TCP or UDP, or a range; later fragments have none; beside a `proto`
-/// that is neither they are refused).
+/// Written `ACTION,KEY=VALUE,…`, as in `drop,in=0,src=10.0.0.0/8,proto=udp,dport=53-99`. The keys are
+/// - `in`: the number of the port of reception,
+/// - `ethertype`: a number, `ipv4`, `ipv6` or `arp`,
+/// - `src` and `dst`: IPv4 prefixes,
+/// - `proto`: a number, `icmp`, `icmpv6`, `tcp` or `udp`,
+/// - `sport` and `dport`: a port of TCP or UDP, or a range. Later fragments have none. They are refused beside a
+///   `proto` other than these two.
 ///
-/// A rule that names an address matches IPv4 alone. One with a protocol or ports and no address matches both families, with
-/// `ethertype=ipv4` or `ethertype=ipv6` one of them. Of IPv6 the protocol is what comes behind the extension headers; a packet whose
-/// extension headers do not end within its first buffer, or are more than eight, matches no rule that names a protocol or ports, and nor does a later
-/// fragment whose fragment header names another extension header. `icmp` is IPv4's alone (1), `icmpv6` IPv6's (58), to which neighbour discovery
+/// A rule that names an address matches only IPv4. A rule with a protocol or ports and no address matches both
+/// families; with `ethertype=ipv4` or `ethertype=ipv6` it matches one of them. For IPv6, the protocol is the one behind
+/// the extension headers. A packet whose extension headers do not end within its first buffer, or are more than eight,
+/// matches no rule that names a protocol or ports. Nor does a later fragment whose fragment header names another
+/// extension header. `icmp` is only that of IPv4 (1). `icmpv6` is that of IPv6 (58), to which neighbour discovery
 /// belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What it says.
+    /// The action.
     pub action: Action,
-    /// The port it came by.
+    /// The port of reception.
     pub ingress: Option<u8>,
     /// The ethertype.
     pub ethertype: Option<u16>,
-    /// Where the source address lies.
+    /// A prefix that contains the source address.
     pub src: Option<Ipv4Net>,
-    /// Where the destination address lies.
+    /// A prefix that contains the destination address.
     pub dst: Option<Ipv4Net>,
     /// The protocol behind IPv4, or behind the extension headers of IPv6.
     pub protocol: Option<u8>,
@@ -56,26 +60,26 @@ pub struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The first word is no action.
+    /// The first word is not an action.
     #[error("no action {seen:?}: begin with accept, drop or pass, as in drop,proto=udp,dport=53")]
     Action {
         /// The word.
         seen: String,
     },
-    /// A part is no key with a value.
+    /// A part is not a key with a value.
     #[error("no key in {seen:?}: write in, ethertype, src, dst, proto, sport or dport, then = and a value")]
     Key {
         /// The part.
         seen: String,
     },
-    /// A key has a value that it cannot have.
+    /// A key has an invalid value.
     #[error("{key}={seen}: give {right}")]
     Value {
         /// The key.
         key: &'static str,
         /// The value.
         seen: String,
-        /// What would be right.
+        /// The valid values.
         right: &'static str,
     },
     /// A key is given twice.
@@ -84,7 +88,7 @@ pub enum RuleError {
         /// The key.
         key: &'static str,
     },
-    /// A port is named of a protocol that has none here, which no packet matches.
+    /// A port is named with a protocol whose ports rules do not use, so that no packet would match.
     #[error(
         "{key} beside proto={protocol}, which has no ports: give proto=tcp, proto=udp or no proto, or leave {key} out"
     )]
@@ -114,7 +118,7 @@ impl Rule {
         Rule { action, ingress, ethertype, src, dst, protocol, src_ports, dst_ports }
     }
 
-    /// Whether a packet with these fields has everything that the rule names.
+    /// Returns whether a packet with these fields matches everything that the rule names.
     #[inline]
     pub fn matches(&self, fields: &Fields) -> bool {
         self.ingress.is_none_or(|port| port == fields.ingress)
@@ -127,7 +131,7 @@ impl Rule {
         self.protocol.is_some() || self.src.is_some() || self.dst.is_some() || self.names_ports()
     }
 
-    /// Whether it asks what a packet carries: a protocol, or ports.
+    /// Returns whether it uses a packet's content: a protocol, or ports.
     pub(super) fn names_carried(&self) -> bool {
         self.protocol.is_some() || self.names_ports()
     }
@@ -185,7 +189,7 @@ impl Rule {
         }
     }
 
-    /// Refuses ports beside a protocol of which [`Fields`] has none.
+    /// Refuses ports beside a protocol for which [`Fields`] has no ports.
     fn check_ports(&self) -> Result<(), RuleError> {
         let named = [("sport", &self.src_ports), ("dport", &self.dst_ports)];
         let named = named.into_iter().find_map(|(key, ports)| ports.as_ref().map(|_| key));
@@ -213,7 +217,7 @@ fn put<T>(
     }
 }
 
-/// A number, decimal or hexadecimal, or the name of one.
+/// Parses a number, decimal or hexadecimal, or a name for one.
 fn named<T: Copy + TryFrom<u32>>(text: &str, names: &[(&str, T)]) -> Option<T> {
     if let Some((_, number)) = names.iter().find(|(name, _)| *name == text) {
         return Some(*number);
@@ -258,7 +262,7 @@ impl fmt::Display for Action {
 }
 
 impl fmt::Display for Rule {
-    /// As it is read.
+    /// Writes the form that `from_str` parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |name: &'static str| move |number: String| format!(",{name}={number}");
         let ports = |range: &RangeInclusive<u16>| match range.start() == range.end() {

@@ -1,4 +1,4 @@
-//! Rules by a table, and the list against a model.
+//! Tests of rules by a table, and of the list against a model.
 
 mod ipv6;
 
@@ -11,7 +11,7 @@ fn rule(text: &str) -> Rule {
     text.parse().unwrap()
 }
 
-/// What `filter` says of the packet.
+/// Returns the action of `filter` for the packet.
 fn judged(rules: &[&str], frame: &[u8], ingress: u8) -> Option<Action> {
     let (filter, _) = filter(rules.iter().map(|text| rule(text)).collect()).unwrap();
     filter.judge(&Fields::read(frame, ingress), frame.len())
@@ -94,7 +94,7 @@ fn ports_are_found_behind_options_and_not_in_later_fragments_nor_other_protocols
     assert_eq!(Fields::read(&six, 0).ipv4, None, "version 6 under IPv4's ethertype");
 }
 
-/// Seen: once a router forwards priority-tagged frames, rules that do not see behind the tag let them all by.
+/// Observed: after a router forwarded priority-tagged frames, rules that did not look behind the tag let them all pass.
 #[test]
 fn rules_see_what_stands_behind_a_tag_that_names_no_vlan() {
     let frame = udp([10, 1, 2, 3], [192, 168, 0, 9], (1000, 53));
@@ -124,7 +124,7 @@ fn a_rule_is_written_as_it_is_read() {
     assert_eq!(rule(" drop , proto=udp ").to_string(), "drop,proto=17");
 }
 
-/// Seen: `drop,proto=icmp,dport=1900` was taken, and no packet can match it.
+/// Observed: `drop,proto=icmp,dport=1900` was accepted, and no packet can match it.
 #[test]
 fn ports_of_a_protocol_without_ports_are_refused() {
     for (bad, said) in [
@@ -191,7 +191,7 @@ fn a_place_that_is_not_there_and_too_many_rules_are_refused_and_change_nothing()
     assert_eq!(control.rules().len(), 1);
 }
 
-/// What can be done to a filter.
+/// An operation on a filter.
 #[derive(Debug, Clone)]
 enum Step {
     Judge { ingress: u8, bytes: usize },
@@ -200,7 +200,7 @@ enum Step {
     Replace(Vec<Rule>),
 }
 
-/// Rules that differ in the port alone, so that several match and lists often have some in common.
+/// Rules that differ only in the port, so that several match and lists often have some in common.
 fn some_rule() -> impl Strategy<Value = Rule> {
     let action = prop_oneof![Just(Action::Accept), Just(Action::Drop), Just(Action::Pass)];
     (action, proptest::option::of(0u8..3)).prop_map(|(action, ingress)| Rule { ingress, ..Rule::all(action) })
@@ -239,7 +239,7 @@ proptest! {
                     let done = control.insert(at, rule.clone()).is_ok();
                     prop_assert_eq!(done, at <= model.len());
                     if done {
-                        // Equal rules are told apart by their order alone: counts stay with the first ones.
+                        // Equal rules are distinguished only by their order: counts stay with the first ones.
                         let mut rules: Vec<_> = model.iter().map(|(rule, ..)| rule.clone()).collect();
                         rules.insert(at, rule);
                         model = carried(model, rules);
@@ -265,7 +265,7 @@ proptest! {
     }
 }
 
-/// The model's rule for counts: of equal rules the first takes the first's counts.
+/// The model's rule for counts: of equal rules, the first takes the first one's counts.
 fn carried(old: Vec<(Rule, u64, u64)>, rules: Vec<Rule>) -> Vec<(Rule, u64, u64)> {
     let mut old: VecDeque<_> = old.into();
     let take = |rule: Rule| match old.iter().position(|(known, ..)| *known == rule) {

@@ -10,9 +10,9 @@ use std::num::NonZeroU32;
 /// A packet that a retention keeps.
 #[derive(Debug)]
 pub(super) enum Kept {
-    /// In the frame that it came in.
+    /// In the frame in which it came.
     Frame(Queued),
-    /// Copied out of one that would take up too much memory for it.
+    /// Copied out of a frame that would occupy too much memory for it.
     Copy(SlabBytes),
 }
 
@@ -32,7 +32,8 @@ impl Kept {
         }
     }
 
-    /// Bytes of memory that it takes up: of a frame all, of a copy its own, whose size class may have nearly twice as many.
+    /// Bytes of memory that it occupies. A frame counts in full. A copy counts its own bytes; its size class may have
+    /// nearly twice as many.
     pub(super) fn size(&self) -> usize {
         match self {
             Kept::Frame(queued) => queued.size(),
@@ -44,14 +45,14 @@ impl Kept {
         matches!(self, Kept::Copy(_))
     }
 
-    /// Becomes a copy, where `copy_break` wants that and has the memory; the frame then goes home.
+    /// Turns it into a copy, if `copy_break` requires that and has the memory. The frame is then freed.
     pub(super) fn condense(&mut self, copy_break: &CopyBreak, w: &mut Worker, home: &mut GoingHome) {
         let Kept::Frame(queued) = self else { return };
         let Some(copy) = queued.copied(copy_break, w) else { return };
         std::mem::replace(self, Kept::Copy(copy)).free(Some(copy_break), w, home);
     }
 
-    /// Ends: a frame goes home with others, a copy at once.
+    /// Frees it: a frame together with others, a copy at once.
     pub(super) fn free(self, copy_break: Option<&CopyBreak>, w: &mut Worker, home: &mut GoingHome) {
         match (self, copy_break) {
             (Kept::Frame(queued), _) => home.add(queued, w),
@@ -80,7 +81,7 @@ impl GoingHome {
         }
     }
 
-    /// Frees those that were added.
+    /// Frees the frames that were added.
     pub(super) fn send(&mut self, w: &mut Worker) {
         self.0.taken_back(Place::Queued, w, 0);
         Place::Queued.leave_last(w, &self.0, self.0.len());

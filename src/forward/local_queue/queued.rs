@@ -7,12 +7,12 @@ use crate::sync::Worker;
 use std::num::NonZeroU32;
 use std::slice;
 
-/// A frame that was counted as queued before it was made one of these.
+/// A frame that was counted as queued before it was wrapped.
 ///
-/// Dropped (with a queue or a retention) it is counted back and goes home.
+/// If it is dropped (with a queue or a retention), it is counted back and freed.
 #[derive(Debug)]
 pub(super) struct Queued(
-    /// None only at its end.
+    /// None only after the frame was taken out.
     Option<Frame>,
 );
 
@@ -34,20 +34,20 @@ impl Queued {
         self.0.as_ref().map(Frame::data)
     }
 
-    /// A copy of the packet, where the frame takes up too much memory for it and bears nothing but the bytes.
+    /// Returns a copy of the packet, if the frame occupies too much memory for it and carries only bytes.
     pub(super) fn copied(&self, copy_break: &CopyBreak, w: &mut Worker) -> Option<SlabBytes> {
         let frame =
             self.0.as_ref().filter(|frame| frame.offload().is_none() && frame.timestamp().is_none())?;
         copy_break.copy(w, frame.data(), frame.size())
     }
 
-    /// Bytes of memory that the frame takes up.
+    /// Bytes of memory that the frame occupies.
     #[inline]
     pub(super) fn size(&self) -> usize {
         self.0.as_ref().map_or(0, Frame::size)
     }
 
-    /// The frame, which the caller counts as no longer queued.
+    /// Takes the frame out. The caller counts it as no longer queued.
     #[inline(always)]
     pub(super) fn into_frame(mut self) -> Option<Frame> {
         self.0.take()

@@ -1,4 +1,4 @@
-//! A retention: holds packets as a sender does until they are acknowledged, or an application that reads late.
+//! A retention: it holds packets as a sender does until they are acknowledged, or as an application that reads late.
 
 use super::kept::{GoingHome, Kept};
 use super::{LocalQueueCounters, Reader};
@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much a retention keeps, and for how long; any one thread can change both at run time.
+/// How much a retention keeps, and for how long. Any single thread can change both at run time.
 ///
-/// A frame goes when `packets` newer ones have come, when it and those newer take up more than the bytes, or when it is
+/// A frame is freed when `packets` newer ones have come, when it and the newer ones occupy more than the bytes, or when
+/// it is older than the time.
 /// older than the time.
 #[derive(Debug)]
 pub struct RetentionLimit {
@@ -21,7 +22,7 @@ pub struct RetentionLimit {
 }
 
 impl RetentionLimit {
-    /// At most `packets` frames, each at most `time`, whatever memory they take up.
+    /// Sets the limit to at most `packets` frames, each for at most `time`, whatever memory they occupy.
     pub fn new(packets: usize, time: Duration) -> RetentionLimit {
         let (packets_most, bytes, nanoseconds) = Default::default();
         let limit = RetentionLimit { packets: packets_most, bytes, nanoseconds };
@@ -31,33 +32,34 @@ impl RetentionLimit {
         limit
     }
 
-    /// Changes how many; what is more goes at the next turn.
+    /// Changes the number. Excess frames are freed at the next turn.
     pub fn set_packets(&self, packets: usize) {
         self.packets.set(packets as u64);
     }
 
-    /// Changes how many bytes of memory the frames may take up, each with its whole [size](crate::pool::Frame::size) however
-    /// short its packet is (what Linux calls truesize, and charges to a socket's `SO_RCVBUF`); `usize::MAX` is no limit.
+    /// Changes the maximum number of bytes of memory that the frames may occupy. Each frame counts with its whole
+    /// [size](crate::pool::Frame::size), however short its packet is (Linux calls this truesize, and charges it to a
+    /// socket's `SO_RCVBUF`). `usize::MAX` is no limit.
     pub fn set_bytes(&self, bytes: usize) {
         self.bytes.set(bytes as u64);
     }
 
-    /// Changes how long.
+    /// Changes the time.
     pub fn set_time(&self, time: Duration) {
         self.nanoseconds.set(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// How many.
+    /// Maximum number of packets.
     pub fn packets(&self) -> usize {
         self.packets.get() as usize
     }
 
-    /// How many bytes of memory.
+    /// Maximum number of bytes of memory.
     pub fn bytes(&self) -> usize {
         self.bytes.get() as usize
     }
 
-    /// How long.
+    /// Maximum time.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds.get())
     }
@@ -68,31 +70,31 @@ impl RetentionLimit {
 pub struct Retention {
     reader: Reader,
     limit: Arc<RetentionLimit>,
-    /// Oldest first, each with when it came.
+    /// Oldest first, each with the time when it came.
     kept: VecDeque<(Kept, Instant)>,
-    /// Bytes of memory that they take up.
+    /// Bytes of memory that they occupy.
     bytes: usize,
-    /// Of those that are kept, copies.
+    /// Number of kept packets that are copies.
     copies: usize,
-    /// What copies short packets out of their frames, where that is wanted.
+    /// Copies short packets out of their frames, if set.
     copy_break: Option<CopyBreak>,
 }
 
 impl Retention {
-    /// A retention that takes over `reader`.
+    /// Makes a retention that takes over `reader`.
     pub fn new(reader: Reader, limit: Arc<RetentionLimit>) -> Retention {
         Retention { reader, limit, kept: VecDeque::new(), bytes: 0, copies: 0, copy_break: None }
     }
 
-    /// Copies packets that come from now on out of frames that take up too much memory for them, so that many short ones, kept for long, do
-    /// not hold the pool's frames. Where there is no memory for a copy the frame is kept.
+    /// From now on copies packets out of frames that occupy too much memory for them. So many short packets that are
+    /// kept for long do not hold the pool's frames. If there is no memory for a copy, the frame is kept.
     #[must_use]
     pub fn with_copy_break(mut self, copy_break: CopyBreak) -> Retention {
         self.copy_break = Some(copy_break);
         self
     }
 
-    /// Takes what waits, then frees what is to be kept no longer; returns how many frames it took and freed.
+    /// Takes waiting frames, then frees frames that must no longer be kept. Returns how many frames it took and freed.
     ///
     /// # Cost
     /// One look at the clock; frees in bulk.
@@ -104,13 +106,13 @@ impl Retention {
         taken + self.free(w, most, now.checked_sub(self.limit.time()))
     }
 
-    /// Frees all that is kept and all that waits; returns how many frames.
+    /// Frees all kept and all waiting frames. Returns their number.
     pub fn release(&mut self, w: &mut Worker) -> usize {
         self.take(Instant::now());
         self.free(w, (0, 0), None)
     }
 
-    /// Takes what waits; returns how many frames.
+    /// Takes waiting frames. Returns their number.
     fn take(&mut self, now: Instant) -> usize {
         let Retention { reader, kept, bytes, .. } = self;
         let before = kept.len();
@@ -122,7 +124,7 @@ impl Retention {
         taken
     }
 
-    /// Copies what is to be copied of the newest `n`.
+    /// Copies those of the newest `n` that must be copied.
     fn condense(&mut self, w: &mut Worker, n: usize) {
         let Retention { kept, copy_break: Some(copy_break), bytes, copies, .. } = self else { return };
         let mut home = GoingHome::new();
@@ -135,7 +137,8 @@ impl Retention {
         home.send(w);
     }
 
-    /// Frees the oldest frames until at most so many `packets` and `bytes` are kept, none of which came before `since`.
+    /// Frees the oldest frames until at most that many `packets` and `bytes` are kept, none of which came before
+    /// `since`.
     fn free(&mut self, w: &mut Worker, (packets, bytes): (usize, usize), since: Option<Instant>) -> usize {
         let (mut freed, mut home) = (0, GoingHome::new());
         let late = |came: Instant| since.is_some_and(|since| came < since);
@@ -157,7 +160,7 @@ impl Retention {
         freed
     }
 
-    /// What it is told to keep.
+    /// The limit.
     pub fn limit(&self) -> Arc<RetentionLimit> {
         Arc::clone(&self.limit)
     }
@@ -167,17 +170,17 @@ impl Retention {
         self.reader.counters()
     }
 
-    /// Frames that are kept.
+    /// Number of kept frames.
     pub fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Bytes of memory that the frames take up which are kept.
+    /// Bytes of memory that the kept frames occupy.
     pub fn kept_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The bytes of the packets that are kept, oldest first.
+    /// The bytes of the kept packets, oldest first.
     pub fn frames(&self) -> impl Iterator<Item = &[u8]> {
         self.kept.iter().filter_map(|(kept, _)| kept.data())
     }

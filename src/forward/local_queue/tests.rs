@@ -1,4 +1,4 @@
-//! Mistakes in what is counted of frames that a local queue has: the ledger is off, whichever it is.
+//! Mistakes in the counts of frames in a local queue: each makes the ledger wrong.
 
 use crate::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit, local_queue};
 use crate::pool::tests::planted::{Scene, Site, all_are_seen};
@@ -6,7 +6,7 @@ use crate::pool::{Batch, Place};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The two ends of a local queue that has these frames.
+/// Returns the two ends of a local queue that has these frames.
 fn holding(scene: &mut Scene, mut frames: Batch) -> (LocalQueue, Reader) {
     let (mut local_queue, reader) = local_queue(64);
     local_queue.put(&mut scene.workers[0], &mut frames);

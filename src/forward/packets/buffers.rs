@@ -1,4 +1,4 @@
-//! Where packets come from and go: heads that are attached when frames come, or pairs that are posted.
+//! The source and destination of packets: heads that are attached to received frames, or pairs that are posted.
 //!
 //! | | heads | pairs ([rizzo02-mbuf]) |
 //! |---|---|---|
@@ -14,12 +14,12 @@ use crate::pool::{Batch, Pool};
 use crate::port::Port;
 use crate::sync::Worker;
 
-/// Heads, and perhaps ready pairs above them.
+/// Heads, and optionally ready pairs above them.
 #[derive(Debug)]
 pub(super) struct Buffers {
     pub(super) heads: HeadCache,
     pub(super) pairs: Option<Ready>,
-    /// Empty ones, kept so that no round allocates.
+    /// Empty arrays, kept so that no round allocates.
     spare: Vec<Packets>,
 }
 
@@ -28,19 +28,19 @@ impl Buffers {
         Buffers { heads, pairs: None, spare: Vec::new() }
     }
 
-    /// An empty one.
+    /// Takes an empty array.
     #[inline]
     pub(super) fn take_spare(&mut self) -> Packets {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes it back, empty again.
+    /// Gives the array back, empty again.
     #[inline]
     pub(super) fn put_spare(&mut self, packets: Packets) {
         self.spare.push(packets);
     }
 
-    /// Packets in a bundle of their own; at most [`BATCH_MAX`].
+    /// Collects packets in an array of their own; at most [`BATCH_MAX`].
     #[inline]
     pub(super) fn collect(&mut self, packets: impl Iterator<Item = Packet>) -> Packets {
         let mut collected = self.take_spare();
@@ -49,8 +49,8 @@ impl Buffers {
         collected
     }
 
-    /// Makes packets of received frames: with heads that wait in `filling`, then with new ones; what is left in `frames`
-    /// found none.
+    /// Makes packets of received frames: with heads that wait in `filling`, then with new ones. Frames that found no
+    /// head stay in `frames`.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -68,7 +68,7 @@ impl Buffers {
         packets
     }
 
-    /// Makes packets of frames with new heads; what is left in `frames` found none.
+    /// Makes packets of frames with new heads. Frames that found no head stay in `frames`.
     #[inline]
     pub(super) fn attach(&mut self, frames: &mut Batch, w: &mut Worker) -> Packets {
         let mut packets = self.take_spare();
@@ -98,7 +98,7 @@ impl Buffers {
         self.spare.push(packets);
     }
 
-    /// Tops a port's fill ring up to `most` frames: with those of pairs, whose heads wait in `filling`, or of `pool`.
+    /// Tops a port's fill ring up to `most` frames: with frames of pairs, whose heads wait in `filling`, or of `pool`.
     #[inline]
     pub(super) fn refill(
         &mut self,
@@ -125,7 +125,7 @@ impl Buffers {
                 return self.put_spare(packets);
             }
             let is_short = packets.len() < want;
-            // A new packet is one frame, and there is room for as many as were asked for.
+            // A new packet is one frame, and there is room for as many as were requested.
             packets.drain().for_each(|packet| drop(filling.depart(packet, &mut frames)));
             port.fill(w, &mut frames);
             if !frames.is_empty() {

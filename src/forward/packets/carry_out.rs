@@ -1,4 +1,4 @@
-//! HOT: what becomes of packets, by verdict: as the loop does with frames, and their heads with them.
+//! HOT: carries out the verdicts of packets, as the loop does with frames, together with their heads.
 
 use crate::forward::egress::Egress;
 use crate::forward::path::Path;
@@ -13,7 +13,7 @@ use std::iter::once;
 use std::slice::from_ref;
 
 impl Forwarder {
-    /// As `forward`, with packets: of frames just received, whose heads may wait since they were posted.
+    /// As `forward`, for packets of frames just received. Their heads may have waited since the frames were posted.
     #[inline(never)]
     pub(in crate::forward) fn forward_received(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
         let Path::Packets(path) = &mut self.path else { return };
@@ -22,7 +22,7 @@ impl Forwarder {
         self.forward_packets(from, packets, burst, w);
     }
 
-    /// As `forward`, with packets: of frames that another worker received, or that stayed here.
+    /// As `forward`, for packets of frames that another worker received, or that stayed here.
     #[inline(never)]
     pub(in crate::forward) fn forward_as_packets(&mut self, from: Source, burst: &mut Batch, w: &mut Worker) {
         let Path::Packets(path) = &mut self.path else { return };
@@ -30,7 +30,7 @@ impl Forwarder {
         self.forward_packets(from, packets, burst, w);
     }
 
-    /// Decides about each packet; the frames in `headless` found no head and are dropped.
+    /// Decides about each packet. The frames in `headless` found no head and are dropped.
     #[inline]
     fn forward_packets(&mut self, from: Source, mut packets: Packets, headless: &mut Batch, w: &mut Worker) {
         if !headless.is_empty() {
@@ -62,7 +62,7 @@ impl Forwarder {
         }
     }
 
-    /// Takes packets apart: their frames go to a port's batch, their heads wait; a full batch is sent.
+    /// Takes packets apart: their frames go to a port's batch, and their heads wait. A full batch is sent.
     #[inline]
     fn redirect_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
         if to >= self.egresses.len() {
@@ -74,7 +74,7 @@ impl Forwarder {
         self.redirect_all_packets(to, packets, w);
     }
 
-    /// The same by a port that carries complete ones alone: those to which something is left to be done have their heads taken off.
+    /// The same for a port that carries only complete frames: the heads of frames with open offload work are removed.
     #[cold]
     #[inline(never)]
     fn redirect_packets_complete(
@@ -107,7 +107,8 @@ impl Forwarder {
         }
     }
 
-    /// Sends a packet as a copy: others read its bytes, or it has several parts. There is room in the port's batch.
+    /// Sends a packet as a copy, since others read its bytes, or it has several parts. There is room in the port's
+    /// batch.
     #[cold]
     #[inline(never)]
     fn redirect_copy(&mut self, to: usize, packet: Packet, w: &mut Worker) {
@@ -118,7 +119,8 @@ impl Forwarder {
         }
     }
 
-    /// Makes a packet one frame that is its alone, which is what ports and local queues take; where that fails it is dropped.
+    /// Makes a packet one frame that belongs to it alone, as ports and local queues require. If that fails, the packet
+    /// is dropped.
     #[cold]
     #[inline(never)]
     fn copy_whole(&mut self, mut packet: Packet, w: &mut Worker) -> Option<Packet> {
@@ -156,7 +158,8 @@ impl Forwarder {
         }
     }
 
-    /// Drops packets and has them answered: without heads, and by no hooks, a reply being nothing that was received.
+    /// Drops packets and has them answered. They lose their heads, and replies pass no hooks, since a reply was not
+    /// received.
     #[cold]
     #[inline(never)]
     fn answer_packets(
@@ -172,14 +175,14 @@ impl Forwarder {
         self.free(&mut frames, w);
     }
 
-    /// Takes the heads off packets and gives their frames to the local queue.
+    /// Removes the heads of packets and gives their frames to the local queue.
     #[inline(never)]
     fn pass_packets(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
         let mut frames = self.detach(packets, w);
         self.hold(&mut frames, w);
     }
 
-    /// Takes the heads off packets and lets their frames wait.
+    /// Removes the heads of packets and lets their frames wait.
     #[cold]
     #[inline(never)]
     fn wait_packets(&mut self, from: Source, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
@@ -187,7 +190,7 @@ impl Forwarder {
         self.wait_all(from, &mut frames, w);
     }
 
-    /// Takes the heads off packets and has their frames cut. The pieces have no heads, and go through no hooks, as replies do.
+    /// Removes the heads of packets and has their frames cut. The pieces have no heads and pass no hooks, like replies.
     #[cold]
     #[inline(never)]
     fn fragment_packets(&mut self, from: Source, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
@@ -195,7 +198,7 @@ impl Forwarder {
         self.fragment_all(from, &mut frames, w);
     }
 
-    /// Takes the heads off packets.
+    /// Removes the heads of packets.
     fn detach(&mut self, packets: impl Iterator<Item = Packet>, w: &mut Worker) -> Batch {
         let mut frames = Batch::new();
         let Path::Packets(path) = &mut self.path else { return frames };
@@ -210,7 +213,7 @@ impl Forwarder {
         frames
     }
 
-    /// Takes the heads off packets, of which some must be copied before.
+    /// Removes the heads of packets, some of which must be copied before.
     #[cold]
     #[inline(never)]
     fn detach_copies(&mut self, packets: &mut Packets, frames: &mut Batch, w: &mut Worker) {

@@ -5,17 +5,17 @@ use crate::forward::filter::{Action, Filter};
 use crate::forward::{Reason, Verdict};
 use std::sync::Arc;
 
-/// What packets go through before the mode decides.
+/// The hooks that packets pass before the mode decides.
 #[derive(Debug)]
 pub(super) struct Hooks {
     pub(super) filter: Filter,
     pub(super) protocols: Arc<Protocols>,
-    /// The decision is to see what rules have decided.
+    /// The decision sees packets that rules have decided about.
     pub(super) are_told: bool,
 }
 
 impl Hooks {
-    /// What the hooks say of a packet that came by port `from`; None to go on.
+    /// Returns the action of the hooks for a packet received on port `from`, or None to go on.
     #[inline]
     pub(super) fn judge(&self, data: &[u8], from: usize) -> Option<Verdict> {
         let fields = self.filter.fields(data, from as u8);

@@ -1,4 +1,4 @@
-//! The statistics hook: packets by what they carry.
+//! The statistics hook: counts packets by protocol.
 
 use crate::forward::filter::Fields;
 use crate::stats::Count;
@@ -13,7 +13,7 @@ pub struct Protocols {
     pub udp: Count,
     /// ICMP over IPv4.
     pub icmp: Count,
-    /// Anything else over IPv4, and what says it is IPv4 and is not.
+    /// Anything else over IPv4, and invalid packets with the IPv4 ethertype.
     pub other_ipv4: Count,
     /// IPv6.
     pub ipv6: Count,
@@ -26,7 +26,7 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// Counts a packet; only the forwarder may.
+    /// Counts a packet. Only the forwarder may call it.
     #[inline]
     pub(super) fn count(&self, fields: &Fields, bytes: usize) {
         let count = match (fields.ethertype, fields.ipv4.map(|ip| ip.protocol)) {
@@ -42,7 +42,7 @@ impl Protocols {
         self.bytes.add(bytes as u64);
     }
 
-    /// The packets by name.
+    /// The counters with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         [
             ("tcp", &self.tcp),

@@ -1,4 +1,4 @@
-//! Where ready pairs are kept: with each worker, or, for comparison, on one list for all.
+//! The place of ready pairs: with each worker, or, for comparison, on one list for all.
 
 #[cfg(feature = "comparisons")]
 use crate::packet::PairList;
@@ -16,7 +16,7 @@ pub(super) enum Ready {
 }
 
 impl Ready {
-    /// Appends up to `n` empty packets; returns how many.
+    /// Appends up to `n` empty packets. Returns their number.
     #[inline]
     pub(super) fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         match self {

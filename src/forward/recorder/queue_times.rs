@@ -1,11 +1,13 @@
-//! When frames were put into queues between threads, and what became of them there. Written by whoever has the frame, read by anybody.
+//! The times when frames were put into queues between threads, and later events. The holder of the frame writes them,
+//! and any thread reads them.
 //!
 //! ```text
 //!   a worker ─► lane, local queue: put ─► another thread takes it: taken ─► … ─► a worker drops it: lost
 //! ```
-//! An entry is found by its frame's id and belongs to one use of the frame, which the time of its `put` names. Frames share entries: the
-//! one that is put last has it, and of the other nothing more is known. Each word that is written behind `put` has the
-//! frame's id in it, so that what two threads write for two frames is never taken for the other's.
+//! An entry is found by its frame's id and belongs to one use of the frame, which the time of its `put` identifies.
+//! Frames share entries: the frame that is put last has the entry, and nothing more is known of the other. Each word
+//! that is written after `put` contains the frame's id. So values that two threads write for two frames are never
+//! confused.
 
 use crate::forward::verdict::Reason;
 use crate::sync::shim::{AtomicU64, fence};
@@ -13,18 +15,18 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Ticks are counted by so many together, so that half a minute fits into half a word.
+/// This many ticks (as a power of two) are counted as one, so that half a minute fits into half a word.
 const SHIFT: u32 = 4;
 
 /// One frame.
 #[derive(Debug)]
 struct Entry {
-    /// The frame's id, and the lower half of when it was put; 0 while that is written.
+    /// The frame's id, and the lower half of the time when it was put; 0 while that is written.
     tag: AtomicU64,
     put: AtomicU64,
-    /// The id, and the time from `put` on until it was taken out, and 1; or 0.
+    /// The id, and the time from `put` until it was taken out, plus 1; or 0.
     taken: AtomicU64,
-    /// The id, and the index of the reason that it was dropped for, and 1; or 0.
+    /// The id, and the index of the drop reason, plus 1; or 0.
     lost: AtomicU64,
 }
 
@@ -32,7 +34,7 @@ struct Entry {
 #[derive(Debug, Clone)]
 pub struct QueueTimes(Arc<[Entry]>);
 
-/// What became of a frame behind its `put`.
+/// The events of a frame after its `put`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Behind {
     /// Ticks until it was taken out.
@@ -44,13 +46,13 @@ fn word(id: NonZeroU32, low: u32) -> u64 {
     u64::from(id.get()) << 32 | u64::from(low)
 }
 
-/// The lower half of a word, if it is this frame's.
+/// The lower half of a word, if it belongs to this frame.
 fn of(id: NonZeroU32, word: u64) -> Option<u32> {
     (word >> 32 == u64::from(id.get())).then_some(word as u32)
 }
 
 impl QueueTimes {
-    /// Entries for as many packets as are recorded, of all ports of all workers.
+    /// Makes entries for as many packets as are recorded, of all ports of all workers.
     #[cold]
     pub fn new(packets: usize) -> QueueTimes {
         let zero = || AtomicU64::new(0);
@@ -62,11 +64,12 @@ impl QueueTimes {
         &self.0[super::spread(id, self.0.len())]
     }
 
-    /// The frame is put into a queue now; its owner's call.
+    /// Records that the frame is put into a queue now. Its owner calls this.
     pub(super) fn put(&self, id: NonZeroU32, ticks: u64) {
         let entry = self.entry(id);
         entry.tag.store(0, Relaxed);
-        // Pairs with the Acquire fence of `behind`: who has read anything of what follows finds the old tag gone.
+        // Pairs with the Acquire fence of `behind`: a reader that has read any of the values that follow finds the old
+        // tag gone.
         fence(Release);
         entry.put.store(ticks, Relaxed);
         entry.taken.store(0, Relaxed);
@@ -75,14 +78,15 @@ impl QueueTimes {
         entry.tag.store(word(id, ticks as u32), Release);
     }
 
-    /// When the frame was put into a queue that its owner, who asks, has taken it out of: the queue orders the two.
+    /// Returns when the frame was put into a queue from which its owner, the caller, has taken it: the queue orders the
+    /// two.
     pub(super) fn put_at(&self, id: NonZeroU32) -> Option<u64> {
         let entry = self.entry(id);
         let (tag, put) = (entry.tag.load(Relaxed), entry.put.load(Relaxed));
         (tag == word(id, put as u32)).then_some(put)
     }
 
-    /// The frame has been taken out of the queue; its new owner's call.
+    /// Records that the frame has been taken out of the queue. Its new owner calls this.
     pub(in crate::forward) fn taken(&self, id: NonZeroU32, now: u64) {
         if let Some(put) = self.put_at(id) {
             let passed = now.saturating_sub(put) >> SHIFT;
@@ -90,21 +94,21 @@ impl QueueTimes {
         }
     }
 
-    /// The frame is dropped by who has it, and that was not who decided.
+    /// Records that the frame is dropped by a holder that did not decide about it.
     pub(super) fn lost(&self, id: NonZeroU32, reason: Reason) {
         if self.put_at(id).is_some() {
             self.entry(id).lost.store(word(id, reason.index() as u32 + 1), Relaxed);
         }
     }
 
-    /// What the frame is from now on was in no queue; its owner's call.
+    /// Forgets the frame: its next packet was in no queue. Its owner calls this.
     pub(super) fn forget(&self, id: NonZeroU32) {
         if self.put_at(id).is_some() {
             self.entry(id).tag.store(0, Relaxed);
         }
     }
 
-    /// What became of the frame that was put at that time, as far as that is known.
+    /// Returns the events of the frame that was put at that time, as far as they are known.
     pub(super) fn behind(&self, id: NonZeroU32, put: u64) -> Behind {
         let (entry, tag) = (self.entry(id), word(id, put as u32));
         // Pairs with the Release of `put`.
@@ -131,7 +135,7 @@ mod tests {
 
     const ONE: NonZeroU32 = NonZeroU32::MIN;
 
-    /// Another frame of the same entry.
+    /// Returns another frame with the same entry.
     fn rival(times: &QueueTimes) -> NonZeroU32 {
         let at = |id| super::super::spread(id, times.0.len());
         (2..).filter_map(NonZeroU32::new).find(|&id| at(id) == at(ONE)).expect("ids enough")
@@ -174,7 +178,7 @@ mod tests {
             (times.behind(ONE, 100), times.behind(other, 100)),
             (Behind::default(), Behind::default())
         );
-        // As where the second was put between the first one's look at the tag and what it writes behind it.
+        // As if the second was put between the first one's look at the tag and its write after it.
         times.entry(other).taken.store(word(ONE, 9), Relaxed);
         assert_eq!(times.behind(other, 100).taken, None);
     }

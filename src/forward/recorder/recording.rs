@@ -1,4 +1,4 @@
-//! What was recorded, read from any thread. COLD.
+//! The recorded packets, read from any thread. COLD.
 
 use super::queue_times::{Behind, QueueTimes};
 use super::ring::{BYTES, Read, Ring};
@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug, Clone)]
 pub struct Recording {
     rings: Arc<[Ring]>,
-    /// Where it is known how long packets were in queues between threads.
+    /// Set if it is known how long packets were in queues between threads.
     queues: Option<QueueTimes>,
-    /// The names of the reasons that the decision has of its own.
+    /// The names of the decision's own reasons.
     own: &'static [&'static str],
 }
 
@@ -21,34 +21,34 @@ pub struct Recording {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedPacket {
-    /// Its place among those of its port at this worker, from 0: what is missing between two of them was overwritten.
+    /// Its number among those of its port at this worker, from 0. Missing numbers between two packets were overwritten.
     pub number: u64,
-    /// The queue it came by.
+    /// The queue of reception.
     pub queue: u16,
-    /// When its burst was decided about.
+    /// The time when its burst was decided about.
     pub time: SystemTime,
-    /// Its length when it came.
+    /// Its length at reception.
     pub len: usize,
-    /// Its first bytes, as they came: 144 at most.
+    /// Its first bytes at reception, at most 144.
     pub bytes: Vec<u8>,
-    /// What was decided about it, the last time; None if nothing was yet: it is in work.
+    /// Its last verdict; None if there is none yet: it is in work.
     pub verdict: Option<Verdict>,
-    /// Why it was dropped behind its verdict, if it was.
+    /// The reason for which it was dropped after its verdict, if it was.
     pub lost: Option<Reason>,
-    /// How long it waited with the decision before the last verdict (a router: for a neighbour), if it did.
+    /// How long it waited with the decision before the last verdict (in a router: for a neighbour), if it did.
     pub waited: Option<Duration>,
-    /// How long it was in the lane from the worker that received it to the one that decided, if there was one between them.
+    /// How long it was in the lane from the worker that received it to the one that decided, if there was one.
     pub lane: Option<Duration>,
-    /// How long it was in the lane back, from its verdict on, where the worker that received it transmits.
+    /// How long it was in the lane back, from its verdict on, if the worker that received it transmits.
     pub lane_back: Option<Duration>,
-    /// How long it was in the local queue, from its verdict on until it was taken out; None also while it is there.
+    /// How long it was in the local queue, from its verdict until it was taken out. None also while it is in the queue.
     pub local_queue: Option<Duration>,
-    /// It was dropped, and its sender is told.
+    /// It was dropped, and its sender got an answer.
     pub is_answered: bool,
 }
 
 impl RecordedPacket {
-    /// Why it was dropped, by its verdict or behind it; None if it was not, as far as that is known.
+    /// The reason for which it was dropped, by its verdict or after it; None if it was not, as far as that is known.
     pub fn dropped(&self) -> Option<Reason> {
         self.lost.or(match self.verdict {
             Some(Verdict::Drop(reason)) => Some(reason),
@@ -57,7 +57,7 @@ impl RecordedPacket {
     }
 }
 
-/// The clocks at one moment: what ticks mean.
+/// The clocks at one moment, which give ticks their meaning.
 struct Now {
     time: SystemTime,
     ticks: u64,
@@ -69,7 +69,7 @@ impl Now {
     }
 }
 
-/// The time between two readings of the counter; nothing where they came from cores that disagree.
+/// The time between two readings of the counter; zero if they came from cores that disagree.
 fn passed(from: u64, to: u64) -> Duration {
     Duration::from_nanos((to.saturating_sub(from) as f64 / clock::ticks_per_ns()) as u64)
 }
@@ -79,12 +79,12 @@ impl Recording {
         Recording { rings, queues: None, own }
     }
 
-    /// Knows of queues between threads too.
+    /// Uses the times of queues between threads too.
     pub(super) fn follow(&mut self, times: &QueueTimes) {
         self.queues = Some(times.clone());
     }
 
-    /// What became of a packet behind its verdict, in a queue or with another worker.
+    /// Returns the events of a packet after its verdict, in a queue or with another worker.
     fn behind(&self, read: &Read) -> Behind {
         let put = match read.became.code().map(|code| code.verdict()) {
             Some(Verdict::Pass) => read.ticks,
@@ -95,18 +95,18 @@ impl Recording {
         known.map_or_else(Behind::default, |(times, id)| times.behind(id, put))
     }
 
-    /// How many ports are recorded.
+    /// Number of recorded ports.
     pub fn ports(&self) -> usize {
         self.rings.len()
     }
 
-    /// How many packets of each port are kept.
+    /// Number of packets that are kept for each port.
     pub fn room(&self) -> usize {
         self.rings.first().map_or(0, Ring::room)
     }
 
-    /// The packets of a port that are there, from this number on, oldest first; none of a port that is not there. Those that the
-    /// worker overwrites meanwhile are missing.
+    /// Returns the packets of a port from this number on, oldest first; none for a port that does not exist. Packets
+    /// that the worker overwrites during the call are missing.
     pub fn read(&self, port: usize, from: u64) -> Vec<RecordedPacket> {
         let Some(ring) = self.rings.get(port) else { return Vec::new() };
         let now = Now { time: SystemTime::now(), ticks: clock::ticks() };
@@ -116,7 +116,7 @@ impl Recording {
         (from.max(oldest)..next).filter_map(read).collect()
     }
 
-    /// The name of a reason's counter, also of one of the decision's own.
+    /// The name of a reason's counter, including the decision's own reasons.
     pub fn name(&self, reason: Reason) -> &'static str {
         reason.name_among(self.own)
     }
@@ -125,7 +125,7 @@ impl Recording {
 fn recorded(number: u64, read: &Read, behind: Behind, now: &Now) -> RecordedPacket {
     let (len, verdict) = (read.len as usize, read.became.code().map(|code| code.verdict()));
     let is_passed = verdict == Some(Verdict::Pass);
-    // Of one that came back the time since it was handed over is known, which its way there is a part of.
+    // For a packet that came back, the time since it was handed over is known, and the way there is a part of it.
     let there = if is_passed { 0 } else { read.ticks.saturating_sub(read.handed) };
     let taken = behind.taken.map(|ticks| passed(0, ticks.saturating_sub(there)));
     RecordedPacket {

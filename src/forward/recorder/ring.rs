@@ -1,8 +1,8 @@
-//! HOT where recorded: a port's last packets, written by one worker and read by anybody.
+//! HOT when recording: a port's last packets, written by one worker and read by any thread.
 //!
-//! Each slot has the number of its packet, and no number while it is written. A reader looks at the number before it reads the slot
-//! and once more behind it: where both are the packet's, so is what it has read. The writer waits for no reader, and a slow reader
-//! misses packets.
+//! Each slot has the number of its packet, and no number while it is written. A reader reads the number before and
+//! after it reads the slot. If both are the packet's, the content is too. The writer waits for no reader, and a slow
+//! reader misses packets.
 
 use crate::forward::verdict::{Code, Reason};
 use crate::sync::shim::{AtomicU64, fence};
@@ -11,13 +11,13 @@ use std::array::from_fn;
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// Words of a packet's beginning that a slot has room for: with the rest of the slot, three cache lines.
+/// Number of words of a packet's beginning in a slot. With the rest of the slot, they are three cache lines.
 const WORDS: usize = if cfg!(loom) { 1 } else { 18 };
-/// Bytes of a packet that are kept at most.
+/// Maximum number of bytes kept of a packet.
 pub(super) const BYTES: usize = WORDS * 8;
 
-/// What became of a packet, as one word: the frame's id above, then verdict, the reason for which it was lost, and whether a
-/// drop was answered.
+/// The state of a packet as one word: the frame's id above, then verdict, the reason for which it was lost, and whether
+/// a drop was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Became(u64);
 
@@ -27,7 +27,7 @@ impl Became {
     const LOST: u64 = 0xff00;
     const ANSWERED: u64 = 1;
 
-    /// Nothing yet; 0 is no frame's id.
+    /// No state yet; 0 is not a frame's id.
     fn of(id: Option<NonZeroU32>) -> Became {
         Became(u64::from(id.map_or(0, NonZeroU32::get)) << 32 | Became::UNDECIDED)
     }
@@ -51,13 +51,13 @@ impl Became {
         (code != Became::UNDECIDED).then(|| Code::from_bits((code >> 16) as u16))
     }
 
-    /// Why it was dropped behind its verdict.
+    /// The reason for which it was dropped after its verdict.
     pub(super) fn lost_for(self) -> Option<Reason> {
         let index = (self.0 & Became::LOST) >> 8;
         index.checked_sub(1).map(|index| Reason::at(index as usize))
     }
 
-    /// The frame; None of one that is not known.
+    /// The frame, or None if it is not known.
     pub(super) fn id(self) -> Option<NonZeroU32> {
         NonZeroU32::new((self.0 >> 32) as u32)
     }
@@ -71,15 +71,15 @@ impl Became {
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Slot {
-    /// The packet's number and 1; 0 while it is written, or never was.
+    /// The packet's number plus 1; 0 while it is written, or if there never was one.
     holds: AtomicU64,
-    /// When it was looked at first.
+    /// The time when it was first looked at.
     ticks: AtomicU64,
-    /// When another worker handed it over, or 0.
+    /// The time when another worker handed it over, or 0.
     handed: AtomicU64,
-    /// When it was decided about again, or 0.
+    /// The time when it was decided about again, or 0.
     again: AtomicU64,
-    /// Its length above, and the queue it came by.
+    /// Its length above, and the queue of reception.
     size: AtomicU64,
     became: AtomicU64,
     bytes: [AtomicU64; WORDS],
@@ -107,7 +107,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Room for at least so many packets.
+    /// Makes room for at least that many packets.
     #[cold]
     pub(super) fn new(packets: usize) -> Ring {
         let [holds, ticks, handed, again, size, became] = [(); 6].map(|()| || AtomicU64::new(0));
@@ -124,7 +124,7 @@ impl Ring {
         Ring { next: CachePadded::new(AtomicU64::new(0)), slots }
     }
 
-    /// Packets that there is room for.
+    /// Number of packets for which there is room.
     pub(super) fn room(&self) -> usize {
         self.slots.len()
     }
@@ -140,8 +140,8 @@ impl Ring {
         &self.slots[number as usize & (self.slots.len() - 1)]
     }
 
-    /// Writes a packet over the oldest one, with when it was looked at first and when it was handed over (0: not); its number. Only the ring's
-    /// one writer may call it.
+    /// Writes a packet over the oldest one, with the time when it was first looked at and the time when it was handed
+    /// over (0: not). Returns its number. Only the ring's one writer may call it.
     #[inline]
     pub(super) fn note(
         &self,
@@ -153,7 +153,8 @@ impl Ring {
         let number = self.next.load(Relaxed);
         let slot = self.slot(number);
         slot.holds.store(0, Relaxed);
-        // Pairs with the Acquire fence of `read`: who has read anything of what follows finds the old number gone.
+        // Pairs with the Acquire fence of `read`: a reader that has read any of the values that follow finds the old
+        // number gone.
         fence(Release);
         slot.ticks.store(ticks, Relaxed);
         slot.handed.store(handed, Relaxed);
@@ -169,13 +170,13 @@ impl Ring {
             word[..rest.len()].copy_from_slice(rest);
             slot.bytes[words.len()].store(u64::from_ne_bytes(word), Relaxed);
         }
-        // Pairs with the Acquire of `read`: who finds the number finds the packet.
+        // Pairs with the Acquire of `read`: a reader that finds the number finds the packet.
         slot.holds.store(number + 1, Release);
         self.next.store(number + 1, Release);
         number
     }
 
-    /// Changes what became of a packet, where it is here still and of this frame; the ring's one writer.
+    /// Changes the state of a packet, if it is still here and belongs to this frame. Called by the ring's one writer.
     #[inline]
     pub(super) fn change(
         &self,
@@ -187,23 +188,23 @@ impl Ring {
         let became = Became(slot.became.load(Relaxed));
         let is_here = self.holds(number) && became.0 >> 32 == Became::of(id).0 >> 32;
         if is_here {
-            // Pairs with the Acquire of `read`: who sees a second verdict sees its time.
+            // Pairs with the Acquire of `read`: a reader that sees a second verdict sees its time.
             slot.became.store(change(became).0, Release);
         }
         is_here
     }
 
-    /// When the packet of this number was looked at first; the ring's one writer, while it is here.
+    /// The time when the packet of this number was first looked at. Called by the ring's one writer, while it is here.
     pub(super) fn noted_at(&self, number: u64) -> u64 {
         self.slot(number).ticks.load(Relaxed)
     }
 
-    /// Says when a packet was decided about again; the ring's one writer, before it changes what became of it.
+    /// Records when a packet was decided about again. Called by the ring's one writer, before it changes the state.
     pub(super) fn decided_again(&self, number: u64, ticks: u64) {
         self.slot(number).again.store(ticks, Relaxed);
     }
 
-    /// Whether the packet of this number is here still; the ring's one writer.
+    /// Returns whether the packet of this number is still here. Called by the ring's one writer.
     pub(super) fn holds(&self, number: u64) -> bool {
         self.slot(number).holds.load(Relaxed) == number + 1
     }

@@ -1,4 +1,4 @@
-//! What is recorded of packets, by verdict, by what comes behind it, and when there are too many.
+//! Tests of the records of packets: by verdict, by later events, and when there are too many.
 #![cfg(not(loom))]
 
 mod queues;
@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 const FROM: Source = Source { port: 1, queue: 5 };
 
-/// Decides as the first byte says, which it overwrites; what waited goes on by port 9.
+/// Takes its verdict from the first byte, which it overwrites. Frames that waited go on by port 9.
 struct AsTold;
 
 impl AsTold {
@@ -66,7 +66,7 @@ impl Rig {
         Rig { recorder, recording, pool, w, _memory: memory }
     }
 
-    /// A burst of frames with these first bytes, each as long as its number and 60, decided about.
+    /// Decides about a burst of frames with these first bytes, each as long as its number plus 60.
     fn decide(&mut self, firsts: &[u8]) -> Batch {
         let mut burst = Batch::new();
         for (i, &first) in firsts.iter().enumerate() {
@@ -179,7 +179,7 @@ fn of_a_long_packet_its_first_bytes_are_kept_and_its_length() {
     }
 }
 
-/// A forwarder of two ports with rules, heads, and a transmit ring that nobody empties.
+/// Returns a forwarder of two ports with rules, heads, and a transmit ring that is not emptied.
 fn forwarder(rig: Rig, rule: &str) -> (Forwarder, [MemDevice; 2], Recording, Worker, Memory) {
     let Rig { recorder, recording, pool, w, _memory: memory } = rig;
     let [(a, near), (b, far)] =
@@ -192,7 +192,7 @@ fn forwarder(rig: Rig, rule: &str) -> (Forwarder, [MemDevice; 2], Recording, Wor
     (forwarder, [near, far], recording, w, memory)
 }
 
-/// Delivers frames with this first byte, and forwards them, until so many have been received.
+/// Delivers frames with this first byte, and forwards them, until that many have been received.
 fn deliver((forwarder, w): (&mut Forwarder, &mut Worker), device: &mut MemDevice, first: u8, frames: usize) {
     let mut received = 0;
     while received < frames {
@@ -221,7 +221,7 @@ fn what_rules_drop_and_what_cannot_go_where_it_was_sent_is_recorded_of_packets_t
     assert_eq!(dropped(0), (10, [0, 10, 0, 0]));
     deliver((&mut forwarder, &mut w), &mut far, 5, 10);
     assert_eq!(dropped(1), (10, [0, 0, 0, 10]));
-    // Nobody takes what leaves by port 1: the ring has 16 places, and a batch waits for it.
+    // Nothing takes the frames that leave by port 1: the ring has 16 slots, and a batch waits for it.
     deliver((&mut forwarder, &mut w), &mut near, 5, 200);
     let (recorded, [sent, no_route, full, by_rule]) = dropped(0);
     let drops = &forwarder.meters().drops;

@@ -1,4 +1,4 @@
-//! Rules over IPv6: what a packet carries behind its extension headers.
+//! Tests of rules over IPv6, with a packet's content behind its extension headers.
 
 use super::{judged, link, rule, tcp, udp};
 use crate::forward::filter::{Action, Fields, filter};
@@ -13,14 +13,15 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 
-/// A frame with these extension headers, each with its words of eight bytes (a fragment header: its offset), before `carried`.
+/// Returns a frame with these extension headers before `carried`. Each has a number of words of eight bytes (a fragment
+/// header: its offset).
 fn frame(extensions: &[(u8, u8)], protocol: u8, carried: &[u8]) -> Vec<u8> {
     let nexts = extensions.iter().map(|(kind, _)| *kind).chain([protocol]);
     let mut rest = Vec::new();
     for ((kind, value), next) in extensions.iter().zip(nexts.clone().skip(1)) {
         match *kind {
             FRAGMENT => rest.extend([next, 0, 0, value << 3 | 1, 0, 0, 0, 7]),
-            // In words of four bytes, without two.
+            // In words of four bytes, minus two.
             AUTHENTICATION => {
                 rest.extend([next, 2 * value]);
                 rest.extend(vec![0; 8 * usize::from(*value) + 6]);
@@ -44,7 +45,7 @@ fn frame(extensions: &[(u8, u8)], protocol: u8, carried: &[u8]) -> Vec<u8> {
 /// The first bytes of a datagram with ports 7 and 1900.
 const PORTS: [u8; 8] = [0, 7, 0x07, 0x6c, 0, 8, 0, 0];
 
-/// Seen: the guide's rule dropped datagrams of IPv4 and let those of IPv6 by.
+/// Observed: the guide's rule dropped datagrams of IPv4 and let those of IPv6 pass.
 #[test]
 fn a_rule_that_names_a_protocol_and_a_port_drops_both_families() {
     let rules = ["drop,proto=udp,dport=1900"];
@@ -160,7 +161,7 @@ fn extensions() -> impl Strategy<Value = Vec<(u8, u8)>> {
     proptest::collection::vec(extension, 0..10)
 }
 
-/// What rules see, by where the headers were put: protocol and ports.
+/// The protocol and ports that rules must find, according to the headers.
 fn expected(extensions: &[(u8, u8)], protocol: u8, ports: [u16; 2]) -> Option<(u8, Option<[u16; 2]>)> {
     let later = extensions.iter().position(|(kind, offset)| *kind == FRAGMENT && *offset > 0);
     match later {

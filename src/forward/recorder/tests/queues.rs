@@ -1,4 +1,4 @@
-//! How long packets were between threads, and what is said of them by a worker that did not decide.
+//! Tests of the time that packets were between threads, and of events reported by a worker that did not decide.
 
 use super::*;
 use crate::forward::Steering;
@@ -14,7 +14,7 @@ struct One {
     recording: Recording,
 }
 
-/// Two workers, the first of which receives for the second; the transmit rings are of this mood.
+/// Two workers, the first of which receives for the second. The transmit rings have this mood.
 fn team(record: Record, mood: Mood) -> (Memory, Vec<One>) {
     let memory =
         Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 2, ..MemoryConfig::default() }).unwrap();
@@ -38,7 +38,8 @@ fn team(record: Record, mood: Mood) -> (Memory, Vec<One>) {
     (memory, workers)
 }
 
-/// Has worker 0 receive 8 packets with this first byte, and all workers go on until they have left; what each has recorded of them.
+/// Worker 0 receives 8 packets with this first byte, and all workers go on until they have left. Returns what each has
+/// recorded of them.
 fn pass_on(workers: &mut [One], first: u8) -> [Vec<RecordedPacket>; 2] {
     let delivered = workers[0].device.deliver(8, |room| {
         room[..60].fill(first);
@@ -69,14 +70,15 @@ fn lanes_between_workers_there_and_back_are_said_of_each_packet() {
     }
 }
 
-/// Seen: where workers transmit for others, what a transmit ring refuses was counted, and said of no packet.
+/// Observed: with workers that transmit for others, frames that a transmit ring refused were counted, and recorded for
+/// no packet.
 #[test]
 fn what_a_transmit_ring_refuses_is_said_of_the_packet_whoever_decided_about_it() {
     let (_memory, mut workers) = team(Record::First, Mood::Mute);
     let [here, there] = pass_on(&mut workers, 5);
     assert_eq!((here.len(), dropped(&there)), (0, vec![Some(Reason::TxRefused); 8]));
     assert_eq!(workers[0].forwarder.meters().drops.get(Reason::TxRefused), 8);
-    // The frames are used again, for packets that stay: nothing more is said of those before.
+    // The frames are used again, for packets that stay: nothing more is recorded for those before.
     let [_, again] = pass_on(&mut workers, 4);
     let wanted = [vec![Some(Reason::TxRefused); 8], vec![Some(Reason::Own(1)); 8]].concat();
     assert_eq!(dropped(&again), wanted);
