@@ -1,5 +1,6 @@
-//! An access list in front of a wire: packets from the prefixes given are dropped under a reason of their own, everything else
-//! crosses. `acl [PREFIX…]`, 10.0.7.0/24 unless said; the ports are a wire inside the process, 25,600 packets come.
+//! An access list in front of a wire. Packets from the given prefixes are dropped under a reason of their own, all
+//! others cross. `acl [PREFIX…]`, by default 10.0.7.0/24; the ports are a wire inside the process, and 25,600 packets
+//! come.
 
 use ipnet::Ipv4Net;
 use netmem::port::mem::{MemConfig, wire};
@@ -9,8 +10,8 @@ use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Re
 use std::error::Error;
 use std::net::Ipv4Addr;
 
-/// What is refused, also behind VLAN tags. ARP crosses, so that hosts find each other; what else is not IPv4 cannot be held
-/// against the list, and is dropped.
+/// The prefixes that are refused, also behind VLAN tags. ARP crosses, so that hosts find each other. Other packets that
+/// are not IPv4 cannot be checked against the list, and are dropped.
 pub struct Acl(pub Vec<Ipv4Net>);
 
 impl Decide for Acl {
@@ -45,7 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends so many packets, a hundred from each network 10.0.x.0/24 in turn; how many crossed, and the drops by their names.
+/// Sends that many packets, a hundred from each network 10.0.x.0/24 in turn. Returns how many crossed, and the drops by
+/// name.
 pub fn run(denied: Vec<Ipv4Net>, packets: usize) -> Result<Vec<(&'static str, u64)>, Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { bytes: 16 << 20, ..Default::default() })?;
     let mut w = memory.worker()?;
@@ -77,7 +79,7 @@ pub fn run(denied: Vec<Ipv4Net>, packets: usize) -> Result<Vec<(&'static str, u6
     Ok(fates)
 }
 
-/// Writes a packet from there; its bytes.
+/// Writes a packet from that source. Returns its number of bytes.
 fn write_packet(room: &mut [u8], source: Ipv4Addr) -> usize {
     let link =
         Ethernet::new(MacAddr::new([2, 0, 0, 0, 0, 2]), MacAddr::new([2, 0, 0, 0, 0, 1]), ethernet::IPV4);

@@ -1,5 +1,6 @@
-//! A load balancer of layer 4 on two workers: each flow goes to one of the back ends, and stays with it. Flows are spread over
-//! the workers by hash, so that the table of one worker holds all packets of its flows: `balancer [PACKETS]`, 100,000 unless said.
+//! A load balancer of layer 4 on two workers: each flow goes to one of the back ends, and stays with it. Flows are
+//! distributed by hash, so that one worker's table sees all packets of its flows: `balancer [PACKETS]`, by default
+//! 100,000.
 
 use netmem::forward::Steering;
 use netmem::port::mem::{MemConfig, wire};
@@ -14,7 +15,7 @@ use std::thread;
 const BACK_ENDS: [u8; 3] = [1, 2, 3];
 const FLOWS: usize = 97;
 
-/// One worker's flows, each with its back end; a new flow goes to the next one in turn.
+/// One worker's flows, each with its back end. A new flow goes to the next one in turn.
 #[derive(Default)]
 struct Balance(HashMap<FlowKey, usize>);
 
@@ -37,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends so many packets of 97 flows by the first worker's port; what each back end got of each, by the client's port.
+/// Sends that many packets of 97 flows by the first worker's port. Returns what each back end got of each, by client
+/// port.
 pub fn run(packets: usize) -> Result<[HashMap<u16, usize>; 3], Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { bytes: 32 << 20, workers: 2, ..Default::default() })?;
     let (_, ends) = Steering::between(&MeshConfig { policy: "hash".parse()?, ..Default::default() })?;
@@ -60,7 +62,7 @@ pub fn run(packets: usize) -> Result<[HashMap<u16, usize>; 3], Box<dyn Error>> {
             scope.spawn(move || forwarder.run(&mut w, stop));
         }
         while came < packets {
-            // No more on the way than every ring has slots for, so that none is lost.
+            // No more in flight than every ring has slots for, so that none is lost.
             let burst = (packets - sent).min(256 - (sent - came));
             let mut flow = sent..;
             sent += far_ends[0].0.deliver(burst, |room| write_packet(room, flow.next()));
@@ -76,7 +78,7 @@ pub fn run(packets: usize) -> Result<[HashMap<u16, usize>; 3], Box<dyn Error>> {
     Ok(got)
 }
 
-/// Writes a packet of one of the flows; its bytes.
+/// Writes a packet of one of the flows. Returns its number of bytes.
 fn write_packet(room: &mut [u8], flow: Option<usize>) -> usize {
     let port = 2000 + (flow.unwrap_or(0) % FLOWS) as u16;
     let [client, balancer] = [1, 2].map(|last| MacAddr::new([2, 0, 0, 0, 0, last]));

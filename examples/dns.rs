@@ -1,5 +1,5 @@
-//! An authoritative DNS server beside the kernel on one interface: `dns eth0 ZONE` answers in the frame that brought the question.
-//! Lines of ZONE are as `www.example.test. A 192.0.2.80`, of types A, AAAA, NS and SOA. Needs root; Ctrl-C ends it.
+//! An authoritative DNS server beside the kernel: `dns eth0 ZONE` answers in the frame that carried the question. Lines
+//! of ZONE have the form `www.example.test. A 192.0.2.80`, of types A, AAAA, NS and SOA. Needs root; Ctrl-C ends it.
 
 use netmem::port::xdp::XdpConfig;
 use netmem::wire::Datagram;
@@ -8,7 +8,7 @@ use std::iter::successors;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 const SOA: u16 = 6;
-/// All records: names as they are sent, types, data.
+/// All records: names in wire format, types, data.
 struct Zone(Vec<(Vec<u8>, u16, Vec<u8>)>);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,14 +32,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         frames.iter_mut().for_each(|frame| zone.answer(frame).or_else(|| frame.trim(0).ok()).unwrap_or(()));
         frames.retain(&mut w, |frame| !frame.is_empty());
         port.tx(&mut w, &mut frames);
-        frames.free(&mut w); // what the ring has no room for is lost, as datagrams may be
+        frames.free(&mut w); // frames for which the ring has no room are lost, as datagrams may be
         port.kick();
         port.complete(&mut w, &mut frames);
         frames.free(&mut w);
     }
 }
 
-/// A name as it is sent: each label behind its length.
+/// A name in wire format: each label behind its length.
 fn name(text: &str) -> Vec<u8> {
     let sent = |label: &str| [&[label.len() as u8], label.to_ascii_lowercase().as_bytes()].concat();
     text.trim_end_matches('.').split('.').flat_map(sent).chain([0]).collect()
@@ -61,7 +61,7 @@ fn record(line: &str) -> Option<(Vec<u8>, u16, Vec<u8>)> {
     Some((name(owner), kind, data))
 }
 
-/// What a query asks for: a name in small letters, and a type.
+/// The name, in small letters, and the type that a query asks for.
 fn asked(query: &[u8]) -> Option<(Vec<u8>, u16)> {
     let (0, [0, 1]) = (query.get(2)? & 0xf8, query.get(4..6)?) else { return None };
     let label = |at: &usize| query.get(*at).filter(|len| (1..64).contains(*len));
@@ -75,14 +75,14 @@ impl Zone {
         self.0.iter().filter(move |one| one.0 == name && one.1 == kind).map(|one| &one.2[..])
     }
 
-    /// Makes of a question the answer, in its frame; None for what is no question.
+    /// Turns a question into its answer, in its frame. Returns None for a frame that is not a question.
     fn answer(&self, frame: &mut Frame) -> Option<()> {
         let (question, query) = Datagram::parse(frame.data()).ok()?;
         let (answer, (name, kind)) = (question.answer()?, asked(query)?);
         let soa = (0..name.len()).find_map(|at| Some((at, SOA, self.find(&name[at..], SOA).next()?)));
         let mut records: Vec<_> = self.find(&name, kind).map(|data| (0, kind, data)).collect();
         let count = records.len() as u8;
-        records.extend(soa.filter(|_| count == 0)); // says for how long there is nothing
+        records.extend(soa.filter(|_| count == 0)); // tells for how long there is no such record
         frame.trim(answer.headers_len() + 12 + name.len() + 4).ok()?;
         let header = &mut frame.data_mut()[answer.headers_len()..];
         header[2] = header[2] & 1 | if soa.is_some() { 0x84 } else { 0x80 };

@@ -1,5 +1,5 @@
-//! A UDP echo, from reception to transmission in place: datagrams to port 7 go back to where they came from, the rest is
-//! dropped. `echo [DATAGRAMS]`, 10,000 unless said; it plays the client too, and ends with 1 if one is missing.
+//! A UDP echo in place: it sends datagrams to port 7 back to their senders, and drops all other frames. `echo
+//! [DATAGRAMS]`, by default 10,000. It also plays the client, and ends with 1 if a datagram is missing.
 
 use netmem::limits::BATCH_MAX;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
@@ -12,7 +12,8 @@ use std::process::exit;
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// Turns a datagram to port 7 round, which changes no checksum; None, and nothing is changed, for every other frame.
+/// Turns a datagram to port 7 round, which changes no checksum. Returns None, with nothing changed, for every other
+/// frame.
 fn turn_round(frame: &mut [u8]) -> Option<()> {
     let (link, packet) = Ethernet::parse_mut(frame).ok()?;
     let (header, datagram) = Ipv4::parse(packet).ok().filter(|_| link.ethertype() == ethernet::IPV4)?;
@@ -25,7 +26,7 @@ fn turn_round(frame: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// One round over a port of any kind: how many frames were dropped. What the port has no room for stays in `frames`.
+/// One round over a port of any kind. Returns the number of frames dropped. Frames without room stay in `frames`.
 fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -> usize {
     port.refill(w, pool);
     let mut dropped = 0;
@@ -62,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     exit(i32::from(answers != datagrams - datagrams / 10 || !pool.ledger().all_home()));
 }
 
-/// The client sends a burst, as long as there are any: every tenth datagram is for port 9, where nothing listens.
+/// The client sends a burst while there are datagrams left: every tenth is for port 9, where nothing listens.
 fn ask(client: &mut MemDevice, sent: &mut usize, datagrams: usize) {
     client.deliver((datagrams - *sent).min(32), |room| {
         *sent += 1;
@@ -81,7 +82,7 @@ fn ask(client: &mut MemDevice, sent: &mut usize, datagrams: usize) {
     });
 }
 
-/// Whether this is what the server owes: from its port 7 to the client's, and the checksums are right.
+/// Returns whether this is the server's answer: from its port 7 to the client's, with correct checksums.
 fn is_answer(frame: &[u8]) -> bool {
     let Ok((header, datagram)) = Ipv4::parse(&frame[14..]) else { return false };
     let ports = Udp::parse(datagram).map(|(udp, _)| (udp.src_port(), udp.dst_port()));

@@ -1,5 +1,5 @@
-//! Packets of parts that are no frames of their own: a header in a small piece of a frame, a body in the program's own memory,
-//! one body for many packets, and a copy for a port: `gather`. It ends with an error where something is not as it says.
+//! Packets with parts that are not whole frames: a header in a small piece of a frame, one body in the program's own
+//! memory for many packets, and a copy for a port: `gather`. It ends with an error if a check fails.
 
 use netmem::packet::{External, HeadCache};
 use netmem::pool::{Fragments, SharedFrame};
@@ -26,7 +26,8 @@ fn main() -> Outcome<()> {
     if ledger.all_home() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
 }
 
-/// Each packet has a header of its own, cut from one frame for many, and all have one body, which is no frame at all.
+/// Each packet has a header of its own, cut from one frame for many. All share one body, which is not in a frame at
+/// all.
 fn respond(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let (home, came) = channel();
     let body =
@@ -40,7 +41,7 @@ fn respond(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
         packet.append(heads.attach_external(w, body.clone()).map_err(|_| "no head")?);
         packets.push(packet);
     }
-    headers.flush(w); // the frame that is being cut goes home with the last of its pieces
+    headers.flush(w); // the frame that is being cut is freed with the last of its pieces
     println!("{PACKETS} packets of {} bytes take {} frame", packets[0].len(), pool.ledger().out());
     let mut sent = packets.pop().ok_or("no packet")?;
     heads.make_sendable(w, &mut sent, pool)?; // a port takes one frame: header and body are copied into it
@@ -53,7 +54,7 @@ fn respond(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     Ok(())
 }
 
-/// One frame, several holders; the one that wants to write gets bytes of its own.
+/// One frame, several holders. The one that wants to write gets bytes of its own.
 fn edit(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let mut frame = pool.alloc(w).ok_or("no frame")?;
     frame.put_slice(b"as it was")?;

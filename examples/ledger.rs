@@ -1,5 +1,5 @@
-//! The ledger: where the frames of a pool are while a program allocates, posts, hands over, shares and frees them: `ledger`. Each line is
-//! what the pool counts at that moment; the program ends with 1 if a line does not add up.
+//! The ledger: the states of a pool's frames while a program allocates, posts, hands over, shares and frees them:
+//! `ledger`. Each line shows the pool's counts at that moment. The program ends with 1 if a line does not add up.
 
 use netmem::port::mem::{MemConfig, wire};
 use netmem::steer::{MeshConfig, Source};
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (_mesh, mut ends) = Mesh::new(&MeshConfig::default())?;
     let (_, mut inbox) = ends.pop().ok_or("no second worker")?;
     let (mut outbox, _) = ends.pop().ok_or("no first worker")?;
-    let _fits = outbox.hand_off(&mut w, 1, Source::default(), &mut batch); // what does not stays in the batch
+    let _fits = outbox.hand_off(&mut w, 1, Source::default(), &mut batch); // frames that do not fit stay in the batch
     outbox.flush(&mut w);
     show(&pool, "handed over, not taken")?;
     inbox.take(&mut other, &mut batch);
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if pool.ledger().all_home() { Ok(()) } else { Err("not every frame is home".into()) }
 }
 
-/// Prints where the frames are.
+/// Prints the states of the frames.
 fn show(pool: &Pool, when: &str) -> Result<(), String> {
     let now = pool.ledger();
     println!(

@@ -1,5 +1,5 @@
-//! Memory and workers: one region of pages, two workers with caches of their own, pages and objects that one worker takes and
-//! the other gives back; then two nodes: `memory`. It ends with 1 if anything is missing afterwards.
+//! Memory and workers: one region of pages, two workers with caches of their own, pages and objects that one worker
+//! takes and the other gives back; then two nodes: `memory`. It ends with 1 if anything is missing afterwards.
 
 use netmem::page::Page;
 use netmem::slab::{Cache, CacheConfig, Object};
@@ -7,7 +7,7 @@ use netmem::{Memory, MemoryConfig, Worker};
 use std::error::Error;
 use std::{process::exit, thread};
 
-/// What a dataplane may keep of a flow.
+/// The state that a dataplane may keep for a flow.
 struct Flow {
     packets: u64,
 }
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let packets = give_back(&memory, &flows, &mut second, pages, objects);
     println!("given back by the other worker: {packets} packets were counted in the flows");
-    drop((first, second)); // with a worker go its lists: all that they hold goes home
+    drop((first, second)); // the lists of a worker end with it: all their pages and objects are freed
     flows.destroy().map_err(|_| "objects of the cache are still out")?;
     let stats = memory.stats();
     println!("at the end: {} of {} pages free", stats.free, stats.total);
@@ -42,7 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     exit(i32::from(packets != 500 || stats.free != stats.total || nodes != [0, 1, 0]));
 }
 
-/// The nodes of three pages that one worker takes: while its home is node 0, while its home is node 1, and when node 1 has no page left.
+/// The nodes of three pages that one worker takes: while its home is node 0, while it is node 1, and when node 1 has no
+/// page left.
 fn nodes() -> Result<[usize; 3], Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 1, nodes: 2, ..Default::default() })?;
     let mut w = memory.worker()?;
@@ -55,12 +56,12 @@ fn nodes() -> Result<[usize; 3], Box<dyn Error>> {
     Ok(nodes)
 }
 
-/// Makes so many objects, or as many as there is memory for.
+/// Makes that many objects, or as many as there is memory for.
 fn take_flows(flows: &Cache<Flow>, w: &mut Worker, n: usize) -> Vec<Object<Flow>> {
     (0..n).map_while(|_| flows.alloc(w, Flow { packets: 1 }).ok()).collect()
 }
 
-/// Gives all of them back on another thread; the packets that the flows had counted.
+/// Gives all of them back on another thread. Returns the number of packets that the flows had counted.
 fn give_back(
     memory: &Memory,
     flows: &Cache<Flow>,
@@ -71,7 +72,7 @@ fn give_back(
     let other = thread::scope(|scope| {
         let other = scope.spawn(|| {
             pages.into_iter().for_each(|page| memory.free(w, page));
-            // `take` hands the value out; `free` would drop it.
+            // `take` returns the value; `free` would drop it.
             objects.into_iter().map(|object| flows.take(w, object).packets).sum()
         });
         other.join()

@@ -1,6 +1,6 @@
-//! Objects and pages where memory is scarce: buffers that are made once and used again, a cache that gives its empty slabs back
-//! when pages run short, and large blocks that may be small ones: `objects`. It ends with an error where something is not as it
-//! says.
+//! Objects and pages if memory is scarce: buffers that are made once and used again, a cache that gives its empty slabs
+//! back when pages run short, and large blocks that fall back to small ones: `objects`. It ends with an error if a
+//! check fails.
 
 use netmem::page::Watermarks;
 use netmem::slab::{CacheConfig, ConstructedCache};
@@ -9,7 +9,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What is dear to make: a buffer of the program's own allocator.
+/// An expensive value: a buffer of the program's own allocator.
 const BUFFER: usize = 1500;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{used} buffers used, {} made", made.load(Relaxed));
 
-    // Below the low watermark the cache gives up what nobody uses.
+    // Below the low watermark the cache gives up unused slabs.
     let (reclaim, begun) = (buffers.clone(), Arc::new(AtomicUsize::new(0)));
     let begins = Arc::clone(&begun);
     memory.on_pressure(move |_worker, pressure| {

@@ -1,5 +1,5 @@
-//! Packets: frames that get heads, a header in front of the data, one packet with several readers, a packet of two parts, and
-//! a small one that is kept without its frame: `packets`. It ends with an error where something is not as it says.
+//! Packets: frames that get heads, a header in front of the data, one packet with several readers, a packet of two
+//! parts, and a small one that is kept without its frame: `packets`. It ends with an error if a check fails.
 
 use netmem::packet::{CopyBreak, HeadCache};
 use netmem::slab::{CacheConfig, SizeClasses};
@@ -22,7 +22,7 @@ fn main() -> Outcome<()> {
     if ledger.all_home() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
 }
 
-/// Without a copy: an outer header goes before the data, and comes off again.
+/// Without a copy: an outer header is put before the data, and removed again.
 fn tunnel(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;
     packet.put_slice(b"inner packet")?;
@@ -32,13 +32,13 @@ fn tunnel(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     println!("tunnel: {} bytes with the outer header; there were {room} of headroom", packet.len());
     packet.pull(50)?;
     packet.set_flow_hash(7);
-    let frame = heads.detach(w, packet).map_err(|_| "shared")?; // what was recorded is gone with the head
+    let frame = heads.detach(w, packet).map_err(|_| "shared")?; // the record is gone with the head
     println!("tunnel: as a frame again: {:?}", std::str::from_utf8(frame.data())?);
     frame.free(w);
     Ok(())
 }
 
-/// One packet, three readers, of whom one is to be sent; the last of the others may write.
+/// One packet, three readers. One of them is sent; the last of the others may write.
 fn flood(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;
     packet.put_slice(b"to everyone")?;
@@ -46,7 +46,7 @@ fn flood(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     println!("flood: {} readers of {} frame", 1 + copies.len(), pool.ledger().owned);
     let shared = packet.data_mut().is_none();
     let mut sent = copies.pop().ok_or("no head")?;
-    heads.make_sendable(w, &mut sent, pool)?; // a port takes frames that nobody else reads: this one is a copy
+    heads.make_sendable(w, &mut sent, pool)?; // a port takes frames without other readers: this one is a copy
     let frame = heads.detach(w, sent).map_err(|_| "shared")?;
     println!("flood: a frame of its own for a port, {} frames in all", pool.ledger().owned);
     frame.free(w);
@@ -71,7 +71,7 @@ fn chain(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     Ok(())
 }
 
-/// Who keeps packets for long copies the small ones out of their frames.
+/// A program that keeps packets for long copies the small ones out of their frames.
 fn keep(memory: &Memory, w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
     let copy_break = CopyBreak::new(&SizeClasses::new(memory, &CacheConfig::default())?);
     let mut packet = heads.alloc(w, pool).ok_or("no packet")?;

@@ -1,5 +1,5 @@
-//! A driver whose receive buffers are pages: whoever reads a packet holds a claim on its page, on any thread and for as long
-//! as it likes, and the last release calls the driver, which takes the page back as it is, mapped for its device.
+//! A driver whose receive buffers are pages. A reader of a packet holds a claim on its page, on any thread and for any
+//! time. The last release calls the driver, which takes the page back in place, still mapped for its device.
 //!
 //! `cargo run --example page_owner -- 100000`
 
@@ -8,23 +8,23 @@ use netmem::sync::Worker;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
 
-/// Pages that are mapped and that nobody reads: what the device may write next.
+/// Pages that are mapped and have no reader: the device may write them next.
 static HOME: Mutex<Vec<Page>> = Mutex::new(Vec::new());
 
-/// What the device may have at once.
+/// Number of pages that the device may have at once.
 const PAGES: usize = 64;
 
 fn home() -> std::sync::MutexGuard<'static, Vec<Page>> {
     HOME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last claim on a page is gone: the driver keeps the page, so that nothing is left to be freed.
+/// The last claim on a page is gone. The driver keeps the page, so that nothing is left to be freed.
 fn keep(_worker: Option<&mut Worker>, page: Page, _word: u64) -> Option<Page> {
     home().push(page);
     None
 }
 
-/// The device has written packet `number`: its page is handed up, to be read by several.
+/// The device has written packet `number`. Its page is handed up, to be read by several readers.
 fn receive(driver: OwnerId, number: u64) -> SharedPage {
     let mut page = loop {
         match home().pop() {
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut w, mut reader) = (memory.worker()?, memory.worker()?);
     let driver = OwnerId::register(Owner { release: keep, early: None })?;
     let pages: Vec<Page> = (0..PAGES).map_while(|_| memory.alloc(&mut w, 0)).collect();
-    let mapped = pages.len(); // the one time that a driver would map them
+    let mapped = pages.len(); // the only time that a driver would map them
     home().extend(pages);
 
     let (kept, taken) = sync_channel::<SharedPage>(PAGES / 2);

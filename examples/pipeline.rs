@@ -1,5 +1,6 @@
-//! A pipeline of two workers over a port inside the process: the first receives and hands over, the second reads. What the
-//! second has no room for waits with the first, so that every frame arrives: `pipeline [FRAMES]`, 3,000,000 unless said.
+//! A pipeline of two workers over a port inside the process: the first receives and hands over, the second reads.
+//! Frames for which the second has no room wait with the first, so every frame arrives: `pipeline [FRAMES]`, by default
+//! 3,000,000.
 
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
@@ -29,18 +30,18 @@ fn main() {
     }
 }
 
-/// What became of the frames.
+/// The counts of the frames.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Passed {
     /// Frames that the first worker's outbox took.
     pub handed_over: u64,
-    /// Frames that came to the second worker, each with the number behind that of the one before it.
+    /// Frames that came to the second worker, each with the number after that of the one before it.
     pub in_order: u64,
     /// Frames that were dropped between the two.
     pub dropped: u64,
 }
 
-/// Sends so many frames through, with the usual settings everywhere.
+/// Sends that many frames through, with the default settings everywhere.
 pub fn run(frames: u64) -> Result<Passed, Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { workers: 2, ..MemoryConfig::default() })?;
     let (mut first, second) = (memory.worker()?, memory.worker()?);
@@ -63,7 +64,7 @@ pub fn run(frames: u64) -> Result<Passed, Box<dyn Error>> {
     Ok(Passed { handed_over, in_order, dropped: mesh.stats()[1].drops.total() })
 }
 
-/// The network sends a burst of numbered frames, as long as there are any.
+/// The network sends a burst of numbered frames, while there are any left.
 fn deliver(network: &mut MemDevice, sent: &mut u64, frames: u64) {
     let burst = (frames - *sent).min(32) as usize;
     network.deliver(burst, |room| {
@@ -74,7 +75,7 @@ fn deliver(network: &mut MemDevice, sent: &mut u64, frames: u64) {
     });
 }
 
-/// A round of the first worker; returns how many frames it handed over.
+/// A round of the first worker. Returns how many frames it handed over.
 fn hand_over(
     w: &mut Worker,
     pool: &Pool,
@@ -83,7 +84,7 @@ fn hand_over(
     received: &mut Batch,
 ) -> u64 {
     port.refill(w, pool);
-    port.rx(w, received); // behind what stayed in the round before, as far as there is room
+    port.rx(w, received); // behind frames that stayed in the round before, as far as there is room
     let taken = outbox.hand_off(w, 1, Source::default(), received);
     outbox.flush(w);
     if taken == 0 {
@@ -92,7 +93,7 @@ fn hand_over(
     taken as u64
 }
 
-/// The second worker: returns how many frames came in order, until all were sent and nothing waits.
+/// The second worker. Returns how many frames came in order, until all were sent and nothing waits.
 fn read(mut w: Worker, mut inbox: Inbox, all_sent: &AtomicBool) -> u64 {
     let (mut frames, mut expected) = (Batch::new(), 0_u64);
     loop {
@@ -101,7 +102,7 @@ fn read(mut w: Worker, mut inbox: Inbox, all_sent: &AtomicBool) -> u64 {
             for frame in frames.iter() {
                 expected += u64::from(frame.data()[..8] == expected.to_be_bytes());
             }
-            frames.free(&mut w); // home, to the first worker's pool
+            frames.free(&mut w); // freed to the first worker's pool
         }
         if is_last {
             return expected;

@@ -1,5 +1,5 @@
-//! Frames that come in on one interface leave by the other, over one shared UMEM and without a copy:
-//! `redirect eth0 eth1`. Needs root; Ctrl-C ends it, and its program leaves the interfaces with it.
+//! Forwards frames received on one interface by the other, over one shared UMEM and without a copy: `redirect eth0
+//! eth1`. Needs root; Ctrl-C ends it, and its program then leaves the interfaces.
 
 use netmem::port::xdp::XdpConfig;
 use netmem::{

@@ -1,5 +1,6 @@
-//! A capture goes in, another comes out: `replay IN.pcap OUT.pcap` writes the IPv4 packets of one file to the other. Without
-//! arguments it makes a capture of 1,000 packets first, replays it, and counts what came out; 1 if that is not as it must be.
+//! Replays a capture: `replay IN.pcap OUT.pcap` writes the IPv4 packets of one file to the other. Without arguments it
+//! makes a capture of 1,000 packets, replays it, and counts the packets in the output; it ends with 1 if they are
+//! wrong.
 
 use netmem::port::pcap::{PcapConfig, PcapPort, open};
 use netmem::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
@@ -30,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     process::exit(i32::from(!is_right));
 }
 
-/// Sends what is received from one file to the other, but for what is not IPv4; packets read, and written.
+/// Sends packets from one file to the other, except those that are not IPv4. Returns the packets read, and written.
 fn replay(
     w: &mut Worker,
     pool: &Pool,
@@ -51,7 +52,7 @@ fn replay(
     Ok((read, written))
 }
 
-/// A round's second half: what does not fit stays in `frames` for the next one.
+/// A round's second half: frames that do not fit stay in `frames` for the next one.
 fn send(w: &mut Worker, port: &mut PcapPort, frames: &mut Batch) -> usize {
     let sent = port.tx(w, frames);
     let mut done = Batch::new();

@@ -1,5 +1,5 @@
-//! Observing and tuning: a forwarder runs on a thread of its own, and this one reads its counters, asks who holds frames, and
-//! turns the pool while packets pass: `tuning`. It ends with 1 if the sums do not come out even.
+//! Observing and tuning: a forwarder runs on its own thread. This thread reads its counters, asks for the holders of
+//! frames, and resizes the pool while packets pass: `tuning`. It ends with 1 if the sums do not add up.
 
 use netmem::forward::{CrossConnect, Idle};
 use netmem::port::mem::{MemConfig, MemDevice, wire};
@@ -12,7 +12,7 @@ use std::thread;
 fn main() -> Result<(), Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { bytes: 16 << 20, ..Default::default() })?;
     let mut w = memory.worker()?;
-    // Room to grow: `capacity` is what `resize` may go up to.
+    // Room to grow: `capacity` is the maximum of `resize`.
     let config = PoolConfig { frames: 2048, capacity: 4096, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut w, &config)?;
     let (left, mut sender) = wire("left", &MemConfig::default())?;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ports: Vec<Box<dyn Port>> = vec![Box::new(left), Box::new(right)];
     let mut forwarder = Forwarder::new(ports, pool.clone(), Box::new(CrossConnect))?;
     forwarder.measure_latency();
-    pool.trace(true); // from now on allocations remember their call sites, which costs each of them a lock
+    pool.trace(true); // from now on each allocation records its call site, which costs a lock
     let (meters, idle) = (forwarder.meters(), forwarder.idle_control());
     let stop = &AtomicBool::new(false);
 
@@ -29,14 +29,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         scope.spawn(move || forwarder.run(&mut w, stop));
         let tuned = (|| {
             let mut all = pass(&mut sender, &mut receiver, 20_000);
-            pool.set_cache(64, 32)?; // the owner's cache, down from what it was made with
+            pool.set_cache(64, 32)?; // the owner's cache, smaller than at first
             all += pass(&mut sender, &mut receiver, 20_000);
             pool.resize(4096)?; // frames at most, while packets pass
-            idle.set(Idle::Sleep); // rest instead of looking again and again
+            idle.set(Idle::Sleep); // sleep instead of polling again and again
             Ok(all + pass(&mut sender, &mut receiver, 20_000))
         })();
         pool.holders().iter().take(1).for_each(|holder| println!("most frames: {holder}"));
-        stop.store(true, Relaxed); // also after an error, or the scope would wait for ever
+        stop.store(true, Relaxed); // also after an error; otherwise the scope would wait for ever
         tuned
     });
     let all = all.map_err(|error| error.to_string())?;
@@ -60,11 +60,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     exit(i32::from(!is_even));
 }
 
-/// Sends so many frames and waits until all have come out at the other side.
+/// Sends that many frames and waits until all have come out at the other side.
 fn pass(sender: &mut MemDevice, receiver: &mut MemDevice, frames: u64) -> u64 {
     let (mut sent, mut came) = (0, 0);
     while came < frames {
-        // No more on the way than a ring has slots for.
+        // No more in flight than a ring has slots for.
         let burst = (frames - sent).min(256 - (sent - came)).min(32);
         sent += sender.deliver(burst as usize, |room| {
             room[..60].fill(1);

@@ -1,6 +1,7 @@
-//! A UDP echo on an interface that the kernel goes on using: `udp_echo eth0 7` sends datagrams to port 7 back in the frame that
-//! brought them, and the kernel has all else. It sleeps while none comes. Needs root; Ctrl-C ends it, and leaves nothing behind.
-//! Without privileges: `udp_echo /run/echo.sock 7` where `netmem grant` listens there for a port that takes `udp:7`.
+//! A UDP echo on an interface that the kernel goes on using. `udp_echo eth0 7` sends datagrams to port 7 back in the
+//! frame that carried them, and the kernel has all other packets. It sleeps while none comes. Needs root; Ctrl-C ends
+//! it, and leaves nothing behind. Without privileges, `udp_echo /run/echo.sock 7` if `netmem grant` listens there for a
+//! port that takes `udp:7`.
 
 use netmem::limits::BATCH_MAX;
 use netmem::port::xdp::{Take, TakeRule, XdpConfig, XdpGrant};
@@ -26,7 +27,7 @@ fn main() {
 
 fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
     let is_granted = interface.starts_with(['/', '@']);
-    // Without privileges as much as any user may lock by default: 8 MiB.
+    // Without privileges, the amount that any user may lock by default: 8 MiB.
     let (bytes, frames) = if is_granted { (6 << 20, 2048) } else { (64 << 20, 16384) };
     let memory = Memory::new(&MemoryConfig { bytes, ..MemoryConfig::default() })?;
     let mut worker = memory.worker()?;
@@ -50,7 +51,8 @@ fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Receives, answers and sends once; how many frames were moved. What the ring has no room for stays in `frames`.
+/// Receives, answers and sends once. Returns the number of frames moved. Frames without room in the ring stay in
+/// `frames`.
 fn round(port: &mut XdpPort, w: &mut Worker, pool: &Pool, frames: &mut Batch) -> usize {
     port.refill(w, pool);
     let mut moved = 0;
@@ -69,10 +71,10 @@ fn round(port: &mut XdpPort, w: &mut Worker, pool: &Pool, frames: &mut Batch) ->
     moved
 }
 
-/// Sleeps until there may be something to receive: armed first, then looked at once more, then asleep.
+/// Sleeps until there may be frames to receive: arms the port, checks once more, and sleeps.
 fn sleep(port: &mut XdpPort) -> Result<(), Box<dyn Error>> {
     if !port.arm() {
-        let at_most = Timespec { tv_sec: 0, tv_nsec: 50_000_000 }; // what wakes nobody is looked for then
+        let at_most = Timespec { tv_sec: 0, tv_nsec: 50_000_000 }; // events that wake nobody are checked then
         match port.wakeup_fd() {
             Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_most))),
             None => std::thread::sleep(at_most.try_into()?), // the interface is gone for now

@@ -1,5 +1,5 @@
-//! A zero-copy port written outside of the crate: a card, which this program plays, writes into the frames that were posted
-//! and reads those that are sent. The ledger counts them, and `tests/own_port.rs` holds the port to what all ports promise.
+//! A zero-copy port written outside of the crate. A card, which this program plays, writes into the posted frames and
+//! reads those that are sent. The ledger counts them, and `tests/own_port.rs` checks the promises of all ports.
 
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Posted, Rx, Tx, Wake};
@@ -7,19 +7,19 @@ use netmem::{page::Memory, stats::Writer, sync::Worker};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{collections::VecDeque, iter::from_fn};
 
-/// The card: empty frames, received ones, those to be sent, and sent ones.
+/// The card: empty frames, received frames, frames to be sent, and sent frames.
 #[derive(Default)]
 pub struct Card([VecDeque<Posted>; 4]);
 
 impl Card {
-    /// Receives a packet into the oldest empty frame; None where there is none, or not enough room in it.
+    /// Receives a packet into the oldest empty frame. Returns None if there is none, or not enough room in it.
     pub fn receive(&mut self, packet: &[u8]) -> Option<()> {
         let [empty, received, ..] = &mut self.0;
         empty.front_mut()?.room().get_mut(..packet.len())?.copy_from_slice(packet);
         received.extend(empty.pop_front());
         received.back_mut()?.set_len(packet.len()).ok()
     }
-    /// Sends the oldest frame: its bytes, where the program put them.
+    /// Sends the oldest frame. Returns its bytes, in place.
     pub fn send(&mut self) -> Option<&[u8]> {
         let [.., queued, sent] = &mut self.0;
         sent.push_back(queued.pop_front()?);

@@ -1,5 +1,6 @@
-//! Holds one packet of a thousand for seconds, and starves nobody: `hold eth0 100000` sees what passes an interface, gives every thousandth
-//! packet to a slow reader on another thread, without a copy, and ends after so many packets. Needs root; the kernel has all packets too.
+//! Holds one packet of a thousand for seconds, and starves nobody. `hold eth0 100000` receives the packets of an
+//! interface, and gives every thousandth packet to a slow reader on another thread, without a copy. It ends after that
+//! many packets. Needs root; the kernel also has all packets.
 
 use bytes::Bytes;
 use netmem::port::af_packet;
@@ -21,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut w = memory.worker()?;
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 4096, ..PoolConfig::default() })?;
     let mut port = af_packet::open(interface, 512)?;
-    // A quarter of the pool at most is held, however slow the reader is; then it gets copies.
+    // At most a quarter of the pool is held, however slow the reader is. Beyond that the reader gets copies.
     let lender = Lender::new(&pool, pool.capacity() / 4 * pool.frame_size());
     let (give, take) = channel();
     let reader = thread::spawn(move || read(take));
@@ -30,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     while seen < packets {
         port.refill(&mut w, &pool);
         if port.rx(&mut w, &mut frames) == 0 {
-            thread::sleep(Duration::from_millis(1)); // examples/udp_echo.rs of netmem sleeps until one comes
+            thread::sleep(Duration::from_millis(1)); // examples/udp_echo.rs of netmem sleeps until a packet comes
         }
         for frame in frames.drain() {
             seen += 1;
@@ -53,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Reads each packet once it was held long enough; how many, and bytes of them.
+/// Reads each packet after it was held long enough. Returns how many, and their bytes.
 fn read(packets: Receiver<(Instant, Bytes)>) -> (u64, usize) {
     packets.iter().fold((0, 0), |(held, bytes), (came, packet)| {
         thread::sleep(HELD.saturating_sub(came.elapsed()));

@@ -1,16 +1,16 @@
-//! The account of what readers pin.
+//! The account of the memory that readers pin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of frames that readers pin, and how many they may.
+/// Bytes of frames that readers pin, and the maximum.
 #[derive(Debug)]
 pub struct Account {
     bound: usize,
     pinned: AtomicUsize,
 }
 
-/// Bytes that an account has as pinned, until this is dropped.
+/// Bytes that an account counts as pinned, until this is dropped.
 #[derive(Debug)]
 pub struct Counted {
     account: Arc<Account>,
@@ -26,12 +26,12 @@ impl Account {
         self.pinned.load(Relaxed)
     }
 
-    /// Whether so many bytes more are too many.
+    /// Returns whether that many more bytes would exceed the maximum.
     pub fn is_full_for(&self, bytes: usize) -> bool {
         self.sum(self.pinned(), bytes).is_none()
     }
 
-    /// Counts bytes as pinned; None where they are too many.
+    /// Counts bytes as pinned. Returns None if they would exceed the maximum.
     pub fn pin(self: &Arc<Account>, bytes: usize) -> Option<Counted> {
         self.pinned.fetch_update(Relaxed, Relaxed, |pinned| self.sum(pinned, bytes)).ok()?;
         Some(Counted { account: Arc::clone(self), bytes })

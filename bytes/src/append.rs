@@ -1,13 +1,13 @@
-//! Bytes into a frame.
+//! Copies bytes into a frame.
 
 use bytes::Buf;
 use netmem::Frame;
 
-/// Copies bytes of `from` behind the data of `frame`, as many as its tailroom takes; returns how many. What is left stays in `from`, for the
-/// next frame. The headroom stays as it is, for headers ([`Frame::push`]).
+/// Copies bytes of `from` behind the data of `frame`, as many as its tailroom takes. Returns their number. The other
+/// bytes stay in `from`, for the next frame. The headroom is unchanged, for headers ([`Frame::push`]).
 ///
 /// # Cost
-/// The copy; nothing is allocated.
+/// The copy. Nothing is allocated.
 pub fn append(frame: &mut Frame, from: &mut impl Buf) -> usize {
     let n = from.remaining().min(frame.tailroom());
     // There is that much room.

@@ -1,4 +1,4 @@
-//! Who lends frames, and what its readers pin.
+//! The lender of frames, and the memory that its readers pin.
 
 use crate::account::{Account, Counted};
 use bytes::Bytes;
@@ -9,7 +9,8 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Lends frames as [`Bytes`], and bounds what their readers pin; see [the crate](crate). Its clones are one lender.
+/// Lends frames as [`Bytes`], and bounds the memory that their readers pin; see [the crate](crate). All clones are one
+/// lender.
 #[derive(Debug, Clone)]
 pub struct Lender(Arc<Terms>);
 
@@ -22,7 +23,7 @@ struct Terms {
 
 /// A claim on a frame, as the owner of `Bytes`.
 struct LentFrame {
-    // Dropped first: what is counted as given back is home.
+    // Dropped first, so that a frame counted as given back has been freed.
     frame: SharedFrame,
     _counted: Counted,
 }
@@ -34,20 +35,21 @@ impl AsRef<[u8]> for LentFrame {
 }
 
 impl Lender {
-    /// One for frames of `pool`, whose readers pin at most `bound` bytes of frames; 0 copies all.
+    /// Makes a lender for frames of `pool`, whose readers pin at most `bound` bytes of frames. 0 copies all.
     pub fn new(pool: &Pool, bound: usize) -> Lender {
         let (account, copied) = (Arc::new(Account::new(bound)), AtomicU64::new(0));
         Lender(Arc::new(Terms { frame_size: pool.frame_size(), account, copied }))
     }
 
-    /// The data of a frame or of a piece of one ([`Frame::share`](netmem::Frame::share), [`Fragment::share`](netmem::pool::Fragment::share)), as it is; a
-    /// copy of it where the bound is reached, and then the claim is freed. To lend a part, narrow the claim first ([`SharedFrame::pull`],
-    /// [`SharedFrame::trim`]).
+    /// Lends the data of a frame or of a piece of one ([`Frame::share`](netmem::Frame::share),
+    /// [`Fragment::share`](netmem::pool::Fragment::share)) without a copy. If the bound is reached, returns a copy, and
+    /// the claim is freed. To lend a part, narrow the claim first ([`SharedFrame::pull`], [`SharedFrame::trim`]).
     ///
-    /// Several claims on one frame count as several frames. What is left to be done to the data ([`SharedFrame::offload`]) is not done.
+    /// Several claims on one frame count as several frames. Open offload work of the data ([`SharedFrame::offload`]) is
+    /// not done.
     ///
     /// # Cost
-    /// An allocation of the program's own allocator, of about 50 bytes, or of the copy's length.
+    /// One allocation by the program's own allocator, of about 50 bytes, or of the copy's length.
     pub fn lend(&self, w: &mut Worker, frame: SharedFrame) -> Bytes {
         self.try_lend(frame).unwrap_or_else(|frame| {
             let copy = self.copy(frame.data());
@@ -56,19 +58,20 @@ impl Lender {
         })
     }
 
-    /// As [`Lender::lend`], for tasks that have no worker.
+    /// As [`Lender::lend`], for tasks without a worker.
     ///
     /// # Errors
-    /// The claim again, where the bound is reached.
+    /// Returns the claim if the bound is reached.
     pub fn try_lend(&self, frame: SharedFrame) -> Result<Bytes, SharedFrame> {
         let Some(counted) = self.0.account.pin(frame.pinned()) else { return Err(frame) };
         Ok(Bytes::from_owner(LentFrame { frame, _counted: counted }))
     }
 
-    /// A part of what was lent, to be kept when the rest is dropped: shared with it, or, where the bound is reached and the part is small, copied.
+    /// Returns a part of lent bytes that will be kept after the rest is dropped. It is shared with the rest. If the
+    /// bound is reached and the part is small, it is copied.
     ///
     /// # Panics
-    /// Where `range` is not within `bytes`, as [`Bytes::slice`] does.
+    /// Panics if `range` is not within `bytes`, as [`Bytes::slice`] does.
     pub fn part(&self, bytes: &Bytes, range: impl RangeBounds<usize>) -> Bytes {
         let part = bytes.slice(range);
         if self.is_reached() && self.is_small(part.len()) { self.copy(&part) } else { part }
@@ -79,12 +82,12 @@ impl Lender {
         self.0.account.pinned()
     }
 
-    /// Copies that were made since the lender was.
+    /// Number of copies made since the lender was made.
     pub fn copied(&self) -> u64 {
         self.0.copied.load(Relaxed)
     }
 
-    /// Whether the next frame would be copied.
+    /// Returns whether the next frame would be copied.
     fn is_reached(&self) -> bool {
         self.0.account.is_full_for(self.0.frame_size)
     }

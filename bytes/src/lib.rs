@@ -1,12 +1,12 @@
 //! Frames of [netmem] as [`Bytes`](bytes::Bytes), without a copy.
 //!
-//! A [`Lender`] gives the data of a frame to readers, as `Bytes` that any thread may clone, slice, read and drop. The frame is read where
-//! the device wrote it, and goes home to its pool with the last reader, whichever thread that is on and whatever is closed by then: port,
-//! pool and memory.
+//! A [`Lender`] gives readers the data of a frame as `Bytes`, which any thread may clone, slice, read and drop. Readers
+//! read the frame in place, where the device wrote it. It is freed to its pool with the last reader, on any thread,
+//! even if port, pool and memory are already closed.
 //!
-//! # What readers pin
-//! Four bytes that are kept pin the whole frame that they lie in, and a pool whose frames are all pinned receives nothing. So a lender has
-//! a bound: bytes of frames that all readers together may pin.
+//! # Memory that readers pin
+//! A reader that keeps four bytes pins the whole frame. A pool whose frames are all pinned receives nothing. So a
+//! lender has a bound: the maximum number of bytes of frames that all readers together may pin.
 //!
 //! ```text
 //!                        │ below the bound           │ bound reached
@@ -14,15 +14,17 @@
 //!   Lender::part, small  │ shares what it is cut of  │ a copy
 //!   Lender::part, others │ shares what it is cut of  │ shares what it is cut of
 //! ```
-//! A part is small if the frame is more than [`CopyBreak::BOUND`](netmem::packet::CopyBreak::BOUND) times as large as the part: up to 255 bytes of a
-//! frame of 2 KiB. That is the rule by which [`CopyBreak`](netmem::packet::CopyBreak) copies packets that are kept.
+//! A part is small if the frame is more than [`CopyBreak::BOUND`](netmem::packet::CopyBreak::BOUND) times as large as
+//! the part: up to 255 bytes of a frame of 2 KiB. [`CopyBreak`](netmem::packet::CopyBreak) copies kept packets by the
+//! same rule.
 //!
-//! Copies lie in memory of the program's allocator. The pool is safe from readers that keep what they were lent; how much of the program's memory
-//! they keep is theirs to bound.
+//! Copies lie in memory of the program's allocator. Readers that keep lent bytes cannot exhaust the pool. The program
+//! itself must bound how much of its own memory they keep.
 //!
 //! # The other direction
-//! [`append`] writes a [`Buf`](bytes::Buf) behind a frame's data, with the headroom before it for headers. To send `Bytes` without a copy
-//! into a frame of one's own, a packet carries them: `External::new(bytes, drop)` ([`netmem::packet::External`]).
+//! [`append`] writes a [`Buf`](bytes::Buf) behind a frame's data, with headroom before it for headers. To send `Bytes`
+//! without copying them into a frame, let a packet carry them: `External::new(bytes, drop)`
+//! ([`netmem::packet::External`]).
 //!
 //! ```
 //! use netmem::{Memory, MemoryConfig, Pool, PoolConfig};

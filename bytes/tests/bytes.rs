@@ -1,4 +1,4 @@
-//! Frames as `Bytes`: each comes home with its last reader, and readers pin no more than the bound.
+//! Tests of frames as `Bytes`: each is freed with its last reader, and readers pin no more than the bound.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,14 +25,14 @@ fn unbounded(pool: &Pool) -> Lender {
     Lender::new(pool, usize::MAX)
 }
 
-/// A frame with these bytes.
+/// Returns a frame with these bytes.
 fn frame(w: &mut Worker, pool: &Pool, bytes: &[u8]) -> Frame {
     let mut frame = pool.alloc(w).expect("a frame");
     frame.put_slice(bytes).unwrap();
     frame
 }
 
-/// Such a frame, lent.
+/// Returns such a frame, lent.
 fn lend(lender: &Lender, w: &mut Worker, pool: &Pool, bytes: &[u8]) -> Bytes {
     let frame = frame(w, pool, bytes);
     lender.lend(w, frame.share())
@@ -149,7 +149,7 @@ fn a_thousand_tiny_parts_that_are_kept_pin_no_more_than_the_bound() {
         assert_eq!(part[..], (number as u32).to_be_bytes());
     }
     assert!(kept.iter().all(|part| part.len() == 4) && lender.copied() >= 900);
-    // What was read is given back in another order, and the lender lends again.
+    // The bytes are given back in another order, and the lender lends again.
     while !kept.is_empty() {
         kept.swap_remove(kept.len() / 3);
     }
@@ -161,7 +161,7 @@ fn a_thousand_tiny_parts_that_are_kept_pin_no_more_than_the_bound() {
 fn readers_that_cut_their_own_slices_pin_no_more_than_the_bound_either() {
     let (_memory, mut w, pool) = pool(256);
     let lender = Lender::new(&pool, 20 * pool.frame_size());
-    // A library that reads headers knows of no lender.
+    // A library that parses headers need not know the lender.
     let kept: Vec<Bytes> =
         (0..1000).map(|_| lend(&lender, &mut w, &pool, &[7; 1000]).slice(500..504)).collect();
     assert_eq!((pool.ledger().out(), lender.copied()), (20, 980));
@@ -182,7 +182,7 @@ fn a_part_is_copied_only_where_the_bound_is_reached_and_only_if_it_is_small() {
         let copied = lender.copied();
         let part = lender.part(&second, 10..10 + len);
         assert_eq!(part[..], vec![2; len][..]);
-        // Of nothing there is no place to compare.
+        // An empty range has no address to compare.
         if len > 0 {
             assert_eq!(at(&part) != at(&second).wrapping_add(10), is_copied, "{len} bytes");
             assert_eq!(lender.copied() - copied, u64::from(is_copied), "{len} bytes");
@@ -238,7 +238,7 @@ fn threads_that_drop_as_others_are_lent_never_pin_more_than_the_bound_and_end_wi
     let (_memory, mut w, pool) = pool(128);
     let bound = 40 * pool.frame_size();
     let lender = Lender::new(&pool, bound);
-    // Each reader holds a few for a while, in a queue of its own.
+    // Each reader holds some for a while, in a queue of its own.
     let (senders, readers): (Vec<_>, Vec<_>) = (0..3)
         .map(|reader| {
             let (send, receive) = sync_channel::<(u32, Bytes)>(16);

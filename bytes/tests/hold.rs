@@ -31,7 +31,7 @@ fn one_packet_of_a_thousand_is_held_for_seconds_and_no_other_finds_the_pool_empt
     assert_eq!(line, "sees one\n");
     let socket = bed.h1.inside(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap());
     let receiver = bed.dut.inside(|| UdpSocket::bind(("10.77.0.254", 9)).unwrap());
-    // As many more as the machine loses while it stands still.
+    // As many more as the machine loses while it is stopped.
     while child.try_wait().unwrap().is_none() {
         for _ in 0..64 {
             socket.send_to(&[7; 1000], ("10.77.0.254", 9)).unwrap();
@@ -45,12 +45,12 @@ fn one_packet_of_a_thousand_is_held_for_seconds_and_no_other_finds_the_pool_empt
         let from = rest.split(before).nth(1).unwrap_or_else(|| panic!("no {before:?} in {rest}"));
         from.split(after).next().unwrap().trim().parse().unwrap_or_else(|_| panic!("{before:?} in {rest}"))
     };
-    // Those that are held were not copied, and starved nobody.
+    // The held packets were not copied, and starved nobody.
     assert_eq!(number("seen, ", " found no frame"), 0, "{rest}");
     assert_eq!(number("are held, ", " were copied"), 0, "{rest}");
     assert_eq!(number("copied\n", " were held"), PACKETS / 1000, "{rest}");
     assert!(rest.contains("all home: true"), "{rest}");
-    // And the kernel has all of it too.
+    // The kernel also has all of them.
     let mut datagram = [0; 2000];
     assert_eq!((receiver.recv(&mut datagram).unwrap(), datagram[0]), (1000, 7));
 }

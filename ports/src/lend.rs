@@ -1,23 +1,24 @@
-//! The word that memif peers may be lent frames, and memory for one that is to see no others: the crate's only unsafe code.
+//! The declaration that memif peers may be lent frames, and memory for a peer that must see no other port's frames. The
+//! crate's only unsafe code.
 
 use netmem::page::{Memory, MemoryConfig, MemoryError};
 use netmem::port::memif::Lend;
 
-/// The word for a port that is named with `lend=yes`.
+/// The declaration for a port that is named with `lend=yes`.
 pub fn said_by_the_operator() -> Lend {
-    // SAFETY: it is given where the person who wrote the port wrote `lend=yes` for this very one, and nowhere else, and what is
-    // said of that option (`netmem forward --help`) says what is vouched for by it: that the peer is a sane program, which writes into no frame but
-    // those whose turn it is. Without the word a port copies, and by default it speaks only with peers of the same user, who
-    // could write this process's memory by other ways (ptrace(2)) as well.
+    // SAFETY: it is given only if the author of the port's string wrote `lend=yes` for this very port. The
+    // documentation of that option (`netmem forward --help`) states what the author vouches for: the peer is a sane
+    // program, which writes only into frames whose turn it is. Without the declaration a port copies, and by default it
+    // accepts only peers of the same user, who could write this process's memory by other means (ptrace(2)) as well.
     unsafe { Lend::to_trusted_peers() }
 }
 
-/// A memory that the peers of one port map.
+/// Makes a memory that the peers of one port map.
 ///
 /// # Errors
-/// [`MemoryError`]; nothing is left behind then.
+/// Returns [`MemoryError`]; nothing is left behind then.
 pub fn memory_of_a_peer(config: &MemoryConfig) -> Result<Memory, MemoryError> {
-    // SAFETY: the file goes to the port that the memory is made for, which gives it to its own peers, and to nobody else. They keep to
-    // the frames they were handed, as the person said who wrote `lend=yes` for this port.
+    // SAFETY: the file goes to the port for which the memory is made, which gives it only to its own peers. They keep
+    // to the frames handed to them, as the author of `lend=yes` for this port declared.
     unsafe { Memory::shared(config) }
 }

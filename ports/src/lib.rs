@@ -1,5 +1,5 @@
-//! Ports as they are written: `xdp:eth0:1`, `memif:PATH`, `packet:eth0`, `tap:tap0`, `pcap:in=FILE`, and what is around them;
-//! and opened by that ([`PortOpener`]).
+//! Port strings: `xdp:eth0:1`, `memif:PATH`, `packet:eth0`, `tap:tap0`, `pcap:in=FILE`, and the ports that wrap them.
+//! The crate parses the strings and opens the ports ([`PortOpener`]).
 //!
 //! ```
 //! use netmem_ports::{DeviceSpec, port_spec};

@@ -1,4 +1,4 @@
-//! A memif port as it is written: its socket, and how it is used.
+//! The string of a memif port: its socket, and its options.
 
 use super::lend;
 use super::options::{Keys, options};
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The keys of a memif port; `copy` is what a copying port was written with once.
+/// The keys of a memif port. `copy` is an old key for a copying port.
 const KEYS: Keys = Keys {
     kind: "memif",
     names: &[
@@ -29,13 +29,13 @@ const KEYS: Keys = Keys {
     form: "role=client or role=server, id=N, queues=N, secret=TEXT or secret-file=PATH, mode=OCTAL, group=GROUP, peer=UID or \
            peer=any, unsealed=ok, lend=yes",
 };
-/// Bytes of a secret at most, as the protocol has it.
+/// Maximum number of bytes of a secret, according to the protocol.
 const SECRET_MAX: usize = 23;
 
-/// Reads what stands behind `memif:`: the socket, and how it is used.
+/// Parses the text behind `memif:`: the socket, and its options.
 ///
 /// # Errors
-/// One line with the form, or what is wrong with a file that is named.
+/// Returns one line with the form, or with the error of a file that is named.
 pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
     let (path, rest) = text.split_once(',').unwrap_or((text, ""));
     if path.is_empty() {
@@ -68,7 +68,7 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
             ("unsealed", "ok") => config.sealing = Sealing::Trusted,
             ("lend", "yes") => config.lend = Some(lend::said_by_the_operator()),
             ("lend", "no") => config.lend = None,
-            // As it was written when to lend was the default.
+            // The form from the time when lending was the default.
             ("copy", "yes") => copy = true,
             other => return Err(KEYS.refuse(other)),
         }
@@ -99,7 +99,7 @@ fn mode_of(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("memif: mode={text}: give permissions in octal, as in mode=0660"))
 }
 
-/// A group by its number, or by its name in /etc/group.
+/// Parses a group: its number, or its name in /etc/group.
 fn group_of(text: &str) -> Result<u32, String> {
     let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
     let named = |groups: String| {
@@ -113,33 +113,34 @@ fn group_of(text: &str) -> Result<u32, String> {
     group.ok_or_else(|| format!("memif: group={text}: no such group in /etc/group: give its name or number"))
 }
 
-/// What opens files with secrets; [`File::open`] where nobody said otherwise.
+/// The function that opens files with secrets; [`File::open`] if none was set.
 static OPEN: OnceLock<fn(&Path) -> io::Result<File>> = OnceLock::new();
 
-/// Has files that ports are told of (`secret-file=`) opened by `open` from now on, for who may not open them any more when a configuration is read
-/// again. The first call counts.
+/// From now on, opens the files named in port strings (`secret-file=`) by `open`. It is for programs that may no longer
+/// open them when a configuration is read again. Only the first call has an effect.
 pub fn open_files_by(open: fn(&Path) -> io::Result<File>) {
-    // One that was set stays.
+    // An earlier function stays.
     let _ = OPEN.set(open);
 }
 
-/// What says a line about a port; standard error where nobody said otherwise.
+/// Prints a line about a port; standard error, unless [`warn_by`] has set another function.
 static WARN: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Has lines about ports said by `warn` from now on, for who does not wait for a reader of standard error. The first call counts.
+/// Makes `warn` print all later lines about ports, for a program that must not wait for a reader of standard error. Only the first
+/// call has an effect.
 pub fn warn_by(warn: fn(&str)) {
-    // One that was set stays.
+    // A function that was set stays.
     let _ = WARN.set(warn);
 }
 
-/// The secret in a file, without the end of its line; says so on standard error where everybody can read it.
+/// Reads the secret in a file, without the end of its line. Prints a warning if everybody can read the file.
 fn secret_of(path: &Path) -> Result<String, String> {
     let at = path.display();
     let failed = |error| format!("memif: secret-file={at}: {error}");
     let file = OPEN.get().map_or_else(|| File::open(path), |open| open(path)).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.mode();
     let mut bytes = Vec::new();
-    // One more than a secret with its line's end: a longer one is seen to be too long.
+    // One more than a secret with its line end, so that a longer one is detected.
     file.take(SECRET_MAX as u64 + 2).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
@@ -187,7 +188,7 @@ mod tests {
         assert!(!client.has_one_queue() && server.has_one_queue());
     }
 
-    /// Seen: a client lent all frames of the process to any program that listened, unless copy=yes.
+    /// Observed: a client lent all frames of the process to any program that listened, unless copy=yes.
     #[test]
     fn frames_are_copied_unless_it_says_lend() {
         let lends = |text| port_spec(text).unwrap().lends();

@@ -1,12 +1,12 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// The name of `names` that is nearest to `wanted`, unless more than a third of it would have to change.
+/// Returns the name of `names` that is nearest to `wanted`, unless more than a third of it would have to change.
 pub fn nearest<'a>(names: impl IntoIterator<Item = &'a str>, wanted: &str) -> Option<&'a str> {
     let near = names.into_iter().map(|name| (distance(name, wanted), name)).min_by_key(|(far, _)| *far);
     near.filter(|(far, _)| 3 * far <= wanted.chars().count()).map(|(_, name)| name)
 }
 
-/// Letters to be changed, put in or taken out to make `b` of `a` (Levenshtein).
+/// Number of letters to change, insert or remove to turn `a` into `b` (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! The options of a port, as they are written behind its kind.
+//! The options of a port, behind its kind in the string.
 
 use crate::nearest::nearest;
 
@@ -6,12 +6,13 @@ use crate::nearest::nearest;
 pub(super) struct Keys {
     pub(super) kind: &'static str,
     pub(super) names: &'static [&'static str],
-    /// How they are written, as what is to be given.
+    /// Their form, for error messages.
     pub(super) form: &'static str,
 }
 
 impl Keys {
-    /// What is said of a key that there is none of, with the one that was probably meant; or of a value that a key does not have.
+    /// Returns the error message for an unknown key, with the key that was probably meant, or for a value that a key
+    /// does not have.
     pub(super) fn refuse(&self, (key, value): (&str, &str)) -> String {
         let Keys { kind, names, form } = self;
         match nearest(names.iter().copied(), key) {
@@ -25,7 +26,7 @@ impl Keys {
     }
 }
 
-/// The options in `text`: `KEY=VALUE` with commas between.
+/// Returns the options in `text`: `KEY=VALUE` with commas between.
 pub(super) fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(',')
         .filter(|option| !option.is_empty())
@@ -36,7 +37,7 @@ pub(super) fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
 mod tests {
     use crate::port_spec;
 
-    /// Seen: `xdp:a0,tak=udp:53` was told all forms, and not what is wrong.
+    /// Observed: for `xdp:a0,tak=udp:53` the message listed all forms, and did not name the mistake.
     #[test]
     fn an_unknown_key_is_named_with_the_nearest_and_those_that_there_are() {
         for (text, said) in [

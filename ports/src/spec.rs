@@ -1,4 +1,4 @@
-//! One `--port`: what it is written as, and what it says.
+//! One `--port` option: its text and its meaning.
 
 use super::memif::memif;
 use super::options::{Keys, options};
@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What is said of a kind that there is none of.
+/// The error message for an unknown kind.
 const KINDS: &str = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...][,take=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
 
 /// The keys of a packet port.
@@ -48,18 +48,18 @@ const TRACE: Keys = Keys {
     form: "file=FILE, format=json or format=pcap, bytes=N, limit=N",
 };
 
-/// One `--port`.
+/// One `--port` option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {
-    /// The ports around it, the outermost first.
+    /// The ports that wrap it, the outermost first.
     pub wraps: Vec<WrapSpec>,
-    /// What is inside.
+    /// The innermost device.
     pub device: DeviceSpec,
-    /// As it was written; an interface's first queue without its number.
+    /// Its text; an interface's first queue has no number.
     text: String,
 }
 
-/// What carries the frames.
+/// The device that carries the frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceSpec {
     /// A queue of an interface, by AF_XDP.
@@ -68,45 +68,45 @@ pub enum DeviceSpec {
     Memif {
         /// The socket where both meet.
         path: PathBuf,
-        /// How.
+        /// The settings.
         config: MemifConfig,
     },
     /// An interface, by a packet socket.
     Packet {
         /// The interface's name.
         interface: String,
-        /// Whether control traffic is left to the kernel alone; None where the mode says.
+        /// Whether control traffic is left to the kernel alone; None if the mode decides.
         leaves_control: Option<bool>,
     },
     /// The far end of a TAP interface.
     Tap {
         /// The interface's name.
         interface: String,
-        /// The router's link address there; None for one that is made up.
+        /// The router's MAC address there; None for a generated one.
         mac: Option<MacAddr>,
     },
     /// Files.
     Pcap {
-        /// Which, and how they are read.
+        /// The files, and how they are read.
         config: PcapConfig,
-        /// The router's MAC address on that link; None for one that is made up.
+        /// The router's MAC address on that link; None for a generated one.
         mac: Option<MacAddr>,
-        /// Packets to any station are received as if they were sent to that address.
+        /// Whether packets to any station are received as if sent to that address.
         any_mac: bool,
     },
 }
 
-/// What is around a port.
+/// A port that wraps another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WrapSpec {
     /// Faults.
     Fault(FaultConfig),
-    /// A record of what passes.
+    /// A trace.
     Trace(TraceConfig),
 }
 
 impl PortSpec {
-    /// What it says, if it is an xdp port.
+    /// Returns the settings of an xdp port, if it is one.
     pub fn xdp(&self) -> Option<&XdpSpec> {
         match &self.device {
             DeviceSpec::Xdp(spec) => Some(spec),
@@ -117,22 +117,22 @@ impl PortSpec {
         }
     }
 
-    /// Whether it would lend a peer frames of the memory that it is opened over. Peers of other users are lent those of a pool of its
-    /// own.
+    /// Returns whether it would lend a peer frames of the memory over which it is opened. Peers of other users are lent
+    /// frames of the port's own pool.
     pub fn lends(&self) -> bool {
         matches!(&self.device, DeviceSpec::Memif { config, .. } if config.lend.is_some() && !lends_its_own(config))
     }
 
-    /// Whether it receives nothing, or a file so many times.
+    /// Returns whether it receives nothing, or a file a given number of times.
     pub fn ends(&self) -> bool {
         matches!(&self.device, DeviceSpec::Pcap { config, .. } if config.input.is_none() || config.times.is_some())
     }
 
-    /// Whether it is for one worker alone.
+    /// Returns whether only one worker can use it.
     pub fn has_one_queue(&self) -> bool {
         let single = match &self.device {
             DeviceSpec::Packet { .. } | DeviceSpec::Pcap { .. } => true,
-            // One listens at the path; clients connect as many interfaces.
+            // One listens at the path. Clients connect as many interfaces.
             DeviceSpec::Memif { config, .. } => config.role == Role::Server,
             DeviceSpec::Xdp(_) | DeviceSpec::Tap { .. } => false,
         };
@@ -150,7 +150,7 @@ impl PortSpec {
         }
     }
 
-    /// Whether the port writes to standard output.
+    /// Returns whether the port writes to standard output.
     pub fn writes_standard_output(&self) -> bool {
         matches!(&self.device, DeviceSpec::Pcap { config, .. } if config.output.as_deref() == Some(Path::new("-")))
     }
@@ -172,7 +172,8 @@ impl PortSpec {
     }
 }
 
-/// Whether a port lends frames of a pool of its own: its peers may be of other users, who are to see no other port's packets.
+/// Returns whether a port lends frames of its own pool: its peers may belong to other users, who must see no other
+/// port's packets.
 pub(crate) fn lends_its_own(config: &MemifConfig) -> bool {
     config.lend.is_some() && config.peer != PeerUser::Own
 }
@@ -183,10 +184,10 @@ impl fmt::Display for PortSpec {
     }
 }
 
-/// Reads one `--port`: any number of wrapping ports, each with a `/` behind it, and what is inside.
+/// Parses one `--port`: any number of wrapping ports, each followed by a `/`, and the device.
 ///
 /// # Errors
-/// One line, with the form or what was probably meant.
+/// Returns one line, with the form or with the text that was probably meant.
 pub fn port_spec(full: &str) -> Result<PortSpec, String> {
     let (mut wraps, mut rest) = (Vec::new(), full);
     loop {
@@ -220,7 +221,7 @@ pub fn port_spec(full: &str) -> Result<PortSpec, String> {
     }
 }
 
-/// What may have been meant: an interface without a kind, or a kind written otherwise.
+/// Returns what may have been meant: an interface without a kind, or a misspelt kind.
 fn unknown(text: &str) -> String {
     let kind = text.split(':').next().unwrap_or_default();
     let kinds = ["xdp", "memif", "packet", "tap", "pcap", "fault", "trace"];
@@ -233,7 +234,8 @@ fn unknown(text: &str) -> String {
     }
 }
 
-/// The options of a wrapping port, and the port within: a `/` is part of a file's name unless a kind of port follows.
+/// Splits the options of a wrapping port from the inner port. A `/` is part of a file's name unless a kind of port
+/// follows.
 fn split_wrap(text: &str) -> Option<(&str, &str)> {
     let kinds = ["xdp:", "memif:", "packet:", "tap:", "pcap:", "mem:", "fault:", "trace:"];
     text.match_indices('/')
@@ -276,7 +278,7 @@ fn tap(text: &str) -> Result<DeviceSpec, String> {
     Ok(DeviceSpec::Tap { interface, mac })
 }
 
-/// The MAC address of one station.
+/// Parses the MAC address of one station.
 fn station(text: &str) -> Option<MacAddr> {
     text.parse::<MacAddr>().ok().filter(|mac| !mac.is_group() && *mac != MacAddr::default())
 }

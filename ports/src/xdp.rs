@@ -1,4 +1,4 @@
-//! `--port xdp:…`: queues of an interface, what of their packets is taken, and what stays with the kernel.
+//! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel.
 
 use super::options::{Keys, options};
 use netmem::port::xdp::{Netdev, Punt, Take, XdpError};
@@ -11,30 +11,30 @@ pub struct XdpSpec {
     pub interface: String,
     /// The number of its queue, or of the first one.
     pub queue: u32,
-    /// How many queues.
+    /// The number of queues.
     pub queues: QueueCount,
-    /// What is left to the kernel; None where the mode says.
+    /// The packets that are left to the kernel; None if the mode decides.
     pub punt: Option<Punt>,
-    /// What alone is taken of the rest; None for all of it.
+    /// The only packets that are taken of the rest; None takes all.
     pub take: Option<Take>,
 }
 
-/// How many queues of an interface a port has.
+/// The number of an interface's queues that a port has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueCount {
     /// One for each worker.
     EachWorker,
-    /// So many, spread over the workers.
+    /// That many, distributed over the workers.
     Number(u32),
-    /// From the first one on all that there are, spread over the workers.
+    /// All from the first one on, distributed over the workers.
     All,
 }
 
 impl XdpSpec {
-    /// How many queues it has, one or more for each of `workers`.
+    /// Returns the number of queues, one or more for each of `workers`.
     ///
     /// # Errors
-    /// One line, where there are too few, or nobody can tell.
+    /// Returns one line if there are too few, or the number is not known.
     pub fn count(&self, workers: usize) -> Result<u32, String> {
         let count = match self.queues {
             QueueCount::EachWorker => return Ok(workers as u32),
@@ -50,7 +50,7 @@ impl XdpSpec {
         Ok(count)
     }
 
-    /// The numbers of the queues that are worker `number`'s, of `count` queues.
+    /// Returns the numbers of worker `number`'s queues, of `count` queues.
     pub fn of_worker(&self, number: u32, workers: usize, count: u32) -> Vec<u32> {
         (number..count).step_by(workers).map(|queue| self.queue.saturating_add(queue)).collect()
     }
@@ -83,7 +83,7 @@ const KEYS: Keys = Keys {
     form: "queues=N or queues=all, kernel=none, kernel=neighbours or kernel=control, take=RULES as in take=udp:53+tcp:53@192.0.2.1",
 };
 
-/// Reads what follows `xdp:`.
+/// Parses the text behind `xdp:`.
 pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     let (place, rest) = text.split_once(',').unwrap_or((text, ""));
     let mut parts = place.split(':');
@@ -113,7 +113,7 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     Ok(spec)
 }
 
-/// As it is written; an interface's first queue without its number.
+/// The text form; an interface's first queue has no number.
 impl fmt::Display for XdpSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "xdp:{}", self.interface)?;

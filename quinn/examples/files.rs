@@ -1,5 +1,6 @@
-//! A QUIC file server on an interface that the kernel goes on using: `files eth0 192.0.2.1:443 FOLDER CERT.pem KEY.pem` gives the files of FOLDER to clients of
-//! `hq-interop`, HTTP/0.9 over QUIC: `GET /name` on a stream of each request. Needs root; Ctrl-C ends it.
+//! A QUIC file server on an interface that the kernel goes on using. `files eth0 192.0.2.1:443 FOLDER CERT.pem KEY.pem`
+//! serves the files of FOLDER to clients of `hq-interop`, HTTP/0.9 over QUIC: `GET /name` on a stream for each request.
+//! Needs root; Ctrl-C ends it.
 
 use netmem::port::xdp::{Take, TakeRule, XdpConfig};
 use netmem::wire::ipv4;
@@ -14,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a request at most.
+/// Maximum number of bytes of a request.
 const REQUEST_MAX: usize = 4096;
 
 #[tokio::main]
@@ -88,7 +89,7 @@ async fn answer(mut reply: SendStream, mut request: RecvStream, folder: &Path) -
     Ok(())
 }
 
-/// The file that a request names; None for what is no request, or leaves the folder.
+/// Returns the file that a request names. Returns None for an invalid request, or for a path outside the folder.
 fn wanted(request: &[u8], folder: &Path) -> Option<PathBuf> {
     let name = str::from_utf8(request).ok()?.strip_prefix("GET /")?.trim_end();
     let path = Path::new(name);

@@ -1,8 +1,8 @@
 //! Ports of [netmem] as sockets of [quinn].
 //!
-//! A [`PortSocket`] sends and receives the datagrams of one address and UDP port by a port, as an
-//! [`AsyncUdpSocket`](quinn::AsyncUdpSocket). With a port of AF_XDP that [takes](netmem::port::xdp::Take) these alone, the kernel goes on with everything
-//! else of the interface.
+//! A [`PortSocket`] sends and receives the datagrams of one address and UDP port through a port, as an
+//! [`AsyncUdpSocket`](quinn::AsyncUdpSocket). With an AF_XDP port that [takes](netmem::port::xdp::Take) only these
+//! datagrams, the kernel keeps all other traffic of the interface.
 //!
 //! ```no_run
 //! use netmem::port::xdp::XdpConfig;
@@ -26,20 +26,21 @@
 //! }
 //! ```
 //!
-//! # What is copied
-//! quinn has the payloads that it receives copied into buffers of its own ([`poll_recv`](quinn::AsyncUdpSocket::poll_recv) fills the caller's), and what it
-//! sends is copied from its buffer into frames. That is one copy each way, where a socket of the kernel makes the same one. AF_XDP in copy mode makes one
-//! more.
+//! # Copies
+//! Received payloads are copied into quinn's own buffers ([`poll_recv`](quinn::AsyncUdpSocket::poll_recv) fills the
+//! caller's). Sent data is copied from quinn's buffer into frames. That is one copy each way; a kernel socket makes the
+//! same copy. AF_XDP in copy mode makes one more.
 //!
 //! # Next hops
-//! Beside the kernel no answer of ARP comes to the port, so a datagram is sent to the station from which the last one of its destination came. A client
-//! gives [`PortSocket::set_next_hop`] what says the next hop of a server that has sent nothing yet.
+//! Beside the kernel, no ARP answer comes to the port. So a datagram is sent to the station from which the last one of
+//! its destination came. A client gives [`PortSocket::set_next_hop`] a function that returns the next hop of a server
+//! that has sent nothing yet.
 //!
-//! # What quinn is told
-//! - Segments: a transmission of up to [`SEGMENTS_MAX`] datagrams is cut into frames here, and sent by one call; datagrams of one sender that come together are
-//!   received as one buffer of several.
-//! - ECN: both ways.
-//! - A datagram is never fragmented, so quinn looks for the MTU of the path.
+//! # Features that quinn uses
+//! - Segments: a transmission of up to [`SEGMENTS_MAX`] datagrams is cut into frames here, and sent by one call.
+//!   Datagrams of one sender that arrive together are received as one buffer of several.
+//! - ECN: in both directions.
+//! - A datagram is never fragmented, so quinn discovers the path MTU.
 
 mod receive;
 mod socket;

@@ -1,4 +1,4 @@
-//! Datagrams that were received, copied into the buffers of quinn.
+//! Copies received datagrams into the buffers of quinn.
 
 use crate::state::{SEGMENTS_MAX, State};
 use netmem::port::NextHop;
@@ -16,7 +16,7 @@ impl State {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        // Nobody else is woken for what the device had no room for.
+        // No other task is woken for frames for which the device had no room.
         if !self.to_send.is_empty() {
             self.port.transmit_now(&mut self.to_send);
         }
@@ -35,7 +35,7 @@ impl State {
         }
     }
 
-    /// Copies what was received into `buffers`; how many of them have something now.
+    /// Copies received datagrams into `buffers`. Returns how many buffers have data now.
     fn read(&mut self, local: SocketAddr, buffers: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> usize {
         let most = buffers.len().min(meta.len());
         let mut filled = 0;
@@ -74,7 +74,8 @@ struct Came<'a> {
 }
 
 impl Came<'_> {
-    /// Copies it behind those of the same sender in `buffer`, all of which but the last are equally long, if there is room.
+    /// Copies it behind those of the same sender in `buffer`, if there is room. All of them except the last must be
+    /// equally long.
     fn join(&self, buffer: &mut [u8], meta: &mut RecvMeta) -> bool {
         let (len, size) = (self.payload.len(), meta.stride);
         let is_same = meta.addr == self.datagram.src
@@ -90,7 +91,7 @@ impl Came<'_> {
         true
     }
 
-    /// Copies it to the beginning of `buffer`; false where it is empty, which no packet of QUIC is, or too long.
+    /// Copies it to the beginning of `buffer`. Returns false if it is empty, which no QUIC packet is, or too long.
     fn begin(&self, buffer: &mut [u8], meta: &mut RecvMeta) -> bool {
         let len = self.payload.len();
         let Some(room) = buffer.get_mut(..len).filter(|room| !room.is_empty()) else { return false };

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long after a look the next one is, at first and at most: a device wakes nobody for room.
+/// The first and the longest pause between two checks: a device does not wake a task when it has room.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
@@ -23,14 +23,14 @@ const LONGEST: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct PortSocket {
     local: SocketAddr,
-    /// Taken for a burst at most, and never while a task waits.
+    /// Locked for at most a burst, and never while a task waits.
     state: Mutex<State>,
 }
 
 impl PortSocket {
-    /// A socket of the address and UDP port `local`, whose datagrams the port receives. With an unspecified address (`0.0.0.0:443`) it has all addresses
-    /// whose datagrams the port receives, and answers from the one that was asked; then it cannot be a client's. Of the pool's frames a quarter stays for
-    /// what is sent.
+    /// Makes a socket of the address and UDP port `local`, whose datagrams the port receives. With an unspecified
+    /// address (`0.0.0.0:443`), it has all addresses whose datagrams the port receives, and answers from the address
+    /// that was asked. It cannot be a client's then. A quarter of the pool's frames is reserved for transmission.
     pub fn new(mut port: AsyncPort, local: SocketAddr) -> PortSocket {
         let frames = port.pool().frames();
         port.set_posted_max(frames - frames / 4);
@@ -39,23 +39,25 @@ impl PortSocket {
         PortSocket { local, state: Mutex::new(State { port, next_hops, received, fresh, to_send, counts }) }
     }
 
-    /// Sets who says the next hop of a destination that has sent nothing, for an endpoint that connects. `ask` is called while quinn sends, and is not to
-    /// call the socket.
+    /// Sets the function that returns the next hop of a destination that has sent nothing, for an endpoint that
+    /// connects. `ask` is called while quinn sends, and must not call the socket.
     pub fn set_next_hop(&self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         self.state().next_hops.set_ask(ask);
     }
 
-    /// What was not received or not sent so far. What the device drops is in the port's counters.
+    /// Counts of datagrams that were not received or not sent so far. Frames that the device drops are in the port's
+    /// counters.
     pub fn counts(&self) -> SocketCounts {
         self.state().counts
     }
 
-    /// The port, the pool and the worker again, once no endpoint has the socket. What was not sent or read goes home.
+    /// Returns the port, the pool and the worker, after no endpoint has the socket any more. Frames that were not sent
+    /// or read are freed.
     pub fn into_port(self) -> AsyncPort {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).port
     }
 
-    /// The state is whole between any two calls of others: where one of them panicked, it is used on.
+    /// The state is consistent between any two calls of foreign code. If such a call panicked, the state stays in use.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +103,7 @@ impl AsyncUdpSocket for PortSocket {
 struct Writable {
     socket: Arc<PortSocket>,
     pause: Duration,
-    /// Ends the pause that is under way.
+    /// Ends the current pause.
     timer: Option<Pin<Box<Sleep>>>,
 }
 

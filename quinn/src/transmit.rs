@@ -1,4 +1,4 @@
-//! Datagrams of quinn, copied into frames and sent.
+//! Copies datagrams of quinn into frames and sends them.
 
 use crate::state::{SEGMENTS_MAX, State};
 use netmem::Frame;
@@ -8,8 +8,8 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
 impl State {
-    /// Sends all datagrams of `transmit`, or none where there is no room for all. One that has no way, or is too long, is lost and counted, as it would
-    /// be on the way.
+    /// Sends all datagrams of `transmit`, or none if there is no room for all. A datagram without a next hop, or one
+    /// that is too long, is lost and counted, as if it were lost on the way.
     pub fn try_send(&mut self, local: SocketAddr, transmit: &Transmit<'_>) -> io::Result<()> {
         let (to, contents) = (transmit.destination, transmit.contents);
         let size = transmit.segment_size.unwrap_or(contents.len()).max(1);
@@ -39,7 +39,7 @@ impl State {
         for payload in contents.chunks(size) {
             let Some(mut frame) = self.fresh.pop_front() else { break };
             if write(&datagram, payload, &mut frame).is_some() {
-                // There is room: it was asked for.
+                // There is room: it was checked.
                 drop(self.to_send.push(frame));
             } else {
                 self.counts.too_long += 1;
@@ -50,7 +50,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether so many datagrams have a frame each, and a place among those that are sent.
+    /// Returns whether that many datagrams have a frame each, and room among the frames to send.
     pub fn has_room(&mut self, count: usize) -> bool {
         if self.to_send.room() < count {
             self.port.transmit_now(&mut self.to_send);
@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// Writes the payload and the headers before it to an empty frame; None where it has no room.
+/// Writes the payload and the headers before it to an empty frame. Returns None if it has no room.
 fn write(datagram: &Datagram, payload: &[u8], frame: &mut Frame) -> Option<()> {
     let headers = datagram.headers_len();
     frame.put(headers + payload.len()).ok()?[headers..].copy_from_slice(payload);

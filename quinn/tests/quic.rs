@@ -1,5 +1,5 @@
-//! The example `files` and a client of quinn over the kernel's sockets, on another host: 100 MiB, as they were, by one and by eight at once, over a
-//! clean link and one with faults.
+//! The example `files` and a client of quinn over the kernel's sockets, on another host: 100 MiB, unchanged, by one and
+//! by eight connections at once, over a clean link and one with faults.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ use testbed::{Faults, Namespace, PATIENCE, Served, Testbed, Wiring, example, scr
 
 const FILE: usize = 100 << 20;
 
-/// A certificate of the name `files.test` and its key, in a folder that is gone when dropped.
+/// A certificate of the name `files.test` and its key, in a directory that is removed when dropped.
 struct Identity(PathBuf);
 
 impl Identity {
@@ -65,7 +65,7 @@ impl Server {
         server
     }
 
-    /// Fetches the file so many times at once by one connection each, as it was.
+    /// Fetches the file that many times at once, by one connection each, and checks it.
     fn fetch(&self, from: &Namespace, at_once: usize, file: &Served, identity: &Identity) {
         let any: SocketAddr = if self.1.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().unwrap();
         let sockets: Vec<_> = (0..at_once).map(|_| from.inside(|| UdpSocket::bind(any).unwrap())).collect();
@@ -92,7 +92,7 @@ impl Drop for Server {
     }
 }
 
-/// What a client trusts: this certificate alone. It waits as long as a machine may stand still.
+/// A client's trust: only this certificate. It waits as long as a machine may be stopped.
 fn trusting(identity: &Identity) -> ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(identity.certificate()).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What a socket does with datagrams, over a port in memory.
+//! Tests of a socket over a port in memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,10 +20,10 @@ use tokio::time::timeout;
 
 const OWN: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 1]);
 const PEER: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 2]);
-/// Guards against hangs, nothing else: the machine may stand still.
+/// Only guards against hangs: the machine may be stopped for a while.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A socket of 192.0.2.1:443 over a ring of so many slots, its device, and the pool of so many frames.
+/// Returns a socket of 192.0.2.1:443 over a ring of that many slots, its device, and the pool of that many frames.
 fn socket(ring: usize, frames: usize) -> (Arc<PortSocket>, MemDevice, Pool) {
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut worker = memory.worker().unwrap();
@@ -33,7 +33,7 @@ fn socket(ring: usize, frames: usize) -> (Arc<PortSocket>, MemDevice, Pool) {
     (Arc::new(PortSocket::new(port, "192.0.2.1:443".parse().unwrap())), device, pool)
 }
 
-/// Drops both ends of the port, and sees that all frames come home.
+/// Drops both ends of the port, and checks that all frames are freed.
 async fn end(socket: Arc<PortSocket>, device: MemDevice, pool: Pool) {
     drop((socket, device));
     timeout(PATIENCE, closed(&pool)).await.expect("all frames come home");
@@ -57,7 +57,7 @@ async fn deliver(device: &mut MemDevice, datagram: &Datagram, payload: &[u8]) {
     }
 }
 
-/// Receives into so many buffers of so many bytes: what came, with what is said of it.
+/// Receives into that many buffers of that many bytes. Returns the data with its metadata.
 async fn receive(socket: &PortSocket, buffers: usize, len: usize) -> Vec<(Vec<u8>, RecvMeta)> {
     let (mut room, mut meta) = (vec![vec![0; len]; buffers], vec![RecvMeta::default(); buffers]);
     let mut slices: Vec<_> = room.iter_mut().map(|room| IoSliceMut::new(room)).collect();
@@ -67,7 +67,7 @@ async fn receive(socket: &PortSocket, buffers: usize, len: usize) -> Vec<(Vec<u8
     came.map(|(room, meta)| (room[..meta.len].to_vec(), meta)).collect()
 }
 
-/// Asks once, so that frames are posted and what waits is sent.
+/// Asks once, so that frames are posted and waiting frames are sent.
 async fn ask(socket: &PortSocket) {
     let mut room = [0; 100];
     let mut slices = [IoSliceMut::new(&mut room)];
@@ -81,7 +81,7 @@ fn transmit<'a>(to: &str, contents: &'a [u8], segment_size: Option<usize>) -> Tr
     Transmit { destination, ecn, contents, segment_size, src_ip: None }
 }
 
-/// What the device was given to send.
+/// Returns the datagrams that the device was given to send.
 fn sent(device: &mut MemDevice) -> Vec<(Datagram, Vec<u8>)> {
     let mut all = Vec::new();
     device.collect(64, |frame| {
@@ -106,7 +106,7 @@ async fn datagrams_of_one_sender_come_as_one_buffer_with_their_ecn_and_others_ap
     assert_eq!(
         said,
         [
-            (&b"aaaabbbbc"[..], 4, one.src, Some(EcnCodepoint::Ect0)), // a short one is the last
+            (&b"aaaabbbbc"[..], 4, one.src, Some(EcnCodepoint::Ect0)), // a short datagram is the last
             (b"dddd", 4, one.src, Some(EcnCodepoint::Ect0)),
             (b"eeee", 4, other.src, Some(EcnCodepoint::Ce)),
         ]

@@ -1,5 +1,5 @@
-//! HTTP/1.1 beside the kernel: `http eth0 192.0.2.1 FILE` answers each GET to port 80 of an address of the kernel's with the file, over
-//! smoltcp and AF_XDP; the kernel answers ping, ARP and all other ports. Needs root; Ctrl-C ends it.
+//! HTTP/1.1 beside the kernel: `http eth0 192.0.2.1 FILE` answers each GET to port 80 of a kernel address with the
+//! file, over smoltcp and AF_XDP. The kernel answers ping, ARP and all other ports. Needs root; Ctrl-C ends it.
 
 use netmem::port::xdp::XdpConfig;
 use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem, XdpPort};
@@ -12,7 +12,7 @@ use std::error::Error;
 use std::net::IpAddr;
 
 const CLIENTS: usize = 32;
-/// How long a client may take to say something.
+/// Maximum time that a client may be silent.
 const PATIENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(60);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut device = PortDevice::beside_kernel(Box::new(port), w, &pool, 1500)?;
 
     let mut interface = Interface::new(Config::new(HardwareAddress::Ip), &mut device, Instant::now());
-    // All the world is on the link: packets go to the station from which the client's came.
+    // All destinations are on the link: packets go to the station from which the client's came.
     interface.update_ip_addrs(|all| all.push(IpCidr::new(address.into(), 0)).expect("room for one"));
     let mut sockets = SocketSet::new(vec![]);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::new(&mut sockets)).collect();
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A client: what it asked, and how much of the answer it has been given.
+/// A client: its request, and how much of the answer it has received.
 struct Client {
     socket: SocketHandle,
     request: Vec<u8>,
@@ -61,7 +61,7 @@ impl Client {
         Client { socket: sockets.add(socket), request: Vec::new(), given: 0 }
     }
 
-    /// Reads and answers as far as can be now; how many bytes.
+    /// Reads and answers as far as possible now. Returns the number of bytes.
     fn serve(&mut self, socket: &mut Socket, file: &[u8]) -> usize {
         if socket.state() == State::Closed {
             (self.request, self.given) = (Vec::new(), 0);

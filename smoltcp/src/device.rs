@@ -12,18 +12,19 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The longest sleep where the device wakes, and where it does not.
+/// The longest sleep, with a device that wakes and with one that does not.
 const LOOK: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_millis(50);
-/// While frames wait for the device, whose completions wake nobody.
+/// The sleep while frames wait for the device: completions wake nobody.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A port, the worker at whose caches its calls are, and the pool that it receives into, as a device of smoltcp. See [the crate](crate).
+/// A port, the worker for its calls, and the pool that it receives into, as a device of smoltcp. See [the
+/// crate](crate).
 pub struct PortDevice {
     port: Box<dyn Port>,
     worker: Worker,
     pool: Pool,
-    /// What a header of the link is made by; None where smoltcp makes it.
+    /// Makes the link header; None if smoltcp makes it.
     next_hops: Option<NextHops>,
     mtu: usize,
     burst: usize,
@@ -37,7 +38,7 @@ pub struct PortDevice {
     ignored: u64,
 }
 
-/// Why a port cannot be a device.
+/// The reason why a port cannot be a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -49,9 +50,9 @@ pub enum DeviceError {
         "a packet of {mtu} bytes and its link header need more than the {room} bytes of a frame: give the pool larger frames"
     )]
     Mtu {
-        /// The MTU that was asked for.
+        /// The requested MTU.
         mtu: usize,
-        /// Bytes a frame has room for.
+        /// Bytes for which a frame has room.
         room: usize,
     },
 }
@@ -64,11 +65,12 @@ impl fmt::Debug for PortDevice {
 }
 
 impl PortDevice {
-    /// A station of its own on the link: smoltcp has MAC addresses, and finds neighbours. The port has to give it ARP and neighbour discovery.
-    /// `mtu` is the longest packet of IP (1500 on most links); `worker` is the pool's owner, or another worker of its memory.
+    /// Makes a device that is a station of its own on the link: smoltcp has MAC addresses, and finds neighbours. The
+    /// port must pass ARP and neighbour discovery to it. `mtu` is the longest IP packet (1500 on most links). `worker`
+    /// is the pool's owner, or another worker of its memory.
     ///
     /// # Errors
-    /// [`DeviceError`]
+    /// Returns [`DeviceError`].
     pub fn station(
         port: Box<dyn Port>,
         worker: Worker,
@@ -78,11 +80,12 @@ impl PortDevice {
         PortDevice::new(port, worker, pool, mtu, None)
     }
 
-    /// Beside the kernel, with an IP address of its: packets are sent to the station from which the last one of their destination came.
-    /// smoltcp's interface has [`HardwareAddress::Ip`](smoltcp::wire::HardwareAddress::Ip). Else as [`PortDevice::station`].
+    /// Makes a device beside the kernel, with one of its IP addresses: packets are sent to the station from which the
+    /// last one of their destination came. smoltcp's interface has
+    /// [`HardwareAddress::Ip`](smoltcp::wire::HardwareAddress::Ip). Otherwise as [`PortDevice::station`].
     ///
     /// # Errors
-    /// [`DeviceError`]
+    /// Returns [`DeviceError`].
     pub fn beside_kernel(
         port: Box<dyn Port>,
         worker: Worker,
@@ -121,31 +124,33 @@ impl PortDevice {
             unsent: 0,
             ignored: 0,
         };
-        // What a sender left to its card would fail smoltcp's check.
+        // Offload work that a sender left to its card would fail smoltcp's check.
         device.port.keep_offloads(false);
         device.tend();
         device.burst = device.port.rx_posted();
         Ok(device)
     }
 
-    /// Who says the next hop of a destination that has sent nothing, for sockets that connect. Only [beside the kernel](PortDevice::beside_kernel).
+    /// Sets the function that returns the next hop of a destination that has sent nothing, for sockets that connect.
+    /// Only [beside the kernel](PortDevice::beside_kernel).
     pub fn set_next_hop(&mut self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         if let Some(next_hops) = &mut self.next_hops {
             next_hops.set_ask(ask);
         }
     }
 
-    /// Gives the port what smoltcp wrote, frees what it read, and posts empty frames: to be called after each poll.
+    /// Gives the port the frames that smoltcp wrote, frees those that it read, and posts empty frames. Call it after
+    /// each poll.
     pub fn flush(&mut self) {
         self.send();
         self.tend();
     }
 
-    /// Sleeps until a packet comes, at most so long (None: until one comes, or the port is to be looked at); at once where there is one, or where
-    /// packets wait to be sent and may have room.
+    /// Sleeps until a packet comes, at most that long (None: until one comes, or the port must be checked). Returns at
+    /// once if there is a packet, or if packets wait to be sent and may have room.
     ///
     /// # Cost
-    /// A system call.
+    /// One system call.
     pub fn wait(&mut self, at_most: Option<Duration>) {
         if !self.received.is_empty() {
             return;
@@ -168,22 +173,23 @@ impl PortDevice {
         self.unsent
     }
 
-    /// Frames beside the kernel that were freed unread since the device was made: they are not of IP, or their header is broken.
+    /// Frames beside the kernel that were freed unread since the device was made: not IP, or with a malformed header.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// The port: its state and its counters.
+    /// The port, for its state and its counters.
     pub fn port(&self) -> &dyn Port {
         &*self.port
     }
 
-    /// The port and the worker again. What was not sent goes home.
+    /// Returns the port and the worker. Frames that were not sent are freed.
     pub fn into_parts(self) -> (Box<dyn Port>, Worker) {
         (self.port, self.worker)
     }
 
-    /// Gives the port what it has room for; what it can never carry is freed, and counted by it.
+    /// Gives the port the frames for which it has room. Frames that it can never carry are freed, and the port counts
+    /// them.
     fn send(&mut self) {
         if self.to_send.is_empty() {
             return;
@@ -194,20 +200,21 @@ impl PortDevice {
         }
     }
 
-    /// Frees what was read and sent, posts empty frames, and wakes the device.
+    /// Frees read and sent frames, posts empty frames, and wakes the device.
     fn tend(&mut self) {
         self.read.free(&mut self.worker);
         while self.port.complete(&mut self.worker, &mut self.read) > 0 {
             self.read.free(&mut self.worker);
         }
         self.provide();
-        // A quarter is left to be sent: where the device had all frames, none could be answered, and none would come home.
+        // A quarter is reserved for transmission. If the device had all frames, none could be answered, and none would
+        // come back.
         let most = self.pool.frames() - self.pool.frames() / 4;
         self.port.refill_to(&mut self.worker, &self.pool, most);
         self.port.kick();
     }
 
-    /// Whether there is a frame for a packet, and a place for it among those to be sent.
+    /// Returns whether there is a frame for a packet, and room for it among those to be sent.
     fn can_send(&mut self) -> bool {
         if self.to_send.room() == 0 {
             self.send();
@@ -216,7 +223,7 @@ impl PortDevice {
         self.spare.is_some() && self.to_send.room() > 0
     }
 
-    /// Provides the next packet's frame, where the pool has one.
+    /// Provides the next packet's frame, if the pool has one.
     fn provide(&mut self) {
         if self.spare.is_none() {
             self.spare = self.pool.alloc(&mut self.worker);

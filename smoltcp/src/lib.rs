@@ -1,8 +1,9 @@
 //! Ports of [netmem] as devices of [smoltcp].
 //!
-//! A [`PortDevice`] is a port, the worker at whose caches its calls are, and the pool whose frames it receives into, as a
-//! [`phy::Device`](smoltcp::phy::Device). Frames are lent both ways: smoltcp reads a packet in the frame that the device wrote, and writes one
-//! into the frame that the device sends. (smoltcp itself copies between packets and the buffers of its sockets.)
+//! A [`PortDevice`] combines a port, the worker for its calls, and the pool whose frames it receives into, as a
+//! [`phy::Device`](smoltcp::phy::Device). Frames are lent in both directions: smoltcp reads a packet in the frame that
+//! the device wrote, and writes one into the frame that the device sends. (smoltcp itself copies between packets and
+//! the buffers of its sockets.)
 //!
 //! There are two ways to be on a link:
 //!
@@ -11,8 +12,8 @@
 //! | [`PortDevice::station`] | has MAC and IP addresses of its own; answers ARP and ping | has its own addresses; a packet socket or TAP shows it the rest |
 //! | [`PortDevice::beside_kernel`] | has the kernel's IP address; the port [takes](netmem::port::xdp::Take) its TCP or UDP ports | answers ARP, ping, and all other ports |
 //!
-//! Beside the kernel no ARP answer ever comes to the port. So a packet is sent to the station from which the last one of its destination came, or
-//! where none did, to the next hop that [`PortDevice::set_next_hop`] says.
+//! Beside the kernel, no ARP answer comes to the port. So a packet is sent to the station from which the last one of
+//! its destination came. If none came, it is sent to the next hop that [`PortDevice::set_next_hop`]'s function returns.
 //!
 //! # A round
 //! ```
@@ -47,10 +48,11 @@
 //! # }
 //! ```
 //!
-//! # What smoltcp is told
-//! - The MTU is what it is given, and fits into a frame.
+//! # Properties that smoltcp sees
+//! - The MTU is the given one, and fits into a frame.
 //! - Bursts are as long as the port's receive ring.
-//! - Checksums are verified and computed by smoltcp. Ports verify none; what a sender left to its card the port completes before.
+//! - smoltcp verifies and computes checksums. Ports verify none. If a sender left a checksum to its card, the port
+//!   completes it before.
 
 mod device;
 mod link;

@@ -6,11 +6,11 @@ use netmem::wire::ethernet;
 use netmem::{Batch, Frame};
 use smoltcp::phy::{RxToken, TxToken};
 
-/// A packet that was received, in its frame.
+/// A received packet, in its frame.
 #[derive(Debug)]
 pub struct RxFrame<'a> {
     pub(crate) frame: Frame,
-    /// Has room for it.
+    /// Has room for the frame.
     pub(crate) read: &'a mut Batch,
 }
 
@@ -19,9 +19,9 @@ pub struct RxFrame<'a> {
 pub struct TxFrame<'a> {
     /// An empty frame, unless it is used.
     pub(crate) spare: &'a mut Option<Frame>,
-    /// Has room for it.
+    /// Has room for the frame.
     pub(crate) to_send: &'a mut Batch,
-    /// Where packets are without the link's header.
+    /// Set if packets have no link header.
     pub(crate) next_hops: Option<&'a mut NextHops>,
     pub(crate) unsent: &'a mut u64,
 }
@@ -29,7 +29,7 @@ pub struct TxFrame<'a> {
 impl RxToken for RxFrame<'_> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, read: F) -> R {
         let result = read(self.frame.data());
-        // There is room; where there were none, it would be dropped, and go home.
+        // There is room; without it, the frame would be dropped and freed.
         drop(self.read.push(self.frame));
         result
     }
@@ -44,7 +44,7 @@ impl TxToken for TxFrame<'_> {
             return self.refuse(len, write);
         };
         let (header, packet) = room.split_at_mut(link_len);
-        packet.fill(0); // smoltcp counts on it where a header has reserved bytes
+        packet.fill(0); // smoltcp relies on zeros in the reserved bytes of headers
         let result = write(packet);
         let found = match self.next_hops {
             Some(next_hops) => {
@@ -56,7 +56,7 @@ impl TxToken for TxFrame<'_> {
             drop(self.to_send.push(frame));
         } else {
             *self.unsent += 1;
-            // Cut to nothing, it is as it was.
+            // Trimmed to zero bytes, it is empty as before.
             *self.spare = frame.trim(0).is_ok().then_some(frame);
         }
         result
@@ -64,7 +64,8 @@ impl TxToken for TxFrame<'_> {
 }
 
 impl TxFrame<'_> {
-    /// A packet that no frame takes is written all the same, since smoltcp wants its answer, and goes nowhere.
+    /// A packet for which there is no frame is written all the same, since smoltcp needs the closure's result. It is
+    /// then discarded.
     #[cold]
     fn refuse<R>(self, len: usize, write: impl FnOnce(&mut [u8]) -> R) -> R {
         *self.unsent += 1;

@@ -1,4 +1,4 @@
-//! A port as a device of smoltcp, over a wire inside the process.
+//! Tests of a port as a device of smoltcp, over a wire inside the process.
 
 #![allow(clippy::unwrap_used)]
 
@@ -103,7 +103,7 @@ fn beside_the_kernel_a_packet_goes_to_the_station_from_which_the_last_one_came()
     let (link, behind) = Ethernet::parse(&left[0]).unwrap();
     assert_eq!((link.dst, link.src, link.ethertype(), behind), (PEER, OWN, ethernet::IPV4, answer));
 
-    // The peer goes by another router now.
+    // The peer now uses another router.
     let mut by_gateway = frame.clone();
     by_gateway[6..12].copy_from_slice(&GATEWAY_BYTES);
     deliver(&mut network, &by_gateway);
@@ -112,7 +112,7 @@ fn beside_the_kernel_a_packet_goes_to_the_station_from_which_the_last_one_came()
     device.flush();
     assert_eq!(Ethernet::parse(&sent(&mut network)[0]).unwrap().0.dst, GATEWAY);
 
-    // Of those that never sent, somebody has to say it.
+    // For destinations that never sent, the function returns the next hop.
     device.set_next_hop(|to| {
         (to.to_string() == "192.0.2.1").then_some(NextHop { src_mac: OWN, dst_mac: PEER })
     });
@@ -221,7 +221,7 @@ fn a_socket_of_smoltcp_answers_a_datagram_in_both_ways_to_be_on_a_link() {
         let mut sockets = SocketSet::new(vec![]);
         let socket = sockets.add(socket);
         if is_station {
-            // Who asks is found by ARP first: it is told by an answer that nobody asked for.
+            // The asking host is found by ARP first: an unsolicited answer tells its address.
             deliver(&mut network, &arp_request());
         }
         deliver(&mut network, &question(b"echo"));

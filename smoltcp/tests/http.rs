@@ -1,4 +1,5 @@
-//! The example `http` and curl of another host: 100 MiB, as they were, by one and by eight at once, over a clean link and one with faults.
+//! The example `http` and curl of another host: 100 MiB, unchanged, by one and by eight at once, over a clean link and
+//! one with faults.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +32,7 @@ impl Drop for Server {
     }
 }
 
-/// Fetches the file so many times at once, each as it was.
+/// Fetches the file that many times at once, and checks each copy.
 fn fetch(from: &Namespace, address: &str, at_once: usize, file: &Served) {
     let curl = || {
         let mut command = from.command("curl");

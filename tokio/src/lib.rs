@@ -1,26 +1,29 @@
 //! Ports of [netmem] in tokio.
 //!
-//! A port, the worker at whose caches its calls are, and the pool that it receives into are one value, [`AsyncPort`]: all of it is
-//! `Send`, so a task that has one may move between the threads of a runtime, and `&mut` proves that one task at a time is at
+//! An [`AsyncPort`] is one value of a port, the worker for its calls, and the pool that it receives into. It is `Send`,
+//! so a task that has one may move between the threads of a runtime. `&mut` proves that only one task at a time uses
 //! it. There are two ways to use it:
 //!
-//! - [`AsyncPort::receive`] and [`AsyncPort::transmit`], where one task does everything.
-//! - [`AsyncPort::share`], where many tasks handle frames: a task of the port's own, the [`Driver`], moves frames between the device and two
-//!   queues, [`Incoming`] and [`Outgoing`]. A frame may be dropped by any task on any thread; it goes home to its pool.
+//! - [`AsyncPort::receive`] and [`AsyncPort::transmit`], if one task does everything.
+//! - [`AsyncPort::share`], if many tasks handle frames: the port's own task, the [`Driver`], moves frames between the
+//!   device and two queues, [`Incoming`] and [`Outgoing`]. Any task on any thread may drop a frame; it is freed to its
+//!   pool.
 //!
 //! # Cancelling
-//! Every future here may be dropped at every point at which it waits. Frames are appended to a batch in the very call that returns,
-//! and what was not transmitted is still in the batch.
+//! Every future here may be dropped at every point at which it waits. Frames are appended to a batch in the same call
+//! that returns, and frames that were not transmitted are still in the batch.
 //!
 //! # Waiting
-//! A port that has nothing to do is armed, looked at once more, and then waited for by its descriptor, so that no wake-up is lost
-//! ([`Wake`](netmem::port::Wake)); what wakes nobody (frames that a device has sent, frames that come home to a dry pool) is looked for after a
-//! millisecond, then after twice as long, up to 50. A port that waits for frames from its device alone is looked at once a second,
-//! since nothing wakes anybody when an interface goes: a hundred of them cost a hundred looks a second.
+//! A port without work is armed, checked once more, and then waited for by its descriptor, so that no wake-up is lost
+//! ([`Wake`](netmem::port::Wake)). Some events wake nobody: frames that a device has sent, and frames that return to a
+//! dry pool. They are checked after a millisecond, then after twice as long, up to 50. A port that waits only for
+//! frames from its device is checked once a second, since nothing wakes a task when an interface is removed. A hundred
+//! such ports cost a hundred checks a second.
 //!
 //! A memory has at most 64 workers, and each [`AsyncPort`] has one.
 //!
-//! The descriptor that tokio watches is one of this crate's own (epoll in epoll), so that no copy of a port's socket outlives the port.
+//! The descriptor that tokio watches belongs to this crate (epoll in epoll), so that no copy of a port's socket
+//! outlives the port.
 //!
 //! ```
 //! use netmem::port::mem::{MemConfig, wire};

@@ -1,14 +1,14 @@
-//! The end of a pool, awaited.
+//! Waits for the end of a pool.
 
 use netmem::Pool;
 use std::time::Duration;
 
-/// How long after a look the next one is, at first and at most.
+/// The first and the longest pause between two checks.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Closes the pool, so that it gives out no frame any more, and waits until all its frames are home. Where frames may be kept for ever,
-/// it is bounded by `tokio::time::timeout`; [`Pool::wait`] says then who has them.
+/// Closes the pool, so that it allocates no more frames, and waits until all its frames are free. If frames may be kept
+/// for ever, bound it by `tokio::time::timeout`; [`Pool::wait`] then returns their holders.
 ///
 /// # Cancelling
 /// The pool stays closed.

@@ -1,4 +1,4 @@
-//! A port whose calls wait.
+//! A port with async calls.
 
 use crate::watch::PortWatch;
 use netmem::{Batch, Pool, Port, Worker};
@@ -6,18 +6,18 @@ use std::io;
 use std::task::{Context, Poll, ready};
 use tokio::task::coop::{consume_budget, poll_proceed};
 
-/// A port, the worker at whose caches its calls are, and the pool that it receives into. See [the crate](crate).
+/// A port, the worker for its calls, and the pool that it receives into. See [the crate](crate).
 #[derive(Debug)]
 pub struct AsyncPort {
     watch: PortWatch,
     port: PortBox,
     pool: Pool,
     worker: Worker,
-    /// Frames posted for reception at most.
+    /// Maximum number of frames posted for reception.
     posted_max: usize,
 }
 
-/// A port, shown by its name.
+/// A port whose Debug output is its name.
 struct PortBox(Box<dyn Port>);
 
 impl std::fmt::Debug for PortBox {
@@ -27,25 +27,25 @@ impl std::fmt::Debug for PortBox {
 }
 
 impl AsyncPort {
-    /// Makes one of an open port. `worker` is the owner of `pool`, or another worker of its memory.
+    /// Wraps an open port. `worker` is the owner of `pool`, or another worker of its memory.
     ///
     /// # Errors
-    /// What epoll_create(2) says.
+    /// Returns the error of epoll_create(2).
     ///
     /// # Panics
-    /// Outside of a runtime of tokio with I/O and time (`enable_all`).
+    /// Panics outside of a tokio runtime with I/O and time (`enable_all`).
     pub fn new(port: Box<dyn Port>, worker: Worker, pool: Pool) -> io::Result<AsyncPort> {
         Ok(AsyncPort { watch: PortWatch::new()?, port: PortBox(port), pool, worker, posted_max: usize::MAX })
     }
 
-    /// Sets how many frames are posted for reception at most: the rest of the pool is for those who send. By default as many as the port's
-    /// ring has slots.
+    /// Sets the maximum number of frames posted for reception. The rest of the pool is for transmission. By default as
+    /// many as the port's ring has slots.
     pub fn set_posted_max(&mut self, frames: usize) {
         self.posted_max = frames;
     }
 
-    /// Waits until frames have been received, and appends them to `frames`; returns how many. 0 where there is no room, and where nothing
-    /// will be received any more ([`Rx::rx_finished`](netmem::Rx::rx_finished)).
+    /// Waits until frames have been received, and appends them to `frames`. Returns their number. Returns 0 if there is
+    /// no room, or if nothing will be received any more ([`Rx::rx_finished`](netmem::Rx::rx_finished)).
     ///
     /// # Cancelling
     /// A call that does not return has received nothing.
@@ -59,7 +59,8 @@ impl AsyncPort {
         }
     }
 
-    /// As [`AsyncPort::receive`], for a task that asks again when it is woken, which is the last one that asked.
+    /// As [`AsyncPort::receive`], for a task that calls it again when it is woken. Only the last task that called is
+    /// woken.
     ///
     /// ```
     /// use netmem::Batch;
@@ -82,7 +83,7 @@ impl AsyncPort {
         }
     }
 
-    /// Receives what is there; None where the task is to wait.
+    /// Receives waiting frames. Returns None if the task must wait.
     fn receive_now(&mut self, frames: &mut Batch) -> Option<usize> {
         self.tend();
         let received = self.port.0.rx(&mut self.worker, frames);
@@ -93,13 +94,14 @@ impl AsyncPort {
         })
     }
 
-    /// Transmits all of `frames`, waiting for room; returns how many. Frames that the port can never carry are freed, and counted by it
-    /// (`foreign`, `tx_invalid`). What is left in `frames` finds no room and none is to come: the port is down.
+    /// Transmits all of `frames`, waiting for room. Returns their number. Frames that the port can never carry are
+    /// freed, and the port counts them (`foreign`, `tx_invalid`). Frames that stay in `frames` have no room, and none
+    /// will come: the port is down.
     ///
-    /// They are given to the device; [`AsyncPort::drained`] waits until it has sent them.
+    /// The frames are given to the device. [`AsyncPort::drained`] waits until it has sent them.
     ///
     /// # Cancelling
-    /// What was not given to the device yet is still in `frames`.
+    /// Frames that were not given to the device yet are still in `frames`.
     pub async fn transmit(&mut self, frames: &mut Batch) -> usize {
         let mut taken = 0;
         loop {
@@ -117,7 +119,7 @@ impl AsyncPort {
         }
     }
 
-    /// Waits until the device has sent all that it was given.
+    /// Waits until the device has sent all frames that it was given.
     pub async fn drained(&mut self) {
         loop {
             consume_budget().await;
@@ -129,12 +131,13 @@ impl AsyncPort {
         }
     }
 
-    /// Allocates empty frames of the pool, up to `count` of them, and appends them to `frames` while there is room; returns how many.
+    /// Allocates up to `count` empty frames of the pool, and appends them to `frames` while there is room. Returns
+    /// their number.
     pub fn alloc_burst(&mut self, frames: &mut Batch, count: usize) -> usize {
         self.pool.alloc_burst(&mut self.worker, frames, count)
     }
 
-    /// The port: its state and its counters.
+    /// The port, for its state and its counters.
     pub fn port(&self) -> &dyn Port {
         &*self.port.0
     }
@@ -144,31 +147,32 @@ impl AsyncPort {
         &self.pool
     }
 
-    /// The worker, to allocate and free by.
+    /// The worker, for allocating and freeing.
     pub fn worker(&mut self) -> &mut Worker {
         &mut self.worker
     }
 
-    /// The port and the worker again.
+    /// Returns the port and the worker.
     pub fn into_parts(mut self) -> (Box<dyn Port>, Worker) {
         self.watch.end(&mut *self.port.0);
         (self.port.0, self.worker)
     }
 
-    /// Appends what was received, without waiting.
+    /// Appends received frames, without waiting.
     pub(crate) fn try_receive(&mut self, frames: &mut Batch) -> usize {
         self.port.0.rx(&mut self.worker, frames)
     }
 
-    /// Gives the device what it has room for, and wakes it; returns how many frames that is. What it can never carry is freed, and counted by the
-    /// port; what found no room is still in `frames`.
+    /// Gives the device the frames for which it has room, and wakes it. Returns their number. Frames that it can never
+    /// carry are freed, and the port counts them. Frames without room are still in `frames`.
     pub fn transmit_now(&mut self, frames: &mut Batch) -> usize {
         let taken = self.try_transmit(frames);
         self.tend();
         taken
     }
 
-    /// Gives the device what it has room for; what it can never carry is freed, and counted by the port.
+    /// Gives the device the frames for which it has room. Frames that it can never carry are freed, and the port counts
+    /// them.
     pub(crate) fn try_transmit(&mut self, frames: &mut Batch) -> usize {
         let taken = self.port.0.tx(&mut self.worker, frames);
         if !frames.is_empty() {
@@ -177,7 +181,7 @@ impl AsyncPort {
         taken
     }
 
-    /// Frees what was sent, posts empty frames, and wakes the device where it asked for that.
+    /// Frees sent frames, posts empty frames, and wakes the device if it asked for that.
     pub(crate) fn tend(&mut self) {
         let mut sent = Batch::new();
         while self.port.0.complete(&mut self.worker, &mut sent) > 0 {
@@ -191,7 +195,7 @@ impl AsyncPort {
         self.watch.worked();
     }
 
-    /// Waits until there may be something to do.
+    /// Waits until there may be work.
     pub(crate) async fn wait(&mut self) {
         self.watch.wait(&mut *self.port.0).await;
     }

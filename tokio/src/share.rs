@@ -1,4 +1,4 @@
-//! A port that many tasks share, by a task of its own and two queues of frames.
+//! A port that many tasks share, through a task of its own and two queues of frames.
 
 use crate::port::AsyncPort;
 use netmem::{Batch, Frame};
@@ -8,18 +8,18 @@ use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
-/// How long the driver pauses where received frames wait for a reader and others for the device.
+/// The driver's pause while received frames wait for a reader and others for the device.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Frames that a shared port has received.
 ///
-/// Where nobody takes them, the queue fills, the driver receives no more, and the device drops and counts (`rx_ring_full`,
-/// `rx_no_frame`).
+/// If no task takes them, the queue fills, the driver receives no more, and the device drops and counts
+/// (`rx_ring_full`, `rx_no_frame`).
 pub struct Incoming {
     frames: mpsc::Receiver<Frame>,
 }
 
-/// Frames that a shared port is to transmit; a clone for each task.
+/// The transmit queue of a shared port; a clone for each task.
 #[derive(Clone)]
 pub struct Outgoing {
     frames: mpsc::Sender<Frame>,
@@ -34,15 +34,16 @@ pub struct Driver {
     outgoing: mpsc::Receiver<Frame>,
     received: Batch,
     to_send: Batch,
-    /// There are senders still.
+    /// There are still senders.
     is_open: bool,
 }
 
 impl AsyncPort {
-    /// Gives the port to a task of its own, the [`Driver`], which other tasks share by queues of `depth` frames each way.
+    /// Gives the port to its own task, the [`Driver`]. Other tasks share it through queues of `depth` frames in each
+    /// direction.
     ///
     /// # Panics
-    /// With a depth of 0.
+    /// Panics if `depth` is 0.
     pub fn share(self, depth: usize) -> (Incoming, Outgoing, Driver) {
         let ((incoming, received), (send, outgoing)) = (mpsc::channel(depth), mpsc::channel(depth));
         let (to_send, in_hand) = (Batch::new(), Batch::new());
@@ -52,7 +53,7 @@ impl AsyncPort {
 }
 
 impl Incoming {
-    /// Waits for the next frame; None once the driver has ended and all were taken.
+    /// Waits for the next frame. Returns None after the driver has ended and all frames were taken.
     ///
     /// # Cancelling
     /// A call that does not return has taken no frame.
@@ -65,18 +66,20 @@ impl Outgoing {
     /// Transmits a frame, waiting for room in the queue.
     ///
     /// # Errors
-    /// The frame, where the driver has ended.
+    /// Returns the frame if the driver has ended.
     ///
     /// # Cancelling
-    /// A frame that was not queued yet goes home to its pool unsent. One that must not be lost so waits in [`Outgoing::room`] first.
+    /// A frame that was not queued yet is freed to its pool unsent. To avoid that loss, wait in [`Outgoing::room`]
+    /// first.
     pub async fn transmit(&self, frame: Frame) -> Result<(), Frame> {
         self.frames.send(frame).await.map_err(|refused| refused.0)
     }
 
-    /// Waits until a frame has room; what then transmits it does not wait. None where the driver has ended.
+    /// Waits until there is room for a frame. Returns a function that transmits the frame without waiting, or None if
+    /// the driver has ended.
     ///
     /// # Cancelling
-    /// The room is another's.
+    /// The room goes to another task.
     pub async fn room(&self) -> Option<impl FnOnce(Frame)> {
         let permit = self.frames.reserve().await.ok()?;
         Some(move |frame| permit.send(frame))
@@ -96,11 +99,11 @@ impl fmt::Debug for Outgoing {
 }
 
 impl Driver {
-    /// Moves frames until [`Incoming`] and every [`Outgoing`] are dropped and what they gave has been handed to the device; gives the
-    /// port back.
+    /// Moves frames until [`Incoming`] and every [`Outgoing`] are dropped and their frames have been handed to the
+    /// device. Returns the port.
     ///
     /// # Cancelling
-    /// The port closes, and frames on their way go home.
+    /// The port closes, and frames on their way are freed.
     pub async fn run(mut self) -> AsyncPort {
         loop {
             consume_budget().await;
@@ -120,17 +123,17 @@ impl Driver {
                     Some(frame) => drop(to_send.push(frame)),
                     None => *is_open = false,
                 },
-                // Room, or nobody to receive: the next round sees which.
+                // There is room, or no receiver: the next round finds out.
                 _ = incoming.reserve(), if has_received && is_read => {}
                 () = incoming.closed(), if is_read => {}
                 () = port.wait(), if !has_received => {}
-                // The device wakes nobody for room.
+                // The device does not wake the task when it has room.
                 () = sleep(PAUSE), if has_received && !to_send.is_empty() => {}
             }
         }
     }
 
-    /// Moves what can be moved now; how many frames that were.
+    /// Moves all frames that can be moved now. Returns their number.
     fn round(&mut self) -> usize {
         let before = self.received.len();
         if self.incoming.is_closed() {

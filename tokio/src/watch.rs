@@ -1,4 +1,4 @@
-//! A port's descriptors as one that a runtime may watch for as long as it likes.
+//! A port's descriptors as one descriptor, which a runtime may watch for any time.
 
 use netmem::Port;
 use netmem::system::event::Watch;
@@ -12,23 +12,24 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The first pause where nobody wakes, and the longest.
+/// The first pause for events that wake nobody, and the longest.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
-/// The longest where the device wakes. Nothing does when its interface goes: a socket of AF_XDP that has lost it is never readable again
-/// (xsk_poll). Nor when another program takes ours off it. A port looks for that once a second.
+/// The longest pause with a device that wakes. Nothing wakes the task when its interface is removed: an AF_XDP socket
+/// that has lost it is never readable again (xsk_poll). Nothing wakes it when another program takes the redirect
+/// program off the interface either. A port checks for both once a second.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What wakes the task of a port. A port's socket may be another one after a while, which is watched in the place of the first; the
-/// first is gone with its last descriptor, and that is the port's.
+/// Wakes the task of a port. A port's socket may be replaced after a while. The new one is then watched in place of the
+/// first. The first is gone with its last descriptor, which is the port's.
 #[derive(Debug)]
 pub struct PortWatch {
     watch: AsyncFd<Watched>,
-    /// The last pause where nobody woke; zero after one in which something was done.
+    /// The last pause in which no event came; zero after a pause that was followed by work.
     pause: Duration,
-    /// Ends the pause that is under way.
+    /// Ends the current pause.
     timer: Pin<Box<Sleep>>,
-    /// The port is armed, and a pause is under way.
+    /// The port is armed, and a pause has begun.
     is_armed: bool,
 }
 
@@ -41,7 +42,7 @@ impl AsRawFd for Watched {
     }
 }
 
-/// A pause that ends when this is dropped, also where the future that has it is.
+/// A pause that ends when this is dropped, also if the future that holds it is dropped.
 struct Waiting<'a>(&'a mut PortWatch, &'a mut dyn Port);
 
 impl Drop for Waiting<'_> {
@@ -61,23 +62,24 @@ impl PortWatch {
         Ok(PortWatch { watch, pause: Duration::ZERO, timer, is_armed: false })
     }
 
-    /// Something was done: pauses are short again.
+    /// Records that there was work: pauses are short again.
     pub fn worked(&mut self) {
         self.pause = Duration::ZERO;
     }
 
-    /// Waits until there may be something to do, for a port by which nothing could be done just now.
+    /// Waits until there may be work, for a port that has none just now.
     pub async fn wait(&mut self, port: &mut dyn Port) {
         let waiting = Waiting(self, port);
         poll_fn(|context| waiting.0.poll_wait(waiting.1, context)).await;
     }
 
-    /// As [`PortWatch::wait`], for a task that asks again; between two calls that are not ready the port stays armed.
+    /// As [`PortWatch::wait`], for a task that calls it again. Between two calls that return Pending, the port stays
+    /// armed.
     pub fn poll_wait(&mut self, port: &mut dyn Port, context: &mut Context<'_>) -> Poll<()> {
         if !self.is_armed && self.begin(port) {
             return Poll::Ready(());
         }
-        // Readable, in error, or too late: each is a reason to look.
+        // Readable, in error, or too late: each is a reason to check.
         if self.watch.poll_read_ready(context).is_pending() {
             ready!(self.timer.as_mut().poll(context));
         }
@@ -85,9 +87,9 @@ impl PortWatch {
         Poll::Ready(())
     }
 
-    /// Begins a pause; true where there is something to do at once.
+    /// Begins a pause. Returns true if there is work at once.
     fn begin(&mut self, port: &mut dyn Port) -> bool {
-        // Forgotten before the look: what comes after it makes the descriptor readable again, which wakes the task.
+        // Cleared before the check: a later event makes the descriptor readable again, which wakes the task.
         let _ = self.watch.try_io(Interest::READABLE, |watched| -> io::Result<()> {
             watched.0.clear();
             Err(ErrorKind::WouldBlock.into())
@@ -110,7 +112,7 @@ impl PortWatch {
         false
     }
 
-    /// Ends the pause that is under way, if one is.
+    /// Ends the current pause, if there is one.
     pub fn end(&mut self, port: &mut dyn Port) {
         if std::mem::take(&mut self.is_armed) {
             port.disarm();

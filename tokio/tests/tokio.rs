@@ -1,4 +1,4 @@
-//! Ports in tokio: by one task, and shared by many that are cancelled at random points.
+//! Tests of ports in tokio: used by one task, and shared by many that are cancelled at random points.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,14 +15,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::timeout;
 
-/// Guards against hangs, nothing else: the machine may stand still.
+/// Only guards against hangs: the machine may be stopped for a while.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// A memory with so many ports, each with a pool of its own.
+/// Returns a memory with that many ports, each with its own pool.
 fn ports(number: usize, frames: usize) -> Vec<(netmem::MemPort, MemDevice, Worker, Pool)> {
     let config = MemoryConfig { bytes: 16 << 20, workers: number, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
@@ -35,7 +35,7 @@ fn ports(number: usize, frames: usize) -> Vec<(netmem::MemPort, MemDevice, Worke
     (0..number).map(port).collect()
 }
 
-/// Delivers one frame with this number in it, once there is room.
+/// Delivers one frame with this number in it, when there is room.
 async fn deliver(device: &mut MemDevice, number: u64) {
     while device.deliver(1, |room| {
         room[..8].copy_from_slice(&number.to_be_bytes());
@@ -50,7 +50,7 @@ fn number(frame: &[u8]) -> u64 {
     u64::from_be_bytes(frame[..8].try_into().unwrap())
 }
 
-/// Numbers that look random, and are the same in each run.
+/// Pseudo-random numbers, the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -116,7 +116,7 @@ async fn answer(mut frame: Frame, outgoing: netmem_tokio::Outgoing, steps: u64) 
     }
 }
 
-/// The port of a driver that is at its end, once all that it had to send is taken.
+/// Returns the port of a driver that has ended, after all frames that it had to send are taken.
 async fn end(driver: JoinHandle<AsyncPort>, device: &mut MemDevice) -> AsyncPort {
     while !driver.is_finished() {
         device.collect(64, |_| ());
@@ -125,7 +125,7 @@ async fn end(driver: JoinHandle<AsyncPort>, device: &mut MemDevice) -> AsyncPort
     driver.await.unwrap()
 }
 
-/// How many probes are sent, and how long that may take. `NETMEM_PROBES` says how many: ten million take minutes.
+/// The number of probes, and the time limit. `NETMEM_PROBES` sets the number: ten million take minutes.
 fn probes() -> (u64, Duration) {
     let number =
         std::env::var("NETMEM_PROBES").map_or(4000, |text| text.parse().expect("NETMEM_PROBES is a number"));
@@ -154,7 +154,7 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
             }
             cancelled
         });
-        // A probe is sent again until it is answered, as a client does.
+        // A probe is sent again until it is answered, as by a client.
         let probes = async {
             let (mut waiting, mut next, mut answers, mut longest) =
                 (BTreeMap::new(), 0, 0_u64, Duration::ZERO);
@@ -183,8 +183,8 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
         println!("{number_of_probes} probes, each answered within {longest:?}");
         assert!(answers >= number_of_probes);
         server.abort();
-        // Its end drops both ends of the queues, and the driver gives the port back once the device has taken every answer: of a probe
-        // that was sent again there are several.
+        // Its end drops both ends of the queues, and the driver returns the port after the device has taken every
+        // answer. A probe that was sent again has several.
         let port = timeout(PATIENCE, end(driver, &mut device)).await.expect("the driver ends");
         let counters = port.port().counters();
         assert_eq!((counters.tx_invalid.get(), counters.foreign.get()), (0, 0));
@@ -294,7 +294,7 @@ impl Port for Counted {
 fn ports_that_wait_are_not_looked_at_while_nothing_comes_and_wake_when_it_does() {
     runtime().block_on(async {
         let (mut devices, mut tasks, mut armed) = (Vec::new(), Vec::new(), Vec::new());
-        // A memory has at most 64 workers, and each port one of its own.
+        // A memory has at most 64 workers, and each port has one of its own.
         for (port, device, w, pool) in ports(50, 16).into_iter().chain(ports(50, 16)) {
             let count = Arc::new(AtomicUsize::new(0));
             let port = Counted(port, count.clone());
@@ -317,7 +317,7 @@ fn ports_that_wait_are_not_looked_at_while_nothing_comes_and_wake_when_it_does()
             .await
             .unwrap();
         }
-        // A second in which a poll every fifty milliseconds would be twenty looks each.
+        // A second in which a poll every fifty milliseconds would make twenty checks each.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let looks: usize = armed.iter().map(|count| count.load(SeqCst)).sum();
         assert!(looks <= 3 * armed.len(), "{looks} looks at {} idle ports", armed.len());

@@ -1,5 +1,5 @@
-//! A port of AF_XDP in tokio, between network namespaces: its socket wakes the task, and so does the next one's, after the interface was
-//! removed and made again.
+//! An AF_XDP port in tokio, between network namespaces: its socket wakes the task, and so does the next one's, after
+//! the interface was removed and made again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ fn ask(bed: &Testbed, question: &[u8]) {
     let socket = bed.h1.inside(|| UdpSocket::bind(("0.0.0.0", 0)).unwrap());
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     wait_until("the echo answers", || {
-        // While there is no wire there is no route.
+        // While there is no wire, there is no route.
         let _ = socket.send_to(question, SERVER);
         let mut answer = [0; 64];
         socket.recv(&mut answer).is_ok_and(|len| answer[..len] == *question)
@@ -51,7 +51,7 @@ fn an_echo_is_woken_by_its_socket_and_by_the_one_after_its_interface_came_back()
                 let _ = Datagram::turn_round(data);
             });
             port.transmit(&mut frames).await;
-            // Of an interface that is gone.
+            // Frames of an interface that is gone.
             frames.free(port.worker());
         }
     });

@@ -1,4 +1,4 @@
-//! Each kind of device, opened.
+//! Opens each kind of device.
 
 use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
 use crate::spec::lends_its_own;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The detail of a port whose frames the kernel copies.
 const COPIED: &str = "copied by the kernel";
-/// What is said of a port besides that leaves it.
+/// The addition to the detail of a port that leaves control traffic.
 const CONTROL: &str = ", control traffic left to the kernel";
 
 /// This end of a link.
@@ -27,7 +27,7 @@ pub(super) struct End {
     pub(super) mtu: Option<u16>,
 }
 
-/// A device's port, before anything is around it.
+/// A device's port, before it is wrapped.
 pub(super) struct Opened {
     pub(super) port: Box<dyn Port>,
     pub(super) end: End,
@@ -60,7 +60,7 @@ impl PortOpener {
             DeviceSpec::Tap { interface, mac } => {
                 let config = TapConfig { several: self.config.workers > 1, ring };
                 let port = tap::open(interface, &config)?;
-                // The interface's own address is the host's: this end of the link has another.
+                // The interface's own address belongs to the host. This end of the link has another.
                 let End { mtu, .. } = end_of(port.device().netdev())?;
                 let end = End { mac: mac.unwrap_or(made_up(place)), mtu };
                 Ok(Opened::new(port, end, COPIED))
@@ -102,7 +102,7 @@ impl PortOpener {
         }
     }
 
-    /// A packet socket's port on an interface, which `leaves` control traffic to the kernel or does not.
+    /// Opens a packet socket's port on an interface. `leaves` says whether it leaves control traffic to the kernel.
     fn packet(&mut self, interface: &str, leaves: bool) -> Result<Opened, OpenError> {
         let mut port = af_packet::open(interface, self.config.ring as usize)?;
         let end = end_of(port.device().netdev())?;
@@ -122,7 +122,8 @@ impl PortOpener {
         Ok(Opened { copies, ..Opened::new(port, end, format!("{COPIED}{rest}")) })
     }
 
-    /// What packet ports leave to the kernel, with the addresses that there are when the first one is opened.
+    /// The control traffic that packet ports leave to the kernel. The addresses are those at the time when the first
+    /// such port is opened.
     fn control(&mut self) -> Result<Arc<ControlTraffic>, OpenError> {
         if let Some(control) = &self.control {
             return Ok(Arc::clone(control));
@@ -132,7 +133,7 @@ impl PortOpener {
         Ok(Arc::clone(self.control.insert(Arc::new(control))))
     }
 
-    /// What `xdp` ports share: chunks as large as the frames, as far as the kernel takes them.
+    /// The UMEM that `xdp` ports share: chunks as large as the frames, up to the kernel's maximum.
     fn shared_umem(&mut self, pool: &Pool) -> Result<Arc<Umem>, OpenError> {
         if let Some(umem) = &self.umem {
             return Ok(Arc::clone(umem));
@@ -141,7 +142,7 @@ impl PortOpener {
         Ok(Arc::clone(self.umem.insert(umem)))
     }
 
-    /// Worker `number`'s port on its queues of an interface, their rings full of frames of the worker's pool.
+    /// Opens worker `number`'s port on its queues of an interface. The rings are full of frames of the worker's pool.
     fn xdp(
         &mut self,
         spec: &XdpSpec,
@@ -177,12 +178,12 @@ impl PortOpener {
     }
 }
 
-/// This end of a link that has no interface: a locally administered MAC address with the port's number.
+/// Returns this end of a link without an interface: a locally administered MAC address with the port's number.
 fn made_up(place: PortPlace) -> MacAddr {
     MacAddr::new([0x02, b'n', b'e', b't', 0, place.port as u8])
 }
 
-/// This end of the link of an interface: its own address and MTU.
+/// Returns this end of an interface's link: its own address and MTU.
 fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
     let unknown = |what, error| OpenError::Interface { what, interface: netdev.name().to_owned(), error };
     let mac = netdev.mac().map_err(|errno| unknown("MAC address", errno.into()))?;

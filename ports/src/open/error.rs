@@ -8,7 +8,7 @@ use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
 use std::error::Error;
 
-/// Why a port could not be opened. Nothing is left behind.
+/// The cause of a failure to open a port. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -20,25 +20,25 @@ pub enum OpenError {
         "{error}; each of {workers} workers needs a queue of its own: give it more (ethtool -L), or fewer workers"
     )]
     NoQueueForWorker {
-        /// What is wrong with the queue.
+        /// The error of the queue.
         error: XdpError,
-        /// How many workers there are.
+        /// Number of workers.
         workers: usize,
     },
-    /// How many queues there are to be does not fit the interface, or the workers; the line says which.
+    /// The number of queues does not fit the interface, or the workers; the line says which.
     #[error("{0}")]
     QueueCount(String),
     /// A peer process.
     #[error(transparent)]
     Memif(#[from] MemifError),
-    /// The pool of its own whose frames a peer of another user is lent.
+    /// The port's own pool, whose frames a peer of another user is lent.
     #[error("{step} of the frames to be lent to {port} alone: {error}")]
     OwnPool {
-        /// What could not be made: the memory, its worker, or the pool.
+        /// The step that failed: the memory, its worker, or the pool.
         step: &'static str,
         /// The socket.
         port: String,
-        /// What is wrong, and the remedy.
+        /// The error and the remedy.
         error: Box<dyn Error + Send + Sync>,
     },
     /// An interface, by a packet socket.
@@ -50,20 +50,20 @@ pub enum OpenError {
     /// Files.
     #[error(transparent)]
     Pcap(#[from] PcapError),
-    /// A record of what passes.
+    /// A trace.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The host's own addresses, which a packet port leaves to the kernel.
     #[error("read the host's addresses: {0}")]
     Addresses(std::io::Error),
-    /// The interface does not say what it is.
+    /// The interface does not report its properties.
     #[error("{what} of {interface}: {error}; is it still there?")]
     Interface {
-        /// What was asked.
+        /// The requested property.
         what: &'static str,
         /// The interface.
         interface: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
 }

@@ -16,23 +16,25 @@ use netmem::wire::MacAddr;
 use netmem::{MemifPort, Memory, Pool, Port, Worker};
 use std::sync::Arc;
 
-/// How ports are opened: what their strings do not say.
+/// The settings for opening ports that are not in their strings.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenConfig {
     /// Slots of each ring, a power of two. Default 2,048.
     pub ring: u32,
-    /// Workers, each of which opens every port for itself. Default 1.
+    /// Number of workers, each of which opens every port for itself. Default 1.
     pub workers: usize,
-    /// Where the program of `xdp` ports runs. Default in the driver, where that can be.
+    /// The XDP mode of `xdp` ports. Default in the driver, if that is possible.
     pub xdp_mode: XdpModePreference,
-    /// What `xdp` ports leave to the kernel; with [`Punt::Control`] `packet` ports leave it control traffic too. Default nothing.
+    /// The packets that `xdp` ports leave to the kernel. With [`Punt::Control`], `packet` ports also leave control
+    /// traffic. Default none.
     pub punt: Punt,
-    /// Whether the kernel is kept from what `packet` ports take that leave it control traffic, where that can be
+    /// Whether `packet` ports that leave control traffic keep all other packets from the kernel, if that is possible
     /// ([`AfPacketPort::take_alone`](netmem::AfPacketPort::take_alone)). Default yes.
     pub packets_alone: bool,
     /// As [`XdpConfig::cut_mtu`](netmem::port::xdp::XdpConfig::cut_mtu). Default the interface's own.
     pub cut_mtu: Option<u16>,
-    /// Is called with each memif port that was opened, for example to wait for its peer ([`MemifPort::wait`]). Default does nothing.
+    /// Called with each memif port that was opened, for example to wait for its peer ([`MemifPort::wait`]). The default
+    /// does nothing.
     pub greet: fn(&mut MemifPort),
 }
 
@@ -50,31 +52,31 @@ impl Default for OpenConfig {
     }
 }
 
-/// Which of a program's ports it is, and which worker's.
+/// The number of a port in the program, and of its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortPlace {
-    /// The port's number, from 0. A link without an interface gets its MAC address by it.
+    /// The port's number, from 0. The MAC address of a link without an interface contains it.
     pub port: usize,
-    /// The worker's number, from 0. It has the queues that are its own of the port's.
+    /// The worker's number, from 0. It selects the worker's queues of the port.
     pub worker: u32,
 }
 
 /// A port that was opened, and the end of its link.
 #[non_exhaustive]
 pub struct OpenPort {
-    /// The port, with what is around it.
+    /// The port, with the ports that wrap it.
     pub port: Box<dyn Port>,
-    /// The MAC address of this end of the link: the interface's, the one that the string gives, or else one that is made up.
+    /// The MAC address of this end of the link: that of the interface or of the string, or otherwise a generated one.
     pub mac: MacAddr,
-    /// The interface's MTU; None where the link has no interface.
+    /// The interface's MTU; None if the link has no interface.
     pub mtu: Option<u16>,
-    /// What there is to say about the port besides its name: `native mode, zero-copy`.
+    /// Details about the port beyond its name: `native mode, zero-copy`.
     pub detail: String,
-    /// What becomes of the kernel's copies of what the port takes.
+    /// What happens to the kernel's copies of received packets.
     pub copies: KernelCopies,
 }
 
-/// What becomes of the kernel's copies of what a port takes, which it may forward or answer as well.
+/// What happens to the kernel's copies of received packets, which the kernel may also forward or answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelCopies {
@@ -82,12 +84,12 @@ pub enum KernelCopies {
     None,
     /// The kernel handles them as it would without the port.
     Kept,
-    /// As `Kept`, since the kernel does not let them be dropped: why.
+    /// As `Kept`, since the kernel does not allow dropping them, for this reason.
     NotDropped(String),
 }
 
-/// Opens ports over one memory by their strings. What they can share they do: `xdp` ports a UMEM, `packet` ports what they leave to the
-/// kernel.
+/// Opens ports over one memory by their strings. Ports of one kind share resources: `xdp` ports a UMEM, `packet` ports
+/// the control traffic that they leave to the kernel.
 ///
 /// ```
 /// use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
@@ -123,20 +125,20 @@ pub struct PortOpener {
 }
 
 impl PortOpener {
-    /// For ports over `memory`.
+    /// Makes an opener for ports over `memory`.
     #[must_use]
     pub fn new(memory: &Memory, config: OpenConfig) -> PortOpener {
         PortOpener { memory: memory.clone(), config, umem: None, control: None }
     }
 
-    /// Opens the port at `place` that `spec` names, to receive into frames of `pool`, which is `worker`'s and of the same size for all of
-    /// this memory's `xdp` ports.
+    /// Opens the port at `place` that `spec` names, to receive into frames of `pool`. The pool belongs to `worker`. Its
+    /// frame size must be the same for all of this memory's `xdp` ports.
     ///
     /// # Errors
-    /// [`OpenError`] with the step and the remedy, in one line; nothing is left behind.
+    /// Returns [`OpenError`] with the step and the remedy, in one line; nothing is left behind.
     ///
     /// # Cost
-    /// System calls; for a file that of opening it.
+    /// System calls; for a file, those of opening it.
     #[cold]
     pub fn open(
         &mut self,
@@ -155,14 +157,14 @@ impl PortOpener {
         Ok(OpenPort { port, mac: end.mac, mtu: end.mtu, detail, copies })
     }
 
-    /// What all `xdp` ports of this memory share; None before the first.
+    /// The UMEM that all `xdp` ports of this memory share; None before the first.
     #[must_use]
     pub fn umem(&self) -> Option<&Arc<Umem>> {
         self.umem.as_ref()
     }
 
-    /// What `packet` ports leave to the kernel; None before the first that leaves anything. Its own addresses are those of the time when that
-    /// was opened, until somebody says otherwise ([`ControlTraffic::follow`]).
+    /// The control traffic that `packet` ports leave to the kernel; None before the first port that leaves any. Its own
+    /// addresses are those of the time when that port was opened, until they are changed ([`ControlTraffic::follow`]).
     #[must_use]
     pub fn control_traffic(&self) -> Option<&Arc<ControlTraffic>> {
         self.control.as_ref()

@@ -1,4 +1,4 @@
-//! A pool of its own for a port whose peers are to see no other port's packets.
+//! A pool for one port alone, whose peers must see no other port's packets.
 
 use super::{OpenError, PortOpener, PortPlace};
 use crate::lend::memory_of_a_peer;
@@ -16,8 +16,8 @@ pub(super) struct OwnPool {
 }
 
 impl PortOpener {
-    /// As many frames of that size as `pool` has, hardened as its memory is; the pool is called `lent` and the port's number, and
-    /// `lent2-1` where it is the second worker's.
+    /// Makes a pool with the number and size of `pool`'s frames, hardened as its memory is. It is called `lent` and the
+    /// port's number, and for example `lent2-1` for the second worker.
     pub(super) fn own_pool(&self, path: &Path, place: PortPlace, pool: &Pool) -> Result<OwnPool, OpenError> {
         let port = || format!("memif:{}", path.display());
         let failed = |step| move |error| OpenError::OwnPool { step, port: port(), error };

@@ -1,6 +1,6 @@
-//! Any text as a port: here over a corpus and over random bytes, in `fuzz/` over what a fuzzer finds.
+//! Parses any text as a port: here over a corpus and over random bytes, in `fuzz/` over a fuzzer's inputs.
 //!
-//! `NETMEM_STEPS` says how many random bytes are run in all.
+//! `NETMEM_STEPS` sets the total number of random bytes.
 
 #![allow(clippy::unwrap_used)]
 

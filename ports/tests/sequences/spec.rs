@@ -1,10 +1,10 @@
-//! Any text as a port: it is read as it is written, or refused in one line.
+//! Parses any text as a port: it is parsed and printed the same, or refused in one line.
 
 #![allow(missing_docs)]
 
 use netmem_ports::{PortSpec, port_spec};
 
-/// What ports are written of; bytes that are no text choose among these.
+/// Parts of port strings. Bytes that are not text choose among them.
 const PARTS: [&str; 48] = [
     "xdp:",
     "memif:",
@@ -60,7 +60,7 @@ pub fn run(bytes: &[u8]) {
     let _ = read(bytes);
 }
 
-/// Reads the text, or one that the bytes choose.
+/// Parses the text, or one that the bytes choose.
 pub fn read(bytes: &[u8]) -> Result<PortSpec, String> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
