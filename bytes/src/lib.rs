@@ -11,8 +11,8 @@
 //! ```text
 //!                        │ below the bound           │ bound reached
 //!   Lender::lend         │ the frame itself          │ a copy; the frame is free at once
-//!   Lender::part, small  │ shares what it is cut of  │ a copy
-//!   Lender::part, others │ shares what it is cut of  │ shares what it is cut of
+//!   Lender::part, small  │ shared with the whole     │ a copy
+//!   Lender::part, others │ shared with the whole     │ shared with the whole
 //! ```
 //! A part is small if the frame is more than [`CopyBreak::BOUND`](netmem::packet::CopyBreak::BOUND) times as large as
 //! the part: up to 255 bytes of a frame of 2 KiB. [`CopyBreak`](netmem::packet::CopyBreak) copies kept packets by the

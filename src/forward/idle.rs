@@ -1,4 +1,4 @@
-//! What a worker does if there is no work: it spins, or it sleeps until a port has frames. COLD.
+//! The behaviour of a worker without work: it spins, or it sleeps until a port has frames. COLD.
 //!
 //! ```text
 //!   PATIENCE rounds without work ─► arm every port ─► one has something ───────────────────► next round
@@ -28,7 +28,7 @@ pub const LONGEST: Duration = Duration::from_millis(50);
 /// refresh of its statistics ([`Memory::decay`](crate::page::Memory::decay)).
 const DECAY: Duration = Duration::from_secs(1);
 
-/// What a worker does when there is nothing to do.
+/// The mode of a worker without work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
     /// Polls again and again, and lets other threads run in between: no packet waits, and a core is busy.
@@ -55,7 +55,7 @@ impl IdleControl {
 }
 
 impl Forwarder {
-    /// Chooses what to do when there is nothing to do.
+    /// Sets the mode for rounds without work.
     pub fn set_idle(&mut self, idle: Idle) {
         self.idle.set(idle);
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   forwarder ── LocalQueue::put ──► bounded queue ──► Reader::read   on any worker: read, and free there
-//!                                              └─► Retention::turn   keeps the last ones, frees what is older
+//!                                              └─► Retention::turn   keeps the newest, frees older ones
 //! ```
 //! Frames in the queue or with a retention are `queued` in the ledger of their pool, except short packets that the
 //! retention [copies](Retention::with_copy_break) out of their frames. A reader that is slow or does not move fills the

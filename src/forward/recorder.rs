@@ -38,7 +38,7 @@ const AHEAD: usize = 24;
 /// Maximum number of packets kept for each port: fewer than the numbers in the index have bits for.
 const PACKETS_MAX: usize = 1 << 20;
 
-/// The settings of a recorder: what it keeps.
+/// The settings of a recorder: the number of packets that it keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecorderConfig {
     /// Minimum number of packets of each port, rounded up to a power of two: 64 to 2^20. Default 1,024, of 192 bytes.
@@ -184,7 +184,8 @@ impl Recorder {
         }
     }
 
-    /// Records that a packet was dropped after its verdict: here, or where the worker that decided about it reads it.
+    /// Records that a packet was dropped after its verdict: in this ring, or in the shared times, which the deciding
+    /// worker reads.
     fn lost_behind(&mut self, id: NonZeroU32, reason: Reason) {
         if self.find(id).is_some() {
             self.change(id, |became| became.lost(reason));

@@ -3,7 +3,7 @@
 use crate::stats::Count;
 use crate::wire::Malformed;
 
-/// What the forwarder does with a frame next.
+/// The forwarder's next action on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// Drop: the frame goes back to its pool, and is counted under the reason.

@@ -57,7 +57,6 @@ impl HeadCache {
     /// Makes a second packet over the same bytes, with a copy of the first packet's record. Neither packet can be
     /// written while the other exists. Each packet pulls and trims its own view. Returns None if there is no memory for
     /// heads. Pieces of frames may then be read-only as if they had been shared.
-    /// they had been shared.
     ///
     /// # Cost
     /// A head and one locked instruction for each part.

@@ -52,8 +52,8 @@ impl NextHops {
         self.ask = Some(Box::new(ask));
     }
 
-    /// Stores `hop` as the next hop for packets to `of`, since a packet from `of` came by it. Hops with a multicast
-    /// source or destination are not stored.
+    /// Stores `hop` as the next hop for packets to `of`, since a packet from `of` came by it. Hops with a multicast or
+    /// broadcast source or destination are not stored.
     pub fn learn(&mut self, of: IpAddr, hop: NextHop) {
         if hop.src_mac.is_group() || hop.dst_mac.is_group() {
             return;

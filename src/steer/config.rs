@@ -81,7 +81,7 @@ impl Default for MeshConfig {
     }
 }
 
-/// The cause of a failure to make a mesh.
+/// The reason why a mesh could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeshError {

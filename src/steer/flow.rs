@@ -18,7 +18,6 @@ pub struct FlowKey {
 impl FlowKey {
     /// Returns the key of the frame with these bytes, from its Ethernet header on. Returns None if it is neither IPv4
     /// nor IPv6. An 802.1Q tag without a VLAN is skipped.
-    /// 802.1Q that names no VLAN too.
     ///
     /// Ports are those of TCP and UDP directly behind the IP header (and IPv4 options). A fragment has no ports, also
     /// the first one, so all fragments of a packet take one path. Only the fields needed to find the key are checked.

@@ -44,7 +44,7 @@ struct Flow {
 /// Maximum number of flows of a checker: each takes half a KiB.
 const FLOWS_MAX: usize = 1 << 16;
 
-/// The cause of a failure to make a checker.
+/// The reason why a checker could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OrderError {

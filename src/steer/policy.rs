@@ -97,7 +97,7 @@ impl QueueMap {
 /// | policy | goes by | order within a flow |
 /// |---|---|---|
 /// | `None` | nothing: frames stay with the worker that received them | kept |
-/// | `Map` | the receive queue, then the flow's hash where the queue has several workers | kept |
+/// | `Map` | the receive queue, then the flow's hash if the queue has several workers | kept |
 /// | `RoundRobin` | the turn | not kept |
 /// | `Hash` | the flow's hash | kept |
 /// | `Flow` | the flow: to the worker that [consumes](super::FlowConsumers) it, otherwise it may move to an idler one when all its frames are finished | kept |

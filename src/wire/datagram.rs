@@ -189,7 +189,6 @@ impl Datagram {
     /// Returns the answer to this datagram: from its destination to its source, by the station that it came by, with a
     /// `tos` of 0. Returns None if a station, address or port is not that of one host (broadcast, multicast, the
     /// unspecified address, port 0). Such a datagram must not be answered.
-    /// station, address and port each way (broadcast, multicast, the unspecified address, port 0): nobody is to be answered then.
     #[must_use]
     pub fn answer(&self) -> Option<Datagram> {
         let Datagram { src_mac, dst_mac, src, dst, .. } = *self;

@@ -8,7 +8,7 @@ use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
 use std::error::Error;
 
-/// The cause of a failure to open a port. Nothing is left behind.
+/// The reason why a port could not be opened. Nothing is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// What a rule does with the packets that it matches.
+/// The action of a rule on the packets that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Forwards them according to the mode.

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 ///
 /// A frame is freed when `packets` newer ones have come, when it and the newer ones occupy more than the bytes, or when
 /// it is older than the time.
-/// older than the time.
 #[derive(Debug)]
 pub struct RetentionLimit {
     packets: Count,

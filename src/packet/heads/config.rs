@@ -26,7 +26,7 @@ pub enum HeadCacheMode {
 pub struct HeadCacheConfig {
     /// The cache that heads come from.
     pub cache: CacheConfig,
-    /// What a worker keeps above the cache.
+    /// The free heads that a worker keeps above the cache.
     pub mode: HeadCacheMode,
     /// Maximum number of heads in a worker's array, 1..=4096 (Linux: 64, since 6.19 128).
     pub size: usize,

@@ -2,7 +2,7 @@
 //! another worker.
 //!
 //! ```text
-//!   take   home from other workers ─► the cache ─► what other workers keep
+//!   take   heads returned by other workers ─► the cache ─► heads that other workers keep
 //!   keep   own: the array, its colder part to the cache · another worker's: its inbox, in batches
 //! ```
 //! The worker is never inside its own array while it calls the cache. An allocation fails only if no free head exists

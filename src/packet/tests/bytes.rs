@@ -1,4 +1,4 @@
-//! What becomes of a packet's bytes.
+//! Tests of a packet's bytes.
 
 use super::bench;
 use crate::packet::{CopyError, External, HeadCache, InFlightHeads, Packet, Packets, SplitError};

@@ -7,7 +7,7 @@ use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketStep};
 
-/// The cause of a failure to open a port. Nothing is left behind.
+/// The reason why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AfPacketError {

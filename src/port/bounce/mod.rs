@@ -1,8 +1,8 @@
 //! The `bounce` port: it wraps another port, whose device sees only frames of a pool of its own.
 //!
 //! ```text
-//!   rx  ◄─ frames of the own pool ◄─ the port within      not copied: who gets one frees it, and it goes home to that pool
-//!   tx  ─► copied into frames of the own pool ─► the port within;  complete gives back the frames that were offered
+//!   rx  ◄─ frames of the own pool ◄─ the inner port      not copied: the receiver frees it to that pool
+//!   tx  ─► copied into frames of the own pool ─► the inner port;   complete gives back the original frames
 //! ```
 //! A device that reads frames in place can read all memory that it was given. If that memory is its own, it sees only
 //! its own packets: those that it sent and those that were sent to it. So frames can be lent to a peer of another user
@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Its name and its counters are those of the inner port. `copied` includes the copies that are made here.
 ///
 /// # Cost
-/// A transmitted frame is copied once. A received frame is freed by another memory's worker as by another core.
+/// A transmitted frame is copied once. If a worker of another memory frees a received frame, that costs as much as from another core.
 ///
 /// ```
 /// use netmem::port::bounce::BouncePort;

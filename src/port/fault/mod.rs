@@ -1,7 +1,7 @@
 //! The `fault` port: it wraps another port, and injects network faults into the frames that it receives.
 //!
 //! ```text
-//!   the port within ── rx ──► drop ─► corrupt ─► duplicate ─► reorder, delay ─┬─► ready ──► rx
+//!   the inner port ─── rx ──► drop ─► corrupt ─► duplicate ─► reorder, delay ─┬─► ready ──► rx
 //!                                                                             └─► late ──┘
 //! ```
 //! The seed and the frame's number alone decide what happens to a frame. The same frames get the same faults in every

@@ -26,7 +26,7 @@ impl Default for MemConfig {
     }
 }
 
-/// The cause of a failure to make a wire.
+/// The reason why a wire could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemError {

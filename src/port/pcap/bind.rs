@@ -65,7 +65,7 @@ impl Default for PcapConfig {
     }
 }
 
-/// The cause of a failure to open a port.
+/// The reason why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {

@@ -35,7 +35,7 @@ pub(super) struct Located {
     pub(super) size: u64,
 }
 
-/// The cause why a capture cannot be read on.
+/// The reason why a capture cannot be read on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     /// The format cannot be read, or the packet's link type is not Ethernet.

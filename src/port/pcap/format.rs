@@ -15,7 +15,7 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// LINKTYPE_ETHERNET.
 pub(super) const ETHERNET: u32 = 1;
 
-/// The cause why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormatError {

@@ -23,7 +23,7 @@ impl Default for TapConfig {
     }
 }
 
-/// The cause of a failure to open a port. Nothing is left behind.
+/// The reason why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TapPortError {

@@ -47,7 +47,7 @@ impl Default for TraceConfig {
     }
 }
 
-/// The cause of a failure to start a trace.
+/// The reason why a trace could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {

@@ -4,7 +4,7 @@
 //!   here ── the socket lost its interface ──►  leaving   received packets are still taken, nothing is sent
 //!     ▲                                           │
 //!     │                                           ▼
-//!   found  ◄── an interface of that name, up ──  gone    socket and program are released, frames are home
+//!   found  ◄── an interface of that name, up ──  gone    socket and program are released, frames are freed
 //!   bound, the FILL ring is being filled, nothing is redirected yet
 //! ```
 //! There is one step for each look at the interface, which is made every so many poll rounds and before each sleep.

@@ -3,7 +3,7 @@
 //! ```text
 //!   privileged:  XdpGrant::new ─► program attached, nothing redirected ─► GrantRequest::give ─┐ SCM_RIGHTS
 //!   without:     XdpGrant::ask ◄──────────────────────────────────────────────────────────────┘
-//!                XdpPort::open_granted ─► its memory registered, rings, bound ─► the map learns of the socket
+//!                XdpPort::open_granted ─► its memory registered, rings, bound ─► the socket enters the map
 //! ```
 //! The requesting process gets the socket, the link that holds the program to the interface, the program and its maps.
 //! The granting process keeps nothing after it drops the grant. So the program leaves the interface when the server

@@ -2,7 +2,6 @@
 //!
 //! Frames that stay with a worker or that it took are recorded as forwarded at the last moment that the contract
 //! allows: just before the next call. `NETMEM_STEPS` sets the total number of steps.
-//! before the next call. `NETMEM_STEPS` says how many steps are taken in all.
 
 use super::*;
 use proptest::prelude::*;
