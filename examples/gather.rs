@@ -1,5 +1,5 @@
-//! Packets with parts that are not whole frames: a header in a small piece of a frame, one body in the program's own
-//! memory for many packets, and a copy for a port: `gather`. It ends with an error if a check fails.
+//! Packets with parts that are not whole frames: `gather`. A header is in a small piece of a frame, one body for many
+//! packets is in the program's own memory, and a copy is made for a port. It ends with an error if a check fails.
 
 use netmem::packet::{External, HeadCache};
 use netmem::pool::{Fragments, SharedFrame};

@@ -1,6 +1,6 @@
-//! Objects and pages if memory is scarce: buffers that are made once and used again, a cache that gives its empty slabs
-//! back when pages run short, and large blocks that fall back to small ones: `objects`. It ends with an error if a
-//! check fails.
+//! Objects and pages when memory is scarce: `objects`. It uses buffers that are made once and used again, a cache that
+//! gives its empty slabs back when pages run short, and large blocks that fall back to small ones. It ends with an
+//! error if a check fails.
 
 use netmem::page::Watermarks;
 use netmem::slab::{CacheConfig, ConstructedCache};

@@ -1,9 +1,9 @@
 //! A flight recorder: the last packets of each port, with their verdicts.
 //!
-//! A [`Recorder`] is a decision that wraps another one. It keeps the beginning of each packet as it came, then its
-//! verdict, and later events: the packet waited, its drop was answered, or it was lost after its verdict (a full
-//! transmit ring). Another thread reads the records at any time through the [`Recording`], also while the worker does
-//! not move. A packet without a verdict is the one in work.
+//! A [`Recorder`] is a decision that wraps another one. It keeps the beginning of each packet as it came, and then its
+//! verdict. It also keeps later events: the packet waited, its drop was answered, or it was lost after its verdict (a
+//! full transmit ring). Another thread reads the records at any time through the [`Recording`], even if the worker is
+//! stuck. A packet without a verdict is the one in work.
 //!
 //! If packets go from one thread to another, [`QueueTimes`] records how long they were on the way: in lanes between
 //! workers, there and back, and in the local queue. It also records events reported by a worker that did not decide

@@ -207,8 +207,9 @@ impl PartialChecksum {
         usize::from(self.start) + usize::from(self.offset) + 2 <= packet.len()
     }
 
-    /// Completes the checksum of `packet`: the sum over all bytes from `start` to the end. 0 is written as `0xffff`,
-    /// which is the same number, as Linux does (`skb_checksum_help`), because UDP's 0 means that there is no checksum.
+    /// Completes the checksum of `packet`: the sum over all bytes from `start` to the end. A sum of 0 is written as
+    /// `0xffff`, which is the same number. Linux does so too (`skb_checksum_help`), because UDP's 0 means that there is
+    /// no checksum.
     ///
     /// # Errors
     /// Returns [`BadOffload::Outside`]; nothing is changed then.

@@ -27,9 +27,11 @@
 //! the kernel whatever the rules contain.
 //!
 //! # What is trusted
-//! No value read from a ring is trusted. Each of these causes no read and no frame, but takes the port down with the
-//! reason: an index further away than the ring is long, an address outside the UMEM or of a chunk that this port does
-//! not hold, a length that leaves its chunk.
+//! No value read from a ring is trusted. Three kinds of invalid values take the port down with the reason, and cause no
+//! read and no frame:
+//! - an index further away than the ring is long,
+//! - an address outside the UMEM, or of a chunk that this port does not hold,
+//! - a length that leaves its chunk.
 //!
 //! # When frames are freed
 //! Frames in FILL, RX, TX and COMPLETION stay posted until it is proven that nobody writes or reads them.
