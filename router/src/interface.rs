@@ -1,64 +1,69 @@
-//! The router's ends of its links, what it asks of packets that come in by them, and what it forwards that usually is not forwarded.
+//! The router's interfaces, the source checks of their ports, and packets that are forwarded only on request.
 
 use netmem::wire::MacAddr;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// One of the router's own ends of a link.
+/// One of the router's own interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
-    /// Its link address: frames for it are forwarded, and frames it sends bear it.
+    /// The MAC address. Frames for it are forwarded, and frames sent on the link have it as their source.
     pub mac: MacAddr,
-    /// Bytes of IP packet that one frame of the link carries at most.
+    /// Maximum bytes of an IP packet in one frame of the link.
     pub mtu: u16,
 }
 
-/// What every link of IPv6 carries (RFC 8200 §5): no route's MTU is less to a router.
+/// The minimum MTU of an IPv6 link (RFC 8200 §5). A router uses no smaller MTU of a route.
 const LEAST_V6: u16 = 1280;
 
 impl Interface {
-    /// Bytes of IP packet that may leave for `destination` in one frame of the link, by a route that has this MTU of its own, or none:
-    /// the smaller of the two, as by Linux, where a route's may not be used to send what the link does not carry.
+    /// Returns the maximum bytes of an IP packet that leaves for `destination` in one frame of the link. `route` is
+    /// the route's own MTU, if it has one. The smaller of the two MTUs applies, as in Linux: a route's MTU cannot
+    /// exceed that of the link.
     pub(crate) fn mtu_to(&self, destination: IpAddr, route: Option<u16>) -> u16 {
         let least = if destination.is_ipv6() { LEAST_V6 } else { 0 };
         route.map_or(self.mtu, |route| self.mtu.min(route.max(least)))
     }
 }
 
-/// What a router forwards only where somebody wants it to.
+/// Packets that a router forwards only if the operator allows it.
+///
+/// # Cost
+/// None: such packets take the cold path anyway.
 ///
 /// # Cost
 /// None: what is not as usual is looked at in the cold half anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allow {
-    /// IPv4 packets from and to this network (0/8), loopback (127/8) and class E (240/4), and packets of both families from the
-    /// router's own addresses and the broadcast addresses of its networks: martians for whose checks RFC 1812 §5.3.7 allows a
-    /// switch. The others are never forwarded.
+    /// Martians for whose checks RFC 1812 §5.3.7 allows a switch. These are IPv4 packets from and to this network
+    /// (0/8), loopback (127/8) and class E (240/4). They are also packets of both families from the router's own
+    /// addresses and from the broadcast addresses of its networks. All other martians are never forwarded.
     pub martians: bool,
-    /// IPv4 packets with a loose source route that pass here between two of its stops (RFC 7126 §4.3).
+    /// IPv4 packets with a loose source route, if this router is between two of the route's stops (RFC 7126 §4.3).
     pub source_routes: bool,
 }
 
-/// What a port asks of the sources of packets that come in by it.
+/// The check of the source addresses of packets that come in on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ReversePath {
-    /// Nothing.
+    /// No check.
     #[default]
     Off,
-    /// That some route leads to them, by whatever interface (RFC 3704 §2.4); a default route leads everywhere. Where paths are not
-    /// the same both ways.
+    /// Some route must lead to the source, by any interface (RFC 3704 §2.4). A default route leads to every source.
+    /// Suits networks in which paths are asymmetric.
     Loose,
-    /// That the longest route to them leads out of this port, or one of its paths does (RFC 3704 §2.2, §2.3).
+    /// The route of the longest prefix to the source, or one of its paths, must leave by this port (RFC 3704 §2.2,
+    /// §2.3).
     Strict,
 }
 
-/// There is no check of that name.
+/// There is no check of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{seen:?} is no reverse path check: write strict, loose or off")]
 pub struct ReversePathError {
-    /// What was written.
+    /// The text that was given.
     pub seen: String,
 }
 

@@ -1,7 +1,7 @@
 //! Forwarding of IP packets: IPv4 as RFC 1812 §5.2 and §5.3 ask of a router, and IPv6 (`v6`).
 //!
-//! For IPv4 there are two ways to a verdict. `forward_plain` is HOT: it takes the frames about which everything is
-//! as usual, which are nearly all. `forward_any` takes every frame, check by check, and alone names reasons.
+//! For IPv4 there are two paths to a verdict. `forward_plain` is HOT: it takes ordinary frames, which are nearly
+//! all. `forward_any` takes every frame, makes one check after the other, and alone returns drop reasons.
 
 mod fragment;
 mod options;
@@ -18,25 +18,29 @@ use netmem::wire::{Ethernet, Headers, Ipv4, Ipv6, MacAddr, ethernet, ipv4};
 
 /// Forwards the IP packet in `frame`, which came in by `ingress`.
 ///
-/// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop limit, the header checksum and both link addresses are rewritten; otherwise no byte
-/// has changed, so that a frame that waits, or is to be cut, can be asked about again. Padding of the link behind the packet is looked at by
-/// nothing and is still there: [`unpadded`] says where it begins, and a [`Router`](crate::Router) cuts it. A priority-tagged frame
-/// (802.1Q, VID 0) is of an unknown ethertype here: a router takes the tag off and asks again.
+/// The routes of `fib` name ports by the numbers of its interfaces. If the verdict is a redirect, the TTL or hop
+/// limit, the header checksum and both MAC addresses are rewritten. Otherwise no byte has changed, so a frame that
+/// waits, or is to be fragmented, can be decided about again.
+///
+/// Padding of the link behind the packet is not examined and is still there. [`unpadded`] says where the padding
+/// begins, and a [`Router`](crate::Router) cuts it off. A priority-tagged frame (802.1Q, VID 0) has an unknown
+/// ethertype here: a router takes the tag off and decides again.
 ///
 /// # Cost
-/// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, beside a scan
-/// of a small table: some 70 instructions, and not one of the branches depends on which of the first
-/// four routes it is. A frame that is padded costs a call. One that is dropped, has options, is from or to 169.0.0.0/8, or whose route has several paths or
-/// an MTU of its own
-/// costs a call and the checks once more. An IPv6 packet costs a call. Of sources that are not the router's own one in some hundreds,
-/// by the number of its addresses, costs a search in those.
+/// For an IPv4 header without options it reads and writes bytes 0..34 of the frame only, and scans a small table.
+/// That is some 70 instructions, and no branch depends on which of the first four routes matches.
+///
+/// A padded frame costs a call. These frames cost a call and the checks once more: a frame that is dropped, has
+/// options, or is from or to 169.0.0.0/8, and a frame whose route has several paths or an MTU of its own. An IPv6
+/// packet costs a call. Of the sources that are not the router's own, one in some hundreds costs a search in the
+/// router's addresses. The share depends on the number of these addresses.
 #[inline]
 pub fn forward_ip(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> Verdict {
     decide(frame, ingress, fib).0
 }
 
-/// As [`forward_ip`], and whether there is something about the frame that is not to leave: padding behind the packet, or a priority
-/// tag, for which it is dropped until somebody takes it off.
+/// Decides as [`forward_ip`]. Also returns true if the frame has padding behind the packet, or a priority tag,
+/// which must not leave. A frame with a priority tag is dropped until the tag is taken off.
 #[inline(always)]
 pub(super) fn decide(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
     match forward_plain(frame, ingress, fib) {
@@ -45,7 +49,8 @@ pub(super) fn decide(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdi
     }
 }
 
-/// The same of a frame that is not as usual: padded, tagged, of IPv6, or one about which there is something to be said.
+/// Decides as [`decide`] about a frame off the hot path: padded, tagged, IPv6, or one with something to check or
+/// report.
 #[inline(never)]
 pub(crate) fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> (Verdict, bool) {
     let (whole, len) = (frame.len(), unpadded(frame));
@@ -64,8 +69,9 @@ pub(crate) fn decide_other(frame: &mut [u8], ingress: &Interface, fib: &Fib) -> 
     (decided.unwrap_or_else(Verdict::Drop), is_odd)
 }
 
-/// Bytes of `frame` without what the link put behind its IP packet, to make a frame of the smallest size (RFC 894, RFC 2464 §3):
-/// all of them where there is no such padding, or no packet of IP whose length can be believed.
+/// Returns the length of `frame` without the padding that the link put behind its IP packet to reach the minimum
+/// frame size (RFC 894, RFC 2464 §3). Returns the whole length if there is no such padding, or no IP packet with a
+/// plausible length.
 pub fn unpadded(frame: &[u8]) -> usize {
     let Ok((link, packet)) = Ethernet::parse(frame) else { return frame.len() };
     let length = match link.ethertype() {
@@ -77,14 +83,14 @@ pub fn unpadded(frame: &[u8]) -> usize {
     length.map_or(frame.len(), |length| frame.len().min(ethernet::HEADER_LEN + length))
 }
 
-/// Forwards the IP packet in `frame`, which was let in before and waited since, or which the router made itself: only its way is asked
-/// for, not again what it may come from. COLD.
+/// Forwards the IP packet in `frame`, which was admitted before and has waited, or which the router made itself.
+/// Only its route is looked up; its source is not checked again. COLD.
 pub(super) fn forward_admitted(frame: &mut [u8], fib: &Fib) -> Verdict {
     forward_checked(frame, None, None, fib)
 }
 
-/// Forwards the IP packet in `frame`: one check after the other. Without an `ingress` it was let in before. Where it stands for several
-/// segments the packet of none of these has more than `longest` bytes. COLD.
+/// Forwards the IP packet in `frame`, one check after the other. Without an `ingress` the packet was admitted
+/// before. If it stands for several segments, the packet of each segment has at most `longest` bytes. COLD.
 pub(super) fn forward_checked(
     frame: &mut [u8],
     ingress: Option<&Interface>,
@@ -98,7 +104,7 @@ pub(super) fn forward_checked(
     decided.unwrap_or_else(Verdict::Drop)
 }
 
-/// Forwards a frame if everything about it is as usual; otherwise leaves it as it is, undecided.
+/// Forwards an ordinary frame. Leaves any other frame unchanged and undecided.
 ///
 /// # Cost
 /// One check of the frame's length; seven loads of the headers, three of which make the checksum's sum;
@@ -123,13 +129,14 @@ pub(crate) fn forward_plain(frame: &mut [u8], ingress: &Interface, fib: &Fib) ->
         return None;
     }
     ip.decrement_ttl();
-    // Field by field: a header put together on the stack would wait there for its own stores.
+    // Field by field: a header built on the stack would stall on its own stores.
     link.dst = hop.mac;
     link.src = egress.mac;
     Some(hop.port)
 }
 
-/// Forwards any frame: one check after the other, and the first that fails names the reason ([`forward_checked`]).
+/// Forwards any frame, one check after the other. The first check that fails gives the reason
+/// ([`forward_checked`]).
 #[cold]
 #[inline(never)]
 fn forward_any(
@@ -148,7 +155,7 @@ fn forward_any(
     leave(frame, way, records, fib)
 }
 
-/// Writes into a frame what is to be different when it leaves, also into its options if it `records`.
+/// Writes the changes for forwarding into a frame, and also into its options if `records` is true.
 fn leave(frame: &mut [u8], way: Way, records: bool, fib: &Fib) -> Result<Verdict, Reason> {
     let (link, bytes) = Ethernet::parse_mut(frame)?;
     Ipv4::parse_mut(bytes)?.decrement_ttl();
@@ -158,37 +165,37 @@ fn leave(frame: &mut [u8], way: Way, records: bool, fib: &Fib) -> Result<Verdict
     Ok(way.take(link))
 }
 
-/// What a packet says that its way depends on.
+/// The fields of a packet that its path depends on.
 struct Packet {
     destination: IpAddr,
-    /// Bytes, its header among them.
+    /// Bytes of the packet, including its header.
     length: usize,
-    /// Routers that may forward it, this one included.
+    /// Number of routers that may forward it, including this one.
     hops: u8,
-    /// A router may cut it into fragments.
+    /// True if a router may fragment it.
     may_be_cut: bool,
 }
 
 impl Packet {
-    /// The same that leaves in segments of so many bytes at most.
+    /// Returns the same packet as it leaves in segments of at most this many bytes.
     fn in_segments(self, longest: Option<usize>) -> Packet {
         Packet { length: longest.unwrap_or(self.length), ..self }
     }
 }
 
-/// How a packet leaves.
+/// The path by which a packet leaves.
 struct Way {
     port: u8,
-    /// The station that gets it.
+    /// The MAC address of the station that receives it.
     station: MacAddr,
-    /// The router's end of the link.
+    /// The router's MAC address on the link.
     own: MacAddr,
-    /// Bytes of IP packet that may go this way in one frame.
+    /// Maximum bytes of an IP packet in one frame on this path.
     mtu: usize,
 }
 
 impl Way {
-    /// Addresses a frame so that it goes this way.
+    /// Addresses a frame for this path.
     fn take(self, link: &mut Ethernet) -> Verdict {
         link.dst = self.station;
         link.src = self.own;
@@ -196,10 +203,11 @@ impl Way {
     }
 }
 
-/// The way of a packet; None while its next hop's link address is not known.
+/// Returns the path of a packet, or None if the MAC address of its next hop is not known.
 ///
-/// How many routers may forward it is asked once it is known that this is not its end (RFC 1812 §5.3.1), and its length where the
-/// link is known, so that its sender is told at once and not when a neighbour answers. One that may be cut waits whole.
+/// The TTL is checked after it is known that this router is not the destination (RFC 1812 §5.3.1). The length is
+/// checked as soon as the link is known, so that the sender is informed at once and not after a neighbour answers.
+/// A packet that may be fragmented waits whole.
 fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> {
     let (hop, own_mtu) = fib
         .table
@@ -226,8 +234,8 @@ fn way(frame: &[u8], packet: &Packet, fib: &Fib) -> Result<Option<Way>, Reason> 
     Ok(station?.map(|station| Way { port, station, own: egress.mac, mtu }))
 }
 
-/// Checks all that does not depend on the destination's route; for whom a frame is on its link, and who it may be from and to, where
-/// it comes in.
+/// Makes all checks that do not depend on the route of the destination. For a received frame, also checks its MAC
+/// addresses and the addresses that it may be from and to.
 fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
     if link.ethertype() != ethernet::IPV4 {
@@ -253,7 +261,8 @@ fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet,
     })
 }
 
-/// The neighbour whose link address a frame with the verdict [`Verdict::Wait`] waits for; None if it need not wait any more.
+/// Returns the neighbour whose MAC address a frame with the verdict [`Verdict::Wait`] waits for, or None if it need
+/// not wait any more.
 pub(super) fn awaited(frame: &[u8], table: &Table) -> Option<Neighbour> {
     let (link, packet) = Ethernet::parse(frame).ok()?;
     let destination: IpAddr = match link.ethertype() {
@@ -279,29 +288,30 @@ fn other_station(dst: MacAddr) -> Reason {
     if dst.is_group() { Reason::LinkMulticast } else { Reason::NotForUs }
 }
 
-/// Whether a packet has this source that is the router's own, or that of everyone on one of its links: an address that is listed as
-/// such, unless a route that somebody gave leads its packets elsewhere.
+/// Returns true if a packet has this source although it is one of the router's own addresses, or a broadcast
+/// address of one of its links. Such an address is listed, unless a route given by the operator leads its packets
+/// elsewhere.
 #[cold]
 #[inline(never)]
 fn is_own(source: IpAddr, fib: &Fib) -> bool {
     fib.own.has(source) && fib.table.next_hop(source, || 0) == Some(Hop::Local)
 }
 
-/// Whether no packet from or to this address may be forwarded: this network (0/8), loopback
-/// (127/8), multicast (which we do not route), class E with the limited broadcast (RFC 1812
-/// §5.3.7), and link-local (RFC 3927 §2.7).
+/// Returns true if no packet from or to this address may be forwarded: this network (0/8), loopback (127/8),
+/// multicast (not routed here), class E with the limited broadcast (RFC 1812 §5.3.7), and link-local (RFC 3927
+/// §2.7).
 pub(crate) const fn is_martian(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     matches!(first, 0 | 127 | 224..) || (first == 169 && second == 254)
 }
 
-/// Whether it is one of the martians that [`Allow::martians`] is about.
+/// Returns true for a martian that [`Allow::martians`] covers.
 const fn is_switched(martian: Ipv4Addr) -> bool {
     matches!(martian.octets()[0], 0 | 127 | 240..) && !martian.is_broadcast()
 }
 
-/// The first octets under which there are martians. Only with 169 does the second octet matter, and
-/// then 254 makes one, so that one address tells for each.
+/// The first octets under which there are martians. Only for 169 does the second octet matter. 169.254 is martian,
+/// so testing one address with the second octet 254 decides for each first octet.
 const SUSPECT: [bool; 256] = {
     let mut suspect = [false; 256];
     let mut first = 0;

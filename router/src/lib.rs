@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # Modules
-//! [`ip`] decides about a frame; [`route`] finds the next hop; [`icmp`] tells the sender of a dropped packet; frames [wait](Waiting)
-//! while their next hop's MAC address is asked for. What a router owes by its RFCs, and what of it is done, is listed in
-//! `docs/router.md` of the repository.
+//! [`ip`] decides about a frame, and [`route`] finds the next hop. [`icmp`] informs the sender of a dropped packet.
+//! Frames [wait](Waiting) until their next hop's MAC address is known. `docs/router.md` in the repository lists
+//! what the RFCs require of a router, and what of it is implemented.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,12 @@
-//! Packets of one's own: by which port, to which station, from which address. COLD where a neighbour is not known, else a look-up.
+//! Packets that begin on this host: their egress port, next hop and source address. A look-up; COLD if a neighbour
+//! is not known.
 //!
 //! ```text
 //!   Output::address ─► Fib ─► headers before the payload, and the egress port
 //!        └─ a neighbour that is not known ─► Wanted ─► who follows the kernel asks it, and the table changes
 //! ```
-//! Nothing waits here: a datagram whose neighbour is not known is the caller's to send again, as it would be if it had been lost.
+//! No packet waits here. If the neighbour of a datagram is not known, the caller sends the datagram again, as if it
+//! had been lost.
 
 use crate::route::{FibReader, Hop, Neighbour, own_address};
 use crate::waiting::{AGAIN, ASKED, Wanted};
@@ -15,7 +17,7 @@ use netmem::wire::{Datagram, MacAddr, ipv4, ipv6, udp};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
-/// Finds the way of packets that begin here, in a table that is followed. Belongs to one worker.
+/// Finds the path of packets that begin on this host, in a table that may change. Belongs to one worker.
 #[derive(Debug)]
 pub struct Output {
     fib: FibReader,
@@ -24,56 +26,56 @@ pub struct Output {
     asked: Vec<(Neighbour, Instant)>,
 }
 
-/// By which port, to which station and from which address a packet goes.
+/// The path of a packet: its egress port, next hop and source address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputRoute {
     /// The number of the egress port.
     pub port: u8,
-    /// The MAC address of this end of its link.
+    /// The MAC address of this host on the port's link.
     pub src_mac: MacAddr,
     /// The next hop's MAC address.
     pub dst_mac: MacAddr,
-    /// An address of this host's on the link, to send from: the one whose network has the destination, else the first. None where the link has
-    /// none of the destination's family.
+    /// The source address: the address of this host on the link whose network contains the destination, or else the
+    /// first. None if the link has no address of the destination's family.
     pub source: Option<IpAddr>,
-    /// Bytes of IP packet that may go this way: what the link carries, or less where the route says so.
+    /// Maximum bytes of an IP packet on this path: the link's MTU, or the route's if that is less.
     pub mtu: u16,
 }
 
-/// Why a packet of one's own has no way. The frame is as it was.
+/// The reason why a packet of this host cannot be sent. The frame is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// No route, or one that leads to an interface that is not a port.
+    /// There is no route, or the route leads to an interface that is not a port.
     #[error("no route to {0} by a port")]
     NoRoute(IpAddr),
-    /// The route says that there is no way: `blackhole`, `unreachable`, `prohibit`.
+    /// The route is `blackhole`, `unreachable` or `prohibit`.
     #[error("the route to {0} leads nowhere")]
     Refused(IpAddr),
-    /// It is this host's own address, or that of everybody on a link.
+    /// The destination is this host's own address, or a broadcast address of a link.
     #[error("{0} is this host's own, or everybody's on a link")]
     Local(IpAddr),
-    /// It is the address of a group.
+    /// The destination is a multicast address.
     #[error("{0} is the address of a group")]
     Group(IpAddr),
-    /// The next hop's MAC address is not known; the kernel is asked. To be sent again.
+    /// The next hop's MAC address is not known, and the kernel is asked for it. Send the packet again later.
     #[error("the MAC address of {0} is asked for")]
     Unresolved(IpAddr),
-    /// The next hop was asked for, and does not answer.
+    /// The next hop was asked for its MAC address and does not answer.
     #[error("{0} does not answer")]
     Silent(IpAddr),
     /// The link has no address to send from.
     #[error("the interface towards {0} has no address to send from")]
     NoSource(IpAddr),
-    /// The packet is longer than may go this way.
+    /// The packet is longer than the path's MTU.
     #[error("a packet of {len} bytes is longer than the {mtu} that may go this way")]
     TooLong {
-        /// Bytes of IP packet.
+        /// Bytes of the IP packet.
         len: usize,
-        /// Bytes that may go.
+        /// The path's MTU.
         mtu: u16,
     },
-    /// There is no room for the headers before the payload.
+    /// The frame has no room for the headers before the payload.
     #[error("no room for headers: {0}")]
     NoRoom(#[from] NoRoom),
     /// The headers cannot be written.
@@ -81,8 +83,8 @@ pub enum OutputError {
     Headers(#[from] WriteError),
 }
 
-/// What finds the way of packets that begin here, and the names of neighbours that it needs, for whoever can ask for their MAC
-/// addresses (`Follower::add_wanted` of the crate netmem-rtnetlink).
+/// Returns an [`Output`] over a table, and the names of the neighbours that it needs. `Follower::add_wanted` of the
+/// crate netmem-rtnetlink takes these names and has the kernel resolve their MAC addresses.
 #[cold]
 pub fn output(fib: FibReader) -> (Output, Wanted) {
     let (wanted, names) = ring(ASKED);
@@ -90,18 +92,18 @@ pub fn output(fib: FibReader) -> (Output, Wanted) {
 }
 
 impl Output {
-    /// Takes the newest table; to be called once a round. True if it is another one than before.
+    /// Takes the newest table. Call this once a round. Returns true if the table has changed.
     pub fn refresh(&mut self) -> bool {
         self.fib.refresh()
     }
 
-    /// The way to a destination. Where there are several, all packets to one destination go by one.
+    /// Returns the path to a destination. If there are several, all packets to one destination take the same one.
     ///
     /// # Errors
-    /// [`OutputError`]; a neighbour that is not known is asked for.
+    /// [`OutputError`]. A neighbour that is not known is asked for.
     ///
     /// # Cost
-    /// A look-up; nothing is allocated but where a neighbour is asked for.
+    /// One look-up. Memory is allocated only if a neighbour is asked for.
     pub fn route(&mut self, to: IpAddr) -> Result<OutputRoute, OutputError> {
         if to.is_multicast() || to == IpAddr::from(Ipv4Addr::BROADCAST) {
             return Err(OutputError::Group(to));
@@ -125,14 +127,15 @@ impl Output {
         Ok(OutputRoute { port, src_mac, dst_mac, source: own_address(fib.addresses_of(port), to), mtu })
     }
 
-    /// Makes of a payload a datagram that is ready to be sent: all headers are written before the data of `frame`, with checksums.
-    /// Returns the number of its egress port. Where `from` has no address (`0.0.0.0:7`, `[::]:7`), it is one of the link's.
+    /// Turns a payload into a datagram that is ready to be sent. All headers are written before the data of
+    /// `frame`, with checksums. Returns the number of the egress port. If `from` has no address (`0.0.0.0:7`,
+    /// `[::]:7`), the source is an address of the link.
     ///
     /// # Errors
-    /// [`OutputError`]; the frame is as it was.
+    /// [`OutputError`]. The frame is unchanged.
     ///
     /// # Cost
-    /// As [`Output::route`], and every byte of the payload is read for the checksum.
+    /// That of [`Output::route`]. Every byte of the payload is also read for the checksum.
     pub fn address(
         &mut self,
         frame: &mut Frame,
@@ -161,7 +164,7 @@ impl Output {
         Ok(route.port)
     }
 
-    /// Has a neighbour asked for, unless that was not long ago.
+    /// Asks for a neighbour's MAC address, unless it was asked for shortly before.
     #[cold]
     fn ask(&mut self, neighbour: Neighbour) {
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Whether a packet may come from where it says: the reverse path check (RFC 1812 §5.3.8, RFC 3704 §2).
+//! The reverse path check of packets' sources (RFC 1812 §5.3.8, RFC 3704 §2).
 
 use crate::interface::{Interface, ReversePath};
 use crate::ip;
@@ -7,11 +7,11 @@ use netmem::wire::{Ethernet, Ipv4, Ipv6, ethernet};
 use std::net::IpAddr;
 
 impl ReversePath {
-    /// Whether the packet in `frame`, which came in by this port, may not come from there. Of what is no packet of IP for this router, or
-    /// is from nobody, others say so.
+    /// Returns true if the packet in `frame`, which came in on this port, may not have its source address. Other
+    /// checks reject a frame that is not an IP packet for this router, and an invalid source.
     ///
     /// # Cost
-    /// A lookup in the table of routes, beside that of the destination.
+    /// A lookup in the table of routes, in addition to that of the destination.
     #[inline(never)]
     pub(crate) fn refuses(self, frame: &[u8], port: u8, ingress: &Interface, fib: &Fib) -> bool {
         self != ReversePath::Off
@@ -20,7 +20,7 @@ impl ReversePath {
     }
 }
 
-/// Whom the packet in `frame` is from; None where that is not asked.
+/// Returns the source of the packet in `frame`, or None if the source is not checked.
 fn source(frame: &[u8], ingress: &Interface) -> Option<IpAddr> {
     let (link, _) = Ethernet::parse(frame).ok()?;
     if !link.is_for(ingress.mac) {

@@ -1,4 +1,4 @@
-//! The router as a forwarder asks it.
+//! The router as the forwarder's decision.
 
 use crate::icmp::{IcmpControl, IcmpCounters, IcmpError, IcmpLimit, Limiter, Message, Silence};
 use crate::interface::{Interface, ReversePath};
@@ -18,37 +18,39 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Frames ahead of the one in work whose headers are prefetched.
+/// Number of frames ahead of the current one whose headers are prefetched.
 const AHEAD: usize = 24;
 
-/// An IP router on one worker: validation, longest-prefix match, TTL, checksum, MAC addresses, fragments, ICMP errors. Padding of the
-/// link and priority tags (802.1Q, VID 0) do not leave with a packet.
+/// An IP router on one worker: validation, longest-prefix match, TTL, checksum, MAC addresses, fragments and ICMP
+/// errors. Padding of the link and priority tags (802.1Q, VID 0) are taken off a packet.
 ///
-/// The table may change while it works: each worker has a router of its own, with a clone of the [`FibReader`].
+/// The table may change while the router runs. Each worker has a router of its own, with a clone of the
+/// [`FibReader`].
 #[derive(Debug)]
 pub struct Router {
     fib: FibReader,
-    /// Where frames wait for a neighbour's MAC address; without it they are dropped.
+    /// Frames that wait for a neighbour's MAC address. If this is None, such frames are dropped.
     waiting: Option<Waiting>,
-    /// How many ICMP errors are sent.
+    /// The rate limits of ICMP errors.
     limiter: Limiter,
     icmp: Writer<IcmpCounters>,
-    /// Times are since then.
+    /// The origin of the router's times.
     began: Instant,
 }
 
-/// Every port needs an interface.
+/// The number of interfaces differs from the number of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{interfaces} interfaces for {ports} ports: give one for each")]
 pub struct MissingInterfaces {
-    /// Interfaces given.
+    /// Number of interfaces.
     pub interfaces: usize,
-    /// Ports given.
+    /// Number of ports.
     pub ports: usize,
 }
 
 impl Router {
-    /// A router with this table, that drops what would wait for a neighbour, and sends ICMP errors at the default rate.
+    /// Makes a router with this table. The router drops frames that would wait for a neighbour, and sends ICMP
+    /// errors at the default rate.
     pub fn new(fib: FibReader) -> Router {
         let limiter = Limiter::new(IcmpLimit::default());
         let icmp = Writer::new(IcmpCounters::default());
@@ -61,24 +63,24 @@ impl Router {
         Router { waiting: Some(waiting), ..self }
     }
 
-    /// Limits how many ICMP errors are sent.
+    /// Sets the rate limits of ICMP errors.
     #[must_use]
     pub fn with_icmp_limit(self, limit: IcmpLimit) -> Router {
         self.limiter.control().set(limit);
         self
     }
 
-    /// What reads and changes the limit of ICMP errors, from any thread.
+    /// Returns a control by which any thread reads and changes the rate limits of ICMP errors.
     pub fn icmp_control(&self) -> IcmpControl {
         self.limiter.control()
     }
 
-    /// The counters of ICMP errors, readable from any thread.
+    /// Returns the counters of ICMP errors. Any thread may read them.
     pub fn icmp_counters(&self) -> Arc<IcmpCounters> {
         self.icmp.reader()
     }
 
-    /// Nanoseconds since the router was made.
+    /// Returns the nanoseconds since the router was made.
     fn now(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
     }
@@ -119,7 +121,7 @@ impl Decide for Router {
     fn decide_burst(&mut self, from: Source, burst: &mut Batch, verdicts: &mut Verdicts) {
         let fib = self.fib.fib();
         let ingress = fib.interfaces[usize::from(from.port)];
-        // Two loops, so that ports without the check do not ask about it for each frame.
+        // Two loops, so that a port without the check does not test for it at each frame.
         match fib.reverse_path_of(from.port) {
             ReversePath::Off => decide_each(burst, (&ingress, fib), verdicts, |_| false),
             how => {
@@ -132,7 +134,7 @@ impl Decide for Router {
     #[inline]
     fn decide_packet(&mut self, from: Source, packet: &mut Packet) -> Verdict {
         let fib = self.fib.fib();
-        // A packet just received is its frame's only holder, so this is never seen.
+        // The packet was just received and has the only claim on its frame, so this does not happen.
         let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
         let ingress = &fib.interfaces[usize::from(from.port)];
         if is_refused(data, from, ingress, fib) {
@@ -148,16 +150,16 @@ impl Decide for Router {
         Message::of(reason).is_some()
     }
 
-    /// Makes an ICMP error of each dropped frame of which its sender is to be told.
+    /// Turns each dropped frame into an ICMP error, if its sender is to be informed.
     ///
-    /// An error is never answered itself, so this goes no deeper than one error's own drop.
+    /// No error is sent about an error, so an error that is dropped in its turn ends here.
     #[cold]
     fn answer(&mut self, from: Source, reason: Reason, dropped: &mut Batch, replies: &mut Replies) {
         let Some(message) = Message::of(reason) else { return };
         let (now, fib) = (self.now(), self.fib.fib());
         let mut silent = Batch::new();
         for mut frame in dropped.drain() {
-            // It becomes another packet; that nothing is left to be done to that has always room.
+            // The frame becomes another packet. Clearing its offload request always succeeds.
             let _ = frame.set_offload(Offload::default());
             let said = say(&mut frame, (message, from.port, fib), |source| self.limiter.take(source, now));
             match said {
@@ -165,7 +167,7 @@ impl Decide for Router {
                 Some(Err(why)) => IcmpCounters::silent(&self.icmp, why),
                 None => {}
             }
-            // There is room: no more come out than came in.
+            // There is room: `replies` and `silent` get at most as many frames as came in.
             drop(match said {
                 Some(Ok(Returns::OnLink)) => replies.push(frame, Verdict::Tx),
                 Some(Ok(Returns::Routed)) => {
@@ -213,14 +215,14 @@ impl Decide for Router {
     }
 }
 
-/// Whether a frame may not come from where it says, by the check of the port that it came in by, if that has one.
+/// Returns true if the check of the port on which a frame came in rejects its source.
 #[inline(always)]
 fn is_refused(frame: &[u8], from: Source, ingress: &Interface, fib: &Fib) -> bool {
-    // Where no port has a check, the first look ends it.
+    // If no port has a check, the first condition is enough.
     !fib.reverse_path.is_empty() && fib.reverse_path_of(from.port).refuses(frame, from.port, ingress, fib)
 }
 
-/// Decides about each frame of a burst that came in by `ingress`, but those that this refuses.
+/// Decides about each frame of a burst that came in by `ingress`. A frame that `refuses` rejects is dropped.
 #[inline(always)]
 fn decide_each(
     burst: &mut Batch,
@@ -249,9 +251,9 @@ fn decide_each(
     }
 }
 
-/// Takes off the frames whose bits are set what the link put there: padding, which is no part of their packets and of which nobody
-/// said what is in it, and priority tags, behind which a frame is as untagged ones are, so that it is decided about once more. Returns
-/// the bits of those that are too long then.
+/// Takes padding and priority tags off the frames whose bits are set. Padding is not part of the packet, and its
+/// contents are unknown. A frame without its priority tag is like an untagged one, so it is decided about once
+/// more. Returns the bits of the frames that are too long after that.
 #[cold]
 #[inline(never)]
 fn strip(burst: &mut Batch, odd: u64, (ingress, fib): (&Interface, &Fib), verdicts: &mut Verdicts) -> u64 {
@@ -268,17 +270,18 @@ fn strip(burst: &mut Batch, odd: u64, (ingress, fib): (&Interface, &Fib), verdic
     long
 }
 
-/// Whether a frame is longer than its way allows; so may those be that stand for several segments.
+/// Returns true if the verdict says that a frame is longer than its path allows. A frame that stands for several
+/// segments may be.
 fn is_too_long(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Fragment | Verdict::Drop(Reason::PktTooBig))
 }
 
-/// Bytes of the longest packet of IP that a frame is to be cut into; None where it is one packet.
+/// Returns the bytes of the longest IP packet among the segments of a frame, or None if the frame is one packet.
 fn longest_segment(frame: &[u8], offload: &Offload) -> Option<usize> {
     Segments::of(frame, offload).ok().map(|segments| segments.packet_len())
 }
 
-/// Decides once more about the frames whose bits are set, which are too long, by the segments that they stand for.
+/// Decides again about the too long frames whose bits are set, by the segments that they stand for.
 #[cold]
 #[inline(never)]
 fn decide_by_segment(
@@ -295,7 +298,7 @@ fn decide_by_segment(
     }
 }
 
-/// What becomes of a packet that is not as usual: it is stripped, and decided about by segment, as frames are.
+/// Decides about a packet that is not an ordinary one. It is stripped, and decided about by segment, like frames.
 #[inline(never)]
 fn decide_other_packet(packet: &mut Packet, (ingress, fib): (&Interface, &Fib)) -> Verdict {
     let Some(data) = packet.data_mut() else { return Verdict::Drop(Reason::Policy) };
@@ -313,10 +316,11 @@ fn decide_other_packet(packet: &mut Packet, (ingress, fib): (&Interface, &Fib)) 
     }
 }
 
-/// Takes off a packet what the link put there; what becomes of it, which was `verdict` with a tag.
+/// Takes padding and a priority tag off a packet. Returns the verdict, which is new if there was a tag and
+/// `verdict` otherwise.
 fn strip_packet(packet: &mut Packet, mut verdict: Verdict, (ingress, fib): (&Interface, &Fib)) -> Verdict {
     if packet.data_mut().is_some_and(ethernet::cover_priority_tag) {
-        // There is a tag in front, and there is no more behind than there is: neither can fail.
+        // There is a tag in front, and the new length is at most the old one: neither call can fail.
         let _ = packet.pull(ethernet::TAG_LEN);
         verdict = packet.data_mut().map_or(verdict, |data| decide(data, ingress, fib).0);
     }
@@ -324,17 +328,17 @@ fn strip_packet(packet: &mut Packet, mut verdict: Verdict, (ingress, fib): (&Int
     verdict
 }
 
-/// How an error goes back.
+/// The path on which an error goes back.
 #[derive(Clone, Copy)]
 enum Returns {
-    /// As a frame that comes in.
+    /// Like a received frame.
     Routed,
-    /// To the sender of the packet, on that link.
+    /// To the sender of the packet, on its link.
     OnLink,
 }
 
-/// Makes an error of the frame that holds the packet it is about, if there may be one and `limit` has nothing against one to its source;
-/// None where there is nothing to be said.
+/// Turns the frame of a packet into an ICMP error about the packet, if an error may be sent and `limit` allows one
+/// to its source. Returns None if this packet has no such error.
 fn say(
     frame: &mut Frame,
     (message, from, fib): (Message, u8, &Fib),

@@ -1,18 +1,19 @@
-//! Frames that wait for their next hop's link address. COLD.
+//! Frames that wait for their next hop's MAC address. COLD.
 //!
 //! ```text
-//!   verdict: wait ─► Waiting::put ─► a queue for each neighbour      the table changed ─► those whose first frame need not
-//!                        └─ the first of a queue ─► Wanted::read     wait for this neighbour any more are decided about
+//!   verdict: wait ─► Waiting::put ─► a queue for each neighbour      the table changed ─► each queue whose first frame need
+//!                        └─ the first of a queue ─► Wanted::read     not wait for this neighbour is decided about
 //! ```
-//! A neighbour that answers, or is known not to, is a change of the table; so are routes that lead elsewhere meanwhile. A full
-//! queue gives its oldest frame for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). Waiting frames are outside of
-//! what steering promises about order: a flow may move to another worker while its first packets wait here.
+//! The table changes when a neighbour answers, when it is known not to answer, and when a route changes. If a queue
+//! is full, its oldest frame makes room for the newest (RFC 1122 §2.3.2.2: the latest is to be kept). Steering's
+//! guarantee of order does not cover waiting frames: a flow may move to another worker while its first packets wait
+//! here.
 //!
-//! Where queues or frames are as many as there may be, the two ports of a frame decide (`shares`): a scan from one port of addresses behind
-//! another leaves places to everybody who wants fewer.
+//! If the queues or the frames are at their limit, room is shared by the two ports of a frame (`shares`). A scan
+//! from one port of addresses behind another leaves room to every pair that needs less.
 //!
-//! A name that was sent may still be lost: whoever asks has no place for it, or no link yet. So it is sent again, once a second at
-//! most, while frames come for the neighbour or the table changes.
+//! A name that was sent may still be lost: its receiver may have no room for it, or no link yet. So the name is
+//! sent again while frames come for the neighbour or the table changes, at most once a second.
 
 mod shares;
 
@@ -26,37 +27,37 @@ use shares::{Pair, Shares};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Queues at most: neighbours that are waited for at once.
+/// Maximum number of queues: neighbours with waiting frames.
 const QUEUES: usize = 64;
-/// Slots of the ring by which neighbours go to who asks the kernel for them.
+/// Slots of the ring by which names of neighbours reach the code that has the kernel resolve them.
 pub(crate) const ASKED: u32 = 256;
-/// Slots of that ring that are kept for neighbours whose frames wait.
+/// Slots of that ring that are reserved for neighbours with waiting frames.
 const KEPT: usize = 2 * QUEUES;
-/// How long after a neighbour was asked for it is asked for again (RFC 1122 §2.3.2.1).
+/// The time after which a neighbour is asked for again (RFC 1122 §2.3.2.1).
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
-/// Frames that wait, of one worker.
+/// The waiting frames of one worker.
 #[derive(Debug)]
 pub struct Waiting {
     queues: VecDeque<Queue>,
-    /// The first so many queues have not been looked at since the table changed.
+    /// Number of queues, from the first, that have not been examined since the table changed.
     due: usize,
-    /// Invariant: the frames in all queues.
+    /// Invariant: the number of frames in all queues.
     frames: usize,
-    /// Frames that may wait at once.
+    /// Maximum number of waiting frames.
     most: usize,
-    /// Who has the queues and the frames.
+    /// The queues and frames of each pair of ports.
     shares: Shares,
     wanted: Sender<Neighbour>,
 }
 
-/// What waits for one neighbour, and came from one place.
+/// The frames that wait for one neighbour and came from one source.
 #[derive(Debug)]
 struct Queue {
     neighbour: Neighbour,
     from: Source,
     frames: Batch,
-    /// When the neighbour's name was last sent to whoever asks, by the monotonic clock.
+    /// The time at which the neighbour's name was last sent, by the monotonic clock.
     asked: Option<u64>,
 }
 
@@ -65,7 +66,7 @@ impl Queue {
         Pair::of(self.neighbour, self.from)
     }
 
-    /// Sends the neighbour's name, unless that was not long ago.
+    /// Sends the neighbour's name, unless it was sent shortly before.
     fn ask(&mut self, wanted: &mut Sender<Neighbour>, now: u64) {
         let is_asked = self.asked.is_some_and(|then| u128::from(now.saturating_sub(then)) < AGAIN.as_nanos());
         if !is_asked && wanted.send(self.neighbour).is_ok() {
@@ -74,18 +75,19 @@ impl Queue {
     }
 }
 
-/// Frames that have to go.
+/// Frames that are removed to make room.
 struct Gone {
     frames: Batch,
-    /// How many more than came there is room for.
+    /// Number of frames that fit in addition to those that came in.
     spare: usize,
 }
 
-/// The names of neighbours that frames wait for, for whoever can ask for their link addresses.
+/// The names of neighbours that frames wait for. Its owner has their MAC addresses resolved.
 #[derive(Debug)]
 pub struct Wanted(pub(crate) Receiver<Neighbour>);
 
-/// Room for at most `most` frames of a worker that wait, and the names of the neighbours that they wait for.
+/// Makes room for at most `most` waiting frames of a worker. Also returns the names of the neighbours that the
+/// frames wait for.
 #[cold]
 pub fn waiting(most: usize) -> (Waiting, Wanted) {
     let (wanted, names) = ring(ASKED);
@@ -103,14 +105,15 @@ pub fn waiting(most: usize) -> (Waiting, Wanted) {
 }
 
 impl Wanted {
-    /// Takes the names that came since the last call; a name may come more than once. Returns how many.
+    /// Takes the names that came since the last call. A name may come more than once. Returns the number of names.
     pub fn read(&mut self, take: impl FnMut(Neighbour)) -> usize {
         self.0.recv_burst(ASKED as usize, take)
     }
 }
 
 impl Waiting {
-    /// Takes `frames`, which came from one source; what has to go for them, or finds no room, is in `frames` then.
+    /// Takes `frames`, which came from one source. On return `frames` holds those that have no room, and those that
+    /// were removed to make room.
     pub(crate) fn put(&mut self, from: Source, frames: &mut Batch, table: &Table, now: u64) {
         let mut neighbours = [None; BATCH_MAX];
         frames.each_data_mut(0, |i, data| neighbours[i] = awaited(data, table));
@@ -120,18 +123,19 @@ impl Waiting {
                 Some(at) => self.keep(at, frame),
                 None => Some(frame),
             };
-            // There is room for as many as came: each costs one frame at most.
+            // There is room for as many frames as came in, because each removes at most one frame.
             drop(refused.map(|frame| gone.frames.push(frame)));
         }
         frames.append(&mut gone.frames);
     }
 
-    /// Puts a frame into a queue; returns the one that goes for it, or itself where it finds no room.
+    /// Puts a frame into a queue. Returns the frame that was removed for it, or the frame itself if there is no
+    /// room.
     fn keep(&mut self, at: usize, frame: Frame) -> Option<Frame> {
         let pair = self.queues[at].pair();
         if self.queues[at].frames.room() == 0 {
             let oldest = self.queues[at].frames.drain().next();
-            // The place of the oldest is free.
+            // The oldest frame's slot is free.
             return self.queues[at].frames.push(frame).err().or(oldest);
         }
         let gone = match self.frames < self.most {
@@ -146,7 +150,7 @@ impl Waiting {
         self.queues[at].frames.push(frame).err().or(gone)
     }
 
-    /// Takes a frame out of the longest queue of a pair.
+    /// Takes the oldest frame of the longest queue of a pair.
     fn oldest_of(&mut self, pair: Pair) -> Option<Frame> {
         let queues = self.queues.iter_mut().filter(|queue| queue.pair() == pair);
         let oldest = queues.max_by_key(|queue| queue.frames.len())?.frames.drain().next()?;
@@ -155,8 +159,8 @@ impl Waiting {
         Some(oldest)
     }
 
-    /// Ends the shortest queue of the pair that has to give one, as far as there is room for its frames in `gone`; false if there is
-    /// none, or frames of it are left.
+    /// Empties the shortest queue of the pair that has to give one, as far as `gone` has room for its frames.
+    /// Returns false if no pair has to give a queue, or if frames of the queue are left.
     fn end_one_for(&mut self, pair: Pair, gone: &mut Gone) -> bool {
         let Some(giver) = self.shares.giver(pair, |share| share.queues) else { return false };
         let its = (0..self.queues.len()).filter(|at| self.queues[*at].pair() == giver);
@@ -176,25 +180,26 @@ impl Waiting {
         ends
     }
 
-    /// The table has changed: all queues are due.
+    /// Marks all queues as due after the table has changed.
     pub(crate) fn table_changed(&mut self) {
         self.due = self.queues.len();
     }
 
-    /// Frames that wait.
+    /// Returns the number of waiting frames.
     pub(crate) fn frames(&self) -> usize {
         self.frames
     }
 
-    /// The place of the queue for frames from there that wait for this neighbour, asked for if it was not just now; None if
-    /// there are too many queues.
+    /// Returns the index of the queue for frames from this source that wait for this neighbour. Asks for the
+    /// neighbour, unless that was done shortly before. Returns None if there are too many queues.
     fn queue(&mut self, neighbour: Neighbour, from: Source, now: u64, gone: &mut Gone) -> Option<usize> {
         let found = self.queues.iter().position(|queue| queue.neighbour == neighbour && queue.from == from);
         let pair = Pair::of(neighbour, from);
         let at = match found {
             Some(at) => at,
             None if self.queues.len() == QUEUES && !self.end_one_for(pair, gone) => {
-                // Asked for all the same, so that nobody is out of reach for long; not by a slot that others may need.
+                // The neighbour is asked for all the same, so that it does not stay unreachable. Reserved slots are
+                // not used for it.
                 if self.wanted.room(KEPT + 1) > KEPT {
                     self.wanted.send(neighbour).ok();
                 }
@@ -210,11 +215,11 @@ impl Waiting {
         Some(at)
     }
 
-    /// Takes out the next queue that is due and whose first frame need not wait for its neighbour any more. Where another
-    /// frame's route has changed it waits on with the first.
+    /// Takes out the next due queue whose first frame need not wait for its neighbour any more. If only the route
+    /// of another frame has changed, that frame waits on with the first.
     ///
     /// # Cost
-    /// A lookup for each queue, not for each frame: a table that changes all the time must not keep a worker busy.
+    /// A lookup for each queue, not for each frame. A table that changes all the time must not keep a worker busy.
     pub(crate) fn next_due(&mut self, table: &Table, now: u64) -> Option<(Source, Batch)> {
         while self.due > 0 {
             self.due -= 1;
@@ -252,7 +257,8 @@ mod tests {
         names
     }
 
-    /// Seen: a name that the follower turned down was never sent again, and the neighbour's packets were dropped for ever.
+    /// Seen: a name that the follower rejected was never sent again, and the neighbour's packets were dropped
+    /// forever.
     #[test]
     fn a_name_is_sent_again_a_second_later_and_not_before() {
         let (mut waiting, mut wanted) = waiting(8);
@@ -264,7 +270,7 @@ mod tests {
         }
     }
 
-    /// Where the ring has no place the name is sent as soon as it has one.
+    /// If the ring is full, the name is sent as soon as the ring has a free slot.
     #[test]
     fn a_name_that_the_ring_has_no_place_for_is_sent_with_the_next_frame() {
         let (mut waiting, mut wanted) = waiting(8);
@@ -277,7 +283,8 @@ mod tests {
         assert_eq!(names(&mut wanted), [name(2)]);
     }
 
-    /// Seen: a scan of a network through one port took all queues, and new neighbours of the others were out of reach while it went on.
+    /// Seen: a scan of a network through one port took all queues. New neighbours of the other ports were
+    /// unreachable during the scan.
     #[test]
     fn a_scan_behind_one_port_takes_no_queue_nor_name_from_the_others() {
         let (mut waiting, mut wanted) = waiting(8);

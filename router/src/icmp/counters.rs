@@ -1,35 +1,35 @@
-//! What was said, and what was not.
+//! Counters of ICMP errors that were sent, and of packets about which no error was sent.
 
 use super::message::Message;
 use netmem::stats::{Count, Writer};
 
-/// Why no error was sent about a packet that one could be sent about.
+/// The reason why no error is sent about a packet that was dropped for a reason that calls for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Silence {
-    /// The packet is an error itself, or a redirect (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.1), (e.2)).
+    /// The packet is itself an ICMP error, or a redirect (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.1), (e.2)).
     AboutError,
-    /// It is for a group (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.3)).
+    /// The packet is for a multicast or broadcast address (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.3)).
     ToGroup,
-    /// It is a fragment, and not the first (RFC 1812 §4.3.2.7).
+    /// The packet is a fragment other than the first (RFC 1812 §4.3.2.7).
     Fragment,
-    /// Its source is not one other host (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.6)).
+    /// The packet's source address does not name one other host (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.6)).
     FromNobody,
-    /// The routes that there are now do not lead to its source, so that an error would be dropped too.
+    /// The current routes do not lead to the packet's source, so an error would be dropped too.
     NoWayBack,
-    /// The router has no address of that family.
+    /// The router has no address of the packet's family.
     NoAddress,
-    /// The frame has no room for the headers.
+    /// The frame has no room for the headers of the error.
     NoRoom,
-    /// The rate limit (RFC 1812 §4.3.2.8, RFC 4443 §2.4 (f)).
+    /// The worker's rate limit is reached (RFC 1812 §4.3.2.8, RFC 4443 §2.4 (f)).
     Limited,
-    /// The rate limit of its source, who was told as much as its share.
+    /// The rate limit of the packet's source is reached: the source has been sent its share of errors.
     LimitedSource,
 }
 
 impl Silence {
-    /// All of them, in the order of their [`index`](Self::index).
+    /// All values, in the order of their [`index`](Self::index).
     pub const ALL: [Silence; 9] = [
         Silence::AboutError,
         Silence::ToGroup,
@@ -42,7 +42,7 @@ impl Silence {
         Silence::LimitedSource,
     ];
 
-    /// The name of its counter.
+    /// Returns the name of the counter.
     pub const fn name(self) -> &'static str {
         match self {
             Silence::AboutError => "about_error",
@@ -57,13 +57,13 @@ impl Silence {
         }
     }
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Returns the position in [`ALL`](Self::ALL).
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// A worker's ICMP errors, counted by it and readable from any thread.
+/// A worker's counters of ICMP errors. The worker counts, and any thread may read.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct IcmpCounters {
@@ -77,22 +77,22 @@ impl IcmpCounters {
         counters.add(|counters| &counters.sent[message.index()], 1);
     }
 
-    /// Counts one packet about which nothing is said.
+    /// Counts one packet about which no error is sent.
     pub(crate) fn silent(counters: &Writer<IcmpCounters>, why: Silence) {
         counters.add(|counters| &counters.silent[why.index()], 1);
     }
 
-    /// Errors made so far, all kinds together: frames that nobody received.
+    /// Returns the number of errors made so far, all kinds together. These frames were not received from any port.
     pub fn originated(&self) -> u64 {
         self.sent.iter().map(Count::get).sum()
     }
 
-    /// Errors made so far, by what they say.
+    /// Returns the number of errors made so far, for each message.
     pub fn messages(&self) -> impl Iterator<Item = (Message, u64)> + '_ {
         Message::ALL.into_iter().map(|message| (message, self.sent[message.index()].get()))
     }
 
-    /// Packets about which nothing was said, by why.
+    /// Returns the number of packets about which no error was sent, for each reason.
     pub fn silences(&self) -> impl Iterator<Item = (Silence, u64)> + '_ {
         Silence::ALL.into_iter().map(|why| (why, self.silent[why.index()].get()))
     }

@@ -1,4 +1,4 @@
-//! An error about one packet: whether there is one, and its bytes.
+//! ICMP errors about one packet: decides whether an error may be sent, and writes its bytes.
 
 use super::{Message, Silence};
 use crate::route::{Fib, Hop, Neighbour, own_address};
@@ -8,34 +8,34 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use zerocopy::IntoBytes;
 
-/// Bytes of an IPv4 packet with an error at most (RFC 1812 §4.3.2.3).
+/// Maximum bytes of an IPv4 packet with an error (RFC 1812 §4.3.2.3).
 const LONGEST_V4: usize = 576;
-/// Bytes of an IPv6 packet with an error at most: what every link carries (RFC 4443 §2.4 (c)).
+/// Maximum bytes of an IPv6 packet with an error: the minimum MTU of IPv6 (RFC 4443 §2.4 (c)).
 const LONGEST_V6: usize = 1280;
-/// The TTL or hop limit with which an error leaves (RFC 1700).
+/// The TTL or hop limit of an error (RFC 1700).
 const TTL: u8 = 64;
-/// So many addresses are tried until one is that of the path that an error takes.
+/// Maximum number of source addresses tried until one belongs to the path that the error takes.
 const PATHS_TRIED: usize = 8;
 /// Precedence 6, internetwork control, of every error (RFC 1812 §4.3.2.5).
 const PRECEDENCE: u8 = 0xc0;
-/// What of the offending packet's type of service an error takes over (RFC 1812 §4.3.2.5): not its precedence, and nothing
-/// about congestion, of which an error says nothing (RFC 3168 §5).
+/// The bits of the offending packet's type of service that an error copies (RFC 1812 §4.3.2.5). The precedence is
+/// not copied, and neither are the ECN bits: an error says nothing about congestion (RFC 3168 §5).
 const SERVICE: u8 = 0x1c;
 
-/// An error that is to be sent about a packet.
+/// An ICMP error that is to be sent about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpError {
     /// Its type and code.
     says: (u8, u8),
-    /// The second word of its header.
+    /// The second word of its ICMP header.
     rest: u32,
-    /// Between whom it is sent: the router's own address, and the packet's source.
+    /// Its addresses: from one of the router's own, to the packet's source.
     between: Between,
-    /// Bytes of the packet that it quotes, from the first.
+    /// Number of bytes that it quotes from the start of the packet.
     quoted: usize,
-    /// The router's end of the link that the packet came in by.
+    /// The router's MAC address on the link on which the packet came in.
     link: MacAddr,
-    /// The station there that the error goes back to, where its address means nothing on other links; None where it is routed.
+    /// The MAC address of the packet's sender, if its IP address is link-local. None if the error is routed.
     station: Option<MacAddr>,
 }
 
@@ -46,12 +46,13 @@ enum Between {
 }
 
 impl IcmpError {
-    /// The error that says `message` about the packet in `frame`, which came in by the port `from` and is not forwarded.
+    /// Returns the error `message` about the packet in `frame`. The packet came in on the port `from` and is not
+    /// forwarded.
     ///
-    /// None where there is no IP packet, or the message is none of its family.
+    /// Returns None if there is no IP packet, or if the packet's family does not have this message.
     ///
     /// # Errors
-    /// [`Silence`], where none may be sent or the router has no address to send it from.
+    /// [`Silence`], if no error may be sent or if the router has no address to send it from.
     pub fn about(frame: &[u8], message: Message, from: u8, fib: &Fib) -> Option<Result<IcmpError, Silence>> {
         let (header, packet) = Ethernet::parse(frame).ok()?;
         let link = fib.interfaces.get(usize::from(from))?.mac;
@@ -72,7 +73,7 @@ impl IcmpError {
         let (says, (header, payload)) = (message.v4()?, Ipv4::parse(packet).ok()?);
         let rest = match message {
             Message::TooBig => mtu(frame, header.dst().into(), fib),
-            // Where the wrong byte is stands in the first eight bits.
+            // The pointer to the wrong byte is in the first eight bits.
             Message::ParameterProblem => u32::from(options::requested(packet).err()?.at) << 24,
             _ => 0,
         };
@@ -94,7 +95,7 @@ impl IcmpError {
         fib: &Fib,
     ) -> Option<Result<IcmpError, Silence>> {
         let (says, header) = (message.v6()?, Ipv6::parse(packet).ok()?);
-        // No link of IPv6 carries less than 1280 (RFC 8200 §5).
+        // Every IPv6 link carries at least 1280 bytes (RFC 8200 §5).
         let least = LONGEST_V6 as u32;
         let rest =
             if message == Message::TooBig { mtu(frame, header.dst().into(), fib).max(least) } else { 0 };
@@ -115,13 +116,13 @@ impl IcmpError {
         }))
     }
 
-    /// Whether it goes straight back to the station that sent the packet, because its address means nothing on other links; else it
-    /// is to be forwarded as a frame that comes in.
+    /// Returns true if the error goes straight back to the station that sent the packet, because the packet's
+    /// source is link-local. Otherwise the error is to be forwarded like a received frame.
     pub fn stays_on_link(&self) -> bool {
         self.station.is_some()
     }
 
-    /// Who is told.
+    /// Returns the destination of the error.
     pub(crate) fn to(&self) -> IpAddr {
         match self.between {
             Between::V4 { to, .. } => to.into(),
@@ -129,12 +130,12 @@ impl IcmpError {
         }
     }
 
-    /// Makes the error of the frame that holds the packet: the new headers go in front of it where there is headroom, or else its
-    /// first bytes move behind them. The frame is addressed as one that comes in, or, where it
-    /// [stays](Self::stays_on_link) on the link, to its station.
+    /// Turns the frame that holds the packet into the error. The new headers are written into the headroom if there
+    /// is enough of it. Otherwise the quoted bytes of the packet are moved behind the headers. The frame is then
+    /// addressed like a received frame, or to its station if it [stays](Self::stays_on_link) on the link.
     ///
     /// # Errors
-    /// [`Silence::NoRoom`]; nothing but the frame's end has changed then.
+    /// [`Silence::NoRoom`]. In that case only the frame's end has changed.
     pub fn write(&self, frame: &mut Frame) -> Result<(), Silence> {
         let (ip, ethertype) = match self.between {
             Between::V4 { .. } => (ipv4::HEADER_LEN, ethernet::IPV4),
@@ -153,7 +154,7 @@ impl IcmpError {
         let station = self.station.unwrap_or(self.link);
         link.copy_from_slice(Ethernet::new(station, self.link, ethertype).as_bytes());
         let (kind, code) = self.says;
-        // One more where it comes in once more.
+        // One more if the error passes through the forwarder again.
         let hops = TTL + u8::from(self.station.is_none());
         let length = (icmp::HEADER_LEN + quoted.len()) as u16;
         match self.between {
@@ -173,7 +174,7 @@ impl IcmpError {
     }
 }
 
-/// Whether an error may be sent about an IPv4 packet (RFC 1812 §4.3.2.7).
+/// Checks whether an error may be sent about an IPv4 packet (RFC 1812 §4.3.2.7).
 fn may_be_answered(header: &Ipv4, payload: &[u8]) -> Result<(), Silence> {
     let (src, dst) = (header.src(), header.dst());
     if header.fragment_offset() != 0 {
@@ -189,7 +190,7 @@ fn may_be_answered(header: &Ipv4, payload: &[u8]) -> Result<(), Silence> {
     }
 }
 
-/// Whether an error that says `message` may be sent about an IPv6 packet (RFC 4443 §2.4 (e)).
+/// Checks whether the error `message` may be sent about an IPv6 packet (RFC 4443 §2.4 (e)).
 fn may_be_answered_v6(header: &Ipv6, packet: &[u8], message: Message) -> Result<(), Silence> {
     let (src, dst) = (header.src(), header.dst());
     let Some(upper) = icmp::upper(packet) else { return Err(Silence::AboutError) };
@@ -207,24 +208,27 @@ fn may_be_answered_v6(header: &Ipv6, packet: &[u8], message: Message) -> Result<
     }
 }
 
-/// How an error goes back.
+/// The path on which an error goes back.
 struct Back {
-    /// The router's address that it comes from.
+    /// The router's address that is the error's source.
     own: IpAddr,
-    /// Bytes of IP packet that the first link carries.
+    /// Maximum bytes of an IP packet on the first link.
     most: usize,
 }
 
-/// How an error goes back to `to`, which sent a packet that came in by the port `from`: by the routes there are now.
+/// Finds the path of an error back to `to`, by the current routes. `to` sent a packet that came in on the port
+/// `from`.
 ///
-/// It comes from an address of the interface that it leaves by (RFC 1812 §4.3.2.4), or, where that has none, of the one that the
-/// packet came in by, or of any.
+/// The error's source is an address of the interface that it leaves by (RFC 1812 §4.3.2.4). If that interface has
+/// no address, the source is an address of the interface on which the packet came in, and otherwise any address of
+/// the router.
 ///
-/// Where no way leads back there is no error: it would cost a token that the sender of another packet needs, and a packet's source
+/// There is no error if no route leads back. The error would use up a token that the sender of another packet
+/// needs, and any source address can be forged.
 /// is whatever its sender writes.
 fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
     let mut own = speaker(to, [from; 2], fib)?;
-    // Which of several paths it takes depends on the address that it comes from, and that on the path.
+    // With several paths, the source address depends on the path and the path depends on the source address.
     for _ in 0..PATHS_TRIED {
         let better = speaker(to, [egress(to, fib.table.flows.between(own, to), fib)?, from], fib)?;
         if mem::replace(&mut own, better) == better {
@@ -235,35 +239,36 @@ fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
     Ok(Back { own, most })
 }
 
-/// The port by which a packet of this flow leaves for `to`.
+/// Returns the port by which a packet of this flow leaves for `to`.
 fn egress(to: IpAddr, hash: u32, fib: &Fib) -> Result<u8, Silence> {
     match fib.table.next_hop(to, || hash) {
         Some(Hop::Station { port, .. } | Hop::Unresolved(Neighbour { port, .. })) => Ok(port),
-        // The router itself, or everyone on one of its links.
+        // The router itself, or a broadcast address of one of its links.
         Some(Hop::Local) => Err(Silence::FromNobody),
         _ => Err(Silence::NoWayBack),
     }
 }
 
-/// The router's address on the first of these ports that has one to speak to `to` from, else on any.
+/// Returns the router's address that suits `to`, on the first of these ports that has one, or else on any port.
 fn speaker(to: IpAddr, first: [u8; 2], fib: &Fib) -> Result<IpAddr, Silence> {
     let ports = first.into_iter().chain(0..fib.addresses.len() as u8);
     ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next().ok_or(Silence::NoAddress)
 }
 
-/// Bytes of IP packet that a port's link carries.
+/// Returns the maximum bytes of an IP packet on a port's link.
 fn link_mtu(port: u8, fib: &Fib) -> Option<usize> {
     fib.interfaces.get(usize::from(port)).map(|interface| usize::from(interface.mtu))
 }
 
-/// Bytes of IP packet that may leave for `to` in one frame.
+/// Returns the maximum bytes of an IP packet that leaves for `to` in one frame.
 fn room(to: IpAddr, hash: u32, fib: &Fib) -> Option<usize> {
     let (hop, own_mtu) = fib.table.next_hop_and_mtu(to, || hash)?;
     let egress = fib.interfaces.get(usize::from(hop.port()?))?;
     Some(usize::from(egress.mtu_to(to, own_mtu)))
 }
 
-/// The MTU of the link that the packet in `frame` was for, or of the route: what the sender is told (RFC 1191 §4, RFC 4443 §3.2).
+/// Returns the MTU that is reported to the sender of the packet in `frame`: that of the link that the packet was
+/// for, or of the route (RFC 1191 §4, RFC 4443 §3.2).
 fn mtu(frame: &[u8], destination: IpAddr, fib: &Fib) -> u32 {
     room(destination, fib.table.flows.of(frame), fib).map_or(0, |mtu| mtu as u32)
 }

@@ -1,4 +1,5 @@
-//! How many errors a worker sends, in all and to one source: token buckets (RFC 1812 §4.3.2.8, RFC 4443 §2.4 (f)).
+//! Rate limits of a worker's ICMP errors, in all and to one source: token buckets (RFC 1812 §4.3.2.8, RFC 4443 §2.4
+//! (f)).
 
 use super::Silence;
 use std::hash::{BuildHasher, RandomState};
@@ -6,36 +7,38 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// What a token is made of: one fills in so many nanoseconds at a rate of one a second.
+/// The size of a token: at a rate of one a second, one token fills in this many nanoseconds.
 const TOKEN: u64 = 1_000_000_000;
-/// Buckets for sources; those whose hash is the same share one. The hash's key is this worker's secret.
+/// Number of buckets for sources. Sources with the same hash share a bucket. The key of the hash is this worker's
+/// secret.
 const SOURCES: usize = 1024;
-/// Bits of an IPv6 address that say which network a source is in: it has all others to choose from (RFC 4291 §2.5.4).
+/// Bits of an IPv6 address that name the network of a source. A host may choose any address in its network (RFC
+/// 4291 §2.5.4).
 const NETWORK: u32 = 64;
 
-/// How many errors a worker may send.
+/// Limits of how many ICMP errors a worker may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpLimit {
-    /// Errors a second in the long run; 0 sends none at all.
+    /// Errors a second in the long run. 0 sends none at all.
     pub rate: u32,
-    /// Errors at once, from 1, after a time in which there were none.
+    /// Errors in a burst after a time without errors, from 1.
     pub burst: u32,
-    /// The same to one source, which is an address of IPv4 or a /64 of IPv6: so one that asks for errors without end does not get
-    /// those of all others.
+    /// Errors a second to one source. A source is an IPv4 address or an IPv6 /64. With this limit, one source that
+    /// causes errors without end does not use up the errors of all other sources.
     pub source_rate: u32,
-    /// The same to one source.
+    /// Errors in a burst to one source.
     pub source_burst: u32,
 }
 
 impl Default for IcmpLimit {
-    /// A thousand a second, fifty at once, as a Linux host allows itself; a hundred and twenty of those to one source.
+    /// 1000 errors a second and 50 in a burst, as a Linux host allows itself. Of these, 120 a second to one source.
     fn default() -> IcmpLimit {
         IcmpLimit { rate: 1000, burst: 50, source_rate: 100, source_burst: 20 }
     }
 }
 
 impl IcmpLimit {
-    /// So many errors a second in the long run, and at once, in all, whoever they go to.
+    /// Limits errors to `rate` a second and `burst` in a burst, over all destinations together.
     pub fn in_all(rate: u32, burst: u32) -> IcmpLimit {
         IcmpLimit { rate, burst, source_rate: rate, source_burst: burst }
     }
@@ -49,7 +52,7 @@ struct Shared {
     source_burst: AtomicU32,
 }
 
-/// A worker's [`IcmpLimit`], to be read and changed from any thread while it works.
+/// A worker's [`IcmpLimit`]. Any thread may read and change it while the worker runs.
 #[derive(Debug, Clone)]
 pub struct IcmpControl(Arc<Shared>);
 
@@ -61,7 +64,7 @@ impl IcmpControl {
         control
     }
 
-    /// What it is.
+    /// Returns the limit.
     pub fn get(&self) -> IcmpLimit {
         let Shared { rate, burst, source_rate, source_burst } = &*self.0;
         let [rate, burst, source_rate, source_burst] =
@@ -69,7 +72,7 @@ impl IcmpControl {
         IcmpLimit { rate, burst, source_rate, source_burst }
     }
 
-    /// Changes it; a burst of 0 counts as 1.
+    /// Changes the limit. A burst of 0 counts as 1.
     pub fn set(&self, IcmpLimit { rate, burst, source_rate, source_burst }: IcmpLimit) {
         self.0.rate.store(rate, Relaxed);
         self.0.burst.store(burst.max(1), Relaxed);
@@ -78,16 +81,16 @@ impl IcmpControl {
     }
 }
 
-/// Invariant: `level` is at most the burst that was in force when it was last looked at, in tokens.
+/// Invariant: `level` is at most the burst, in tokens, that applied when the bucket was last filled.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
     level: u64,
-    /// When `level` was right, by the monotonic clock; None before the first error.
+    /// The time of `level` by the monotonic clock, or None before the first error.
     seen: Option<u64>,
 }
 
 impl Bucket {
-    /// Whether there is a token at the time `now` (nanoseconds of the monotonic clock).
+    /// Fills the bucket up to the time `now` (nanoseconds of the monotonic clock). Returns true if it has a token.
     fn fill(&mut self, rate: u32, burst: u32, now: u64) -> bool {
         let most = u64::from(burst) * TOKEN;
         self.level = match self.seen {
@@ -102,7 +105,7 @@ impl Bucket {
     }
 }
 
-/// One worker's buckets.
+/// The buckets of one worker.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     control: IcmpControl,
@@ -112,7 +115,7 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    /// Full buckets.
+    /// Makes full buckets.
     pub(crate) fn new(limit: IcmpLimit) -> Limiter {
         let sources = vec![Bucket::default(); SOURCES].into();
         Limiter {
@@ -130,7 +133,7 @@ impl Limiter {
     /// Takes a token for an error to `source` at the time `now` (nanoseconds of the monotonic clock).
     ///
     /// # Errors
-    /// Why there is none; none is taken then.
+    /// The reason why there is no token. No token is taken then.
     pub(crate) fn take(&mut self, source: IpAddr, now: u64) -> Result<(), Silence> {
         let limit = self.control.get();
         let of_all = self.all.fill(limit.rate, limit.burst, now);
@@ -149,7 +152,7 @@ impl Limiter {
     }
 }
 
-/// What stands for a source: its address, or the network whose addresses it can choose from; on its link alone a host has one.
+/// Returns the key of a source's bucket: its IPv4 address, its IPv6 network, or its link-local IPv6 address.
 fn network(source: IpAddr) -> u128 {
     match source {
         IpAddr::V4(source) => source.to_ipv6_mapped().to_bits(),
@@ -162,7 +165,7 @@ fn network(source: IpAddr) -> u128 {
 mod tests {
     use super::*;
 
-    /// How many of `wanted` there are at a time, to one source.
+    /// Returns how many of `wanted` tokens there are at one time, to one source.
     fn taken(limiter: &mut Limiter, wanted: usize, now: u64) -> usize {
         taken_by(limiter, "10.0.0.1", wanted, now)
     }
@@ -204,14 +207,15 @@ mod tests {
         );
     }
 
-    /// Seen: under a flood of one source that asks for errors others got 12 of 20.
+    /// Regression: while one source asked for errors in a flood, the other sources got 12 of 20.
     #[test]
     fn one_source_gets_its_share_and_leaves_the_others_theirs() {
         let mut limiter = Limiter::new(IcmpLimit::default());
         assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, 0), 20);
         assert_eq!(limiter.take([10, 0, 0, 1].into(), 0), Err(Silence::LimitedSource));
         assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, TOKEN / 10), 10);
-        // In a bucket of its own but once in a thousand: then another source's is.
+        // The flooding source has a bucket of its own, except once in a thousand runs. Then another of these
+        // sources has its own.
         let others = ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"];
         assert!(others.iter().any(|other| taken_by(&mut limiter, other, 20, TOKEN / 10) == 20));
     }

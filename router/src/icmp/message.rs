@@ -1,31 +1,31 @@
-//! What an error says.
+//! The messages of ICMP errors.
 
 use netmem::forward::Reason;
 
-/// What is said about a packet that is not forwarded, in either family.
+/// The message that is sent about a packet that is not forwarded, in either family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Message {
     /// There is no route.
     NetUnreachable,
-    /// The route says that it cannot be reached, or the next hop does not answer.
+    /// The route is `unreachable`, or the next hop does not answer.
     HostUnreachable,
-    /// The route says that it is prohibited.
+    /// The route is `prohibit`.
     Prohibited,
     /// The packet is longer than the next link carries.
     TooBig,
-    /// The packet has passed as many routers as it may.
+    /// The packet's TTL or hop limit is used up.
     TimeExceeded,
-    /// It asks for a source route that is not followed.
+    /// The packet asks for a source route that the router does not follow.
     SourceRouteFailed,
-    /// Its source means nothing beyond its own link.
+    /// The packet's source is link-local, and its destination is on another link.
     BeyondScope,
-    /// A byte of its header is wrong, to which the error points.
+    /// A byte of the packet's header is wrong. The error points to the byte.
     ParameterProblem,
 }
 
 impl Message {
-    /// All of them, in the order of their [`index`](Self::index).
+    /// All values, in the order of their [`index`](Self::index).
     pub const ALL: [Message; 8] = [
         Message::NetUnreachable,
         Message::HostUnreachable,
@@ -37,7 +37,7 @@ impl Message {
         Message::ParameterProblem,
     ];
 
-    /// What is said of a packet that was dropped for `reason`; None where nothing is.
+    /// Returns the message about a packet that was dropped for `reason`, or None if the sender is not informed.
     pub const fn of(reason: Reason) -> Option<Message> {
         Some(match reason {
             Reason::NoRoute => Message::NetUnreachable,
@@ -52,7 +52,7 @@ impl Message {
         })
     }
 
-    /// Its type and code in ICMP (RFC 792, RFC 1812 §5.2.7.1); None where it is about nothing in IPv4.
+    /// Returns type and code in ICMP (RFC 792, RFC 1812 §5.2.7.1), or None if IPv4 does not have this message.
     pub const fn v4(self) -> Option<(u8, u8)> {
         Some(match self {
             Message::NetUnreachable => (3, 0),
@@ -66,7 +66,7 @@ impl Message {
         })
     }
 
-    /// Its type and code in ICMPv6 (RFC 4443 §3); None where it is about nothing in IPv6.
+    /// Returns type and code in ICMPv6 (RFC 4443 §3), or None if IPv6 does not have this message.
     pub const fn v6(self) -> Option<(u8, u8)> {
         Some(match self {
             Message::NetUnreachable => (1, 0),
@@ -79,7 +79,7 @@ impl Message {
         })
     }
 
-    /// The name of its counter.
+    /// Returns the name of the counter.
     pub const fn name(self) -> &'static str {
         match self {
             Message::NetUnreachable => "net_unreachable",
@@ -93,7 +93,7 @@ impl Message {
         }
     }
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Returns the position in [`ALL`](Self::ALL).
     pub const fn index(self) -> usize {
         self as usize
     }

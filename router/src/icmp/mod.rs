@@ -1,13 +1,16 @@
-//! ICMP errors: what the router says about a packet that it does not forward. COLD.
+//! ICMP errors about packets that the router does not forward. COLD.
 //!
 //! ```text
-//!   drop, for a reason that is told ─► IcmpError::about ─► Limiter::take ─► IcmpError::write ─► forward, as if it came in here,
-//!                                        └ no: Silence       └ no: Silence                       or straight back to a link-local sender
+//!   drop, for a reason with a Message ─► IcmpError::about ─► Limiter::take ─► IcmpError::write ─► forward like a received frame,
+//!                                          └ no: Silence       └ no: Silence                       or straight to a link-local sender
 //! ```
-//! The dropped frame itself becomes the error: it is nobody else's, it has room, and it comes back sent as any other, so
-//! that an error needs no memory and none is lost where there is none left. It then goes the way of a frame that was let in
-//! where the dropped one came, with the worker that dropped it: routed afresh (RFC 1812 §4.3.2.4), waiting for its neighbour,
-//! transmitted or dropped and counted. The drop is counted as such, the error as *originated*. (ADR 0027)
+//! The dropped frame itself becomes the error. The router alone owns the frame, and the frame has room for the
+//! error. So an error needs no memory, and none is lost when memory runs out. The frame is freed like any other
+//! after it is sent.
+//!
+//! The worker that dropped the packet then handles the error like a frame received on the port of the packet. The
+//! error is routed afresh (RFC 1812 §4.3.2.4), may wait for its neighbour, and is transmitted, or dropped and
+//! counted. The drop of the packet is counted as a drop, and the error as *originated*. (ADR 0027)
 
 mod counters;
 mod error;

@@ -1,10 +1,12 @@
-//! IPv4 packets that are longer than what they are to leave by carries, and may be cut (RFC 791 §2.3, RFC 1812 §4.2.2.7). COLD.
+//! Fragmentation of IPv4 packets that are longer than the MTU of their path and may be fragmented (RFC 791 §2.3,
+//! RFC 1812 §4.2.2.7). COLD.
 //!
 //! ```text
 //!   verdict: fragment ─► the way, again ─► Cut ─► frames for all pieces but the first, or none
 //!                                           └─► TTL, options, addresses: once ─► the header again before each piece's data
 //! ```
-//! The pieces are those that Linux makes: each as long as fits, the last what is left. A piece is cut as a whole packet is.
+//! The fragments are those that Linux makes: each as long as fits, and the last holds the rest. A fragment is
+//! fragmented like a whole packet.
 
 use super::{Way, check, leave, options, way};
 use crate::route::Fib;
@@ -15,31 +17,33 @@ use netmem::wire::{Ethernet, Ipv4, ethernet, options as wire_options};
 use std::ops::Range;
 use zerocopy::FromBytes;
 
-/// The smallest MTU that a link of IPv4 may have (RFC 791 §3.2).
+/// The smallest MTU of an IPv4 link (RFC 791 §3.2).
 const LEAST_MTU: usize = 68;
-/// Where a piece begins is said in units of so many bytes.
+/// The unit of fragment offsets, in bytes.
 const UNIT: usize = 8;
-/// The last unit at which a piece may begin.
+/// The largest fragment offset, in units.
 const LAST_UNIT: usize = 0x1fff;
 
-/// How a packet is cut.
+/// The layout of a packet's fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cut {
-    /// Bytes of the header, options and all.
+    /// Bytes of the header, including options.
     header: usize,
-    /// Bytes of data behind it.
+    /// Bytes of data behind the header.
     data: usize,
-    /// Bytes of data in every piece but the last, whole units of eight; the last has as many as fit.
+    /// Bytes of data in every fragment but the last: a multiple of eight. The last fragment holds at most what
+    /// fits.
     each: usize,
-    /// Pieces in all.
+    /// Number of fragments.
     pieces: usize,
-    /// Where in a larger packet the data begins, in units, and whether more of that packet follows.
+    /// The data's offset in a larger packet, in units, and whether more of that packet follows.
     offset: usize,
     more: bool,
 }
 
 impl Cut {
-    /// How a packet of which this is the header goes through what carries `mtu` bytes; None where IPv4 cannot do that.
+    /// Returns the layout for a packet with this header and a path with this MTU, or None if the packet cannot be
+    /// fragmented.
     fn of(header: &Ipv4, mtu: usize) -> Option<Cut> {
         let length = header.header_len();
         let (room, data) = (mtu.checked_sub(length)?, usize::from(header.total_length()) - length);
@@ -53,16 +57,16 @@ impl Cut {
         can_be.then_some(Cut { header: length, data, each, pieces, offset, more: header.more_fragments() })
     }
 
-    /// Where in the packet's data that of piece `i` lies.
+    /// Returns the range of fragment `i` in the packet's data.
     fn part(&self, i: usize) -> Range<usize> {
         let begin = i * self.each;
         begin..if i + 1 == self.pieces { self.data } else { begin + self.each }
     }
 
-    /// Makes the header in `frame`, which is that of the packet, the one of piece `i`.
+    /// Turns the header in `frame`, which is the packet's header, into that of fragment `i`.
     fn seal(&self, i: usize, frame: &mut [u8]) {
         let packet = &mut frame[ethernet::HEADER_LEN..];
-        // In a piece that is cut once more they are so already.
+        // In a fragment that is fragmented once more they are filtered already.
         if i > 0 && self.offset == 0 {
             wire_options::retain_copied(packet);
         }
@@ -74,7 +78,8 @@ impl Cut {
         Ipv4::seal(packet);
     }
 
-    /// Pieces of the packet in `frame` from the second on, in frames of `empty`; None where one of those has no room.
+    /// Makes the fragments of the packet in `frame` from the second on, in frames of `empty`. Returns None if one
+    /// of these has no room.
     fn later(&self, frame: &[u8], mut empty: Batch) -> Option<Batch> {
         let (headers, data) = frame.split_at(ethernet::HEADER_LEN + self.header);
         let mut later = Batch::new();
@@ -88,16 +93,16 @@ impl Cut {
     }
 }
 
-/// Cuts the packet in `frame`, which was decided about, and sends the pieces the way it was to go; all of it where that fits, as the last
-/// segment of a longer packet may.
+/// Fragments the packet in `frame`, which was decided about, and sends the fragments on the packet's path. A packet
+/// that fits is sent whole, as the last segment of a longer packet may be.
 ///
 /// # Errors
-/// The frame, where it cannot be cut, or there are no frames: nothing is sent of it.
+/// The frame, if the packet cannot be fragmented or there are no frames. No part of the packet is sent then.
 pub(crate) fn fragment(mut frame: Frame, fib: &Fib, pieces: &mut Pieces<'_>) -> Result<(), Frame> {
     match cut(&mut frame, fib, pieces) {
         None => Err(frame),
         Some((verdict, mut later)) => {
-            // There is room for as many as a batch has.
+            // There is room for a full batch.
             drop(pieces.push(frame, verdict));
             later.drain().for_each(|piece| drop(pieces.push(piece, verdict)));
             Ok(())
@@ -105,7 +110,8 @@ pub(crate) fn fragment(mut frame: Frame, fib: &Fib, pieces: &mut Pieces<'_>) -> 
     }
 }
 
-/// Makes the frame that holds the packet the first piece; the others, and where all of them go.
+/// Turns the frame that holds the packet into the first fragment. Returns the other fragments and the verdict about
+/// all of them.
 fn cut(frame: &mut Frame, fib: &Fib, pieces: &mut Pieces<'_>) -> Option<(Verdict, Batch)> {
     let (cut, way, records) = plan(frame.data(), fib)?;
     let Some(cut) = cut else {
@@ -119,8 +125,8 @@ fn cut(frame: &mut Frame, fib: &Fib, pieces: &mut Pieces<'_>) -> Option<(Verdict
     Some((verdict, later))
 }
 
-/// How the packet in `frame` is cut, if it does not fit its way, that way, and whether its options record it. It was let in before, and
-/// is as it came.
+/// Returns the layout of the packet in `frame` if it does not fit its path, the path, and whether its options
+/// record the path. The packet was admitted before and is unchanged.
 fn plan(frame: &[u8], fib: &Fib) -> Option<(Option<Cut>, Way, bool)> {
     let packet = check(frame, None, fib).ok()?;
     let way = way(frame, &packet, fib).ok()??;

@@ -10,19 +10,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const MILLISECONDS_OF_A_DAY: u128 = 86_400_000;
 
-/// Whether the router is to write into the options of `packet`, whose header is a checked one.
+/// Checks the options of `packet`, whose header was checked. Returns true if the router must write into them.
 pub(super) fn check(packet: &[u8], allow: Allow) -> Result<bool, Reason> {
     let requested = options::requested(packet).map_err(|_| Reason::BadOptions)?;
     match requested.source_route {
         Some(Strictness::Loose) if !allow.source_routes => Err(Reason::SourceRoute),
-        // All routers on the way are named, and this one is not the next (RFC 791 §3.1).
+        // All routers of the path are listed, and this router is not the next (RFC 791 §3.1).
         Some(Strictness::Strict) => Err(Reason::SourceRoute),
         _ => Ok(requested.records),
     }
 }
 
-/// Writes into the options what they ask for: the router's address among those of `egress`, the interface that the packet leaves by,
-/// or any where that has none (RFC 1812 §2.2.7), and the time.
+/// Writes the router's address and the time into the options that ask for them. The address is one of `egress`, the
+/// interface that the packet leaves by, or of any interface if that one has none (RFC 1812 §2.2.7).
 pub(super) fn record(packet: &mut [u8], egress: u8, fib: &Fib) {
     let Ok((header, _)) = Ipv4::parse(packet) else { return };
     let to = header.dst().into();
@@ -33,7 +33,7 @@ pub(super) fn record(packet: &mut [u8], egress: u8, fib: &Fib) {
     options::record(packet, &Stamp { own, is_own, milliseconds: milliseconds() });
 }
 
-/// Milliseconds since midnight UT (RFC 791 §3.1).
+/// Returns milliseconds since midnight UT (RFC 791 §3.1).
 fn milliseconds() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_millis() % MILLISECONDS_OF_A_DAY) as u32

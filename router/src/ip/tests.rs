@@ -1,5 +1,5 @@
-//! The forwarder against frames that etherparse builds, against every fault by itself, and against
-//! a million frames of noise.
+//! Tests the forwarder with frames that etherparse builds, with each fault by itself, and with a million random
+//! frames.
 
 use etherparse::{EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv4Options};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ const ROUTER: [Interface; 2] = [
 ];
 const HOSTS: [MacAddr; 2] = [MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new([2, 0, 0, 0, 1, 1])];
 
-/// Routes to both hosts, and one to a port that is not there.
+/// Routes to both hosts, and one to a port that does not exist.
 fn router() -> Fib {
     let table = [
         "10.0.0.0/16,0,02:00:00:00:00:01",
@@ -31,7 +31,7 @@ fn forward(frame: &mut [u8]) -> Verdict {
     forward_ip(frame, &ROUTER[0], &router())
 }
 
-/// A frame from host 0, as etherparse writes it.
+/// Builds a frame from host 0 with etherparse.
 fn frame(src: [u8; 4], dst: [u8; 4], ttl: u8, payload: &[u8], words: usize) -> Vec<u8> {
     let link = Ethernet2Header {
         source: HOSTS[0].bytes(),
@@ -49,7 +49,7 @@ fn plain() -> Vec<u8> {
     frame([10, 0, 0, 1], [10, 1, 0, 1], 64, &[7; 30], 0)
 }
 
-/// Makes the header checksum right again after an edit, options or not.
+/// Recomputes the header checksum after an edit, with or without options.
 fn fix_checksum(frame: &mut [u8]) {
     let Some(packet) = frame.get_mut(14..).filter(|packet| packet.len() >= 20) else { return };
     let header_len = (usize::from(packet[0] & 0xf) * 4).clamp(20, packet.len());
@@ -92,7 +92,7 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
             other => panic!("{other:?}"),
         }
     };
-    // Edits of the header that keep its checksum right.
+    // Edits the header and keeps its checksum valid.
     let header = |at: usize, bytes: &'static [u8]| {
         dropped(&move |f| {
             f[14 + at..][..bytes.len()].copy_from_slice(bytes);
@@ -182,8 +182,7 @@ impl Random {
     }
 }
 
-/// A frame of noise, with each field made right more often than not, so that later checks are
-/// reached too.
+/// Makes a random frame. Each field is valid more often than not, so that later checks are reached too.
 fn random_frame(random: &mut Random) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..20).flat_map(|_| random.next().to_ne_bytes()).collect();
     if random.one_in(20) {
@@ -218,7 +217,7 @@ fn random_frame(random: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// The router with a hundred addresses of its own in the network of host 0.
+/// The router, with a hundred addresses of its own in the network of host 0.
 fn addressed() -> Fib {
     let nets: Vec<ipnet::IpNet> = (0..100).map(|i| format!("10.0.{i}.7/32").parse().unwrap()).collect();
     let mut fib = router();
@@ -269,7 +268,7 @@ fn every_martian_is_under_a_suspect_first_octet_and_few_others_are() {
     assert_eq!(SUSPECT.iter().filter(|suspect| **suspect).count(), 32 + 3);
 }
 
-/// `NETMEM_RANDOM_FRAMES` asks for another number than a million.
+/// `NETMEM_RANDOM_FRAMES` sets the number of frames. The default is a million.
 #[test]
 fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
     let frames =
@@ -304,7 +303,7 @@ fn a_million_random_frames_end_in_every_verdict_and_no_panic() {
     if frames >= 100_000 {
         assert!(forwarded > frames / 6, "{forwarded} of {frames} forwarded");
         assert!(cut > 0, "none was to be cut");
-        // Sources are checked before, where a port asks for it.
+        // The source check of a port comes before these checks.
         let of_packets = Reason::ALL.iter().copied().take_while(|reason| *reason != Reason::TxFull);
         for reason in of_packets.filter(|reason| *reason != Reason::IpRpfilter) {
             assert!(dropped[reason.index()] > 0, "no frame was dropped as {}: {dropped:?}", reason.name());

@@ -1,7 +1,7 @@
 //! Forwarding of IPv6 packets, as RFC 8200 and RFC 4291 ask of a router.
 //!
-//! Extension headers are the destination's; also the options that each router may look at are left alone (RFC 8200 §4.3). No
-//! router cuts an IPv6 packet into fragments (§5).
+//! Extension headers are left to the destination, including the options that a router may examine (RFC 8200 §4.3).
+//! Routers do not fragment IPv6 packets (§5).
 
 use std::net::Ipv6Addr;
 
@@ -11,11 +11,12 @@ use crate::route::{Fib, Hop};
 use netmem::forward::{Reason, Verdict};
 use netmem::wire::{Ethernet, Ipv6};
 
-/// Forwards the IPv6 packet in `frame`: one check after the other, and the first that fails names the reason. Without an `ingress` it
-/// was let in before.
+/// Forwards the IPv6 packet in `frame`, one check after the other. The first check that fails gives the reason.
+/// Without an `ingress` the packet was admitted before.
 ///
 /// # Cost
-/// Bytes 0..54 of the frame, and a walk down the tree of routes; no call beyond that where the route names a station.
+/// Reads bytes 0..54 of the frame and walks down the tree of routes. There is no further call if the route names a
+/// station.
 #[inline(never)]
 pub(super) fn forward(
     frame: &mut [u8],
@@ -32,8 +33,8 @@ pub(super) fn forward(
     Ok(way.take(link))
 }
 
-/// Checks all that does not depend on the destination's route; for whom a frame is on its link, and who it may be from and to, where
-/// it comes in.
+/// Makes all checks that do not depend on the route of the destination. For a received frame, also checks its MAC
+/// addresses and the addresses that it may be from and to.
 fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet, Reason> {
     let (link, packet) = Ethernet::parse(frame)?;
     if ingress.is_some_and(|ingress| link.dst != ingress.mac) {
@@ -56,8 +57,8 @@ fn check(frame: &[u8], ingress: Option<&Interface>, fib: &Fib) -> Result<Packet,
     })
 }
 
-/// Why a packet with a martian address is dropped: one from a link-local source to somebody elsewhere asks too much of it
-/// (RFC 4443 §3.1), unless that is the router.
+/// Returns the reason for dropping a packet with a martian address. A packet from a link-local source to a
+/// destination elsewhere is beyond the scope of its source (RFC 4443 §3.1), unless the destination is the router.
 #[cold]
 fn martian(header: &Ipv6, fib: &Fib) -> Reason {
     let (src, dst) = (header.src(), header.dst());
@@ -70,8 +71,8 @@ fn martian(header: &Ipv6, fib: &Fib) -> Reason {
     }
 }
 
-/// Whether no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback (§2.5.3), link-local
-/// (§2.5.6), and multicast (never a source, §2.7, and not routed here).
+/// Returns true if no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback
+/// (§2.5.3), link-local (§2.5.6), and multicast (never a source, §2.7, and not routed here).
 pub(crate) fn is_martian(address: Ipv6Addr) -> bool {
     let first = address.segments()[0];
     first >= 0xff00 || first & 0xffc0 == 0xfe80 || address.to_bits() <= 1

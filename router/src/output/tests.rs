@@ -1,4 +1,4 @@
-//! Ways of packets that begin here, over tables made by hand.
+//! Paths of packets that begin on this host, in tables made by hand.
 
 #![allow(clippy::unwrap_used)]
 
@@ -70,7 +70,7 @@ fn pool(headroom: usize) -> (Worker, Pool) {
     (w, pool)
 }
 
-/// Sends a payload from any address to one; the egress port and the datagram.
+/// Sends a payload from an unspecified address to `to`. Returns the egress port and the datagram.
 fn sent(output: &mut Output, payload: &[u8], to: &str) -> Result<(u8, Datagram), OutputError> {
     let (mut w, pool) = pool(64);
     let mut frame = pool.alloc(&mut w).unwrap();
@@ -163,7 +163,7 @@ fn what_is_longer_than_the_link_or_the_route_carries_is_refused_as_it_was() {
     host.route("0.0.0.0/0", Host::by(11, Some("192.0.2.7"), Some(600)));
     host.route("2001:db8::/32", Host::by(11, Some("fd00::7"), Some(600)));
     let (mut output, _wanted) = host.output();
-    // Headers of IP and UDP are 28 and 48 bytes; no route of IPv6 carries less than 1,280.
+    // The headers of IP and UDP take 28 and 48 bytes. An IPv6 route carries at least 1,280 bytes.
     for (destination, mtu, most) in [
         ("192.0.2.7:7", 1500, 1472),
         ("8.8.8.8:7", 600, 572),
@@ -217,7 +217,7 @@ fn a_frame_without_headroom_or_an_address_of_another_family_is_refused_as_it_was
     frame.put_slice(b"payload").unwrap();
     let refused = output.address(&mut frame, "[fd00::1]:1".parse().unwrap(), near).unwrap_err();
     assert_eq!((refused, frame.data()), (OutputError::Headers(WriteError::MixedFamilies), &b"payload"[..]));
-    // An address that is given is taken, whoever has it.
+    // A given address is used, even if it is not this host's.
     assert_eq!(output.address(&mut frame, "192.0.2.99:1".parse().unwrap(), near), Ok(0));
     assert_eq!(Datagram::parse(frame.data()).unwrap().0.src, "192.0.2.99:1".parse().unwrap());
     frame.free(&mut w);

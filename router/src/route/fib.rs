@@ -1,8 +1,8 @@
-//! The table as workers read it while it changes.
+//! The forwarding table that workers read and that may change at any time.
 //!
-//! There are two copies. Readers hold one; changes go into the other, and then the two change places and a number says
-//! so. A reader looks at the number once a round, and takes the new copy when it has changed; what is applied to
-//! the copies in turn is the same, so that a change costs what it changes, not what the table holds.
+//! There are two copies. Readers hold one. Changes go into the other, then the two are swapped and a counter
+//! advances. A reader compares the counter once a round, and takes the new copy if the counter has changed. Both
+//! copies get the same changes in turn, so the cost of a change does not depend on the size of the table.
 
 use super::sources::OwnSources;
 use super::table::{Change, Table};
@@ -12,42 +12,42 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// All that a worker needs to know to send a packet on.
+/// The data that a worker needs to forward a packet.
 #[derive(Debug, Clone, Default)]
 pub struct Fib {
     /// The routes.
     pub table: Table,
-    /// The router's end of each port's link, in the order of the ports.
+    /// The router's interface on each port's link, in the order of the ports.
     pub interfaces: Vec<Interface>,
-    /// The router's own addresses on each port's link, with the link's network, in the order of the ports; as far as they are
-    /// known.
+    /// The router's own addresses on each port's link with the link's network, as far as they are known, in the
+    /// order of the ports.
     pub addresses: Vec<Box<[IpNet]>>,
-    /// What no packet that comes in may have as its source, where its routes lead to the router. Empty while
+    /// Addresses that no received packet may have as its source, if their routes lead to the router. Empty if
     /// [`Allow::martians`] lets such packets pass.
     pub own: OwnSources,
-    /// What is forwarded that usually is not.
+    /// Packets that are forwarded only because the operator allows it.
     pub allow: Allow,
-    /// What each port asks of sources, in the order of the ports; those without an entry ask nothing. Empty where none does:
-    /// then no packet alone pays for a look at it.
+    /// The source check of each port, in the order of the ports. Ports without an entry have no check. Empty if no
+    /// port has a check; then no packet pays for looking it up.
     pub reverse_path: Vec<ReversePath>,
 }
 
 impl Fib {
-    /// The router's own addresses on a port's link; none where none is known.
+    /// Returns the router's known own addresses on a port's link.
     pub fn addresses_of(&self, port: u8) -> &[IpNet] {
         self.addresses.get(usize::from(port)).map_or(&[], |addresses| addresses)
     }
 
-    /// What a port asks of the sources of packets that come in by it.
+    /// Returns the check of the sources of packets that come in on a port.
     #[inline]
     pub fn reverse_path_of(&self, port: u8) -> ReversePath {
         self.reverse_path.get(usize::from(port)).copied().unwrap_or_default()
     }
 
-    /// Makes changes, one after the other.
+    /// Makes changes, in order.
     ///
     /// # Cost
-    /// Allocates; not for the hot path.
+    /// Allocates memory. Not for the hot path.
     pub fn apply<'a>(&mut self, changes: impl IntoIterator<Item = &'a Change>) {
         for change in changes {
             match change {
@@ -74,32 +74,33 @@ impl Fib {
 
 #[derive(Debug)]
 struct Shared {
-    /// Changes of `current` so far.
+    /// Number of changes of `current` so far.
     changes: AtomicU64,
     current: Mutex<Arc<Fib>>,
 }
 
-/// A worker's end: reads.
+/// A worker's end, which reads the table.
 #[derive(Debug, Clone)]
 pub struct FibReader {
     shared: Arc<Shared>,
     fib: Arc<Fib>,
-    /// The value of `changes` that `fib` is as new as.
+    /// The value of `changes` that belongs to `fib`.
     seen: u64,
 }
 
-/// The other end: changes what all readers read.
+/// The control end, which changes the table for all readers.
 #[derive(Debug)]
 pub struct FibControl {
     shared: Arc<Shared>,
-    /// The copy that changes are made in: as the current one was before `behind`.
+    /// The copy in which changes are made. It equals the current copy without the changes in `behind`.
     standby: Arc<Fib>,
     behind: Vec<Change>,
-    /// Copies that a reader still held when they were needed; let go here, so that no reader takes a full table apart.
+    /// Copies that a reader still held when they were needed. They are freed here, so that no reader has to free a
+    /// full table.
     retired: Vec<Arc<Fib>>,
 }
 
-/// A table for readers, and what changes it. Each worker gets a clone of the reader.
+/// Returns a control end and a reader of a table. Each worker gets a clone of the reader.
 #[cold]
 pub fn fib(first: Fib) -> (FibControl, FibReader) {
     let (first, standby) = (Arc::new(first.clone()), Arc::new(first));
@@ -109,23 +110,24 @@ pub fn fib(first: Fib) -> (FibControl, FibReader) {
 }
 
 impl From<Fib> for FibReader {
-    /// The reader of a table that never changes.
+    /// Returns a reader of a table that never changes.
     fn from(fib: Fib) -> FibReader {
         self::fib(fib).1
     }
 }
 
 impl FibReader {
-    /// The table, as new as the last [`refresh`](Self::refresh).
+    /// Returns the table as the last [`refresh`](Self::refresh) found it.
     #[inline]
     pub fn fib(&self) -> &Fib {
         &self.fib
     }
 
-    /// Takes the newest table, unless somebody is at it this moment; true if it is another one than before.
+    /// Takes the newest table, unless another thread holds the lock at this moment. Returns true if the table is a
+    /// new one.
     ///
     /// # Cost
-    /// One load while nothing changed.
+    /// One load if nothing has changed.
     #[inline]
     pub fn refresh(&mut self) -> bool {
         // Relaxed: the lock orders the table itself.
@@ -143,10 +145,12 @@ impl FibReader {
 }
 
 impl FibControl {
-    /// Makes `changes` seen by all readers together, at their next [`refresh`](FibReader::refresh).
+    /// Publishes `changes` to all readers at once. Each reader sees them at its next
+    /// [`refresh`](FibReader::refresh).
     ///
     /// # Cost
-    /// The changes twice. A reader that did not refresh since the last call costs a copy of the whole table.
+    /// The changes are made twice. If a reader has not refreshed since the last call, a copy of the whole table is
+    /// made.
     pub fn apply(&mut self, changes: Vec<Change>) {
         if changes.is_empty() {
             return;
@@ -156,12 +160,12 @@ impl FibControl {
         self.behind = changes;
     }
 
-    /// Copies that readers held when they were needed, and still hold.
+    /// Returns the number of copies that readers held when they were needed, and still hold.
     pub fn held_back(&self) -> usize {
         self.retired.len()
     }
 
-    /// Changes the standby copy and puts it in place of the current one.
+    /// Changes the standby copy and makes it the current one.
     fn alter(&mut self, change: impl FnOnce(&mut Fib)) {
         self.retired.retain(|old| Arc::strong_count(old) > 1);
         if Arc::get_mut(&mut self.standby).is_none() {

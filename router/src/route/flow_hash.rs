@@ -1,4 +1,4 @@
-//! The hash by which a flow chooses one of several paths.
+//! The hash by which a flow selects one of several paths.
 
 use netmem::steer::FlowKey;
 use std::fmt;
@@ -6,11 +6,12 @@ use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-/// Hashes flows under a seed: of all tables of a process the same one, drawn when the first is made, unless another is set.
+/// Hashes flows with a seed. All tables of a process use the same seed, which is drawn at random on first use. A
+/// test may set another.
 ///
-/// Routers in a row with one seed would send all flows of one path by one path again, and a sender who knows the seed could choose his
-/// path. The hash is not the one that spreads flows over receive queues and workers, which would leave to each of those a part of the
-/// paths only.
+/// If routers in a row used one seed, all flows of one path would take one path again at the next router. A sender
+/// that knew the seed could select its path. The hash differs from the one that spreads flows over receive queues
+/// and workers. With that hash, each queue or worker would use only a part of the paths.
 #[derive(Clone, Copy)]
 pub(crate) struct FlowHash {
     seed: u64,
@@ -19,29 +20,31 @@ pub(crate) struct FlowHash {
 impl Default for FlowHash {
     fn default() -> FlowHash {
         static SEED: OnceLock<u64> = OnceLock::new();
-        // The standard library seeds it by the system's random numbers: SipHash of a number is one that nobody can guess.
+        // The standard library seeds it with random numbers of the system. SipHash of a fixed number is then a
+        // random number too.
         FlowHash { seed: *SEED.get_or_init(|| RandomState::new().hash_one(0)) }
     }
 }
 
 impl FlowHash {
-    /// The hash under this seed.
+    /// Returns the hash with this seed.
     pub(super) fn seeded(seed: u64) -> FlowHash {
         FlowHash { seed }
     }
 
-    /// The hash of a frame's flow; 0 of what is not IP.
+    /// Returns the hash of a frame's flow, or 0 if the frame is not IP.
     pub(crate) fn of(self, frame: &[u8]) -> u32 {
         FlowKey::of(frame).map_or(0, |key| self.of_key(&key))
     }
 
-    /// Hashes a flow without ports. The hash is 0 where one address is IPv4 and the other IPv6.
+    /// Hashes a flow without ports. Returns 0 if one address is IPv4 and the other IPv6.
     pub(crate) fn between(self, src: IpAddr, dst: IpAddr) -> u32 {
         FlowKey::between(src, dst).map_or(0, |key| self.of_key(&key))
     }
 
     fn of_key(self, key: &FlowKey) -> u32 {
-        // SipHash: keys that collide under one seed do not under another, so that they cannot be looked for without it.
+        // SipHash: keys that collide with one seed do not collide with another. A sender cannot search for
+        // collisions without the seed.
         let mut hasher = DefaultHasher::new();
         hasher.write_u64(self.seed);
         hasher.write(key.bytes());
@@ -50,7 +53,7 @@ impl FlowHash {
 }
 
 impl fmt::Debug for FlowHash {
-    /// Without the seed, which is nobody's to read.
+    /// Omits the seed, which is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FlowHash").finish_non_exhaustive()
     }

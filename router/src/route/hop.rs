@@ -1,38 +1,38 @@
-//! Next hops: as they are looked up, in eight bytes, and as they are understood.
+//! Next hops: packed in eight bytes for the lookup, and as an enum for callers.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use netmem::wire::MacAddr;
 
-/// Where a packet goes next.
+/// The next hop of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hop {
-    /// Out of a port, to a station there.
+    /// A station on a port's link.
     Station {
         /// The number of the egress port.
         port: u8,
-        /// The station's link address.
+        /// The station's MAC address.
         mac: MacAddr,
     },
-    /// To a neighbour whose link address is not known yet: somebody has to ask.
+    /// A neighbour whose MAC address is not known and has to be asked for.
     Unresolved(Neighbour),
-    /// To a neighbour that was asked for and did not answer.
+    /// A neighbour that was asked for its MAC address and did not answer.
     Silent(Neighbour),
-    /// To the router itself: the packet is the kernel's.
+    /// The router itself: the packet is for the kernel.
     Local,
-    /// Nowhere, and nobody is told (a `blackhole` route).
+    /// None, and no ICMP error is sent (a `blackhole` route).
     Blackhole,
-    /// Nowhere: the destination is unreachable (an `unreachable` route).
+    /// None: the destination is unreachable (an `unreachable` route).
     Unreachable,
-    /// Nowhere: it is prohibited to go there (a `prohibit` route).
+    /// None: the destination is prohibited (a `prohibit` route).
     Prohibit,
-    /// Out of an interface that is no port here.
+    /// An interface that is not a port.
     Elsewhere,
 }
 
 impl Hop {
-    /// The egress port of what goes to a station, known or not.
+    /// Returns the egress port, if the next hop is on a port's link, whether or not its MAC address is known.
     pub const fn port(self) -> Option<u8> {
         match self {
             Hop::Station { port, .. }
@@ -43,7 +43,7 @@ impl Hop {
     }
 }
 
-/// A station on a link, by its address.
+/// A station on a link, named by its IP address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Neighbour {
     /// The number of the port that the link is on.
@@ -52,45 +52,46 @@ pub struct Neighbour {
     pub address: IpAddr,
 }
 
-/// One of a route's ways out of here.
+/// One of the paths of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Path {
-    /// The egress port; None where the interface is no port here.
+    /// The egress port, or None if the interface is not a port.
     pub port: Option<u8>,
-    /// The next router; None where the destination itself is on the link.
+    /// The next router, or None if the destination itself is on the link.
     pub via: Option<IpAddr>,
-    /// Its share of the flows, beside those of the other paths.
+    /// The path's share of the flows, relative to the weights of the other paths.
     pub weight: u16,
-    /// Bytes of IP packet that may go this way, where the route says so: also where the link carries more.
+    /// The route's own MTU for this path in bytes of IP packet, if it has one. It may exceed that of the link.
     pub mtu: Option<u16>,
 }
 
-/// A next hop as the table holds it.
+/// A next hop in the packed form of the table.
 ///
-/// Invariant: `port` is a port's number only where `kind` is `Station`, and `NO_PORT` otherwise. There is no interface
-/// of that number, so that on the hot path everything that is not as usual fails the check of the port, and no other.
+/// Invariant: `port` is a port's number if `kind` is `Station`, and `NO_PORT` otherwise. No interface has the
+/// number `NO_PORT`. So on the hot path the check of the port is the only check, and every special kind fails it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(align(8))]
 pub struct NextHop {
     pub(crate) port: u8,
     kind: Kind,
-    /// Of a station; else the number that goes with the kind, in the first bytes.
+    /// The MAC address of a station. For other kinds, the number that belongs to the kind, in the first bytes.
     pub(crate) mac: MacAddr,
 }
 
 const _: () = assert!(size_of::<NextHop>() == 8);
 
-/// No port has this number: there are 255 at most.
+/// A number that no port has: there are at most 255 ports.
 const NO_PORT: u8 = u8::MAX;
 
-/// What a [`NextHop`] means.
+/// The kind of a [`NextHop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
     Station,
-    /// The destination is on the link of the port whose number goes with it.
+    /// The destination is on the link of the port with the given number.
     OnLink,
-    /// The paths of the hop whose number goes with it: several, or one whose neighbour is not resolved or that has an MTU of its own.
+    /// The paths of the hop with the given number: several, or one whose neighbour is not resolved or that has an
+    /// MTU of its own.
     Paths,
     Local,
     Blackhole,
@@ -100,30 +101,30 @@ pub(super) enum Kind {
 }
 
 impl NextHop {
-    /// Out of `port`, to the station with this link address.
+    /// Returns the hop out of `port` to the station with this MAC address.
     pub const fn station(port: u8, mac: MacAddr) -> NextHop {
         NextHop { port, kind: Kind::Station, mac }
     }
 
-    /// To destinations that are themselves on the link of `port`.
+    /// Returns the hop to destinations that are themselves on the link of `port`.
     pub const fn on_link(port: u8) -> NextHop {
         NextHop::special(Kind::OnLink, port as u32)
     }
 
-    /// By the paths of hop number `id`.
+    /// Returns the hop with the paths of hop number `id`.
     pub(super) const fn paths(id: u32) -> NextHop {
         NextHop::special(Kind::Paths, id)
     }
 
     /// To the router itself.
     pub const LOCAL: NextHop = NextHop::special(Kind::Local, 0);
-    /// Nowhere, in silence.
+    /// No next hop; silently dropped.
     pub const BLACKHOLE: NextHop = NextHop::special(Kind::Blackhole, 0);
-    /// Nowhere: unreachable.
+    /// No next hop: unreachable.
     pub const UNREACHABLE: NextHop = NextHop::special(Kind::Unreachable, 0);
-    /// Nowhere: prohibited.
+    /// No next hop: prohibited.
     pub const PROHIBIT: NextHop = NextHop::special(Kind::Prohibit, 0);
-    /// Out of an interface that is no port here.
+    /// Out of an interface that is not a port.
     pub const ELSEWHERE: NextHop = NextHop::special(Kind::Elsewhere, 0);
 
     const fn special(kind: Kind, number: u32) -> NextHop {
@@ -135,7 +136,7 @@ impl NextHop {
         self.kind
     }
 
-    /// The number that goes with a kind other than `Station`.
+    /// Returns the number that belongs to a kind other than `Station`.
     pub(super) const fn number(&self) -> u32 {
         let [a, b, c, d, ..] = self.mac.bytes();
         u32::from_be_bytes([a, b, c, d])

@@ -1,17 +1,17 @@
-//! HOT: a few IPv4 routes, as a scan compares them.
+//! HOT: up to four IPv4 routes, in the form that a scan compares.
 
 use super::hop::NextHop;
 
-/// Routes in a [`Line`]: as many as a 128-bit register compares at once.
+/// Routes in a [`Line`]: a 128-bit register compares this many at once.
 pub(super) const PER_LINE: usize = 4;
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-/// A cache line of routes, as the scan compares them: all at once, and without a branch for each,
-/// which mixed destinations would have the processor guess wrong.
+/// A cache line of routes. The scan compares them all at once and without a branch for each route. With mixed
+/// destinations such branches would be mispredicted.
 ///
-/// Masks and networks are as the bytes of an address lie in a packet.
-/// Invariant: an unused place has a mask of 0 and a network that is not 0, so that no address matches it.
+/// Masks and networks have the byte order of an address in a packet. Invariant: an unused slot has a mask of 0 and
+/// a network that is not 0, so that no address matches it.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(super) struct Line {
@@ -27,7 +27,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// The line of up to four routes, the longest prefix first.
+    /// Returns the line of up to four routes, the longest prefix first.
     pub(super) fn new(routes: &[(u32, u32, NextHop)]) -> Self {
         let mut line =
             Line { masks: [0; PER_LINE], networks: [1; PER_LINE], hops: [NextHop::ELSEWHERE; PER_LINE] };
@@ -37,7 +37,7 @@ impl Line {
         line
     }
 
-    /// The next hop of the first route that covers `address`, its bytes as they lie in a packet.
+    /// Returns the next hop of the first route that covers `address`, given in the byte order of a packet.
     #[inline(always)]
     pub(super) fn find(&self, address: u32) -> Option<&NextHop> {
         let mut hits = 0u32;

@@ -4,9 +4,9 @@
 //!   routes, neighbours, links ─► Rib ─► changes ─► FibControl ─► Fib ─► FibReader ─► Table::lookup
 //!       (any number, COLD)     decides which route holds     two copies      each worker, HOT
 //! ```
-//! The [`Rib`] holds what there is to know and says what of it counts; the [`Fib`] holds only what a worker looks up. A
-//! change goes into the copy that nobody reads, then the copies change places ([`FibControl::apply`]): a reader never
-//! waits, and neither does who writes.
+//! The [`Rib`] holds all known routes and selects the best. The [`Fib`] holds only what a worker looks up. A change
+//! goes into the copy that no worker reads, then the copies are swapped ([`FibControl::apply`]). Neither a reader
+//! nor the writer ever waits.
 
 mod fib;
 mod flow_hash;

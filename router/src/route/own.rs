@@ -1,4 +1,4 @@
-//! The router's own addresses as a person writes them.
+//! Text form of the router's own addresses.
 
 use super::rib::{Origin, RibRoute, Target};
 use ipnet::IpNet;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// An address of the router's own on a port's link: `ADDRESS/LENGTH,port`, the length its network's.
+/// An address of the router on a port's link: `ADDRESS/LENGTH,port`. The length is that of the link's network.
 ///
 /// ```
 /// use netmem_router::route::OwnAddress;
@@ -18,40 +18,40 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnAddress {
-    /// The address, and the length of the network on the link.
+    /// The address, with the length of the link's network.
     pub net: IpNet,
     /// The number of the port.
     pub port: u8,
 }
 
-/// What is wrong with an own address's text.
+/// An error in an own address's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnAddressError {
-    /// It has another form.
+    /// The text has another form.
     #[error("address {seen:?}: write ADDRESS/LENGTH,port, as in 10.0.2.254/24,1")]
     Form {
         /// The whole text.
         seen: String,
     },
-    /// It can be nobody's.
+    /// The address cannot be a host's.
     #[error("address {seen}: write one of a single host, which others can send to")]
     NoHost {
         /// The address.
         seen: IpNet,
     },
-    /// There is no port of that number.
+    /// No port has this number.
     #[error("address {seen}: there are {ports} ports, numbered from 0")]
     NoSuchPort {
-        /// The whole.
+        /// The whole own address.
         seen: OwnAddress,
-        /// How many ports there are.
+        /// Number of ports.
         ports: usize,
     },
 }
 
-/// Of one interface's addresses the one to speak to `to` from: the one of its network, else the first of its family that is good
-/// beyond the link.
+/// Returns the address of an interface that suits packets to `to`: the one whose network contains `to`, or else the
+/// first of its family that is valid beyond the link.
 pub(crate) fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
     let good = |net: &&IpNet| match (net.addr(), to) {
         (IpAddr::V4(own), IpAddr::V4(to)) => !own.is_link_local() || to.is_link_local(),
@@ -62,10 +62,10 @@ pub(crate) fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
     near.or_else(|| addresses.iter().find(good)).map(IpNet::addr)
 }
 
-/// The longest IPv4 prefix of a network that has a broadcast address (RFC 3021 §2.1).
+/// The longest IPv4 prefix of a network with a broadcast address (RFC 3021 §2.1).
 const BROADCAST_MAX: u8 = 30;
 
-/// The address of everyone on the link of an address, where there is one.
+/// Returns the broadcast address of the network of an address, if it has one.
 pub(super) fn broadcast(net: IpNet) -> Option<IpAddr> {
     match net {
         IpNet::V4(net) if net.prefix_len() <= BROADCAST_MAX => Some(net.broadcast().into()),
@@ -74,8 +74,8 @@ pub(super) fn broadcast(net: IpNet) -> Option<IpAddr> {
 }
 
 impl OwnAddress {
-    /// The routes that it makes: packets to it are the router's own, and those to everyone in its network, which no router forwards
-    /// unless it is told to (RFC 2644).
+    /// Returns the routes of the address. Packets to the address are the router's own. So are packets to the
+    /// network's broadcast address, which no router forwards by default (RFC 2644).
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + use<> {
         let local = |address: IpAddr| RibRoute {
             prefix: IpNet::from(address),

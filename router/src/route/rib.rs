@@ -1,8 +1,9 @@
-//! What there is to know about routes, neighbours and links, and which of it counts. COLD.
+//! All known routes, neighbours and links, and the selection of the best route for each prefix. COLD.
 //!
-//! Of all routes for a prefix the best one counts: the first by origin, then by metric, then in the order in which they were
-//! added, as in a kernel that asks its local table before its main one. Where that leads to destinations on a link, each neighbour with a known link address gets a
-//! route of its own (an *adjacency*), so that workers find it by one lookup.
+//! Of all routes for a prefix the best is used. The best is the first by origin, then by metric, then in the order
+//! of insertion. A kernel that looks into its local table before its main table selects the same route. If the best
+//! route leads to destinations on a link, each neighbour with a known MAC address gets a route of its own (an
+//! *adjacency*). Workers then find the neighbour with one lookup.
 
 mod entries;
 mod neighbours;
@@ -21,75 +22,75 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::net::IpAddr;
 
-/// Who says that there is a route; of two for one prefix the first here counts.
+/// The source of a route. Of two routes for one prefix, the one whose origin is listed first here is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// A person, on the command line.
+    /// The operator, on the command line.
     Given,
-    /// The kernel's local table: its own addresses and broadcasts.
+    /// The kernel's local table: the kernel's own addresses and broadcast addresses.
     Local,
     /// The kernel's main table.
     Main,
 }
 
-/// A route, with all that its rank depends on.
+/// A route, with all fields that its rank depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RibRoute {
-    /// The destinations it is for.
+    /// The destinations of the route.
     pub prefix: IpNet,
-    /// Who says so.
+    /// The source of the route.
     pub origin: Origin,
-    /// Of routes from one origin the one with the smallest counts.
+    /// The metric. Of routes with the same origin, the one with the smallest metric is used.
     pub metric: u32,
-    /// Where it leads.
+    /// The target of the route.
     pub target: Target,
 }
 
 impl From<Route> for RibRoute {
-    /// A route that a person gives.
+    /// Makes a route given by the operator.
     fn from(Route { prefix, port, mac }: Route) -> RibRoute {
         let target = Target::Station { port, mac };
         RibRoute { prefix, origin: Origin::Given, metric: 0, target }
     }
 }
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
-    /// Out of a port, to a station there.
+    /// A station on a port's link.
     Station {
         /// The egress port.
         port: u8,
-        /// The station's link address.
+        /// The station's MAC address.
         mac: MacAddr,
     },
-    /// Out of one or more links. Without any it leads nowhere; the weight of a single one is 1.
+    /// One or more links. An empty list leads nowhere. The weight of a single entry is 1.
     Paths(Box<[Via]>),
-    /// To the router itself.
+    /// The router itself.
     Local,
-    /// Nowhere, in silence.
+    /// No next hop; silently dropped.
     Blackhole,
-    /// Nowhere: unreachable.
+    /// No next hop: unreachable.
     Unreachable,
-    /// Nowhere: prohibited.
+    /// No next hop: prohibited.
     Prohibit,
 }
 
-/// One of a route's ways: over a link, by a router there or straight to the destination.
+/// One of the paths of a route: over a link, to a router there or directly to the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Via {
-    /// The link, by the kernel's interface index.
+    /// The kernel's interface index of the link.
     pub link: u32,
-    /// The next router; None where the destination is on the link.
+    /// The next router, or None if the destination is on the link.
     pub address: Option<IpAddr>,
-    /// Its share of the flows beside the other ways, from 1.
+    /// The path's share of the flows relative to the other paths, from 1.
     pub weight: u16,
-    /// The route's own MTU, bytes of IP packet; None where the link's counts.
+    /// The route's own MTU in bytes of IP packet, or None if the link's MTU applies.
     pub mtu: Option<u16>,
 }
 
 impl Target {
-    /// By these ways.
+    /// Makes a target with these paths.
     pub fn paths(mut ways: Vec<Via>) -> Target {
         if let [only] = &mut ways[..] {
             only.weight = 1;
@@ -97,7 +98,7 @@ impl Target {
         Target::Paths(ways.into())
     }
 
-    /// The same place as it is told apart from others.
+    /// Returns the target in the form in which equal targets compare equal.
     fn normal(&self) -> Cow<'_, Target> {
         match self {
             Target::Paths(ways) if ways.len() == 1 => Cow::Owned(Target::paths(ways.to_vec())),
@@ -106,45 +107,46 @@ impl Target {
     }
 }
 
-/// What is known about a neighbour.
+/// The state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Its link address.
+    /// The neighbour's MAC address is known.
     Known(MacAddr),
-    /// It was asked for and did not answer.
+    /// The neighbour was asked for its MAC address and did not answer.
     Silent,
-    /// Nothing.
+    /// Nothing is known about the neighbour.
     Unknown,
 }
 
-/// All routes, neighbours and links, and what changed since somebody asked.
+/// All routes, neighbours and links, and the changes since the last [`take_changes`](Rib::take_changes).
 ///
-/// The sum of all changes taken is what a [`Table`](super::Table) needs to answer for every destination as the best
-/// route here does.
+/// A [`Table`](super::Table) with all these changes applied answers for every destination as the best route here
+/// does.
 #[derive(Debug, Default)]
 pub struct Rib {
     entries: Entries,
     targets: Targets,
     neighbours: Neighbours,
-    /// Which port is on which link.
+    /// The port on each link.
     ports: HashMap<u32, u8>,
-    /// Routes to single neighbours on a link. Invariant: there is one where `adjacency` says so.
+    /// Routes to single neighbours on a link. Invariant: an address has one exactly if `adjacency` returns its
+    /// target.
     adjacencies: BTreeMap<IpAddr, HopId>,
     changes: Vec<Change>,
 }
 
 impl Rib {
-    /// One that knows nothing but which port is on which link (the kernel's interface index).
+    /// Makes a table that knows only the port on each link (by the kernel's interface index).
     pub fn new(ports: impl IntoIterator<Item = (u32, u8)>) -> Rib {
         Rib { ports: ports.into_iter().collect(), ..Rib::default() }
     }
 
-    /// What changed since the last call, in order.
+    /// Returns the changes since the last call, in order.
     pub fn take_changes(&mut self) -> Vec<Change> {
         mem::take(&mut self.changes)
     }
 
-    /// Every route, ordered by prefix and rank.
+    /// Iterates over all routes, ordered by prefix and rank.
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + '_ {
         self.entries.iter().filter_map(|entry| {
             let target = self.targets.get(entry.hop)?.clone();
@@ -152,7 +154,8 @@ impl Rib {
         })
     }
 
-    /// The prefixes whose packets the kernel's local table leads to the router itself, in order, each as often as it has them.
+    /// Iterates over the prefixes that the kernel's local table routes to the router itself, in order. A prefix
+    /// with several such routes is repeated.
     pub fn local(&self) -> impl Iterator<Item = IpNet> + '_ {
         let to_itself = |entry: &&Entry| {
             entry.origin == Origin::Local && matches!(self.targets.get(entry.hop), Some(Target::Local))
@@ -160,37 +163,37 @@ impl Rib {
         self.entries.iter().filter(to_itself).map(|entry| entry.prefix)
     }
 
-    /// How many routes there are.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no route.
+    /// Returns true if there is no route.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Every neighbour that something is known about, by its link.
+    /// Iterates over the neighbours whose state is known, with their links.
     pub fn neighbours(&self) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
         self.neighbours.iter()
     }
 
-    /// What is known about a neighbour on a link.
+    /// Returns the state of a neighbour on a link.
     pub fn neighbour(&self, link: u32, address: IpAddr) -> Link {
         self.neighbours.get(link, address)
     }
 
-    /// The port on a link.
+    /// Returns the port on a link.
     pub fn port(&self, link: u32) -> Option<u8> {
         self.ports.get(&link).copied()
     }
 
-    /// The link of a port.
+    /// Returns the link of a port.
     pub fn link(&self, port: u8) -> Option<u32> {
         self.ports.iter().find_map(|(&link, &its)| (its == port).then_some(link))
     }
 
-    /// Adds a route, behind those of its prefix, origin and metric; false if it is there already.
+    /// Adds a route behind those of its prefix, origin and metric. Returns false if the route exists already.
     pub fn insert(&mut self, route: &RibRoute) -> bool {
         let entry = self.entry(route);
         let before = self.entries.best(entry.prefix);
@@ -202,26 +205,26 @@ impl Rib {
         true
     }
 
-    /// Takes a route out; false if there is none.
+    /// Removes a route. Returns false if it does not exist.
     pub fn remove(&mut self, route: &RibRoute) -> bool {
         let Some(hop) = self.targets.find(&route.target.normal()) else { return false };
         let found = self.entries.of_rank(route.prefix, route.origin, route.metric).find(|its| its.hop == hop);
         found.is_some_and(|entry| self.take_out(entry))
     }
 
-    /// Takes all routes of this rank out; returns how many.
+    /// Removes all routes of this rank. Returns the number of removed routes.
     pub fn remove_rank(&mut self, prefix: IpNet, origin: Origin, metric: u32) -> usize {
         let all: Vec<_> = self.entries.of_rank(prefix, origin, metric).collect();
         all.into_iter().filter(|entry| self.take_out(*entry)).count()
     }
 
-    /// How many routes of this rank there are.
+    /// Returns the number of routes of this rank.
     pub fn count_rank(&self, prefix: IpNet, origin: Origin, metric: u32) -> usize {
         self.entries.of_rank(prefix, origin, metric).count()
     }
 
-    /// Puts `routes` in place of all routes but the given ones; what stays the same is no change. Of several for one prefix,
-    /// origin and metric the first here counts.
+    /// Replaces all routes except those given by the operator. A route that stays the same is not a change. Of
+    /// several routes with the same prefix, origin and metric, the first in `routes` is used.
     pub fn replace(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
         let mut fresh = Entries::default();
         for entry in self.entries.iter().filter(|entry| entry.origin == Origin::Given) {
@@ -243,12 +246,12 @@ impl Rib {
         old.iter().for_each(|entry| self.targets.release(entry.hop));
     }
 
-    /// Puts `routes`, which a person gives, in place of those given before.
+    /// Replaces the routes given by the operator.
     pub fn replace_given(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
         let old: Vec<_> = self.routes().filter(|route| route.origin == Origin::Given).collect();
         let new: Vec<_> =
             routes.into_iter().map(|route| RibRoute { origin: Origin::Given, ..route }).collect();
-        // New ones first: a prefix that has one before and after has one all the time.
+        // New routes are added first, so that a prefix with a route before and after has a route all the time.
         for route in &new {
             self.insert(route);
         }
@@ -258,7 +261,7 @@ impl Rib {
         }
     }
 
-    /// Notes what is known about a neighbour on a link.
+    /// Sets the state of a neighbour on a link.
     pub fn set_neighbour(&mut self, link: u32, address: IpAddr, known: Link) {
         if !self.neighbours.set(link, address, known) {
             return;
@@ -277,7 +280,7 @@ impl Rib {
         self.adjoin(address);
     }
 
-    /// Notes that a link's port is another one, or that it has none any more.
+    /// Sets the port of a link, or that it has none any more.
     pub fn set_port(&mut self, link: u32, port: Option<u8>) {
         let before = match port {
             Some(port) => self.ports.insert(link, port),
@@ -298,7 +301,7 @@ impl Rib {
         }
     }
 
-    /// The entry of a route, which holds its target.
+    /// Returns the entry of a route. The entry holds a use of the route's target.
     fn entry(&mut self, route: &RibRoute) -> Entry {
         let (hop, is_new) = self.targets.intern(&route.target.normal());
         if is_new {
@@ -317,12 +320,12 @@ impl Rib {
         true
     }
 
-    /// Says what a target has become for workers.
+    /// Emits the changes that tell workers the current meaning of a target.
     fn compile(&mut self, hop: HopId) {
         self.changes.extend(self.targets.compile(hop, &self.ports, &self.neighbours));
     }
 
-    /// Says what has become of a prefix whose best route led by hop `before`.
+    /// Emits the change of a prefix whose best route led by hop `before`.
     fn settle(&mut self, prefix: IpNet, before: Option<HopId>) {
         let best = self.entries.best(prefix);
         if best == before {
@@ -338,7 +341,7 @@ impl Rib {
         covered.into_iter().for_each(|address| self.adjoin(address));
     }
 
-    /// Makes or ends the adjacency of an address, or leads it elsewhere.
+    /// Creates, removes or redirects the adjacency of an address.
     fn adjoin(&mut self, address: IpAddr) {
         let station = self.adjacency(address);
         let hop = station.map(|station| {
@@ -361,11 +364,12 @@ impl Rib {
         }
     }
 
-    /// Where an address leads by an adjacency: where its best route leads to the link itself, and it is known there.
+    /// Returns the target of an address's adjacency. It has one if its best route leads to the link itself and its
+    /// MAC address is known.
     fn adjacency(&self, address: IpAddr) -> Option<Target> {
         let route = self.entries.longest(address)?;
         let Target::Paths(paths) = self.targets.get(route.hop)? else { return None };
-        // By way of an adjacency the route's own MTU would be lost.
+        // With an adjacency the route's own MTU would be lost.
         let [Via { link, address: None, mtu: None, .. }] = paths[..] else { return None };
         let Link::Known(mac) = self.neighbours.get(link, address) else { return None };
         (route.prefix != IpNet::from(address)).then_some(Target::Station { port: self.port(link)?, mac })

@@ -1,30 +1,30 @@
-//! Sources that no packet from elsewhere has: the router's own addresses, and those of everyone on its links.
+//! Sources that no received packet may have: the router's own addresses, and the broadcast addresses of its links.
 
 use super::own::broadcast;
 use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Places of the filter: bits of one cache line.
+/// Number of bits in the filter: one cache line.
 const PLACES: u32 = 512;
 const WORDS: usize = (PLACES / u64::BITS) as usize;
-/// 2^32 divided by the golden ratio: multiplied by it, addresses that differ in their last octet alone fall into different places
-/// (Knuth, The Art of Computer Programming 3, §6.4).
+/// 2^32 divided by the golden ratio. Multiplication by it maps addresses that differ only in their last octet to
+/// different bits (Knuth, The Art of Computer Programming 3, §6.4).
 const GOLDEN: u32 = 0x9e37_79b1;
 
-/// The router's own addresses, and the broadcast addresses of the networks that it is on. Neither may be the source of a packet
-/// that comes in (RFC 1812 §4.2.2.11 and §5.3.7).
+/// The router's own addresses, and the broadcast addresses of its networks. None of them may be the source of a
+/// received packet (RFC 1812 §4.2.2.11 and §5.3.7).
 ///
 /// Link-local addresses are left out: each link has its own, and none of their packets is forwarded.
 #[derive(Debug, Clone, Default)]
 pub struct OwnSources {
-    /// HOT. Invariant: the place of each address in `all` is set.
+    /// HOT. Invariant: the bit of each address in `all` is set.
     places: [u64; WORDS],
     /// In ascending order.
     all: Box<[IpAddr]>,
 }
 
 impl OwnSources {
-    /// Those of a router that has these addresses, each with its link's network.
+    /// Makes the filter of a router with these addresses, each given with its link's network.
     pub fn of(nets: &[IpNet]) -> OwnSources {
         let addresses = nets.iter().flat_map(|net| [Some(net.addr()), broadcast(*net)]).flatten();
         let mut all: Vec<_> = addresses.filter(|address| !is_link_local(*address)).collect();
@@ -41,22 +41,22 @@ impl OwnSources {
         OwnSources { places, all: all.into() }
     }
 
-    /// False if `source` is none of them; it may be none if this is true.
+    /// Returns false if `source` is not in the set. If it returns true, `source` may still not be in the set.
     ///
     /// # Cost
-    /// A multiplication and a load. No host of a 24-bit network is mistaken for the router there.
+    /// A multiplication and a load. No other host of a 24-bit network is mistaken for the router there.
     #[inline]
     pub fn may_have(&self, source: Ipv4Addr) -> bool {
         self.is_set(place(source))
     }
 
-    /// The same of IPv6.
+    /// As [`may_have`](Self::may_have), for IPv6.
     #[inline]
     pub fn may_have_v6(&self, source: Ipv6Addr) -> bool {
         self.is_set(place_v6(source))
     }
 
-    /// Whether `source` is one of them.
+    /// Returns true if `source` is in the set.
     ///
     /// # Cost
     /// A binary search.
@@ -70,7 +70,7 @@ impl OwnSources {
     }
 }
 
-/// The place of an address, from its bytes as they lie in a packet.
+/// Returns the bit of an address, from its bytes in the order of a packet.
 #[inline]
 fn place(address: Ipv4Addr) -> usize {
     place_of(u32::from_ne_bytes(address.octets()))
@@ -128,7 +128,7 @@ mod tests {
         assert!(!none.may_have(Ipv4Addr::UNSPECIFIED) && !none.may_have_v6(Ipv6Addr::UNSPECIFIED));
     }
 
-    /// Another link may have a station with the address that the router has on this one.
+    /// A station on another link may have the same link-local address as the router on this one.
     #[test]
     fn link_local_addresses_are_left_out() {
         let own = sources(&["fe80::1/64", "169.254.0.1/16"]);
@@ -144,7 +144,8 @@ mod tests {
         }
     }
 
-    /// A thousand addresses fill the places: everybody is looked at twice then, and still only own ones are found.
+    /// A thousand addresses set nearly all bits. Then every source costs the search too, and still only own
+    /// addresses are found.
     #[test]
     fn where_the_places_are_full_only_own_addresses_are_found() {
         let nets: Vec<String> = (0..1000).map(|i| format!("10.{}.{}.1/32", i / 250, i % 250)).collect();

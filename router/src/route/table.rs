@@ -1,4 +1,4 @@
-//! The table that packets are looked up in.
+//! The table in which packets' destinations are looked up.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,76 +14,79 @@ use super::text::Route;
 use crate::interface::Interface;
 use netmem::wire::MacAddr;
 
-/// The number of a next hop in a table: routes name it, so that a neighbour's new link address changes one place however
-/// many routes lead there.
+/// The number of a next hop in a table. Routes refer to a hop by its number. So a neighbour's new MAC address
+/// changes one entry, however many routes lead to the neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HopId(pub u32);
 
-/// The table of routes, of both families.
+/// The table of routes of both families.
 ///
-/// Most tables here hold a few routes, and for those a scan beats any tree; the tree takes over
-/// when they become many.
+/// Most tables hold a few routes, and a scan of those is faster than any tree. With more routes the table uses the
+/// tree.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// Invariant, once compiled: `first` and `further` hold every route of `v4`, the longest prefixes first, each with its
-    /// hop, or, when they are more than [`FEW_MAX`], none.
+    /// Invariant, once compiled: `first` and `further` hold every route of `v4` with its hop, the longest prefixes
+    /// first. If there are more than [`FEW_MAX`] routes, they hold none.
     first: Line,
     further: Vec<Line>,
     v4: PrefixMap<(u32, u8), HopId>,
     v6: PrefixMap<(u128, u8), HopId>,
-    /// What routes name. Invariant: the number with a hop of kind `Paths` is its own place here and in `paths`.
+    /// The hops that routes refer to. Invariant: the number in a hop of kind `Paths` is the hop's own index here
+    /// and in `paths`.
     hops: Vec<NextHop>,
-    /// The ways out of each hop that has any.
+    /// The paths of each hop that has any.
     paths: Vec<Box<[Path]>>,
-    /// Neighbours that are known: by their link address, or by their silence.
+    /// Neighbours whose state is known: the MAC address, or None if the neighbour does not answer.
     neighbours: HashMap<Neighbour, Option<MacAddr>>,
-    /// By which flows choose among several paths.
+    /// The hash by which flows select one of several paths.
     pub(crate) flows: FlowHash,
 }
 
-/// Routes that are scanned at most: four cache lines of them, and the scan's worst case still beats
-/// the tree's usual one.
+/// Maximum number of routes that are scanned: four cache lines. The worst case of this scan is still faster than
+/// the tree's usual case.
 pub(super) const FEW_MAX: usize = 4 * PER_LINE;
 
-/// A change of a [`Fib`](super::Fib). It says what is then, not what differs: made twice, it is as made once.
+/// A change of a [`Fib`](super::Fib). A change gives the new state, not a difference, so making it twice is the
+/// same as making it once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The prefix leads to this hop, whatever it did before.
+    /// The prefix leads to this hop, regardless of its hop before.
     Route(IpNet, HopId),
     /// There is no route for the prefix any more.
     Withdraw(IpNet),
-    /// The hop is this one.
+    /// The hop is replaced by this one.
     Hop(HopId, NextHop),
-    /// The hop leads by these paths, of which flows choose one by their hash.
+    /// The hop leads by these paths. A flow selects one by its hash.
     Paths(HopId, Box<[Path]>),
-    /// The neighbour has this link address, or none that it tells.
+    /// The neighbour has this MAC address, or None if it does not answer.
     Neighbour(Neighbour, Option<MacAddr>),
-    /// Nothing is known about the neighbour.
+    /// Nothing is known about the neighbour any more.
     Forget(Neighbour),
-    /// The router's end of the link of the port with this number is this one.
+    /// The router's interface on the link of the port with this number.
     Interface(u8, Interface),
-    /// The router's own addresses on the link of the port with this number are these, with the link's network.
+    /// The router's own addresses on the link of the port with this number, with the link's network.
     Addresses(u8, Box<[IpNet]>),
-    /// The router's own addresses on all its links, of ports and of others, are these, with the links' networks.
+    /// The router's own addresses on all its links, whether or not they are ports, with the links' networks.
     Own(Box<[IpNet]>),
 }
 
 impl Table {
-    /// A table without routes.
+    /// Makes a table without routes.
     pub fn new() -> Self {
         Table::default()
     }
 
-    /// Has flows choose among several paths by a hash under this seed, for tests that want the same paths at every run. Without it the seed
-    /// is a random one, the same for all tables of the process.
+    /// Sets the seed of the hash by which flows select one of several paths, for tests that need the same paths at
+    /// every run. By default the seed is random, and the same for all tables of the process.
     pub fn set_flow_seed(&mut self, seed: u64) {
         self.flows = FlowHash::seeded(seed);
     }
 
-    /// The next hop of the longest prefix that covers `destination`.
+    /// Returns the next hop of the longest prefix that covers `destination`.
     ///
     /// # Cost
-    /// One cache line and no branch for every four routes up to 16; above, at most seven tree nodes and the hop.
+    /// One cache line and no branch for every four routes up to 16. With more routes, at most seven tree nodes and
+    /// the hop.
     #[inline]
     pub fn lookup(&self, destination: Ipv4Addr) -> Option<&NextHop> {
         match self.first.find(u32::from_ne_bytes(destination.octets())) {
@@ -102,24 +105,25 @@ impl Table {
         self.further.iter().find_map(|line| line.find(address))
     }
 
-    /// The next hop of the longest prefix that covers `destination`.
+    /// Returns the next hop of the longest prefix that covers `destination`.
     ///
     /// # Cost
-    /// A walk down the tree, however few routes there are.
+    /// A walk down the tree, even with few routes.
     #[inline]
     pub fn lookup_v6(&self, destination: Ipv6Addr) -> Option<&NextHop> {
         self.hop(*self.v6.get_lpm(&(destination.to_bits(), 128))?.1)
     }
 
-    /// Where a packet for `destination` goes that belongs to the flow with this hash; None without a route.
+    /// Returns the next hop of a packet for `destination` that belongs to the flow with this hash, or None without
+    /// a route.
     ///
     /// # Cost
-    /// Beside the lookup, one in a hash map where the link address does not lie in the route's own hop.
+    /// The lookup, and one lookup in a hash map if the route's own hop does not hold the MAC address.
     pub fn next_hop(&self, destination: IpAddr, flow: impl FnOnce() -> u32) -> Option<Hop> {
         self.next_hop_and_mtu(destination, flow).map(|(hop, _)| hop)
     }
 
-    /// As [`next_hop`](Self::next_hop), and the route's own MTU, where it has one.
+    /// As [`next_hop`](Self::next_hop), and also returns the route's own MTU, if it has one.
     pub fn next_hop_and_mtu(
         &self,
         destination: IpAddr,
@@ -142,7 +146,8 @@ impl Table {
         Some((hop, None))
     }
 
-    /// By the path that the flow's hash falls to: each has a share of the hashes by its weight (hash-threshold, RFC 2992).
+    /// Selects the path by the flow's hash. Each path has a share of the hash values by its weight (hash-threshold,
+    /// RFC 2992).
     fn by_path(&self, number: u32, destination: IpAddr, flow: impl FnOnce() -> u32) -> (Hop, Option<u16>) {
         let paths: &[Path] = self.paths.get(number as usize).map_or(&[], |paths| paths);
         let path = match paths {
@@ -156,7 +161,7 @@ impl Table {
         (hop, path.mtu)
     }
 
-    /// Whether packets can go to `address` by some way: out of `port`, or, where that need not be, anywhere.
+    /// Returns true if packets can reach `address`: by `port` if `must_be_port`, and otherwise by any interface.
     pub(crate) fn leads_to(&self, address: IpAddr, port: u8, must_be_port: bool) -> bool {
         let hop = match address {
             IpAddr::V4(address) => self.lookup(address),
@@ -165,7 +170,7 @@ impl Table {
         let Some(hop) = hop else { return false };
         match hop.kind() {
             Kind::Blackhole | Kind::Unreachable | Kind::Prohibit => false,
-            // The router's own addresses are no others' sources, unless somebody wants that (`Allow::martians`).
+            // The martian check rejects the router's own addresses as sources, unless `Allow::martians` is set.
             Kind::Local => true,
             _ if !must_be_port => true,
             Kind::Station => hop.port == port,
@@ -190,7 +195,7 @@ impl Table {
         self.hops.get(id.0 as usize)
     }
 
-    /// Makes one change; [`compile`](Self::compile) has to follow the last one.
+    /// Makes one change. [`compile`](Self::compile) must be called after the last change.
     pub(super) fn change(&mut self, change: &Change) {
         match change {
             Change::Route(IpNet::V4(net), id) => {
@@ -212,12 +217,12 @@ impl Table {
             }
             Change::Neighbour(neighbour, mac) => drop(self.neighbours.insert(*neighbour, *mac)),
             Change::Forget(neighbour) => drop(self.neighbours.remove(neighbour)),
-            // The table has none.
+            // The table does not hold these.
             Change::Interface(..) | Change::Addresses(..) | Change::Own(_) => {}
         }
     }
 
-    /// A hop's places, made if they are not there.
+    /// Returns the entries of a hop, and makes them if they do not exist.
     fn place(&mut self, id: HopId) -> (&mut NextHop, &mut Box<[Path]>) {
         let at = id.0 as usize;
         if at >= self.hops.len() {
@@ -227,7 +232,7 @@ impl Table {
         (&mut self.hops[at], &mut self.paths[at])
     }
 
-    /// Lays the routes out for the scan.
+    /// Builds the lines for the scan.
     pub(super) fn compile(&mut self) {
         let mut routes = Vec::new();
         if self.v4.len() <= FEW_MAX {
@@ -241,10 +246,10 @@ impl Table {
         self.further = lines.collect();
     }
 
-    /// Adds a route that a person wrote, and gives the next hop that its prefix had before.
+    /// Adds a route in text form. Returns the next hop that its prefix had before.
     ///
     /// # Cost
-    /// Allocates, and scans the hops; not for the hot path, nor for full tables.
+    /// Allocates memory and scans the hops. Not for the hot path, nor for full tables.
     pub fn insert(&mut self, route: Route) -> Option<NextHop> {
         let Route { prefix, port, mac } = route;
         let before = match prefix {
@@ -261,12 +266,12 @@ impl Table {
         before
     }
 
-    /// How many routes there are.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory that the table takes, in bytes.
     pub fn bytes(&self) -> usize {
         let lines = size_of::<Line>() * self.further.capacity();
         let paths = self.paths.iter().map(|paths| size_of_val(&**paths)).sum::<usize>();
@@ -276,13 +281,13 @@ impl Table {
         self.v4.mem_size() + self.v6.mem_size() + lines + paths + hops + neighbours
     }
 
-    /// Whether there is no route at all.
+    /// Returns true if there is no route.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The path of `paths` that a flow of this hash takes.
+/// Returns the path of `paths` for a flow with this hash.
 fn share_of(paths: &[Path], hash: u32) -> &Path {
     let all: u64 = paths.iter().map(|path| u64::from(path.weight)).sum();
     let mut point = (u64::from(hash) * all) >> 32;

@@ -1,4 +1,4 @@
-//! Lookups, and what becomes of them when routes, neighbours and links change.
+//! Tests of lookups, before and after changes of routes, neighbours and links.
 
 mod model;
 
@@ -51,15 +51,15 @@ fn an_empty_table_knows_no_way_and_a_replaced_route_leads_elsewhere() {
 }
 
 proptest! {
-    /// The model: every route is tried, the longest that covers the address is kept. Addresses
-    /// lie near the routes, and the tables lie on both sides of the scan's limit.
+    /// The model tries every route and keeps the longest that covers the address. Addresses are close to the
+    /// routes, and the tables have both less and more routes than the scan's limit.
     #[test]
     fn lookups_are_those_of_a_brute_force_search(
         routes in prop::collection::vec((any::<u32>(), 0u8..=32, any::<u8>()), 0..3 * FEW_MAX),
         flips in prop::collection::vec((any::<prop::sample::Index>(), 0u32..33), 1..50),
     ) {
         let routes: Vec<Route> = routes.into_iter().map(|(address, length, port)| {
-            // Few distinct networks, so that prefixes nest.
+            // Few distinct networks, so that prefixes are nested.
             let prefix = Ipv4Net::new((address & 0x0f00_8181).into(), length).unwrap().trunc();
             Route { prefix: prefix.into(), port, mac: MacAddr::new([2, 0, 0, 0, 0, port]) }
         }).collect();
@@ -68,7 +68,7 @@ proptest! {
             let near = if routes.is_empty() { IpAddr::from([0; 4]) } else { at.get(&routes).prefix.network() };
             let IpAddr::V4(near) = near else { panic!("{near}") };
             let address = Ipv4Addr::from_bits(near.to_bits() ^ 1u32.checked_shl(flip).unwrap_or(0));
-            // `max_by_key` keeps the last of equals: the route that replaced the others.
+            // `max_by_key` returns the last of equal routes: the route that replaced the others.
             let model = routes.iter().filter(|route| route.prefix.contains(&IpAddr::from(address)))
                 .max_by_key(|route| route.prefix.prefix_len())
                 .map(|route| NextHop::station(route.port, route.mac));
@@ -107,7 +107,8 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
     assert_eq!([port(0), port(u32::MAX)], [0, 2]);
 }
 
-/// Seen: of two routers in a row the second sent all that came to it by one path, for it chose by the same hash as the first.
+/// Seen: the second of two routers in a row sent all flows that it received over one path by one path, because both
+/// used the same hash.
 #[test]
 fn a_second_router_spreads_the_flows_of_one_path_of_the_first_over_all_of_its_own() {
     let table = |seed: u64| {

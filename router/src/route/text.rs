@@ -1,4 +1,4 @@
-//! Routes as a person writes them.
+//! Text form of routes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use netmem::wire::MacAddr;
 
-/// A route as a person writes it: `PREFIX,port,mac`.
+/// A route in text form: `PREFIX,port,mac`.
 ///
 /// ```
 /// use netmem_router::Route;
@@ -20,59 +20,59 @@ use netmem::wire::MacAddr;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// The destinations it is for, of IPv4 or IPv6.
+    /// The destinations, IPv4 or IPv6.
     pub prefix: IpNet,
     /// The number of the egress port.
     pub port: u8,
-    /// The link address of the next hop.
+    /// The MAC address of the next hop.
     pub mac: MacAddr,
 }
 
-/// What is wrong with a route's text.
+/// An error in a route's text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// There are not three parts.
+    /// The text does not have three parts.
     #[error("route {seen:?}: write PREFIX,port,mac, as in 10.0.2.0/24,1,02:00:00:00:00:02")]
     Parts {
         /// The whole text.
         seen: String,
     },
-    /// The first part is no prefix.
+    /// The first part is not a prefix.
     #[error("route prefix {seen:?}: write a network and its length, as in 10.0.2.0/24 or fd00:2::/64")]
     Prefix {
         /// The first part.
         seen: String,
     },
-    /// The prefix names a host in the network, not the network.
+    /// The first part names a host in the network, not the network.
     #[error("route prefix {seen:?} has bits set behind its length: write {network}")]
     HostBits {
         /// The first part.
         seen: String,
-        /// The network that the host is in.
+        /// The network that contains the host.
         network: IpNet,
     },
-    /// The second part is no port number.
+    /// The second part is not a port number.
     #[error("route port {seen:?}: write the number of a --port in the order given, from 0 to 255")]
     Port {
         /// The second part.
         seen: String,
     },
-    /// There is no port of that number.
+    /// No port has this number.
     #[error("route port {seen}: there are {ports} ports, numbered from 0")]
     NoSuchPort {
         /// The port's number.
         seen: u8,
-        /// How many ports there are.
+        /// Number of ports.
         ports: usize,
     },
-    /// The third part is no link address.
+    /// The third part is not a MAC address.
     #[error("route mac {seen:?}: write six pairs of hex digits, as in 02:00:00:00:00:02")]
     Mac {
         /// The third part.
         seen: String,
     },
-    /// The link address is one of a group.
+    /// The MAC address is a multicast address.
     #[error("route mac {seen} is a multicast address: write the next hop's own, whose first byte is even")]
     GroupMac {
         /// The third part.

@@ -1,12 +1,14 @@
-//! Who has the places of frames that wait: each pair of ports has a share, so that a scan behind one port keeps nobody else out.
+//! Sharing of the room for waiting frames. Each pair of ports has a share, so that a scan behind one port cannot
+//! exclude the others.
 //!
-//! Nobody's share is fixed. While there are places whoever comes has one; when there are none, whoever has fewer than another takes one
-//! of the one that has most. So two that want all have half each, and one that wants little has it (max-min fairness).
+//! Shares are not fixed. While there is room, every pair gets it. When there is no room, a pair that has less than
+//! another takes one from the pair that has most. Two pairs that want all get half each, and a pair that wants
+//! little gets it (max-min fairness).
 
 use crate::route::Neighbour;
 use netmem::steer::Source;
 
-/// The port that frames came by, and the one that their neighbour is behind.
+/// The port on which frames came in, and the port of their neighbour's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pair {
     from: u8,
@@ -19,7 +21,7 @@ impl Pair {
     }
 }
 
-/// What one pair has.
+/// The queues and frames of one pair.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     pub(super) pair: Pair,
@@ -27,14 +29,14 @@ pub(super) struct Share {
     pub(super) frames: usize,
 }
 
-/// What every pair has that has anything.
+/// The shares of all pairs that have one.
 ///
-/// Invariant: a share has a queue, or a frame.
+/// Invariant: a share has a queue or a frame.
 #[derive(Debug, Default)]
 pub(super) struct Shares(Vec<Share>);
 
 impl Shares {
-    /// Changes what a pair has.
+    /// Changes a pair's share.
     pub(super) fn change(&mut self, pair: Pair, change: impl FnOnce(&mut Share)) {
         let at = self.0.iter().position(|share| share.pair == pair).unwrap_or_else(|| {
             self.0.push(Share { pair, queues: 0, frames: 0 });
@@ -46,8 +48,8 @@ impl Shares {
         }
     }
 
-    /// The pair that has to give one of its places to this one, by what is counted: the one that has most, where this one would still
-    /// not have more than that.
+    /// Returns the pair that has to give one of what `count` counts to the pair `to`. It is the pair that has most,
+    /// if `to` then does not have more than that pair.
     pub(super) fn giver(&self, to: Pair, count: impl Fn(&Share) -> usize) -> Option<Pair> {
         let own = self.0.iter().find(|share| share.pair == to).map_or(0, &count);
         let most = self.0.iter().max_by_key(|share| count(share))?;

@@ -1,4 +1,5 @@
-//! What a router owes, line by line, on the fast path and on the full one: `docs/router.md` names the test of each line.
+//! The requirements on a router, one by one, on the fast path and on the full path. `docs/router.md` names the test
+//! of each requirement.
 
 mod fragments;
 mod ipv4;
@@ -17,12 +18,13 @@ use zerocopy::IntoBytes;
 const HOST: [&str; 2] = ["10.0.0.1", "fd00:a::1"];
 const OTHER: [&str; 2] = ["10.1.0.1", "fd00:b::1"];
 
-/// Each way with a router of its own, whose frames are all home in the end.
+/// Runs a test on each path, with a router of its own. At the end all frames of the router are back in the pool.
 fn on_each_way(test: impl Fn(&mut RouterRig)) {
     on_each_way_of(RouterRig::new, test);
 }
 
-/// Each way with such a router of its own, whose frames are all home in the end.
+/// Runs a test on each path, with a router made by `router`. At the end all frames of the router are back in the
+/// pool.
 fn on_each_way_of(router: impl Fn(Way) -> RouterRig, test: impl Fn(&mut RouterRig)) {
     for way in WAYS {
         let mut router = router(way);
@@ -31,15 +33,15 @@ fn on_each_way_of(router: impl Fn(Way) -> RouterRig, test: impl Fn(&mut RouterRi
     }
 }
 
-/// A frame made 60 bytes long, as a link does it, by bytes that nobody else has.
+/// Pads a frame to 60 bytes, as a link does, with bytes that appear nowhere else.
 fn padded(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame.resize(frame.len().max(60), 0xee);
     frame
 }
 
-/// Asserts that padding does not leave with any of these frames: alone, among others, where a sender is told, and where a packet
-/// waits for its neighbour. `to_silent` makes frames for the network that does not answer.
+/// Asserts that padding does not leave with any of these frames: alone, among others, if an ICMP error is sent, and
+/// if a packet waits for its neighbour. `to_silent` makes frames for the network whose neighbours do not answer.
 #[track_caller]
 fn assert_cut(
     router: &mut RouterRig,
@@ -54,7 +56,7 @@ fn assert_cut(
     for frame in frames {
         leaves(frame, &router.forward(&padded(frame)));
     }
-    // A full burst, of which the last and every third before it are padded.
+    // A full burst, in which the last frame and every third before it are padded.
     let usual: Vec<Vec<u8>> = frames.iter().cycle().take(64).cloned().collect();
     let odd = usual.iter().enumerate();
     let burst: Vec<_> =
@@ -72,7 +74,7 @@ fn assert_cut(
     leaves(waiting, &left[0].1);
 }
 
-/// Asserts that a frame is dropped under this name, and whether something is said about it.
+/// Asserts that a frame is dropped under this name, and which message is sent about it.
 #[track_caller]
 fn dropped(router: &mut RouterRig, frame: &[u8], name: &str, says: Option<Message>) {
     let count =

@@ -7,7 +7,7 @@ use netmem::port::mem::{MemConfig, MemDevice};
 use netmem::port::{PortCounters, PortState};
 use netmem::stats::Writer;
 
-/// A device that takes nothing for so many rounds.
+/// A device that accepts no frames for this many rounds.
 struct Full {
     rounds: usize,
     state: PortState,
@@ -39,7 +39,7 @@ impl Device for Full {
     }
 }
 
-/// A device that has so many frames to give.
+/// A device with this many frames to receive.
 struct Few(usize);
 
 impl Device for Few {
@@ -66,7 +66,7 @@ impl Device for Few {
     }
 }
 
-/// A rig whose port 1 takes nothing for `rounds` rounds, and the far end of its port 0.
+/// A rig whose port 1 accepts no frames for `rounds` rounds, and the far end of its port 0.
 fn leads_to(rounds: usize, state: PortState) -> (Rig, MemDevice) {
     let mut rig = rig(512, cross_connect());
     let (from, device) = wire("0", &MemConfig::default()).unwrap();
@@ -77,7 +77,7 @@ fn leads_to(rounds: usize, state: PortState) -> (Rig, MemDevice) {
     (rig, device)
 }
 
-/// Ten frames come; what was transmitted in eight rounds, and refused.
+/// Delivers ten frames. Returns the number transmitted in eight rounds, and the number refused.
 fn ten(mut rig: Rig, mut device: MemDevice) -> (u64, u64) {
     assert_eq!(device.deliver(10, |_| 60), 10);
     for _ in 0..8 {

@@ -1,11 +1,11 @@
-//! What a decision may make of frames that are to be cut.
+//! Results of a decision's `fragment` for frames that are to be fragmented.
 
 use super::*;
 use netmem::forward::{Pieces, Verdict};
 use netmem::pool::Frame;
 use netmem::steer::Source;
 
-/// Every frame is to be cut: as the function says.
+/// Decides that every frame is to be fragmented, by this function.
 struct Cutting(fn(Frame, &mut Pieces<'_>) -> Result<(), Frame>);
 
 impl Decide for Cutting {
@@ -18,7 +18,7 @@ impl Decide for Cutting {
     }
 }
 
-/// The same without saying how.
+/// Decides the same without such a function.
 struct Blunt;
 
 impl Decide for Blunt {
@@ -27,10 +27,10 @@ impl Decide for Blunt {
     }
 }
 
-/// What leaves by each port, how many were cut and into how many, and what was dropped.
+/// Frames that leave by each port, packets that were fragmented and their fragments, and drops.
 type Outcome = ([usize; 2], (u64, u64), Vec<(&'static str, u64)>);
 
-/// What becomes of a burst of ten.
+/// Returns the outcome of a burst of ten.
 fn cut(mode: Box<dyn Decide>) -> Outcome {
     let mut rig = rig(2048, mode);
     let mut traffic = Traffic::new(1, 64).unwrap();
@@ -52,7 +52,7 @@ fn cut(mode: Box<dyn Decide>) -> Outcome {
     (left, counts, drops)
 }
 
-/// Two frames more, of 60 bytes each, behind the frame itself.
+/// Adds two frames of 60 bytes each behind the frame itself.
 fn three(frame: Frame, pieces: &mut Pieces<'_>, last: Verdict) -> Result<(), Frame> {
     let Some(more) = pieces.alloc(2) else { return Err(frame) };
     pieces.push(frame, Verdict::Redirect(1))?;

@@ -1,4 +1,4 @@
-//! Verdicts beside redirect, and what becomes of passed frames.
+//! Verdicts other than redirect, and the treatment of passed frames.
 
 use super::*;
 use netmem::forward::local_queue::{Reader, Retention, RetentionLimit, local_queue};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// A rig that passes every frame to a local queue of 256 places.
+/// A rig that passes every frame to a local queue of 256 slots.
 fn passing(frames: usize) -> (Rig, Reader) {
     let mut rig = rig(frames, Box::new(PassAll));
     let (local_queue, reader) = local_queue(256);
@@ -18,7 +18,7 @@ fn passing(frames: usize) -> (Rig, Reader) {
 }
 
 impl Rig {
-    /// Delivers `n` packets by port 0 and forwards them.
+    /// Delivers `n` packets on port 0 and forwards them.
     fn feed(&mut self, traffic: &mut Traffic, n: usize) {
         let mut left = n;
         while left > 0 {
@@ -182,8 +182,8 @@ fn a_keeper_keeps_as_many_bytes_of_memory_as_it_is_told_however_short_packets_ar
     rig.end();
 }
 
-/// [brouer17-pages]: who keeps small pieces pins whole frames. Short packets that are kept cost their own bytes, and their frames are used
-/// again.
+/// [brouer17-pages]: small packets that are kept pin whole frames. Short packets kept as copies cost their own
+/// bytes only, and their frames are reused.
 #[test]
 fn short_packets_that_are_kept_as_copies_hold_no_frames_and_read_the_same() {
     let (mut rig, reader) = passing(1024);
@@ -210,7 +210,7 @@ fn short_packets_that_are_kept_as_copies_hold_no_frames_and_read_the_same() {
     assert_eq!((retention.turn(&mut worker), counters.copies.get()), (1790, 10));
     assert_eq!((retention.release(&mut worker), counters.copies.get(), rig.pool.ledger().queued), (40, 0, 0));
     rig.check();
-    // Pages of slabs that have ended are in the lists of the worker that freed the last copy.
+    // Pages of finished slabs are in the lists of the worker that freed the last copy.
     drop((retention, sizes, worker));
     rig.end();
 }

@@ -1,4 +1,4 @@
-//! Errors as etherparse reads them, through the forwarder, on the fast path and the full one.
+//! ICMP errors, parsed by etherparse, through the forwarder, on the fast path and on the full path.
 
 mod bytes;
 mod limits;
@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 
 const HOST: [&str; 2] = ["10.0.0.1", "fd00:a::1"];
 
-/// What the router says to a frame that comes in by port 0: one error, which goes back there.
+/// Returns the router's answer to a frame that comes in on port 0: one error, which goes back there.
 fn said(router: &mut RouterRig, sent: &[u8]) -> Said {
     let left = router.pass(0, sent);
     match &left[..] {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what must happen: it guards against hangs, nothing else.
+/// How long a test waits for an event that must happen. It only guards against hangs.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs the forwarder on another thread while `play` plays the network; gives the rig back.
+/// Runs the forwarder on another thread while `play` plays the network. Returns the rig.
 fn while_it_runs(mut rig: Rig, play: impl FnOnce(&mut [MemDevice; 2], &Meters)) -> Rig {
     let stop = AtomicBool::new(false);
     let meters = rig.forwarder.meters();
@@ -33,7 +33,7 @@ pub(super) fn wait_until(happened: impl Fn() -> bool) {
     }
 }
 
-/// Sends one packet and waits until it has come out at the other end.
+/// Sends one packet and waits until it has left at the other end.
 fn send_one(devices: &mut [MemDevice; 2], traffic: &mut Traffic, sink: &mut Sink) {
     let [from, to] = devices;
     let (begun, come) = (Instant::now(), sink.tally().received + 1);
@@ -43,7 +43,7 @@ fn send_one(devices: &mut [MemDevice; 2], traffic: &mut Traffic, sink: &mut Sink
         to.collect(1, |data| super::check(sink, data));
         thread::yield_now();
     }
-    // The wire tells that it was sent.
+    // The wire confirms that it was sent.
     to.collect(1, |_| ());
 }
 

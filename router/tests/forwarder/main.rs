@@ -1,4 +1,4 @@
-//! The whole path on two `mem` ports, through the router and through the decisions that look at no table.
+//! The whole path on two `mem` ports, through the router and through the decisions that use no table.
 
 #![allow(clippy::unwrap_used)]
 
@@ -70,13 +70,13 @@ fn rig_over(frames: &PoolConfig, mode: Box<dyn Decide>) -> Rig {
     Rig { memory, w, pool, forwarder, devices: [da, db] }
 }
 
-/// Has the sink verify a frame; its tally tells.
+/// Verifies a frame with the sink, which counts the result.
 fn check(sink: &mut Sink, data: &[u8]) {
     sink.verify(data);
 }
 
 impl Rig {
-    /// Collects what leaves by port 1 until the forwarder is quiet.
+    /// Collects the frames that leave by port 1 until the forwarder is quiet.
     fn settle(&mut self, mut read: impl FnMut(&[u8])) {
         for _ in 0..64 {
             self.forwarder.poll(&mut self.w);
@@ -210,7 +210,7 @@ fn what_a_port_with_its_link_down_does_not_take_is_a_counted_drop_and_no_frame_w
     rig.end();
 }
 
-/// A rig whose second port is as it is at the moment.
+/// A rig whose second port has the state `mood` at each moment.
 fn moody_rig(frames: usize, mode: fn() -> Box<dyn Decide>, mood: Mood) -> (Rig, Arc<Mutex<Mood>>) {
     let mut rig = rig(frames, mode());
     let (a, da) = wire("0", &MemConfig::default()).unwrap();
@@ -259,7 +259,7 @@ fn random_frames_cause_no_panic_and_leave_the_ledger_balanced() {
     let mut sent = 0;
     rig.forwarder.poll(&mut rig.w);
     while sent < frames {
-        // Good frames, spoilt in a few bytes, cut or lengthened at random.
+        // Good frames, corrupted in a few bytes, truncated or lengthened at random.
         sent += rig.devices[(sent % 2) as usize].deliver(64, |room| {
             let len = traffic.write(room);
             for _ in 0..random() % 4 {

@@ -7,17 +7,17 @@ use netmem::port::fault::{FaultConfig, FaultPort};
 use netmem::port::mem::{MemConfig, MemDevice};
 use netmem::port::trace::{TraceConfig, TracePort};
 
-/// Frames in all: every length up to the longest frame without a tag and two more, and every type.
+/// Number of frames: every length up to the longest frame without a tag and two more, and every type.
 const FRAMES: usize = LENGTHS + (1 << 16);
 const LENGTHS: usize = 1519;
 
-/// The `n`-th of them.
+/// Returns the `n`-th frame.
 fn frame(n: usize) -> Vec<u8> {
     let (len, kind) = if n < LENGTHS { (n, 0x88b5) } else { (60, (n - LENGTHS) as u16) };
     frame_of(n, len, kind)
 }
 
-/// The `n`-th frame, of that length and type.
+/// Returns the `n`-th frame, with this length and type.
 fn frame_of(n: usize, len: usize, kind: u16) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|i| (31 * i + 7 * n) as u8).collect();
     if let Some(place) = bytes.get_mut(12..14) {
@@ -31,7 +31,7 @@ fn cross(rig: &mut Rig, from: &mut MemDevice, to: &mut MemDevice) {
     cross_each(rig, from, to, FRAMES, frame);
 }
 
-/// Sends `frames` frames, each as `frame` makes it.
+/// Sends `frames` frames made by `frame`.
 fn cross_each(
     rig: &mut Rig,
     from: &mut MemDevice,

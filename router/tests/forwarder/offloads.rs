@@ -1,4 +1,4 @@
-//! Frames to which their senders left something to be done, between ports that say and hear it and one that does not.
+//! Frames with offload requests, between ports that support offloads and one that does not.
 
 use super::*;
 use netmem::port::mem::MemPort;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 /// Bytes of payload of a segment.
 const SIZE: u16 = 400;
-/// Bytes of UDP's payload of a packet: three segments and 158 bytes.
+/// Bytes of UDP payload of a packet: three segments and 158 bytes.
 const PAYLOAD: usize = 1358;
 
-/// When each packet was recorded.
+/// The time at which each packet was recorded.
 const RECORDED: Duration = Duration::from_millis(1_700_000_000_123);
 
-/// A port whose device says of each frame when it was recorded, and how it is to be cut, where that is asked for.
+/// A port whose device reports for each frame when it was recorded and, if asked for, how it is to be segmented.
 struct Telling {
     within: MemPort,
     kind: GsoKind,
@@ -45,7 +45,7 @@ impl Rx for Telling {
 }
 
 impl Tx for Telling {
-    /// Also what was cut out of a packet says when that was recorded.
+    /// A segment also reports when its packet was recorded.
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         assert!(frames.iter().all(|frame| frame.timestamp() == Some(RECORDED)));
         self.within.tx(w, frames)
@@ -104,12 +104,12 @@ impl Port for Telling {
     }
 }
 
-/// What becomes of ten packets by a router whose second port says nothing of offloads, or does if it `hears`: what leaves by it.
+/// A run of ten packets through a router. The second port, by which they leave, supports offloads if `hears` is set.
 struct Run {
     mtu: u16,
     hears: bool,
     kind: GsoKind,
-    /// Frames of the pool that somebody else has.
+    /// Frames of the pool that are in use elsewhere.
     taken: bool,
     heads: bool,
 }
@@ -145,7 +145,7 @@ impl Run {
         let mut traffic = Traffic::new(1, 14 + 20 + 8 + PAYLOAD).unwrap();
         let sent = rig.devices[0].deliver(10, |room| {
             let len = traffic.write(room);
-            // Routers may cut it.
+            // Routers may fragment it.
             room[20] &= !0x40;
             Ipv4::seal(&mut room[14..34]);
             len
@@ -161,7 +161,7 @@ impl Run {
     }
 }
 
-/// The payload of UDP of a whole packet whose checksums are right.
+/// Returns the UDP payload of a whole packet with valid checksums.
 fn payload(frame: &[u8]) -> Vec<u8> {
     let (_, packet) = Ethernet::parse(frame).unwrap();
     let (ip, datagram) = Ipv4::parse(packet).unwrap();
@@ -193,7 +193,8 @@ fn they_are_cut_and_complete_where_they_leave_by_another() {
     }
 }
 
-/// 428 bytes of IP are too long for 300, and may be cut: each of the first three segments is two fragments, the last fits.
+/// 428 bytes of IP are too long for 300, and may be fragmented: each of the first three segments becomes two
+/// fragments, and the last fits.
 #[test]
 fn segments_that_are_too_long_themselves_leave_in_fragments() {
     for hears in [false, true] {

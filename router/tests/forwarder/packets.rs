@@ -1,4 +1,4 @@
-//! The full path: packets with heads, rules, and ports of every manner.
+//! The full path: packets with heads, rules, and ports of every kind.
 
 use super::idling::wait_until;
 use super::*;
@@ -30,14 +30,14 @@ fn take_full_path(rig: &mut Rig, mode: HeadCacheMode, rules: &[&str]) -> (Filter
     (control, heads)
 }
 
-/// Heads that are nowhere free: on packets, in pairs, or waiting for a frame that a device has.
+/// Heads that are not free: on packets, in pairs, or waiting for a frame that a device has.
 fn out(heads: &HeadCache) -> u64 {
     let stats = heads.stats();
     stats.taken + stats.cache_taken - stats.kept - stats.cache_given - stats.freed
 }
 
 impl Rig {
-    /// Sends `n` packets of seven flows through, which the sink verifies; gives its tally.
+    /// Sends `n` packets of seven flows through. The sink verifies them. Returns the sink's tally.
     fn send_through(&mut self, n: usize) -> traffic::Tally {
         let (mut traffic, mut sink) =
             (Traffic::new(7, 300).unwrap(), Sink::new(7, 300, Hop::Routed).unwrap());

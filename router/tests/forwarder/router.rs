@@ -1,5 +1,5 @@
-//! A router of two ports that knows its addresses, for tests of what it says and what it does: on the fast path, and on
-//! the full one.
+//! A router with two ports and its own addresses, for tests of its errors and its decisions, on the fast path and
+//! on the full path.
 
 use super::*;
 use netmem::forward::PacketPath;
@@ -24,7 +24,7 @@ pub const HOSTS: [MacAddr; 2] = [MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new(
 /// The router's own addresses on each link.
 const ADDRESSES: [&[&str]; 2] =
     [&["10.0.255.254/16", "fe80::1/64", "fd00:a::fe/64"], &["10.1.255.254/16", "fd00:b::fe/64"]];
-/// Where each network leads; a number is the port of a host.
+/// The next hop of each network. A number is the port of a host.
 const ROUTES: &[(&str, NextHop)] = &[
     ("10.0.0.0/16", NextHop::station(0, HOSTS[0])),
     ("10.1.0.0/16", NextHop::station(1, HOSTS[1])),
@@ -46,7 +46,7 @@ const ROUTES: &[(&str, NextHop)] = &[
 /// Neighbours on the link of port 1 that do not answer.
 const SILENT: [&str; 2] = ["10.5.0.9", "fd00:5::9"];
 
-/// How frames go through the router.
+/// The path that frames take through the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// As frames.
@@ -64,28 +64,28 @@ pub struct RouterRig {
     pub control: FibControl,
     icmp: Arc<IcmpCounters>,
     pub limit: IcmpControl,
-    /// The neighbours that frames wait for, of a router that lets them wait.
+    /// The neighbours that frames wait for, if the router lets frames wait.
     pub wanted: Option<Wanted>,
 }
 
 impl RouterRig {
-    /// One that lets frames go that way.
+    /// Makes a router whose frames take this path.
     pub fn new(way: Way) -> RouterRig {
         RouterRig::that_allows(way, Allow::default())
     }
 
-    /// One that forwards what usually is not.
+    /// Makes a router that forwards packets which are forwarded only on request.
     pub fn that_allows(way: Way, allow: Allow) -> RouterRig {
         RouterRig::of(way, allow, None)
     }
 
-    /// One whose ports ask this of sources.
+    /// Makes a router whose ports have these source checks.
     pub fn that_checks(way: Way, reverse_path: [ReversePath; 2]) -> RouterRig {
         let first = Fib { reverse_path: reverse_path.into(), ..Fib::default() };
         RouterRig::from(way, first, None)
     }
 
-    /// One that lets 64 frames wait for their neighbours.
+    /// Makes a router that lets 64 frames wait for their neighbours.
     pub fn that_waits(way: Way) -> RouterRig {
         let (waiting, wanted) = waiting(64);
         RouterRig { wanted: Some(wanted), ..RouterRig::of(way, Allow::default(), Some(waiting)) }
@@ -127,7 +127,7 @@ impl RouterRig {
         RouterRig { rig, control, icmp, limit, wanted: None }
     }
 
-    /// Has a frame come in by a port; the frames that leave then, each with its port.
+    /// Lets a frame come in on a port. Returns the frames that leave, each with its port.
     pub fn pass(&mut self, from: usize, frame: &[u8]) -> Vec<(usize, Vec<u8>)> {
         let delivered = self.rig.devices[from].deliver(1, |room| {
             room[..frame.len()].copy_from_slice(frame);
@@ -137,7 +137,7 @@ impl RouterRig {
         self.settle()
     }
 
-    /// As [`pass`](Self::pass), of several in one burst.
+    /// As [`pass`](Self::pass), for several frames in one burst.
     pub fn pass_burst(&mut self, from: usize, frames: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
         let mut next = frames.iter();
         let delivered = self.rig.devices[from].deliver(frames.len(), |room| {
@@ -149,7 +149,7 @@ impl RouterRig {
         self.settle()
     }
 
-    /// As [`pass`](Self::pass), by port 0, of a frame that leaves by port 1 alone.
+    /// As [`pass`](Self::pass), on port 0, for a frame that leaves by port 1 alone.
     #[track_caller]
     pub fn forward(&mut self, frame: &[u8]) -> Vec<u8> {
         let mut left = self.pass(0, frame);
@@ -157,13 +157,13 @@ impl RouterRig {
         left.remove(0).1
     }
 
-    /// Leads a network somewhere else.
+    /// Routes a network to another hop.
     pub fn lead(&mut self, id: u32, net: &str, to: NextHop) {
         let net = net.parse().unwrap();
         self.control.apply(vec![Change::Hop(HopId(id), to), Change::Route(net, HopId(id))]);
     }
 
-    /// Has a frame come in by a port so many times, and lets nobody take what leaves.
+    /// Lets a frame come in on a port this many times, and leaves the frames that are sent in the device.
     pub fn pour(&mut self, from: usize, times: usize, frame: &[u8]) {
         self.rig.devices[from].deliver(times, |room| {
             room[..frame.len()].copy_from_slice(frame);
@@ -173,7 +173,7 @@ impl RouterRig {
         self.rig.check();
     }
 
-    /// The frames that leave by themselves.
+    /// Returns the frames that leave without further input.
     pub fn settle(&mut self) -> Vec<(usize, Vec<u8>)> {
         let mut left = Vec::new();
         for _ in 0..4 {
@@ -186,20 +186,20 @@ impl RouterRig {
         left
     }
 
-    /// What was dropped so far, by the reasons' names.
+    /// Returns the drops so far, by the reasons' names.
     pub fn drops(&self) -> Vec<(&'static str, u64)> {
         let meters = self.rig.forwarder.meters();
         let all = meters.drops.iter().map(|(reason, frames)| (reason.name(), frames));
         all.filter(|(_, frames)| *frames > 0).collect()
     }
 
-    /// Packets that were cut so far, and the fragments made of them.
+    /// Returns the number of packets fragmented so far, and of their fragments.
     pub fn cut(&self) -> (u64, u64) {
         let meters = self.rig.forwarder.meters();
         (meters.fragmented.get(), meters.fragments.get())
     }
 
-    /// Takes all free frames of the pool but so many.
+    /// Takes all free frames of the pool except this many.
     pub fn leave_frames(&mut self, left: usize) -> Vec<Frame> {
         let Rig { pool, w, .. } = &mut self.rig;
         let mut taken: Vec<_> = std::iter::from_fn(|| pool.alloc(w)).collect();
@@ -207,29 +207,29 @@ impl RouterRig {
         taken
     }
 
-    /// What was said so far.
+    /// Returns the errors sent so far.
     pub fn said(&self) -> Vec<(Message, u64)> {
         self.icmp.messages().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// About what nothing was said so far.
+    /// Returns the packets about which no error was sent so far.
     pub fn silences(&self) -> Vec<(Silence, u64)> {
         self.icmp.silences().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Ends it: every frame is home.
+    /// Ends the router. Asserts that every frame is back in the pool.
     pub fn end(self) {
         drop(self.control);
         self.rig.end();
     }
 }
 
-/// A frame for port 0 of the router, from its host there.
+/// Makes a frame for port 0 of the router, from its host there.
 pub fn frame(ethertype: u16, packet: &[u8]) -> Vec<u8> {
     [Ethernet::new(ENDS[0].mac, HOSTS[0], ethertype).as_bytes(), packet].concat()
 }
 
-/// A datagram of `payload` bytes of UDP in a frame for port 0, over the family of its addresses.
+/// Makes a UDP datagram with `payload` bytes in a frame for port 0. The family is that of its addresses.
 pub fn datagram(src: &str, dst: &str, hops: u8, payload: usize) -> Vec<u8> {
     let length = (udp::HEADER_LEN + payload) as u16;
     let udp = Udp::new(4000, 33434, payload as u16);
@@ -242,18 +242,18 @@ pub fn datagram(src: &str, dst: &str, hops: u8, payload: usize) -> Vec<u8> {
     }
 }
 
-/// A frame for port 0 with this header, whose lengths are right, and this payload.
+/// Makes a frame for port 0 with this header, whose lengths are valid, and this payload.
 pub fn over_v4(header: Ipv4, payload: &[u8]) -> Vec<u8> {
     frame(ethernet::IPV4, &[header.as_bytes(), payload].concat())
 }
 
-/// The same over IPv6.
+/// Makes the same over IPv6.
 pub fn over_v6((src, dst): (Ipv6Addr, Ipv6Addr), next: u8, hops: u8, payload: &[u8]) -> Vec<u8> {
     let header = Ipv6::new(src, dst, next, hops, payload.len() as u16);
     frame(ethernet::IPV6, &[header.as_bytes(), payload].concat())
 }
 
-/// A frame's IPv4 header changed, and its checksum right again.
+/// Changes a frame's IPv4 header and recomputes its checksum.
 pub fn with_v4(mut frame: Vec<u8>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let packet = &mut frame[ethernet::HEADER_LEN..];
     change(packet);
@@ -264,7 +264,7 @@ pub fn with_v4(mut frame: Vec<u8>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     frame
 }
 
-/// An error as somebody reads it who gets it.
+/// An error as its receiver reads it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Said {
     pub src: IpAddr,
@@ -277,7 +277,7 @@ pub struct Said {
     pub quoted: Vec<u8>,
 }
 
-/// The error in a frame that left for the host at port 0, as etherparse reads it, which checks the checksums too.
+/// Reads the error in a frame that left for the host at port 0 with etherparse, which checks the checksums too.
 pub fn read(frame: &[u8]) -> Said {
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
     let packet = SlicedPacket::from_ethernet(frame).unwrap();

@@ -1,4 +1,4 @@
-//! Packets that a decision makes of bytes that it shares with others: they go on as copies.
+//! Packets that a decision builds from bytes that it shares with others: they go on as copies.
 
 use super::*;
 use netmem::forward::local_queue::local_queue;
@@ -7,10 +7,11 @@ use netmem::packet::{HeadCache, Packet};
 use netmem::steer::Source;
 use std::mem;
 
-/// Puts prepared packets in the place of those received; every third has a shared trailer instead, every third goes as it came.
+/// Substitutes prepared packets for the received ones. Every third gets a shared trailer instead, and every third
+/// is unchanged.
 struct Substitute {
     ready: Vec<Packet>,
-    /// Those in whose place others went.
+    /// The received packets that were substituted.
     kept: Vec<Packet>,
     verdict: Verdict,
     seen: usize,
@@ -32,12 +33,12 @@ impl Decide for Substitute {
     }
 }
 
-/// A rig whose decision has `n` packets that share the frame of the one that comes with it.
+/// A rig whose decision has `n` packets, which share the frame of the returned packet.
 fn substituting(frames: usize, n: usize, verdict: Verdict) -> (Rig, HeadCache, Packet) {
     substituting_each(100, frames, n, verdict)
 }
 
-/// As [`substituting`], with so many bytes in each.
+/// As [`substituting`], with this many bytes in each packet.
 fn substituting_each(bytes: usize, frames: usize, n: usize, verdict: Verdict) -> (Rig, HeadCache, Packet) {
     let mut rig = rig(frames, cross_connect());
     let heads = HeadCache::new(&rig.memory).unwrap();
@@ -54,7 +55,7 @@ fn substituting_each(bytes: usize, frames: usize, n: usize, verdict: Verdict) ->
     (rig, heads, original)
 }
 
-/// Whether the `i`-th that leaves is what the decision made of the `i`-th that came.
+/// Returns true if the `i`-th sent packet is the one that the decision made of the `i`-th received.
 fn is_due(i: usize, bytes: &[u8]) -> bool {
     match (i + 1) % 3 {
         0 => bytes == [7; 100],
@@ -122,7 +123,7 @@ fn without_a_frame_for_the_copy_a_shared_packet_is_dropped_for_that_reason() {
     drop(rest);
     rig.settle(|_| ());
     let meters = rig.forwarder.meters();
-    // What was put behind a frame of its own is copied into that.
+    // A trailer behind a frame of its own is copied into that frame.
     assert_eq!((meters.copied.get(), meters.drops.get(Reason::NoHead)), (10, 10));
     assert_eq!((meters.drops.total(), meters.transmitted.get()), (10, 20));
     heads.free(&mut rig.w, original);
@@ -140,7 +141,7 @@ fn a_packet_of_several_parts_that_fits_into_no_frame_is_dropped_as_tx_too_long()
     assert_eq!(sent, 30);
     let mut lengths = Vec::new();
     rig.settle(|bytes| lengths.push(bytes.len()));
-    // Every third is one with 1,400 bytes more behind its own; of the others each is in one frame.
+    // Every third packet has 1,400 bytes more behind its own. Each of the others is in one frame.
     let due: Vec<usize> =
         (0..30).filter(|i| i % 3 > 0).map(|i| if i % 3 == 1 { 1000 } else { 1400 }).collect();
     assert_eq!(lengths, due);

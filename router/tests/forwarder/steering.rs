@@ -1,4 +1,4 @@
-//! Forwarders that share what they receive, one round after the other on one thread.
+//! Forwarders that share received packets, one round after the other on one thread.
 
 use super::{Hop, Sink, Traffic, check, ip, traffic};
 use netmem::forward::{Decide, DropAll, Forwarder, Idle, Steering, SteeringControl};
@@ -22,7 +22,7 @@ struct One {
     devices: [MemDevice; 2],
 }
 
-/// Workers that share by a policy, and a sink for what all of them send.
+/// Workers that share packets by a policy, and a sink for the packets that they send.
 struct Team {
     memory: Memory,
     workers: Vec<One>,
@@ -33,7 +33,7 @@ struct Team {
 
 const FLOWS: usize = 50;
 
-/// So many workers whose transmit rings have `ring` places.
+/// Makes this many workers whose transmit rings have `ring` slots.
 fn team(workers: usize, policy: &str, record: Record, ring: usize) -> Team {
     let policy = policy.parse().unwrap();
     team_of(&MeshConfig { workers, policy, record, key: DEFAULT_KEY, ..MeshConfig::default() }, ring)
@@ -79,19 +79,19 @@ impl Team {
         self.workers.iter_mut().for_each(One::poll);
     }
 
-    /// Delivers up to `n` packets to worker 0; returns how many found a frame.
+    /// Delivers up to `n` packets to worker 0. Returns the number that found a frame.
     fn deliver(&mut self, n: usize) -> usize {
         self.workers[0].devices[0].deliver(n, |room| self.traffic.write(room))
     }
 
-    /// Takes up to `n` packets off each worker's way out.
+    /// Takes up to `n` sent packets of each worker.
     fn collect(&mut self, n: usize) {
         for one in &mut self.workers {
             one.devices[1].collect(n, |data| check(&mut self.sink, data));
         }
     }
 
-    /// Polls all until nothing moves.
+    /// Polls all workers until nothing moves.
     fn settle(&mut self) {
         for _ in 0..64 {
             self.workers.iter_mut().for_each(One::poll);
@@ -145,7 +145,8 @@ fn packets_leave_by_the_queue_of_the_first_worker_or_of_the_second() {
     }
 }
 
-/// The fragments of a whole burst are more than wait for a port at once, and leave by the queue of the worker that is to transmit them.
+/// The fragments of a whole burst are more than may wait for a port at once. They leave by the queue of the worker
+/// that is to transmit them.
 #[test]
 fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
     for (record, transmitter) in [(Record::First, 0), (Record::Second, 1)] {
@@ -210,8 +211,8 @@ fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
     }
 }
 
-/// Seen: frames whose neighbour had answered took with them, to the worker that was to transmit them, those that waited for
-/// this worker's own full ring.
+/// Seen: frames whose neighbour had answered took other frames along to the worker that was to transmit them. Those
+/// others waited for this worker's own full ring.
 #[test]
 fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker() {
     let (mut control, reader) = fib(traffic::router());
@@ -252,11 +253,11 @@ fn a_worker_that_retires_leaves_what_waits_to_its_heir_in_order() {
         team.begin();
         for (retiring, delivered) in [(2, 200), (1, 400)] {
             team.deliver(200);
-            // Worker 0 hands over; nobody has taken it yet.
+            // Worker 0 hands frames over, and no worker has taken them yet.
             (0..4).for_each(|_| team.workers[0].poll());
             let One { forwarder, w, .. } = &mut team.workers[retiring];
             forwarder.retire(w, 0);
-            // From now on its rounds are its own.
+            // From now on the retiring worker does its own rounds.
             team.settle();
             assert_eq!(team.sink.tally().received, delivered);
         }
@@ -301,7 +302,7 @@ fn a_drained_forwarder_has_sent_what_lingers_on_its_lists() {
     team.end();
 }
 
-/// Seen: while there was anything else to do nothing of what lingers was sent.
+/// Seen: while there was other work to do, no lingering packet was sent.
 #[test]
 fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() {
     let policy = "hash=1".parse().unwrap();

@@ -15,7 +15,7 @@ impl Rig {
         reader
     }
 
-    /// Sends `n` packets through, which a sink verifies; `between` runs each round.
+    /// Sends `n` packets through. A sink verifies them, and `between` runs each round.
     fn forward(&mut self, n: usize, mut between: impl FnMut(&mut Worker)) {
         let (mut traffic, mut sink) =
             (Traffic::new(5, 200).unwrap(), Sink::new(5, 200, Hop::Routed).unwrap());

@@ -1,4 +1,4 @@
-//! Frames whose next hop's link address is not known when they come.
+//! Frames whose next hop's MAC address is not known when they arrive.
 
 use super::*;
 use netmem::wire::MacAddr;
@@ -8,7 +8,7 @@ use netmem_router::route::{FibControl, FibReader, HopId, Neighbour, NextHop, Pat
 use netmem_router::{Waiting, Wanted, waiting};
 use std::net::IpAddr;
 
-/// What the built-in traffic's destinations are reached by: port 1, the next router unknown.
+/// A table that routes the built-in traffic to port 1, with an unknown next router.
 fn unresolved() -> (FibReader, FibControl, Neighbour) {
     let routes = traffic::routes();
     let (control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
@@ -20,7 +20,7 @@ fn unresolved() -> (FibReader, FibControl, Neighbour) {
     (reader, control, neighbour)
 }
 
-/// The link address that the built-in sink has.
+/// The MAC address of the built-in sink.
 fn host() -> MacAddr {
     traffic::routes().iter().find(|route| route.port == 1).expect("a route out").mac
 }
@@ -29,7 +29,7 @@ fn resolved(control: &mut FibControl) {
     control.apply(vec![Change::Hop(HopId(0), NextHop::station(1, host()))]);
 }
 
-/// A rig whose frames wait, as many as `most`.
+/// A rig that lets at most `most` frames wait.
 fn waiting_rig(most: usize) -> (Rig, FibControl, Wanted, Neighbour) {
     let (reader, control, neighbour) = unresolved();
     let (waiting, wanted): (Waiting, Wanted) = waiting(most);
@@ -41,7 +41,7 @@ fn waiting_rig(most: usize) -> (Rig, FibControl, Wanted, Neighbour) {
 fn names(wanted: &mut Wanted) -> Vec<Neighbour> {
     let mut names = Vec::new();
     wanted.read(|name| names.push(name));
-    // One comes again a second later.
+    // A name comes again a second later.
     names.dedup();
     names
 }
@@ -128,7 +128,7 @@ fn frames_for_a_neighbour_that_does_not_answer_are_dropped_and_counted() {
     control.apply(vec![Change::Neighbour(neighbour, None)]);
     rig.settle(|_| panic!("a frame left for nowhere"));
     assert_eq!((meters.held.get(), meters.drops.get(Reason::NeighFailed)), (0, 20));
-    // Forgotten, it is asked for again.
+    // After it is forgotten, the neighbour is asked for again.
     names(&mut wanted);
     control.apply(vec![Change::Forget(neighbour)]);
     rig.devices[0].deliver(1, |room| traffic.write(room));
@@ -137,7 +137,8 @@ fn frames_for_a_neighbour_that_does_not_answer_are_dropped_and_counted() {
     rig.end();
 }
 
-/// Seen: each change of the table had every frame that waits decided about again, however many there were of both.
+/// Seen: after each change of the table, every waiting frame was decided about again, however many of both there
+/// were.
 #[test]
 fn a_change_that_is_about_others_leaves_frames_that_wait_alone() {
     let (mut rig, mut control, mut wanted, neighbour) = waiting_rig(512);

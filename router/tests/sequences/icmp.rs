@@ -1,9 +1,10 @@
-//! Frames through a router that answers: a sequence is up to eight frames, each two bytes of length and as many of frame.
+//! Frames through a router that sends errors. A sequence has up to eight frames, each with two bytes of length
+//! before its bytes.
 //!
-//! The first byte of a length says by which of two ports and how: its lowest bit the port, the next whether its link address and its
-//! checksum are made right first, so that what is behind them is reached; the third the full path for all; the fourth whether it is
-//! made a whole packet before, of a host there, and the fifth of which family. Whatever leaves is as a router may send it, and every
-//! frame is accounted for.
+//! The first byte of a length gives the options of a frame. The lowest bit is the port. With the next bit its MAC
+//! address and checksum are corrected first, so that later code is reached. The third selects the full path for all
+//! frames. With the fourth the frame is first made a whole packet of a host there, and the fifth is its family.
+//! Every frame that leaves is one that a router may send, and every frame is accounted for.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -59,7 +60,7 @@ impl Scene {
         Scene { memory, w, pool, forwarder, devices: [near, far] }
     }
 
-    /// Has a frame come in; how many errors leave because of it.
+    /// Lets a frame come in. Returns the number of errors that leave because of it.
     fn pass(&mut self, port: usize, frame: &[u8]) -> usize {
         let delivered = self.devices[port].deliver(1, |room| {
             let n = frame.len().min(room.len());
@@ -90,7 +91,7 @@ impl Scene {
     }
 }
 
-/// Routes of both families: to hosts on both links, to nowhere of each kind, and to the router itself.
+/// Routes of both families: to hosts on both links, without a next hop of each kind, and to the router itself.
 fn router() -> Router {
     let (mut control, mut reader) = fib(Fib { interfaces: ENDS.to_vec(), ..Fib::default() });
     let station = |port| NextHop::station(port, HOST);
@@ -121,8 +122,8 @@ fn router() -> Router {
     Router::new(reader).with_icmp_limit(IcmpLimit::in_all(1_000_000, 1_000_000))
 }
 
-/// Asserts that a frame is one that a router may send by this port, and that nobody else's comes from its addresses; whether it is such
-/// an error as the router's own.
+/// Asserts that a router may send this frame by this port, and that a frame from the router's addresses is the
+/// router's own. Returns true if it is an error of the router.
 fn check(port: usize, frame: &[u8]) -> bool {
     let (link, packet) = Ethernet::parse(frame).unwrap();
     assert_eq!(link.src, ENDS[port].mac);
@@ -152,7 +153,7 @@ fn check(port: usize, frame: &[u8]) -> bool {
     says
 }
 
-/// Makes right what would keep a frame from being looked at: the link address and the IPv4 header checksum.
+/// Corrects the MAC address and the IPv4 header checksum, without which a frame would not be examined.
 fn mend(port: usize, frame: &mut [u8]) {
     if let Some(to) = frame.get_mut(..6) {
         to.copy_from_slice(&ENDS[port].mac.bytes());
@@ -164,8 +165,8 @@ fn mend(port: usize, frame: &mut [u8]) {
     }
 }
 
-/// Makes of a frame a packet that comes from a host on the link of `port` and goes to one of the networks that the router knows, or not
-/// quite; the rest of it stays as it is.
+/// Makes a frame a packet from a host on the link of `port` to one of the router's networks, or an address near
+/// them. The other bytes stay the same.
 fn make_packet(port: usize, v6: bool, frame: &mut [u8]) {
     let length = frame.len().saturating_sub(14) as u16;
     let Some(packet) = frame.get_mut(12..).filter(|packet| packet.len() >= 2 + 40) else { return };
@@ -180,7 +181,7 @@ fn make_packet(port: usize, v6: bool, frame: &mut [u8]) {
         ethertype.copy_from_slice(&ethernet::IPV4.to_be_bytes());
         packet[0] = 0x45 + packet[0] % 6;
         packet[2..4].copy_from_slice(&length.to_be_bytes());
-        // Later fragments, of which nothing is said, are one in four.
+        // One in four is a later fragment, about which no error is sent.
         if !packet[7].is_multiple_of(4) {
             (packet[6], packet[7]) = (packet[6] & 0xe0, 0);
         }
@@ -189,7 +190,7 @@ fn make_packet(port: usize, v6: bool, frame: &mut [u8]) {
     }
 }
 
-/// Runs a sequence; how many errors left.
+/// Runs a sequence. Returns the number of errors that left.
 pub fn said(bytes: &[u8]) -> usize {
     let mut scene = Scene::new(bytes.first().is_some_and(|first| first & 4 != 0));
     let (mut rest, mut errors) = (bytes, 0);

@@ -1,7 +1,6 @@
-//! Sequences of operations, each a body over bytes: here over a corpus and over random bytes, in `fuzz/` over what a
-//! fuzzer finds.
+//! Sequences of operations, decoded from bytes: here from a corpus and from random bytes, in `fuzz/` from a fuzzer.
 //!
-//! `NETMEM_STEPS` says how many random bytes are run in all.
+//! `NETMEM_STEPS` sets the total number of random bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,11 +26,11 @@ fn frames_of_the_icmp_corpus_are_answered() {
     let folder = folder("icmp");
     let said = |name: &str| icmp::said(&fs::read(folder.join(name)).unwrap());
     assert_eq!(["ttl-1", "full-path", "too-long", "an-error"].map(said), [2, 2, 2, 0]);
-    // Seen: it was longer than its link carries.
+    // Seen: the error was longer than its link's MTU.
     assert_eq!(said("link-local-over-a-small-link"), 1);
 }
 
-/// Seen: hardly any random frame was an IP packet, and none got as far as what is tested here.
+/// Seen: hardly any random frame was an IP packet, and none reached the code under test.
 #[test]
 fn many_random_frames_that_are_made_packets_are_answered() {
     let mut runner = TestRunner::deterministic();
@@ -75,9 +74,9 @@ fn packets_of_the_offload_corpus_come_to_what_they_are_named_after() {
     for none in ["unknown-kind", "segments-of-no-bytes"] {
         assert_eq!(outcome(none), offload::Outcome { refused: 1, ..Default::default() }, "{none}");
     }
-    // More of them than a sender means.
+    // More segments than a sender intends.
     assert_eq!(outcome("segments-of-one-byte"), gso_seg(1));
-    // What a port has no room for is dropped, and not cut first.
+    // A packet for which a port has no room is dropped, and not segmented first.
     let many = outcome("more-segments-than-room");
     assert!(many.left > 0 && many.dropped > 0 && many.gso_seg == 0, "{many:?}");
 }
@@ -87,7 +86,7 @@ fn random_packets_that_lie_about_what_is_left_to_be_done_hold() {
     random(100_000, offload::run);
 }
 
-/// Seen: of random bytes hardly any said anything that could be done.
+/// Seen: hardly any random bytes were a valid offload request.
 #[test]
 fn many_random_packets_that_say_what_is_left_to_be_done_are_cut_or_dropped() {
     let mut runner = TestRunner::deterministic();

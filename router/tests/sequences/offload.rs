@@ -1,10 +1,11 @@
-//! Packets whose senders say what is left to be done to them, and lie: a sequence is up to eight packets, each a `virtio_net_hdr`, a
-//! byte that says how, one of length, and eight times as many bytes of packet.
+//! Packets with invalid offload requests. A sequence has up to eight packets. Each is a `virtio_net_hdr`, a byte
+//! `how`, a byte of length, and eight times as many bytes of packet.
 //!
-//! The packets come in by a port that says what is left to be done, and are routed to one that carries only complete ones, to one with a
-//! small MTU, or to one that can say it too. By the bits of `how`: the packet is made one of TCP or UDP, of IPv4 or IPv6, whose
-//! checksum and segments the header could be about; by which port it leaves; it is of the full path. What makes no sense is a counted drop,
-//! nothing leaves that is longer than its link carries, and every frame is accounted for.
+//! The packets come in on a port with offloads. They are routed to a port that carries only complete packets, to
+//! one with a small MTU, or to one with offloads. The bits of `how` have these meanings: the packet is made TCP or
+//! UDP, IPv4 or IPv6, so that the header's checksum and segments may be valid for it; the port by which it leaves;
+//! and whether it takes the full path. An invalid request is a counted drop. Nothing that leaves is longer than its
+//! link's MTU, and every frame is accounted for.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -26,17 +27,17 @@ use std::sync::{Arc, Mutex};
 const PACKETS_MAX: usize = 8;
 const ROUTER: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 0xfe]);
 const HOST: MacAddr = MacAddr::new([2, 0, 0, 0, 1, 1]);
-/// Bytes that the link of each port carries.
+/// The MTU of each port's link.
 const MTUS: [u16; 4] = [9000, 1500, 600, 9001];
 
-/// What senders have said of the packets that are on their way to a port, oldest first.
+/// The senders' headers of the packets that are on their way to a port, oldest first.
 type Headers = Arc<Mutex<VecDeque<[u8; VIRTIO_LEN]>>>;
 
-/// A port whose device says of each frame what is left to be done to it.
+/// A port whose device gives an offload request for each frame.
 struct Saying {
     within: MemPort,
     said: Headers,
-    /// Frames of which it said what is nothing that can be done.
+    /// Number of frames whose request was invalid.
     refused: Arc<Mutex<u64>>,
 }
 
@@ -124,14 +125,14 @@ impl Port for Saying {
     }
 }
 
-/// What became of a sequence.
+/// The outcome of a sequence.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 pub struct Outcome {
     /// Frames that left.
     pub left: usize,
-    /// Packets whose header said what is nothing that can be done.
+    /// Packets whose header was not a valid request.
     pub refused: u64,
-    /// Drops since it could not be done to this packet.
+    /// Drops because the request could not be carried out on the packet.
     pub gso_seg: u64,
     /// Drops for all other reasons.
     pub dropped: u64,
@@ -233,7 +234,8 @@ fn router() -> Router {
     Router::new(reader)
 }
 
-/// Makes of a frame a packet of TCP or UDP to a host by the port that `how` says, or not quite; the rest of it stays as it is.
+/// Makes a frame a TCP or UDP packet to a host by the port that `how` gives, or nearly one. The other bytes stay
+/// the same.
 fn make_packet(how: u8, frame: &mut [u8]) {
     let port = 1 + (how >> 4) % 3;
     let length = frame.len().saturating_sub(14) as u16;
@@ -261,12 +263,12 @@ fn make_packet(how: u8, frame: &mut [u8]) {
         40
     };
     if protocol == 6 && packet.len() >= upper + 20 {
-        // Of the headers that TCP can have, and some that it cannot.
+        // Some header lengths that TCP can have, and some that it cannot.
         packet[upper + 12] |= 0x40;
     }
 }
 
-/// Runs a sequence; what became of it.
+/// Runs a sequence. Returns its outcome.
 pub fn outcome(bytes: &[u8]) -> Outcome {
     let mut scene = Scene::new(bytes.get(VIRTIO_LEN).is_some_and(|how| how & 8 != 0));
     let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! Each rule of RFC 8200 and RFC 4291 that a router keeps, on one packet.
+//! Tests each rule of RFC 8200 and RFC 4291 for routers, one packet for each.
 
 use super::super::forward_ip;
 use super::*;
@@ -13,7 +13,8 @@ const ROUTER: [Interface; 2] = [
 ];
 const STATION: MacAddr = MacAddr::new([2, 0, 0, 0, 9, 9]);
 
-/// A router whose routes of fd00:2::/32 lead to a station, of fd00:3::/32 to neighbours on the link, of fd00:4::/32 nowhere.
+/// A router whose routes of fd00:2::/32 lead to a station, of fd00:3::/32 to neighbours on the link, and of
+/// fd00:4::/32 nowhere.
 fn router() -> Fib {
     let (mut control, mut reader) = fib(Fib { interfaces: ROUTER.into(), ..Fib::default() });
     let silent = Neighbour { port: 1, address: "fd00:3::9".parse().unwrap() };
@@ -28,7 +29,7 @@ fn router() -> Fib {
     reader.fib().clone()
 }
 
-/// A frame from `src` to `dst` with `payload` bytes behind the header.
+/// Builds a frame from `src` to `dst` with `payload` bytes behind the header.
 fn frame(src: &str, dst: &str, hop_limit: u8, payload: usize) -> Vec<u8> {
     let [src, dst] = [src, dst].map(|address| address.parse().unwrap());
     let link = Ethernet::new(ROUTER[0].mac, STATION, ethernet::IPV6);
@@ -81,7 +82,7 @@ fn every_drop_has_its_reason_and_leaves_the_frame_alone() {
     checked(frame("fd00:1::1", "fd00:5::1", 64, 100), Reason::NoRoute);
     checked(frame("fd00:1::1", "fd00:4::1", 64, 100), Reason::Blackhole);
     checked(frame("fd00:1::1", "fd00:3::9", 64, 100), Reason::NeighFailed);
-    // RFC 8200 §5: the link's MTU holds for the whole packet, and it is not cut.
+    // RFC 8200 §5: the link's MTU limits the whole packet, and the packet is not fragmented.
     checked(frame("fd00:1::1", "fd00:2::1", 64, 1280 - ipv6::HEADER_LEN + 1), Reason::PktTooBig);
     assert_eq!(
         verdict(&mut frame("fd00:1::1", "fd00:2::1", 64, 1280 - ipv6::HEADER_LEN)),
@@ -103,7 +104,7 @@ fn a_packet_for_a_neighbour_whose_link_address_is_not_known_waits_unchanged() {
 fn unspecified_loopback_link_local_and_multicast_are_forwarded_neither_from_nor_to() {
     for martian in ["::", "::1", "fe80::1", "febf:ffff::1", "ff02::1", "ff0e::1"] {
         for (src, dst) in [(martian, "fd00:2::1"), ("fd00:1::1", martian)] {
-            // Its sender is told, where there is one.
+            // An ICMP error is sent to its sender, if there is one.
             let speaks = src.parse::<Ipv6Addr>().unwrap().is_unicast_link_local();
             let reason = if speaks { Reason::BeyondScope } else { Reason::Martian };
             assert_eq!(verdict(&mut frame(src, dst, 64, 8)), Verdict::Drop(reason), "{src} to {dst}");

@@ -6,13 +6,13 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// A route. The order of its fields is its rank: of one prefix the first counts.
+/// A route. The order of its fields is its rank: of the routes of one prefix, the first is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     pub(super) prefix: IpNet,
     pub(super) origin: Origin,
     pub(super) metric: u32,
-    /// Its turn among those of the same prefix, origin and metric: the kernel uses the first in its list.
+    /// Its position among the routes of the same prefix, origin and metric. The kernel uses the first in its list.
     pub(super) place: u32,
     pub(super) hop: HopId,
 }
@@ -21,7 +21,8 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Entries {
     all: BTreeSet<Entry>,
-    /// How many there are of each length, by family: what a search for the longest need not try.
+    /// Number of routes of each prefix length, by family. A search for the longest prefix skips lengths without
+    /// routes.
     lengths: [[u32; 129]; 2],
 }
 
@@ -32,7 +33,8 @@ impl Default for Entries {
 }
 
 impl Entries {
-    /// Puts an entry behind all others of its rank; false if there is one of the same rank and hop already.
+    /// Inserts an entry behind all others of its rank. Returns false if there is one of the same rank and hop
+    /// already.
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
         let Entry { prefix, origin, metric, hop, .. } = entry;
         let (mut place, mut is_new) = (0, true);
@@ -47,7 +49,7 @@ impl Entries {
         is_new
     }
 
-    /// False if it is not there.
+    /// Removes an entry. Returns false if it does not exist.
     pub(super) fn remove(&mut self, entry: &Entry) -> bool {
         let was_there = self.all.remove(entry);
         *self.length(entry.prefix) -= u32::from(was_there);
@@ -66,13 +68,13 @@ impl Entries {
         self.all.iter()
     }
 
-    /// Each prefix that has a route, once.
+    /// Iterates over the prefixes that have a route, each once.
     pub(super) fn prefixes(&self) -> impl Iterator<Item = IpNet> + '_ {
         let mut last = None;
         self.all.iter().map(|entry| entry.prefix).filter(move |prefix| last.replace(*prefix) != Some(*prefix))
     }
 
-    /// Where the best route of exactly this prefix leads.
+    /// Returns the hop of the best route of exactly this prefix.
     pub(super) fn best(&self, prefix: IpNet) -> Option<HopId> {
         self.first(prefix).map(|entry| entry.hop)
     }
@@ -82,7 +84,7 @@ impl Entries {
         self.all.range(from..).next().filter(|entry| entry.prefix == prefix)
     }
 
-    /// The routes of one prefix, origin and metric, the first first.
+    /// Iterates over the routes of one prefix, origin and metric, in order.
     pub(super) fn of_rank(
         &self,
         prefix: IpNet,
@@ -93,7 +95,7 @@ impl Entries {
         self.all.range(at(0, 0)..=at(u32::MAX, u32::MAX)).copied()
     }
 
-    /// The best route of the longest prefix that covers an address.
+    /// Returns the best route of the longest prefix that covers an address.
     pub(super) fn longest(&self, address: IpAddr) -> Option<&Entry> {
         let lengths = &self.lengths[usize::from(address.is_ipv6())];
         let bits = if address.is_ipv6() { 128 } else { 32 };

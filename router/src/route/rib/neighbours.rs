@@ -1,16 +1,16 @@
-//! What is known about neighbours.
+//! The states of neighbours.
 
 use super::Link;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Neighbours by address and link. Invariant: none of them is unknown.
+/// Neighbours by address and link. Invariant: no neighbour in the map is `Unknown`.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours(BTreeMap<(IpAddr, u32), Link>);
 
 impl Neighbours {
-    /// Notes what is known; false if that was known.
+    /// Sets the state of a neighbour. Returns false if it was the same before.
     pub(super) fn set(&mut self, link: u32, address: IpAddr, known: Link) -> bool {
         let before = match known {
             Link::Unknown => self.0.remove(&(address, link)),
@@ -27,7 +27,7 @@ impl Neighbours {
         self.0.iter().map(|(&(address, link), &known)| (link, address, known))
     }
 
-    /// The addresses of neighbours that a prefix covers.
+    /// Iterates over the addresses of neighbours that a prefix covers.
     pub(super) fn within(&self, prefix: IpNet) -> impl Iterator<Item = IpAddr> + '_ {
         let ends = (prefix.network(), 0)..=(prefix.broadcast(), u32::MAX);
         self.0.range(ends).map(|((address, _), _)| *address)

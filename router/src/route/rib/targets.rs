@@ -1,13 +1,13 @@
-//! Where routes lead, each place once, with the number that workers know it by.
+//! The targets of routes, each stored once, with the number by which workers know it.
 
 use super::neighbours::Neighbours;
 use super::{Link, Target, Via};
 use crate::route::{Change, HopId, NextHop, Path};
 use std::collections::HashMap;
 
-/// All places that some route leads to.
+/// All targets of routes.
 ///
-/// Invariant: a place is here as long as it has users; then its number is free for another one.
+/// Invariant: a target is stored while it has users. When the last user is gone, its number becomes free.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     places: Vec<Option<Place>>,
@@ -22,7 +22,7 @@ struct Place {
 }
 
 impl Targets {
-    /// The number of a target, for one more user; and whether it is new.
+    /// Adds a user of a target. Returns the target's number, and true if the target is new.
     pub(super) fn intern(&mut self, target: &Target) -> (HopId, bool) {
         if let Some(&id) = self.numbers.get(target) {
             self.hold(id);
@@ -37,14 +37,14 @@ impl Targets {
         (id, true)
     }
 
-    /// One more user.
+    /// Adds a user.
     pub(super) fn hold(&mut self, id: HopId) {
         if let Some(place) = self.place(id) {
             place.users += 1;
         }
     }
 
-    /// One user less.
+    /// Removes a user.
     pub(super) fn release(&mut self, id: HopId) {
         let Some(place) = self.place(id) else { return };
         place.users -= 1;
@@ -72,7 +72,7 @@ impl Targets {
         (0..).zip(&self.places).filter_map(|(id, place)| place.as_ref().map(|_| HopId(id)))
     }
 
-    /// What workers need to know to go there.
+    /// Returns what workers need to reach a target.
     pub(super) fn compile(
         &self,
         id: HopId,

@@ -1,4 +1,4 @@
-//! Any sequence of changes, against a plain list of routes that is searched from end to end.
+//! Compares random sequences of changes with a model: a plain list of routes that is searched from end to end.
 
 use super::*;
 use ipnet::{IpNet, Ipv6Net};
@@ -7,24 +7,24 @@ use std::net::{IpAddr, Ipv6Addr};
 
 const LINKS: [u32; 3] = [4, 7, 9];
 
-/// What can happen.
+/// The operations.
 #[derive(Debug, Clone)]
 enum Step {
-    /// In place of all of its rank.
+    /// Inserts a route and replaces all others of its rank.
     Insert(RibRoute),
-    /// Behind those of its rank.
+    /// Appends a route behind the others of its rank.
     Append(RibRoute),
-    /// The route with this number, of those there are.
+    /// Removes the existing route with this number.
     Remove(prop::sample::Index),
-    /// All but the given routes are these now.
+    /// Replaces all routes except the given ones.
     Replace(Vec<RibRoute>),
     Neighbour(u32, IpAddr, Link),
     Port(u32, Option<u8>),
-    /// Workers look: what changed goes to them, and these addresses are looked up by this hash.
+    /// Publishes the changes to workers, and looks these addresses up with this hash.
     Look(Vec<IpAddr>, u32),
 }
 
-/// What there is, as a list says it.
+/// The state, as lists.
 #[derive(Default)]
 struct Model {
     routes: Vec<RibRoute>,
@@ -74,7 +74,7 @@ impl Model {
     }
 }
 
-/// Few addresses, so that prefixes nest and neighbours lie under them.
+/// Few addresses, so that prefixes are nested and cover neighbours.
 fn address() -> impl Strategy<Value = IpAddr> {
     (any::<bool>(), 0..4_u8, 0..4_u8).prop_map(|(six, net, host)| match six {
         false => Ipv4Addr::new(10, 0, net, host).into(),
@@ -132,13 +132,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model takes a route in place of the one of its rank.
+/// Puts a route into the model and replaces those of its rank.
 fn put(routes: &mut Vec<RibRoute>, route: RibRoute) {
     routes.retain(|other| rank(other) != rank(&route));
     routes.push(route);
 }
 
-/// The model takes a route behind all others, unless it is there.
+/// Appends a route to the model, unless it exists.
 fn append(routes: &mut Vec<RibRoute>, route: &RibRoute) -> bool {
     let is_new = !routes.contains(route);
     routes.extend(is_new.then(|| route.clone()));
@@ -176,7 +176,7 @@ fn take(rib: &mut Rib, model: &mut Model, step: Step) {
             model.neighbours.insert((link, address), known);
         }
         Step::Port(link, port) => {
-            // One port is on one link.
+            // A port is on one link only.
             if port.is_none_or(|port| !model.ports.values().any(|other| *other == port)) {
                 rib.set_port(link, port);
                 match port {
@@ -205,7 +205,7 @@ proptest! {
                 continue;
             };
             control.apply(rib.take_changes());
-            // Sometimes a reader sleeps and the copies must be made anew.
+            // Sometimes a reader does not refresh, and a copy of the table must be made.
             if hash & 7 > 0 {
                 reader.refresh();
                 for address in addresses {
@@ -220,7 +220,7 @@ proptest! {
     }
 }
 
-/// `NETMEM_STEPS` asks for another number than 20,000, about.
+/// `NETMEM_STEPS` sets the number of steps. The default is about 20,000.
 fn steps() -> u32 {
     std::env::var("NETMEM_STEPS").map_or(20_000, |n| n.parse().expect("a number of steps"))
 }

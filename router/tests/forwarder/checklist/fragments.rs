@@ -1,4 +1,4 @@
-//! IPv4 packets that are cut: RFC 791 §2.3 and §3.2, as Linux does it.
+//! IPv4 fragmentation: RFC 791 §2.3 and §3.2, compared with Linux.
 
 use super::*;
 use netmem::wire::udp;
@@ -8,10 +8,10 @@ use proptest::test_runner::TestRunner;
 
 /// The next link's MTU.
 const MTU: usize = 1400;
-/// Bytes of data of a packet that no link of the router carries whole.
+/// Bytes of data of a packet that exceeds the MTU of every link of the router.
 const LONG: usize = 1600;
 
-/// A datagram that may be cut.
+/// Makes a datagram that may be fragmented.
 fn may_be_cut(payload: usize) -> Vec<u8> {
     with_v4(datagram(HOST[0], OTHER[0], 64, payload), |packet| {
         packet[4..6].copy_from_slice(&[0xbe, 0xef]);
@@ -19,7 +19,7 @@ fn may_be_cut(payload: usize) -> Vec<u8> {
     })
 }
 
-/// The same with these options and what flags and offset say.
+/// Makes the same datagram with these options and this flags and offset field.
 fn with_options(options: &[u8], fragment: u16, payload: usize) -> Vec<u8> {
     let frame = may_be_cut(payload);
     let (head, data) = frame.split_at(ethernet::HEADER_LEN + 20);
@@ -31,8 +31,8 @@ fn with_options(options: &[u8], fragment: u16, payload: usize) -> Vec<u8> {
     })
 }
 
-/// The packets that Linux sends for one by a link of this MTU, as its `ip_do_fragment` has it; none where a piece would begin
-/// further in than can be said. TTL and addresses stay.
+/// Returns the packets that Linux sends for one over a link of this MTU, as `ip_do_fragment` makes them. Returns
+/// none if a fragment's offset would exceed the field's range. TTL and addresses stay.
 fn linux(packet: &[u8], mtu: usize) -> Option<Vec<Vec<u8>>> {
     let header = usize::from(packet[0] & 0xf) * 4;
     let (mut head, data) = (packet[..header].to_vec(), &packet[header..]);
@@ -59,7 +59,7 @@ fn linux(packet: &[u8], mtu: usize) -> Option<Vec<Vec<u8>>> {
     Some(pieces)
 }
 
-/// As `ip_options_fragment`: padding in the place of what is not to be copied.
+/// As `ip_options_fragment`: options that are not to be copied are replaced by padding.
 fn forget_options(mut options: &mut [u8]) {
     while let [kind, rest @ ..] = options {
         let length = match *kind {
@@ -78,7 +78,7 @@ fn forget_options(mut options: &mut [u8]) {
     }
 }
 
-/// The data of pieces put together again; etherparse reads each, and says that its checksum is right.
+/// Reassembles the data of fragments. etherparse parses each and confirms its checksum.
 fn together(pieces: &[Vec<u8>]) -> Vec<u8> {
     let mut data = Vec::new();
     let (first, _) = etherparse::Ipv4Header::from_slice(&pieces[0]).unwrap();
@@ -94,7 +94,7 @@ fn together(pieces: &[Vec<u8>]) -> Vec<u8> {
     data
 }
 
-/// The packets that leave by port 1 for a frame, and that they leave as all of that link do.
+/// Returns the packets that leave by port 1 for a frame. Asserts their MAC addresses.
 #[track_caller]
 fn pieces(router: &mut RouterRig, frame: &[u8]) -> Vec<Vec<u8>> {
     let left = router.pass(0, frame);
@@ -106,7 +106,7 @@ fn pieces(router: &mut RouterRig, frame: &[u8]) -> Vec<Vec<u8>> {
     left.into_iter().map(packet).collect()
 }
 
-/// The packet in a frame as it is when this router has forwarded it.
+/// Returns the packet of a frame as this router forwards it.
 fn forwarded(frame: &[u8]) -> Vec<u8> {
     with_v4(frame.to_vec(), |packet| packet[8] -= 1)[ethernet::HEADER_LEN..].to_vec()
 }
@@ -115,9 +115,10 @@ fn set_mtu(router: &mut RouterRig, mtu: u16) {
     router.control.apply(vec![Change::Interface(1, Interface { mtu, ..ENDS[1] })]);
 }
 
-/// RFC 791 §2.3, RFC 1812 §4.2.2.7 and §5.2.6: what is too long for the next link and may be cut crosses it in fragments.
+/// RFC 791 §2.3, RFC 1812 §4.2.2.7 and §5.2.6: a packet that is too long for the next link and may be fragmented
+/// crosses it in fragments.
 ///
-/// Seen: `ping -M dont -s 4000` through a narrower link was lost for good, and nobody was told.
+/// Seen: `ping -M dont -s 4000` through a narrower link was lost permanently, and no ICMP error was sent.
 #[test]
 fn rfc791_2_3_what_is_too_long_and_may_be_cut_crosses_a_narrower_link_in_fragments() {
     on_each_way(|router| {
@@ -132,11 +133,13 @@ fn rfc791_2_3_what_is_too_long_and_may_be_cut_crosses_a_narrower_link_in_fragmen
     });
 }
 
-/// RFC 791 §3.1: the first fragment has every option, the others those with the copied flag; the header stays as long, as Linux has it.
+/// RFC 791 §3.1: the first fragment has every option, and the others those with the copied flag. The header keeps
+/// its length, as in Linux.
 #[test]
 fn rfc791_3_1_later_fragments_have_the_options_that_are_to_be_copied() {
     on_each_way(|router| {
-        // A record of the route with room for one address, security, which is copied, and an experiment, which is not.
+        // A record of the route with room for one address, security, which is copied, and an experiment, which is
+        // not.
         let options = [7, 7, 4, 0, 0, 0, 0, 0x82, 4, 9, 9, 1, 0x1e, 3, 9, 0];
         let left = pieces(router, &with_options(&options, 0, LONG));
         assert_eq!(left.len(), 2);
@@ -146,7 +149,8 @@ fn rfc791_3_1_later_fragments_have_the_options_that_are_to_be_copied() {
     });
 }
 
-/// RFC 791 §3.2: a fragment is cut as a packet is; only the last piece of the last one is not followed by more.
+/// RFC 791 §3.2: a fragment is fragmented like a packet. Only the last fragment of the last one has the flag for
+/// more cleared.
 #[test]
 fn rfc791_3_2_a_fragment_is_cut_again_where_the_link_is_narrower_still() {
     on_each_way(|router| {
@@ -162,16 +166,17 @@ fn rfc791_3_2_a_fragment_is_cut_again_where_the_link_is_narrower_still() {
             assert_eq!(found.collect::<Vec<_>>(), said);
             assert_eq!(left, linux(&forwarded(&sent), 600).unwrap());
         }
-        // The last piece would begin further in than the header can say, which no packet does.
+        // The last fragment's offset would exceed the field's range, which no valid packet causes.
         let beyond = with_options(&[], 0x1fff, 1472);
         dropped(router, &beyond, "frag_needed", None);
     });
 }
 
-/// What Linux sends, whatever the packet and the link, and what makes the packet again; nothing is half sent.
+/// For any packet and link, the fragments are those of Linux, and they reassemble to the packet. No packet is sent
+/// in part.
 #[test]
 fn random_packets_are_cut_as_linux_cuts_them_and_make_the_packet_again() {
-    // No options that are written into, or are wrong.
+    // No options that the router writes into, and no malformed ones.
     let option = prop_oneof![
         Just(vec![1]),
         (
@@ -223,12 +228,12 @@ fn random_packets_are_cut_as_linux_cuts_them_and_make_the_packet_again() {
     }
 }
 
-/// RFC 791 §3.2: every link of IPv4 carries packets of 68 bytes. A smaller MTU is a wrong setting, and the packet is dropped. So is
-/// one that would become more than 64 fragments.
+/// RFC 791 §3.2: every IPv4 link carries packets of 68 bytes. A smaller MTU is a configuration error, and the
+/// packet is dropped. A packet that would need more than 64 fragments is dropped too.
 #[test]
 fn rfc791_3_2_what_would_be_more_than_64_fragments_or_fits_no_link_of_ipv4_is_dropped_whole() {
     on_each_way(|router| {
-        // Headers of 60 bytes, behind which there is room for eight more; the last piece has the odd ones.
+        // Headers of 60 bytes, with room for eight more. The last fragment has the remainder.
         let options = [1; 40];
         for (mtu, data) in [(68, 63 * 8 + 8), (75, 63 * 8 + 15), (76, 63 * 16 + 16)] {
             set_mtu(router, mtu);
@@ -244,7 +249,7 @@ fn rfc791_3_2_what_would_be_more_than_64_fragments_or_fits_no_link_of_ipv4_is_dr
     });
 }
 
-/// Its fragments stand where the packet was, among those before and behind it.
+/// The fragments leave in the position of their packet.
 #[test]
 fn fragments_leave_in_order_among_the_packets_around_them() {
     on_each_way(|router| {
@@ -255,17 +260,17 @@ fn fragments_leave_in_order_among_the_packets_around_them() {
     });
 }
 
-/// Where no frame is left for a piece, none is sent; what was dropped is counted, and the router goes on.
+/// If there is no frame for one fragment, none is sent. The drop is counted, and the router goes on.
 #[test]
 fn a_packet_is_dropped_whole_where_there_is_no_frame_for_a_piece_of_it() {
     on_each_way(|router| {
         set_mtu(router, 600);
         let sent = may_be_cut(1472);
-        // On the full path there is a head then.
+        // On the full path there is a free head after this.
         router.forward(&may_be_cut(9));
         for (left, count) in [(0, 0), (1, 0), (2, 3), (9, 3)] {
             let taken = router.leave_frames(left);
-            // The frames in the fill ring are there.
+            // The frames in the fill ring are available.
             let passed = pieces(router, &sent);
             assert_eq!(passed.len(), count, "{left} frames");
             drop(taken);
@@ -274,7 +279,7 @@ fn a_packet_is_dropped_whole_where_there_is_no_frame_for_a_piece_of_it() {
     });
 }
 
-/// A packet waits for its neighbour whole, in one place of the queue, and is cut when it leaves.
+/// A packet waits for its neighbour whole, in one slot of the queue, and is fragmented when it leaves.
 #[test]
 fn a_packet_waits_for_its_neighbour_whole_and_leaves_in_fragments() {
     on_each_way_of(RouterRig::that_waits, |router| {
@@ -288,7 +293,7 @@ fn a_packet_waits_for_its_neighbour_whole_and_leaves_in_fragments() {
     });
 }
 
-/// Leads 10.7/16 and fd00:7::/32 to hosts by a route with an MTU of its own; port 1 carries 1,400 bytes.
+/// Routes 10.7/16 and fd00:7::/32 to hosts by a route with an MTU of its own. Port 1 has an MTU of 1,400 bytes.
 fn lead_by_own_mtu(router: &mut RouterRig, mtu: u16) {
     let via = ["10.1.0.9", "fd00:b::9"].map(|via| Neighbour { port: 1, address: via.parse().unwrap() });
     let mut changes = Vec::new();
@@ -303,7 +308,8 @@ fn lead_by_own_mtu(router: &mut RouterRig, mtu: u16) {
     router.control.apply(changes);
 }
 
-/// RFC 1191 §3 and §4: a route may carry less than its link; what is told, and what is cut, is by the smaller of the two, as by Linux.
+/// RFC 1191 §3 and §4: a route's MTU may be less than its link's. The smaller of the two is reported and used, as
+/// in Linux.
 #[test]
 fn rfc1191_3_a_routes_own_mtu_is_told_and_cut_by_where_it_is_less_than_the_links() {
     on_each_way(|router| {
@@ -325,7 +331,7 @@ fn rfc1191_3_a_routes_own_mtu_is_told_and_cut_by_where_it_is_less_than_the_links
     });
 }
 
-/// RFC 8200 §5: the same of IPv6, but that every link carries 1,280 bytes.
+/// RFC 8200 §5: the same for IPv6, with the minimum MTU of 1,280 bytes.
 #[test]
 fn rfc8200_5_a_routes_own_mtu_is_told_where_it_is_less_than_the_links_and_1280_or_more() {
     on_each_way(|router| {

@@ -1,4 +1,4 @@
-//! IPv4: RFC 1812 and what came after it.
+//! IPv4: RFC 1812 and later RFCs.
 
 use super::*;
 
@@ -10,8 +10,8 @@ fn header(frame: &[u8]) -> &Ipv4 {
     Ipv4::parse(&frame[ethernet::HEADER_LEN..]).unwrap().0
 }
 
-/// RFC 1812 §5.2.2: length, version, header length, total length, checksum; silent, each under its own name. Padding of the link
-/// does not count.
+/// RFC 1812 §5.2.2: length, version, header length, total length, checksum. The packet is silently dropped under
+/// the name of the failed check. Padding of the link does not count.
 #[test]
 fn rfc1812_5_2_2_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that_failed() {
     on_each_way(|router| {
@@ -35,9 +35,10 @@ fn rfc1812_5_2_2_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_
     });
 }
 
-/// RFC 894: padding to the smallest frame is no part of the packet; what is in it was not said by its sender.
+/// RFC 894: padding to the minimum frame size is not part of the packet. Its contents do not come from the packet's
+/// sender.
 ///
-/// Seen: a frame of 60 bytes with a packet of 20 to 45 left with its padding, whatever that was.
+/// Seen: a frame of 60 bytes with a packet of 20 to 45 left with its padding, regardless of the contents.
 #[test]
 fn rfc894_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
     on_each_way_of(RouterRig::that_waits, |router| {
@@ -46,7 +47,7 @@ fn rfc894_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
             over_v4(Ipv4::new(src, dst, 253, ttl, length - 20), &vec![7; usize::from(length) - 20])
         };
         let mut frames: Vec<_> = (20..=46).map(|length| of(OTHER[0], 64, length)).collect();
-        // The full check: with options, behind which there are no bytes, or some.
+        // The full check: with options, with and without bytes behind them.
         for behind in [0, 9] {
             let header = with_v4(of(OTHER[0], 64, 24 + behind), |packet| {
                 packet[0] = 0x46;
@@ -60,7 +61,7 @@ fn rfc894_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
     });
 }
 
-/// RFC 1812 §5.3.4: a frame for a group on the link that holds a packet for one host.
+/// RFC 1812 §5.3.4: a frame for a link-layer multicast address with a packet for one host.
 #[test]
 fn rfc1812_5_3_4_what_came_to_a_group_of_the_link_is_not_forwarded() {
     on_each_way(|router| {
@@ -72,7 +73,7 @@ fn rfc1812_5_3_4_what_came_to_a_group_of_the_link_is_not_forwarded() {
     });
 }
 
-/// RFC 1812 §5.3.7: invalid sources and destinations, with a switch for those where it allows one.
+/// RFC 1812 §5.3.7: invalid sources and destinations, with a switch for those where the RFC allows one.
 #[test]
 fn rfc1812_5_3_7_martians_are_dropped_and_those_that_may_be_are_forwarded_where_somebody_wants_it() {
     let switched = ["0.1.2.3", "127.0.0.1", "240.0.0.1"];
@@ -102,7 +103,8 @@ fn rfc1812_5_3_7_martians_are_dropped_and_those_that_may_be_are_forwarded_where_
     }
 }
 
-/// RFC 1812 §5.3.7 and §4.2.2.11 (c): who says to be the router, by whatever of its addresses, or everyone on a link of its.
+/// RFC 1812 §5.3.7 and §4.2.2.11 (c): packets whose source is one of the router's addresses, or a broadcast address
+/// of its links.
 #[test]
 fn rfc1812_5_3_7_sources_that_are_the_router_or_everyone_on_a_link_of_its_are_martians() {
     let own = ["10.0.255.254", "10.1.255.254", "10.0.255.255"];
@@ -125,7 +127,7 @@ fn rfc1812_5_3_7_sources_that_are_the_router_or_everyone_on_a_link_of_its_are_ma
     }
 }
 
-/// Also those whose address has the same place as one of the router's.
+/// Also hosts whose address maps to the same bit of the filter as one of the router's.
 #[test]
 fn rfc1812_5_3_7_hosts_beside_the_router_are_no_martians() {
     let nets = ["10.0.255.254/16", "10.1.255.254/16"].map(|net| net.parse().unwrap());
@@ -143,7 +145,8 @@ fn rfc1812_5_3_7_hosts_beside_the_router_are_no_martians() {
     });
 }
 
-/// RFC 1812 §5.3.7: an address that was the router's once may be a host's now, and one that a person leads elsewhere is.
+/// RFC 1812 §5.3.7: a host may have an address that the router had before. An address that the operator routes
+/// elsewhere is a host's too.
 #[test]
 fn rfc1812_5_3_7_an_address_that_is_the_routers_no_more_is_a_hosts() {
     on_each_way(|router| {
@@ -158,7 +161,8 @@ fn rfc1812_5_3_7_an_address_that_is_the_routers_no_more_is_a_hosts() {
     });
 }
 
-/// RFC 3927 §2.7: 169.254/16 is no router's business, whatever is switched on; its neighbours are.
+/// RFC 3927 §2.7: packets of 169.254/16 are never forwarded, whatever is allowed. Those of the neighbouring
+/// networks are.
 #[test]
 fn rfc3927_2_7_link_local_addresses_are_not_forwarded() {
     on_each_way(|router| {
@@ -169,12 +173,12 @@ fn rfc3927_2_7_link_local_addresses_are_not_forwarded() {
     });
 }
 
-/// RFC 2644 §2: a packet to everyone on a network that the router is on, from elsewhere too.
+/// RFC 2644 §2: a packet to the broadcast address of one of the router's networks, from another network too.
 #[test]
 fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
     on_each_way(|router| {
         dropped(router, &datagram("10.1.0.9", "10.0.255.255", 64, 9), "local_address", None);
-        // One that the fixture has no route for, until the router is told its own address there.
+        // An address for which the fixture has no route until the router has its own address there.
         let sent = datagram(HOST[0], "10.1.255.255", 64, 9);
         router.forward(&sent);
         let own: OwnAddress = "10.1.255.253/16,1".parse().unwrap();
@@ -186,7 +190,7 @@ fn rfc2644_2_directed_broadcasts_are_not_forwarded() {
     });
 }
 
-/// RFC 1812 §5.3.5.1: to everyone on the link, and to groups, for which there are no routes here.
+/// RFC 1812 §5.3.5.1: limited broadcasts, and multicasts, for which there are no routes here.
 #[test]
 fn rfc1812_5_3_5_limited_broadcasts_and_multicasts_are_not_forwarded() {
     on_each_way(|router| {
@@ -197,7 +201,8 @@ fn rfc1812_5_3_5_limited_broadcasts_and_multicasts_are_not_forwarded() {
     });
 }
 
-/// RFC 1812 §5.3.1: one less; never sent with 0; its end is told, but not of packets for the router itself.
+/// RFC 1812 §5.3.1: the TTL is decremented and never leaves as 0. An error is sent, but not about packets for the
+/// router itself.
 #[test]
 fn rfc1812_5_3_1_the_ttl_is_one_less_and_who_sent_one_too_small_is_told() {
     on_each_way(|router| {
@@ -213,8 +218,8 @@ fn rfc1812_5_3_1_the_ttl_is_one_less_and_who_sent_one_too_small_is_told() {
     });
 }
 
-/// RFC 1624 §3 and §4: the update gives what a sum over the header gives, 0x0000 and 0xffff among them; a wrong checksum is never made
-/// right.
+/// RFC 1624 §3 and §4: the incremental update equals a sum over the header, including 0x0000 and 0xffff. A wrong
+/// checksum is never corrected.
 #[test]
 fn rfc1624_3_the_checksum_is_updated_and_never_repaired() {
     on_each_way(|router| {
@@ -222,7 +227,8 @@ fn rfc1624_3_the_checksum_is_updated_and_never_repaired() {
         for word in 0..=u16::MAX {
             let sent = with_v4(usual(), |packet| packet[4..6].copy_from_slice(&word.to_be_bytes()));
             let before = header(&sent).checksum();
-            // All but the corners by hundreds: where the update carries, borrows, or ends in all ones or zeros.
+            // Only every 251st value, except at the ends, where the update carries, borrows, or results in all ones
+            // or zeros.
             if (0x0102..=0xfefd).contains(&before) && word % 251 != 0 {
                 continue;
             }
@@ -240,7 +246,8 @@ fn rfc1624_3_the_checksum_is_updated_and_never_repaired() {
     });
 }
 
-/// RFC 1812 §5.2.4.3: of all that match the longest; the default route matches all; a route for one host is one.
+/// RFC 1812 §5.2.4.3: the longest matching prefix is used. The default route matches everything, and a host route
+/// matches one host.
 #[test]
 fn rfc1812_5_2_4_3_the_longest_prefix_leads_down_to_one_host_and_up_to_the_default_route() {
     on_each_way(|router| {
@@ -273,7 +280,7 @@ fn rfc3021_2_1_both_addresses_of_a_31_bit_prefix_are_hosts() {
     });
 }
 
-/// RFC 2992 §1: of several paths a flow takes one, the same every time.
+/// RFC 2992 §1: with several paths, a flow always takes the same one.
 #[test]
 fn rfc2992_1_flows_keep_to_one_of_several_paths_and_take_all_of_them() {
     on_each_way(|router| {
@@ -297,7 +304,7 @@ fn rfc2992_1_flows_keep_to_one_of_several_paths_and_take_all_of_them() {
     });
 }
 
-/// RFC 1812 §5.2.7.1: routes to nowhere, each of its kind, told with its own code, or not at all.
+/// RFC 1812 §5.2.7.1: routes without a next hop. Each kind has its own code, or no error.
 #[test]
 fn rfc1812_5_2_7_1_routes_to_nowhere_are_told_by_their_kind() {
     on_each_way(|router| {
@@ -313,7 +320,7 @@ fn rfc1812_5_2_7_1_routes_to_nowhere_are_told_by_their_kind() {
     });
 }
 
-/// RFC 1191 §4: too long for the next link and not to be cut: its sender is told the MTU.
+/// RFC 1191 §4: a packet is too long for the next link and must not be fragmented. The error reports the MTU.
 #[test]
 fn rfc1191_4_what_is_too_long_and_not_to_be_cut_is_told_the_mtu() {
     on_each_way(|router| {
@@ -327,8 +334,8 @@ fn rfc1191_4_what_is_too_long_and_not_to_be_cut_is_told_the_mtu() {
     });
 }
 
-/// RFC 2474 §3 and RFC 3168 §5: the DS field and congestion notification are left alone, as is every byte but TTL, checksum and link
-/// addresses; those are the router's end and the next station.
+/// RFC 2474 §3 and RFC 3168 §5: the DS field and ECN stay the same, as does every byte except TTL, checksum and MAC
+/// addresses. The MAC addresses are those of the router and the next hop.
 #[test]
 fn rfc2474_3_nothing_changes_but_the_ttl_the_checksum_and_the_link_addresses() {
     on_each_way(|router| {
@@ -343,7 +350,7 @@ fn rfc2474_3_nothing_changes_but_the_ttl_the_checksum_and_the_link_addresses() {
     });
 }
 
-/// RFC 791 §3.2: fragments are forwarded like any packet, and put together by nobody here.
+/// RFC 791 §3.2: fragments are forwarded like any packet and not reassembled.
 #[test]
 fn rfc791_3_2_fragments_are_forwarded_one_by_one() {
     on_each_way(|router| {
@@ -354,7 +361,7 @@ fn rfc791_3_2_fragments_are_forwarded_one_by_one() {
     });
 }
 
-/// RFC 1812 §5.3.6 and 5.2.1: each port has an MTU of its own, that may change.
+/// RFC 1812 §5.3.6 and 5.2.1: each port has its own MTU, which may change.
 #[test]
 fn rfc1812_5_2_1_each_port_has_its_own_mtu_and_addresses_which_may_change() {
     on_each_way(|router| {
@@ -367,7 +374,7 @@ fn rfc1812_5_2_1_each_port_has_its_own_mtu_and_addresses_which_may_change() {
     });
 }
 
-/// RFC 1812 §5.2.1 Table: what is not IP, or not for this station, is none of a router's.
+/// RFC 1812 §5.2.1 Table: frames that are not IP, or are for another station, are not forwarded.
 #[test]
 fn rfc1812_5_2_1_what_is_not_ip_or_for_another_station_is_dropped() {
     on_each_way(|router| {

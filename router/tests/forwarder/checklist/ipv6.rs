@@ -1,4 +1,4 @@
-//! IPv6: RFC 8200, RFC 4291, and what RFC 4443 has a router say.
+//! IPv6: RFC 8200, RFC 4291, and the errors of RFC 4443.
 
 use super::*;
 use std::net::Ipv6Addr;
@@ -15,7 +15,7 @@ fn addresses() -> (Ipv6Addr, Ipv6Addr) {
     (HOST[1].parse().unwrap(), OTHER[1].parse().unwrap())
 }
 
-/// RFC 8200 §3: version, payload length against what came; padding of the link does not count.
+/// RFC 8200 §3: version, and payload length compared with the received length. Padding of the link does not count.
 #[test]
 fn rfc8200_3_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that_failed() {
     on_each_way(|router| {
@@ -29,8 +29,8 @@ fn rfc8200_3_a_bad_header_is_dropped_in_silence_under_the_name_of_the_check_that
     });
 }
 
-/// RFC 2464 §3: padding to the smallest frame is no part of the packet. With 40 bytes of header there are five packets that are
-/// padded.
+/// RFC 2464 §3: padding to the minimum frame size is not part of the packet. With 40 bytes of header, five packet
+/// lengths are padded.
 #[test]
 fn rfc2464_3_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
     on_each_way_of(RouterRig::that_waits, |router| {
@@ -44,7 +44,8 @@ fn rfc2464_3_padding_of_the_link_behind_a_packet_does_not_leave_with_it() {
     });
 }
 
-/// RFC 8200 §3: one less; 1 and 0 are not forwarded and told (RFC 4443 §3.3), but not those for the router itself.
+/// RFC 8200 §3: the hop limit is decremented. 1 and 0 are not forwarded, and an error is sent (RFC 4443 §3.3).
+/// Packets for the router itself are exempt.
 #[test]
 fn rfc8200_3_the_hop_limit_is_one_less_and_who_sent_one_too_small_is_told() {
     on_each_way(|router| {
@@ -60,7 +61,8 @@ fn rfc8200_3_the_hop_limit_is_one_less_and_who_sent_one_too_small_is_told() {
     });
 }
 
-/// RFC 4291 §2.5.2, §2.5.3, §2.7: nobody, oneself and groups, as source or destination, whatever is switched on.
+/// RFC 4291 §2.5.2, §2.5.3, §2.7: unspecified, loopback and multicast addresses as source or destination, whatever
+/// is allowed.
 #[test]
 fn rfc4291_2_5_unspecified_loopback_and_group_addresses_are_never_forwarded() {
     let allow = Allow { martians: true, source_routes: true };
@@ -75,8 +77,8 @@ fn rfc4291_2_5_unspecified_loopback_and_group_addresses_are_never_forwarded() {
     }
 }
 
-/// RFC 4291 §2.1: an address is one interface's. The router's own is nobody else's source; that of all routers on a link (§2.6.1) and
-/// one that was the router's may be.
+/// RFC 4291 §2.1: an address belongs to one interface, so the router's own is not a valid source of other stations.
+/// The all-routers anycast address of a link (§2.6.1), and an address that the router had before, are valid.
 #[test]
 fn rfc4291_2_1_sources_that_are_the_router_are_martians() {
     let own = datagram("fd00:a::fe", OTHER[1], 64, 9);
@@ -95,8 +97,8 @@ fn rfc4291_2_1_sources_that_are_the_router_are_martians() {
     });
 }
 
-/// RFC 4291 §2.5.6: link-local packets stay on their link; RFC 4443 §3.1 code 2: one from there to elsewhere is told so, on that
-/// link, by the station's own address.
+/// RFC 4291 §2.5.6: link-local packets stay on their link. RFC 4443 §3.1 code 2: an error about a packet from there
+/// to elsewhere is sent on that link, straight to the station's MAC address.
 #[test]
 fn rfc4291_2_5_6_link_local_addresses_never_leave_their_link_and_who_tries_is_told() {
     on_each_way(|router| {
@@ -110,7 +112,7 @@ fn rfc4291_2_5_6_link_local_addresses_never_leave_their_link_and_who_tries_is_to
         assert_eq!((said.kind, said.code, said.rest, said.hops), (1, 2, 0, 64));
         assert_eq!((said.src.to_string().as_str(), said.dst.to_string().as_str()), ("fe80::1", "fe80::7"));
         assert_eq!(said.quoted, sent[14..]);
-        // To the router's own address a neighbour may speak so.
+        // A neighbour may send from a link-local address to the router's own address.
         dropped(router, &datagram("fe80::7", "fd00:a::fe", 64, 9), "local_address", None);
         let mut group = sent;
         group[6] |= 1;
@@ -118,7 +120,7 @@ fn rfc4291_2_5_6_link_local_addresses_never_leave_their_link_and_who_tries_is_to
     });
 }
 
-/// RFC 8200 §5, RFC 4443 §3.2: no router cuts; its sender is told the MTU, which is never below 1280.
+/// RFC 8200 §5, RFC 4443 §3.2: routers do not fragment. The error reports the MTU, which is never below 1280.
 #[test]
 fn rfc4443_3_2_what_is_too_long_is_told_the_mtu() {
     on_each_way(|router| {
@@ -131,8 +133,9 @@ fn rfc4443_3_2_what_is_too_long_is_told_the_mtu() {
     });
 }
 
-/// RFC 8200 §4 and §4.3: extension headers are the destination's, hop-by-hop options too where nobody asked the router to look; RFC
-/// 5095 §3: so is a routing header of type 0, which its destination refuses.
+/// RFC 8200 §4 and §4.3: extension headers are left to the destination, including hop-by-hop options that the
+/// router is not configured to examine. RFC 5095 §3: so is a routing header of type 0, which its destination
+/// rejects.
 #[test]
 fn rfc8200_4_extension_headers_are_forwarded_untouched_whatever_they_are() {
     on_each_way(|router| {
@@ -155,7 +158,8 @@ fn rfc8200_4_extension_headers_are_forwarded_untouched_whatever_they_are() {
     });
 }
 
-/// RFC 2460 §7, RFC 6437 §3: traffic class and flow label are left alone, as is every byte but the hop limit and the link addresses.
+/// RFC 2460 §7, RFC 6437 §3: traffic class and flow label stay the same, as does every byte except the hop limit
+/// and the MAC addresses.
 #[test]
 fn rfc6437_3_nothing_changes_but_the_hop_limit_and_the_link_addresses() {
     on_each_way(|router| {
@@ -172,7 +176,7 @@ fn rfc6437_3_nothing_changes_but_the_hop_limit_and_the_link_addresses() {
     });
 }
 
-/// RFC 4443 §3.1: routes to nowhere, each of its kind, told with its own code, or not at all.
+/// RFC 4443 §3.1: routes without a next hop. Each kind has its own code, or no error.
 #[test]
 fn rfc4443_3_1_routes_to_nowhere_are_told_by_their_kind() {
     on_each_way(|router| {

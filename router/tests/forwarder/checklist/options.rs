@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A packet from one host to the other with these options.
+/// Makes a packet from one host to the other with these options.
 fn with_options(options: &[u8]) -> Vec<u8> {
     to(OTHER[0], options)
 }
@@ -16,15 +16,15 @@ fn to(dst: &str, options: &[u8]) -> Vec<u8> {
     with_v4(frame(ethernet::IPV4, &header), |packet| packet[0] = 0x45 + (options.len() / 4) as u8)
 }
 
-/// The options of a frame.
+/// Returns the options of a frame.
 fn options(frame: &[u8]) -> &[u8] {
     let packet = &frame[ethernet::HEADER_LEN..];
     let (header, _) = Ipv4::parse(packet).unwrap();
     &packet[20..header.header_len()]
 }
 
-/// RFC 1812 §4.2.2.6 (c) and §5.3.13.1: options that are not known are passed through; so is the router alert, which is for those who
-/// know its protocol (RFC 2113 §2.1).
+/// RFC 1812 §4.2.2.6 (c) and §5.3.13.1: unknown options are passed through. So is the router alert, which is for
+/// routers that know its protocol (RFC 2113 §2.1).
 #[test]
 fn rfc1812_5_3_13_1_options_that_are_not_known_are_forwarded_unchanged() {
     on_each_way(|router| {
@@ -46,7 +46,7 @@ fn rfc1812_5_3_13_5_a_route_is_recorded() {
             options(&router.forward(&with_options(&[7, 7, 8, 1, 2, 3, 4, 0]))),
             [7, 7, 8, 1, 2, 3, 4, 0]
         );
-        // RFC 1812 §2.2.7: where the link has no number, any address of the router's.
+        // RFC 1812 §2.2.7: if the link has no number, any address of the router is used.
         router.control.apply(vec![Change::Addresses(1, Box::default())]);
         let left = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&left), [7, 7, 8, 10, 0, 255, 254, 0]);
@@ -56,7 +56,7 @@ fn rfc1812_5_3_13_5_a_route_is_recorded() {
     });
 }
 
-/// RFC 1812 §5.3.13.6: the router writes its address and the time, or counts that it found no room.
+/// RFC 1812 §5.3.13.6: the router writes its address and the time, or counts an overflow if there is no room.
 #[test]
 fn rfc1812_5_3_13_6_times_are_recorded() {
     on_each_way(|router| {
@@ -71,7 +71,7 @@ fn rfc1812_5_3_13_6_times_are_recorded() {
     });
 }
 
-/// That these bytes are the time, in milliseconds since midnight UT, within half an hour.
+/// Asserts that these bytes are the time, in milliseconds since midnight UT, within half an hour.
 #[track_caller]
 fn assert_is_now(bytes: &[u8]) {
     const DAY: i64 = 86_400_000;
@@ -81,8 +81,8 @@ fn assert_is_now(bytes: &[u8]) {
     assert!((0..DAY).contains(&seen) && behind < 1_800_000, "{seen} is {behind} ms ago");
 }
 
-/// RFC 1812 §5.3.13.6: a timestamp is asked of one address, which may be that of any interface. Seen: only that of the egress interface
-/// was known, so that the option stayed as it was for all routers behind.
+/// RFC 1812 §5.3.13.6: a timestamp is requested from one address, which may be that of any interface. Seen: only
+/// that of the egress interface was recognised, so the option stayed the same for all later routers.
 #[test]
 fn rfc1812_5_3_13_6_a_time_asked_of_any_own_address_is_recorded() {
     on_each_way(|router| {
@@ -97,7 +97,7 @@ fn rfc1812_5_3_13_6_a_time_asked_of_any_own_address_is_recorded() {
     });
 }
 
-/// RFC 792 and RFC 1812 §5.3.13: options that are not as they must be are dropped with a parameter problem that points at the byte.
+/// RFC 792 and RFC 1812 §5.3.13: malformed options are dropped with a parameter problem that points at the byte.
 #[test]
 fn rfc1812_5_3_13_bad_options_are_told_with_a_pointer_to_the_byte() {
     on_each_way(|router| {
@@ -106,7 +106,7 @@ fn rfc1812_5_3_13_bad_options_are_told_with_a_pointer_to_the_byte() {
             (&[7, 9, 4, 0, 0, 0, 0, 0], 21),
             (&[1, 25, 0, 0], 22),
             (&[68, 8, 9, 0xf0, 0, 0, 0, 0], 23),
-            // Two source routes. Seen: the last one counted.
+            // Two source routes. Seen: the last one was used.
             (&[137, 3, 4, 131, 3, 4, 0, 0], 23),
         ] {
             let sent = with_options(bad);
@@ -120,8 +120,8 @@ fn rfc1812_5_3_13_bad_options_are_told_with_a_pointer_to_the_byte() {
     });
 }
 
-/// RFC 7126 §4.3 and §4.4, RFC 1812 §5.2.7.1 code 5: source routes are recognised and not followed, unless somebody wants the loose ones
-/// forwarded between two of their stops.
+/// RFC 7126 §4.3 and §4.4, RFC 1812 §5.2.7.1 code 5: source routes are recognised and not followed, unless the
+/// operator allows loose ones between two of their stops.
 #[test]
 fn rfc7126_4_3_source_routes_are_dropped_unless_somebody_wants_loose_ones() {
     let allow = Allow { source_routes: true, ..Allow::default() };
@@ -134,7 +134,7 @@ fn rfc7126_4_3_source_routes_are_dropped_unless_somebody_wants_loose_ones() {
             let left = router.pass(0, &with_options(&strict));
             let [(0, error)] = &left[..] else { panic!("{} frames left", left.len()) };
             assert_eq!((read(error).kind, read(error).code), (3, 5));
-            // The next stop of a route that ends here is the kernel's business.
+            // The next stop of a route that ends here is the kernel's responsibility.
             dropped(router, &to("10.0.255.254", &loose), "local_address", None);
         }
         router.end();
@@ -142,7 +142,7 @@ fn rfc7126_4_3_source_routes_are_dropped_unless_somebody_wants_loose_ones() {
     }
 }
 
-/// A packet with options waits unchanged for its neighbour, and is recorded once.
+/// A packet with options waits unchanged for its neighbour, and its route is recorded once.
 #[test]
 fn rfc1812_5_3_13_a_packet_that_waits_is_recorded_when_it_leaves() {
     on_each_way_of(RouterRig::that_waits, |router| {

@@ -6,7 +6,7 @@ use netmem_router::route::Path;
 
 const ALL: [ReversePath; 3] = [ReversePath::Off, ReversePath::Loose, ReversePath::Strict];
 
-/// What becomes of a packet from `src` that comes in by port 0, with each check there: whether it is forwarded.
+/// Returns for each check of port 0 whether a packet from `src` that comes in there is forwarded.
 fn forwarded(way: Way, src: &str, dst: &str, change: impl Fn(&mut RouterRig)) -> [bool; 3] {
     ALL.map(|how| {
         let mut router = RouterRig::that_checks(way, [how, ReversePath::Off]);
@@ -21,7 +21,8 @@ fn forwarded(way: Way, src: &str, dst: &str, change: impl Fn(&mut RouterRig)) ->
     })
 }
 
-/// RFC 3704 §2.2, §2.4: strict asks for a route out of the port, loose for any route, off for none; a route to nowhere is none.
+/// RFC 3704 §2.2, §2.4: strict needs a route out of the port, loose needs any route, off needs none. A route
+/// without a next hop does not count.
 #[test]
 fn rfc3704_2_sources_without_a_route_back_are_dropped_where_a_port_asks_for_one() {
     for way in WAYS {
@@ -42,7 +43,7 @@ fn rfc3704_2_sources_without_a_route_back_are_dropped_where_a_port_asks_for_one(
     }
 }
 
-/// RFC 3704 §2.3: of several paths back one out of the port is enough.
+/// RFC 3704 §2.3: of several paths back, one out of the port is enough.
 #[test]
 fn rfc3704_2_3_one_of_several_paths_back_is_enough() {
     for way in WAYS {
@@ -57,8 +58,8 @@ fn rfc3704_2_3_one_of_several_paths_back_is_enough() {
     }
 }
 
-/// What is wrong with a packet beside its source keeps its name, nobody is told of a TTL that ran out, a priority tag hides no
-/// source, and other ports ask nothing.
+/// Other faults of a packet keep their names, and no error is sent about an expired TTL. A priority tag does not
+/// hide a source, and other ports have no check.
 #[test]
 fn rfc3704_2_the_check_names_sources_alone_and_is_of_its_port_alone() {
     for way in WAYS {

@@ -1,18 +1,18 @@
-//! Tags of 802.1Q on frames of a link that has no VLAN.
+//! 802.1Q tags on frames of a link without VLANs.
 
 use super::*;
 
-/// A frame with tags behind its addresses.
+/// Inserts tags behind a frame's addresses.
 fn tagged(frame: &[u8], tags: &[u8]) -> Vec<u8> {
     [&frame[..12], tags, &frame[12..]].concat()
 }
 
-/// A tag with the highest priority, one that may be dropped first, and one that says nothing at all.
+/// A tag with the highest priority, one with the drop eligible bit, and one with all fields 0.
 const PRIORITIES: [[u8; 4]; 3] = [[0x81, 0, 0xe0, 0], [0x81, 0, 0x10, 0], [0x81, 0, 0, 0]];
 
-/// IEEE 802.1Q: a priority-tagged frame belongs where untagged ones do; Linux takes the tag off too.
+/// IEEE 802.1Q: a priority-tagged frame is treated like an untagged one. Linux takes the tag off too.
 ///
-/// Seen: what industrial and wireless gear sends so was dropped as of an unknown ethertype.
+/// Seen: such frames of industrial and wireless equipment were dropped for an unknown ethertype.
 #[test]
 fn priority_tagged_frames_are_forwarded_told_and_kept_as_untagged_ones() {
     on_each_way_of(RouterRig::that_waits, |router| {
@@ -30,7 +30,7 @@ fn priority_tagged_frames_are_forwarded_told_and_kept_as_untagged_ones() {
                 assert_eq!(router.pass(0, &padded(&tagged(frame, &tag))), wanted);
             }
         }
-        // A full burst, of which every third is tagged.
+        // A full burst, in which every third frame is tagged.
         let usual: Vec<Vec<u8>> = frames.iter().cycle().take(64).cloned().collect();
         let odd = usual.iter().enumerate();
         let burst: Vec<_> = odd

@@ -1,4 +1,4 @@
-//! What errors say, byte for byte.
+//! The contents of errors, byte for byte.
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
         let (_, packet) = Ethernet::parse(error).unwrap();
         (*port, Ipv4::parse(packet).unwrap().0.src().to_string())
     };
-    // A packet whose sender is reached by the other port, as where ways there and back differ.
+    // The sender of this packet is reached by the other port, as with asymmetric paths.
     let sent = datagram("10.1.0.7", "10.1.0.1", 1, 9);
     assert_eq!(own(&mut router, &sent), (1, "10.1.255.254".into()));
     let addresses = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
@@ -79,10 +79,10 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
     router.control.apply(vec![Change::Addresses(0, addresses(&[]))]);
     assert!(router.pass(0, &sent).is_empty());
     assert_eq!(router.silences(), [(Silence::NoAddress, 1)]);
-    // Seen: one that is good on its link alone, which hosts beyond it drop.
+    // Seen: the error's source was a link-local address, which hosts beyond the link drop.
     router.control.apply(vec![Change::Addresses(0, addresses(&["169.254.7.7/16", "10.8.0.1/16"]))]);
     assert_eq!(own(&mut router, &sent), (1, "10.8.0.1".into()));
-    // Of several the one of the sender's network.
+    // Of several addresses, the one in the sender's network is used.
     router
         .control
         .apply(vec![Change::Addresses(0, addresses(&["10.7.0.1/16", "10.0.9.9/16", "10.8.0.1/16"]))]);
@@ -100,7 +100,7 @@ fn an_error_is_no_longer_than_the_link_that_it_leaves_by_carries() {
     router.end();
 }
 
-/// Seen: it had the address and the length of another path's interface than the one that it left by.
+/// Seen: the error had the address and the length of another path's interface than the one that it left by.
 #[test]
 fn an_error_with_several_ways_back_fits_the_one_that_it_takes() {
     let mut router = RouterRig::new(Way::Fast);
@@ -128,12 +128,13 @@ fn an_error_with_several_ways_back_fits_the_one_that_it_takes() {
         seen[*port] += 1;
         fitting += usize::from(header.src().octets() == [[10, 0, 255, 254], [10, 1, 255, 254]][*port]);
     }
-    // Of some hosts the path by either address is the other's: then there is none that fits.
+    // For some hosts, either address selects the other path. Then no address fits.
     assert!(seen.iter().all(|n| *n > 5) && fitting >= 20, "{seen:?}, {fitting}");
     router.end();
 }
 
-/// Seen: an error to a link-local sender goes to its port without a look at the link, and was longer than that carries.
+/// Seen: an error to a link-local sender went to its port without a check of the link's MTU, and was longer than
+/// the MTU.
 #[test]
 fn an_error_to_a_link_local_sender_is_no_longer_than_its_link_carries() {
     for way in WAYS {
@@ -161,7 +162,7 @@ fn over_a_link_of_less_than_1280_bytes_ipv6_senders_are_told_1280() {
 fn an_error_waits_for_its_neighbour_and_is_the_same_then() {
     for way in WAYS {
         let mut router = RouterRig::that_waits(way);
-        // Its sender is on the link of port 1 and not known there.
+        // The sender is on the link of port 1, and its MAC address is not known.
         let sent = datagram("10.5.0.1", "10.9.0.1", 64, 9);
         assert!(router.pass(0, &sent).is_empty());
         let mut names = Vec::new();

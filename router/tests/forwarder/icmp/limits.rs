@@ -1,4 +1,4 @@
-//! How many errors there are, and what becomes of them where there is no place.
+//! The number of errors, and errors for which there is no room.
 
 use super::*;
 use netmem::forward::Reason;
@@ -14,7 +14,7 @@ fn errors_beyond_the_limit_are_counted_and_the_drops_go_on() {
         router.limit.set(IcmpLimit::in_all(1, 5));
         let sent = datagram(HOST[0], "10.1.0.1", 1, 9);
         let left: usize = (0..40).map(|_| router.pass(0, &sent).len()).sum();
-        // As many more as seconds went by, if any did.
+        // More by one for each second that passed.
         assert!((5..40).contains(&left), "{left}");
         assert_eq!(silences(&router, Silence::Limited), 40 - left as u64);
         assert_eq!(router.drops(), [("ttl_expired", 40)]);
@@ -22,7 +22,7 @@ fn errors_beyond_the_limit_are_counted_and_the_drops_go_on() {
     }
 }
 
-/// Seen: under a flood of packets that one host gets errors about, another's were among those left out in 8 of 20 tries.
+/// Seen: during a flood of packets that one host got errors about, another host got none in 8 of 20 tries.
 #[test]
 fn a_host_that_asks_for_errors_without_end_leaves_the_others_theirs() {
     for way in WAYS {
@@ -34,7 +34,7 @@ fn a_host_that_asks_for_errors_without_end_leaves_the_others_theirs() {
         let first = errors_to(&mut router, HOST[0], 60);
         assert!((5..30).contains(&first), "{first}");
         assert_eq!(silences(&router, Silence::LimitedSource), 60 - first as u64);
-        // Another host's bucket is its own, but once in a thousand times.
+        // Another host has a bucket of its own, except once in a thousand times.
         assert!(["10.0.0.77", "10.0.0.78"].iter().any(|host| errors_to(&mut router, host, 5) == 5));
         router.end();
     }
@@ -53,7 +53,8 @@ fn a_rate_of_0_turns_errors_off_and_another_one_on_again_while_packets_pass() {
     router.end();
 }
 
-/// What [`RouterRig::pass`] checks after every round, `received + originated = transmitted + dropped + held`, is the test here.
+/// [`RouterRig::pass`] checks `received + originated = transmitted + dropped + held` after every round, and that is
+/// the test here.
 #[test]
 fn errors_that_find_no_place_in_a_transmit_ring_are_dropped_and_counted_like_any_frame() {
     for way in WAYS {

@@ -1,12 +1,12 @@
-//! About what no error is sent.
+//! Packets about which no error is sent.
 
 use super::*;
 use netmem::wire::Icmp;
 
-/// Addresses of the router's, and of everyone on a link of its.
+/// Addresses of the router, and broadcast addresses of its links.
 const OWN: [&str; 3] = ["10.0.255.254", "10.0.255.255", "fd00:a::fe"];
 
-/// What is counted when this frame, which would otherwise be answered, comes in by port 0.
+/// Returns the counted silences when this frame, which would otherwise cause an error, comes in on port 0.
 fn silence(sent: &[u8]) -> Vec<(Silence, u64)> {
     let mut counted = Vec::new();
     for way in WAYS {
@@ -20,7 +20,7 @@ fn silence(sent: &[u8]) -> Vec<(Silence, u64)> {
     counted.remove(0)
 }
 
-/// An ICMP message to where no route leads.
+/// Makes an ICMP message to a destination without a route.
 fn message(kind: u8) -> Vec<u8> {
     let icmp = Icmp::v4(kind, 0, 0, &[0; 28]);
     let payload = [icmp.as_bytes(), &[0; 28]].concat();
@@ -52,7 +52,8 @@ fn nothing_is_said_about_errors_and_something_about_requests_and_replies() {
     router.end();
 }
 
-/// Seen: packets from sources without a route used up the limit by errors that could not leave, and nobody else got one.
+/// Seen: packets from sources without a route used up the limit with errors that could not leave, and no other
+/// sender got one.
 #[test]
 fn nothing_is_said_to_sources_that_no_way_leads_back_to_and_that_costs_no_other_sender_its_error() {
     for way in WAYS {
@@ -100,7 +101,7 @@ fn nothing_is_said_about_later_fragments_and_something_about_first_ones() {
     assert_eq!(silence(&fragment([0, 9])), [(Silence::Fragment, 1)]);
     let mut router = RouterRig::new(Way::Fast);
     assert_eq!(said(&mut router, &fragment([0x20, 0])).kind, 3);
-    // Of IPv6 RFC 4443 asks no such thing, but what a later fragment of a message is nobody can tell.
+    // RFC 4443 does not require this for IPv6, but the contents of a later fragment cannot be known.
     let (src, dst) = ("fd00:a::1".parse().unwrap(), "fd00:9::1".parse().unwrap());
     let later = |next: u8| over_v6((src, dst), 44, 9, &[next, 0, 0, 9, 0, 0, 0, 0, 1, 2, 3, 4]);
     assert_eq!(said(&mut router, &later(17)).kind, 1);
@@ -110,7 +111,7 @@ fn nothing_is_said_about_later_fragments_and_something_about_first_ones() {
     router.end();
 }
 
-/// They are martians too, and come so far only where somebody wants those.
+/// These packets are martians too, and get this far only if the operator allows them.
 #[test]
 fn nothing_is_said_to_sources_that_are_the_router_or_everyone_on_a_link_of_its() {
     let allow = netmem_router::Allow { martians: true, ..Default::default() };
@@ -124,7 +125,7 @@ fn nothing_is_said_to_sources_that_are_the_router_or_everyone_on_a_link_of_its()
     }
 }
 
-/// These are martians, which never come so far while martians are dropped: told apart by the function alone.
+/// These are martians, which never get this far while martians are dropped. Only the function distinguishes them.
 #[test]
 fn nothing_is_said_to_sources_that_are_no_host_nor_about_packets_to_groups() {
     let fib = netmem_router::route::Fib { interfaces: ENDS.to_vec(), ..Default::default() };
@@ -141,7 +142,7 @@ fn nothing_is_said_to_sources_that_are_no_host_nor_about_packets_to_groups() {
     }
     let to_group = datagram(HOST[1], "ff0e::1", 9, 9);
     assert_eq!(silence(&to_group, message), Silence::ToGroup);
-    // RFC 4443 §2.4 (e.3): so that the sender of a group finds the path's MTU; here only an address is missing.
+    // RFC 4443 §2.4 (e.3): so that the sender of a multicast finds the path MTU. Here only an address is missing.
     assert_eq!(silence(&to_group, Message::TooBig), Silence::NoAddress);
 }
 
