@@ -1,33 +1,34 @@
-//! The router's own addresses, and what of them workers know.
+//! The router's own addresses, and the part of them that workers have been given.
 
 use ipnet::IpNet;
 use netmem_router::route::Change;
 use std::net::IpAddr;
 
-/// What an address is good for; the better one is less.
+/// The use that may be made of an address. The better one is less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// For everything.
+    /// Every use.
     Preferred,
-    /// Not for what begins anew, where there is another one (RFC 4862 §5.5.4).
+    /// No new flows, if there is another address (RFC 4862 §5.5.4).
     Deprecated,
-    /// The router may not speak with it: nobody knows yet whether another station on the link has it, or one does (RFC 4862 §5.4).
+    /// The router may not send from it: duplicate address detection is not finished, or found another station with
+    /// it (RFC 4862 §5.4).
     Unfit,
 }
 
 /// The router's own addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
-    /// By link, in the order in which the kernel has them, so that a primary one comes first.
+    /// With their links, in the kernel's order, so that a primary address comes first.
     all: Vec<(u32, IpNet, Standing)>,
-    /// By port: what workers know.
+    /// By port: the addresses that workers have.
     shown: Vec<Box<[IpNet]>>,
-    /// On all links: what workers know.
+    /// On all links: the addresses that workers have.
     own: Box<[IpNet]>,
 }
 
 impl Addresses {
-    /// Notes an address, or that it is gone; false if that was known.
+    /// Adds an address, or removes it if `standing` is None. Returns false if nothing changes.
     pub(crate) fn set(&mut self, link: u32, net: IpNet, standing: Option<Standing>) -> bool {
         let at = self.all.iter().position(|its| (its.0, its.1) == (link, net));
         match (at, standing) {
@@ -41,22 +42,24 @@ impl Addresses {
         true
     }
 
-    /// Notes that these are all there are; false if that was known.
+    /// Replaces all addresses. Returns false if nothing changes.
     pub(crate) fn replace(&mut self, all: Vec<(u32, IpNet, Standing)>) -> bool {
         let changed = all != self.all;
         self.all = all;
         changed
     }
 
-    /// All of them, whatever they are good for.
+    /// Iterates over all addresses, regardless of standing.
     pub(crate) fn iter(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.all.iter().map(|(_, net, _)| net.addr())
     }
 
-    /// What workers do not know yet, where the ports are on these links, and the host is at the other end of a router's link where
-    /// `opposite` says so: it speaks from its addresses there.
+    /// Returns the changes that workers do not have yet. `links` are the links of the ports, in their order.
+    /// `opposite` returns true for a link on which the router and the host are at opposite ends. The host sends
+    /// from its own addresses there.
     ///
-    /// Nothing, as a rule: links of others come and go, and each change of a table costs every worker a look at it.
+    /// There are usually no changes: links that are not ports come and go, and each change of a table costs every
+    /// worker a look at it.
     pub(crate) fn unshown(
         &mut self,
         links: impl Iterator<Item = Option<u32>>,
@@ -82,14 +85,14 @@ impl Addresses {
         changes
     }
 
-    /// Those on a link that the router may speak with, the deprecated ones last.
+    /// Returns the usable addresses of a link, the deprecated ones last.
     fn on(&self, link: Option<u32>) -> Box<[IpNet]> {
         let mut there: Vec<_> = self.fit().filter(|(its, ..)| Some(*its) == link).collect();
         there.sort_by_key(|(.., standing)| *standing);
         there.into_iter().map(|(_, net, _)| *net).collect()
     }
 
-    /// Those that are the router's, as far as anybody knows, and nobody else's.
+    /// Iterates over the addresses that belong to the router, as far as it knows, and to no other station.
     fn fit(&self) -> impl Iterator<Item = &(u32, IpNet, Standing)> {
         self.all.iter().filter(|(.., standing)| *standing != Standing::Unfit)
     }
@@ -115,7 +118,7 @@ mod tests {
         false
     }
 
-    /// Seen: each event of any link of the machine had every worker look at its table anew.
+    /// Seen: each event of any link of the machine made every worker look at its table again.
     #[test]
     fn what_workers_know_is_no_change() {
         let mut addresses = Addresses::default();
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(addresses.unshown([Some(3)].into_iter(), none), [own(&["10.0.0.1/24", "10.7.0.1/24"])]);
     }
 
-    /// Seen: errors came from addresses that were not the router's yet, and from those that another station has.
+    /// Seen: errors had source addresses that were not the router's yet, or belonged to another station.
     #[test]
     fn an_unfit_address_is_not_shown_until_it_is_fit_and_a_deprecated_one_comes_last() {
         let mut addresses = Addresses::default();

@@ -1,21 +1,22 @@
-//! Where the kernel's interfaces stand to the router's ports.
+//! The relation between the kernel's interfaces and the router's ports.
 
 use netmem_router::Interface;
 
-/// What a port has to do with an interface of the kernel's.
+/// The relation of a port to an interface of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Attached {
-    /// Nothing: the kernel has none there.
+    /// The kernel has no interface there.
     #[default]
     Nothing,
-    /// It is the router's own end of the link; this is its name.
+    /// The interface is the router's own end of the link. The value is its name.
     Own(String),
-    /// It is the host's end of the link, and the router is at the other one (TAP); this is its name.
+    /// The interface is the host's end of the link, and the router is at the other end (TAP). The value is its
+    /// name.
     Opposite(String),
 }
 
 impl Attached {
-    /// The name of the interface, whichever end it is.
+    /// Returns the name of the interface at either end.
     pub fn name(&self) -> Option<&str> {
         match self {
             Attached::Nothing => None,
@@ -23,13 +24,13 @@ impl Attached {
         }
     }
 
-    /// The name of the interface that is the router's own end.
+    /// Returns the name of the interface that is the router's own end.
     pub fn own(&self) -> Option<&str> {
         if let Attached::Own(name) = self { Some(name) } else { None }
     }
 
-    /// The router's end of the link, which was so `before`, now that the interface is like `kernel`: opposite ends have a link address
-    /// each, and one MTU.
+    /// Returns the router's end of the link, which was `before`, now that the kernel's interface is `kernel`.
+    /// Opposite ends have different MAC addresses and the same MTU.
     pub fn end(&self, before: Interface, kernel: Interface) -> Interface {
         match self {
             Attached::Nothing => before,

@@ -1,4 +1,4 @@
-//! Keeps a table as the kernel has it.
+//! Keeps a table in the state of the kernel's.
 
 mod all;
 
@@ -23,43 +23,43 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Datagrams that are read before what they changed is shown to workers.
+/// Maximum number of datagrams that are read before workers are given the changes.
 const AT_ONCE: usize = 256;
 
-/// What a follower starts from.
+/// The initial state of a follower.
 #[derive(Debug, Default)]
 pub struct Setup {
-    /// The router's end of each port's link, in the order of the ports, and the interface that the kernel has there.
+    /// The router's end of each port's link, in the order of the ports, and the kernel's interface there.
     pub ports: Vec<(Interface, Attached)>,
-    /// Routes that count before the kernel's.
+    /// Routes that take precedence over the kernel's.
     pub given: Vec<RibRoute>,
-    /// What is forwarded that usually is not.
+    /// Packets that are forwarded only because the operator allows it.
     pub allow: Allow,
-    /// What each port asks of sources, in the order of the ports; those without an entry ask nothing.
+    /// The source check of each port, in the order of the ports. Ports without an entry have no check.
     pub reverse_path: Vec<ReversePath>,
 }
 
-/// The kernel cannot be followed.
+/// The reason why the kernel cannot be followed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FollowError {
-    /// No socket.
+    /// A socket cannot be made.
     #[error("rtnetlink socket: {0}; is this Linux, and are there file descriptors left?")]
     Socket(#[source] io::Error),
-    /// The kernel does not say what it has.
+    /// The kernel does not answer a request for its state.
     #[error("rtnetlink: the kernel's {what}: {why}")]
     Ask {
-        /// What was asked for.
+        /// The kind of state that was asked for.
         what: &'static str,
-        /// What the kernel answers.
+        /// The kernel's answer.
         why: io::Error,
     },
-    /// The socket is not one any more.
+    /// The event socket does not work any more.
     #[error("rtnetlink: {0}")]
     Hear(#[source] io::Error),
 }
 
-/// Keeps a table as the kernel has it. Belongs to one thread; [`turn`](Self::turn) is its loop's body.
+/// Keeps a table in the state of the kernel's. Belongs to one thread, which calls [`turn`](Self::turn) in a loop.
 pub struct Follower {
     known: Arc<Mutex<Known>>,
     control: FibControl,
@@ -71,24 +71,25 @@ pub struct Follower {
     indices: Vec<Option<u32>>,
     wanted: Vec<Wanted>,
     asking: Asking,
-    /// How each link is.
+    /// The signal of each link.
     links: HashMap<u32, Signal>,
     addresses: Addresses,
-    /// Own addresses or local routes have changed since somebody took them.
+    /// Own addresses or local routes have changed since the last [`take_own`](Self::take_own).
     new_own: bool,
-    /// Workers may not know all that changed about addresses, or which port has them.
+    /// Workers may not have all changes of addresses, or of the ports that have them.
     unshown: bool,
     resync: Resync,
     left_out: Noted,
 }
 
 impl Follower {
-    /// Asks for all there is, and follows it from then on; also what workers read, one clone for each.
+    /// Asks for the whole state and follows it from then on. Also returns the reader of the table, one clone for
+    /// each worker.
     ///
     /// # Errors
     /// [`FollowError`].
     pub fn start(setup: Setup) -> Result<(Follower, FibReader), FollowError> {
-        // Events are subscribed to first and the tables read then: so no event between the two is missed.
+        // Events are subscribed to before the tables are read, so no event between the two is missed.
         let event_socket = EventSocket::new().map_err(FollowError::Socket)?;
         let request_socket = RequestSocket::new().map_err(FollowError::Socket)?;
         let interfaces = setup.ports.iter().map(|(interface, _)| *interface).collect();
@@ -119,27 +120,27 @@ impl Follower {
         Ok((follower, reader))
     }
 
-    /// Asks the kernel from now on for neighbours that a worker's frames wait for.
+    /// Adds a worker's neighbours: from now on the kernel is asked for those that the worker's frames wait for.
     pub fn add_wanted(&mut self, wanted: Wanted) {
         self.wanted.push(wanted);
     }
 
-    /// What can be listed by others while the follower runs.
+    /// Returns a listing that other threads may use while the follower runs.
     pub fn listing(&self) -> Listing {
         Listing(Arc::clone(&self.known))
     }
 
-    /// What changes the given routes while the follower runs.
+    /// Returns a handle that changes the given routes while the follower runs.
     pub fn given(&self) -> Given {
         Given(Arc::clone(&self.known))
     }
 
-    /// The destinations whose packets are the host's own, if they have changed since the last call: its interfaces' addresses, and
-    /// the prefixes of its table `local`, among them the subnet-router anycast addresses (RFC 4291 §2.6.1) that a host which
-    /// forwards IPv6 has.
+    /// Returns the destinations whose packets belong to the host, if they have changed since the last call. These
+    /// are the addresses of its interfaces, and the prefixes of its table `local`. That table also has the
+    /// subnet-router anycast addresses (RFC 4291 §2.6.1) of a host that forwards IPv6.
     ///
     /// # Cost
-    /// Where they have changed, a look at every route.
+    /// If they have changed, a look at every route.
     pub fn take_own(&mut self) -> Option<Vec<IpNet>> {
         if !std::mem::take(&mut self.new_own) {
             return None;
@@ -148,17 +149,17 @@ impl Follower {
         Some(addresses.chain(self.known().rib.local()).collect())
     }
 
-    /// What the kernel decides by and this does not, as far as it has not been taken before: each rule, up to 16, and one route of
-    /// each kind.
+    /// Returns what the kernel decides by and the follower does not, unless it was returned before: each rule, up
+    /// to 16, and one route of each kind.
     pub fn take_left_out(&mut self) -> Vec<LeftOut> {
         self.left_out.take()
     }
 
-    /// Waits for news, `at_most` so long, and has workers see what changed.
+    /// Waits for events for at most `at_most`, and gives workers the changes.
     ///
     /// # Errors
-    /// [`FollowError`]: the table stays as it is then. After [`FollowError::Ask`] the next turns go on, and the kernel is
-    /// asked again a second later.
+    /// [`FollowError`]. The table then stays the same. After [`FollowError::Ask`] the caller may go on with further
+    /// turns, and the kernel is asked again a second later.
     pub fn turn(&mut self, at_most: Duration) -> Result<(), FollowError> {
         sleep_until_readable(&[self.event_socket.as_fd()], at_most);
         self.read_events()?;
@@ -182,13 +183,14 @@ impl Follower {
         read.map(drop)
     }
 
-    /// Reads events, `at_most` so many datagrams; whether none of them may have removed an IPv6 route, and none is left.
+    /// Reads at most `at_most` datagrams of events. Returns true if none is left and none of them may have removed
+    /// an IPv6 route.
     fn hear(&mut self, heard: &mut Heard, at_most: usize) -> Result<bool, FollowError> {
         let read = |events: &mut Vec<_>| self.event_socket.read(|event| events.push(event));
         heard.read(at_most, read).map_err(FollowError::Hear)
     }
 
-    /// Takes note of what was heard.
+    /// Applies the events that were read.
     fn note(&mut self, heard: Heard) {
         let mut known = self.known();
         known.counters.unread += heard.unread;
@@ -202,7 +204,7 @@ impl Follower {
         heard.events.into_iter().for_each(|event| self.take(event));
     }
 
-    /// Takes note of an event.
+    /// Applies an event.
     fn take(&mut self, event: Event) {
         match event {
             Event::Route(change, route) => {
@@ -226,7 +228,7 @@ impl Follower {
             Event::Address { link, net, standing } => {
                 let changed = self.addresses.set(link, net, standing);
                 self.addresses_changed(changed);
-                // Routes with this source go with it, unsaid.
+                // The kernel removes routes with this source without an event.
                 if standing.is_none() {
                     self.resync.request_twice(Instant::now());
                 }
@@ -241,7 +243,7 @@ impl Follower {
         (self.new_own, self.unshown) = (self.new_own | changed, self.unshown | changed);
     }
 
-    /// The kernel takes routes away with their link, or leaves those out that lead there, and says so of none.
+    /// Handles a link's change. The kernel removes the link's routes, or omits routes over it, without events.
     fn link_changed(&mut self, before: Signal, now: Signal) {
         if now == Signal::Down && before != now {
             self.resync.request_twice(Instant::now());
@@ -258,7 +260,7 @@ impl Follower {
             }
             State::Failed if self.asking.failed(key, Instant::now()) => Link::Silent,
             State::Failed | State::Unknown if self.asking.unknown(key) => Link::Silent,
-            // Until it answers, or does not, frames go on to where it was.
+            // Frames go on to the old address until the neighbour answers or fails to answer.
             State::Unknown if self.is_known_behind_a_port(key) => return self.asking.lose(key),
             State::Failed | State::Unknown => Link::Unknown,
         };
@@ -270,7 +272,7 @@ impl Follower {
         rib.port(link).is_some() && matches!(rib.neighbour(link, address), Link::Known(_))
     }
 
-    /// Takes note of a link's names, its own first, and of the router's end of it; it has none if it is gone.
+    /// Records a link's names, its own first, and the router's end of the link, which is None if the link is gone.
     fn link(&mut self, index: u32, names: Vec<String>, interface: Option<Interface>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = Vec::new();
@@ -305,7 +307,8 @@ impl Follower {
         self.unshown = true;
     }
 
-    /// Asks for what frames wait for, gives up on what does not answer, and keeps fresh what is old.
+    /// Asks for the neighbours that frames wait for, gives up on those that do not answer, and refreshes stale
+    /// ones.
     fn ask_for_neighbours(&mut self) {
         let now = Instant::now();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -313,7 +316,8 @@ impl Follower {
         for wanted in &mut self.wanted {
             wanted.read(|neighbour| {
                 let key = known.rib.link(neighbour.port).map(|link| (link, neighbour.address));
-                // The worker may not have seen yet what is known: the kernel would say nothing new, as if nobody answered.
+                // The worker may not have the known address yet. The kernel would report nothing new, as if the
+                // neighbour did not answer.
                 let key = key.filter(|key| !matches!(known.rib.neighbour(key.0, key.1), Link::Known(_)));
                 to_ask.extend(key.filter(|key| self.asking.want(*key, now)));
             });
@@ -334,13 +338,13 @@ impl Follower {
         known.counters.asked += to_ask.len() as u64;
         drop(known);
         for (link, address) in &to_ask {
-            // Whatever the reason: who does not answer is known by silence.
+            // The error does not matter: a neighbour that does not answer is recognised by its silence.
             let _ = self.request_socket.use_neighbour(*link, *address);
         }
         self.request_socket.forget_answers();
     }
 
-    /// Has workers see what changed.
+    /// Gives workers the changes.
     fn publish(&mut self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = known.rib.take_changes();
@@ -361,12 +365,12 @@ impl Follower {
     }
 }
 
-/// Changes the routes that count before the kernel's, from any thread.
+/// Changes the routes that take precedence over the kernel's. Usable from any thread.
 #[derive(Debug, Clone)]
 pub struct Given(Arc<Mutex<Known>>);
 
 impl Given {
-    /// Puts `routes` in place of those given before; workers see it with the follower's next turn.
+    /// Replaces the given routes. Workers get the change with the follower's next turn.
     pub fn replace(&self, routes: impl IntoIterator<Item = RibRoute>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).rib.replace_given(routes);
     }

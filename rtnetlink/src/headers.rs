@@ -1,4 +1,4 @@
-//! The headers of the messages in a datagram, without what the messages say.
+//! The headers of the messages in a datagram, without the messages' contents.
 
 use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 
@@ -6,7 +6,7 @@ use netlink_packet_core::{NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer};
 const HEADER: usize = 16;
 const RTM_DELROUTE: u16 = 25;
 const AF_INET6: u8 = 10;
-/// Where `struct rtmsg` has its table.
+/// Offset of the table in `struct rtmsg`.
 const RTM_TABLE: usize = 4;
 /// RT_TABLE_MAIN and RT_TABLE_LOCAL.
 const FOLLOWED: [u8; 2] = [254, 255];
@@ -18,7 +18,7 @@ pub(crate) struct Message<'a> {
     pub(crate) flags: u16,
 }
 
-/// Each message in a datagram, in order, as far as there is a header.
+/// Iterates over the messages of a datagram, in order, up to the first without a header.
 pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let header = NetlinkBuffer::new_checked(datagram).ok()?;
@@ -30,13 +30,13 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>>
     })
 }
 
-/// Whether a datagram may end an answer.
+/// Returns true if a datagram may end an answer.
 pub(crate) fn ends(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| [NLMSG_DONE, NLMSG_ERROR].contains(&message.kind))
 }
 
-/// Whether a datagram says that an IPv6 route of a followed table was removed, also one of a kind that is not followed: its
-/// node goes from the same tree.
+/// Returns true if a datagram reports the removal of an IPv6 route of a followed table. Routes of kinds that are
+/// not followed count too: their nodes are in the same tree.
 pub(crate) fn removes_ipv6_route(datagram: &[u8]) -> bool {
     messages(datagram).any(|message| {
         let of_table =

@@ -1,28 +1,28 @@
-//! Events that were read and are not taken note of yet.
+//! Events that were read and have not been applied yet.
 
 use crate::socket::Received;
 use crate::translate::Event;
 use std::io;
 
-/// What was read of the socket of events, in order.
+/// The events read from the event socket, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) events: Vec<Event>,
-    /// Messages that could not be read.
+    /// Number of messages that could not be read.
     pub(crate) unread: u64,
-    /// Datagrams of other programs.
+    /// Number of datagrams from other programs.
     pub(crate) forged: u64,
-    /// How often events were lost.
+    /// Number of times that events were lost.
     pub(crate) overruns: u64,
-    /// So many of the events were said before some were lost.
+    /// Number of events that came before the last loss.
     before_loss: usize,
     /// The last read left nothing in the socket.
     pub(crate) all: bool,
 }
 
 impl Heard {
-    /// Reads datagrams until there is none, `at_most` so many; whether all were read, none was lost, and none said that an
-    /// IPv6 route was removed.
+    /// Reads at most `at_most` datagrams, until there are no more. Returns true if all were read, none was lost,
+    /// and none may have removed an IPv6 route.
     pub(crate) fn read(
         &mut self,
         at_most: usize,
@@ -50,8 +50,8 @@ impl Heard {
         Ok(quiet && self.all)
     }
 
-    /// Takes out what was said before events were lost: what undid it may be among those lost, so that it must not be done
-    /// to what was told later.
+    /// Takes the events that came before events were lost. An event that undid one of them may be among the lost
+    /// ones, so they must not be applied to a newer answer.
     pub(crate) fn take_before_loss(&mut self) -> Heard {
         let later = self.events.split_off(std::mem::take(&mut self.before_loss));
         Heard { events: std::mem::replace(&mut self.events, later), ..Heard::default() }

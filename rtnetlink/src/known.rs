@@ -1,33 +1,33 @@
-//! What is known of the kernel's routes, and what happened since the start.
+//! The known state of the kernel's routes, and counters since the start.
 
 use netmem_router::route::Rib;
 use std::collections::BTreeMap;
 
-/// What happened since the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Events that were heard.
+    /// Events that were received.
     pub events: u64,
     /// Messages that could not be read.
     pub unread: u64,
-    /// Datagrams that did not come from the kernel: they were not read.
+    /// Datagrams that did not come from the kernel. They were not read.
     pub forged: u64,
-    /// How often the kernel had more to say than the socket could hold.
+    /// Number of times that the kernel had more events than the socket could hold.
     pub overruns: u64,
-    /// How often all was asked for, the first time too.
+    /// Number of times that the whole state was asked for, including the first.
     pub resyncs: u64,
-    /// How often IPv6 routes were removed during each try at reading them all, so that those known before were kept and all
-    /// was asked for again.
+    /// Number of times that IPv6 routes were removed during every attempt to dump them all. The routes known before
+    /// were kept then, and the whole state was asked for again.
     pub unsettled: u64,
-    /// How often the kernel was asked for everything and did not answer.
+    /// Number of times that the kernel was asked for the whole state and did not answer.
     pub failures: u64,
-    /// Neighbours behind the ports that the kernel forgot while they were known: each was asked for at once.
+    /// Neighbours behind the ports that the kernel forgot while they were known. Each was asked for at once.
     pub forgotten: u64,
     /// Neighbours that the kernel was asked for.
     pub asked: u64,
 }
 
-/// What is known, for the follower and for who looks.
+/// The known state, shared by the follower and its readers.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) rib: Rib,

@@ -1,4 +1,4 @@
-//! What the kernel decides by and a follower does not.
+//! Rules and routes that the kernel uses and a follower does not.
 
 use ipnet::IpNet;
 use netlink_packet_route::AddressFamily;
@@ -6,27 +6,27 @@ use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Rules that are told, at most.
+/// Maximum number of reported rules.
 const RULES: usize = 16;
-/// The rules that each kernel has: priority and table (`local`, `main`, `default`).
+/// The rules of every kernel: priority and table (`local`, `main`, `default`).
 const USUAL: [(u32, u32); 3] = [(0, 255), (32_766, 254), (32_767, 253)];
 
-/// Something that packets are not forwarded by, though the kernel would.
+/// Something that the kernel would use to forward packets, and the follower does not.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LeftOut {
-    /// A rule (`ip rule`) beside those that each kernel has.
+    /// A rule (`ip rule`) other than those of every kernel.
     Rule {
-        /// Whether it is one of IPv6.
+        /// True for an IPv6 rule.
         is_ipv6: bool,
         /// Its priority.
         priority: u32,
     },
     /// A route of the table `default` (253).
     InDefault(IpNet),
-    /// A route for one kind of service (`tos`).
+    /// A route for one type of service (`tos`).
     OfService(IpNet),
-    /// A route for packets of some sources (`from`).
+    /// A route for packets from some sources (`from`).
     FromSources(IpNet),
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for LeftOut {
 }
 
 impl LeftOut {
-    /// What a rule is that was told as there; None for the usual ones.
+    /// Returns the rule that a message reports as existing, or None for one of the usual rules.
     pub(crate) fn rule(message: &RuleMessage) -> Option<LeftOut> {
         let header = &message.header;
         let (mut priority, mut table, mut is_usual) = (0, u32::from(header.table), true);
@@ -70,7 +70,7 @@ impl LeftOut {
             match attribute {
                 RuleAttribute::Priority(its) => priority = *its,
                 RuleAttribute::Table(its) => table = *its,
-                // Of all that each rule is told with, the words for "none".
+                // The kernel sends these with every rule. A `SuppressPrefixLen` of all ones means none.
                 RuleAttribute::SuppressPrefixLen(u32::MAX) | RuleAttribute::Protocol(_) => {}
                 _ => is_usual = false,
             }
@@ -82,17 +82,17 @@ impl LeftOut {
     }
 }
 
-/// What was left out, each rule once, and the first route of each kind.
+/// What was left out: each rule once, and the first route of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
     rules: BTreeSet<LeftOut>,
-    /// The kinds of routes.
+    /// The kinds of routes that were noted.
     kinds: [bool; 3],
     new: Vec<LeftOut>,
 }
 
 impl Noted {
-    /// Takes note of something that may be known.
+    /// Notes an item, which may have been noted before.
     pub(crate) fn note(&mut self, what: LeftOut) {
         let kind = match &what {
             LeftOut::Rule { .. } => {
@@ -110,7 +110,7 @@ impl Noted {
         }
     }
 
-    /// What is new since the last call.
+    /// Returns the items that are new since the last call.
     pub(crate) fn take(&mut self) -> Vec<LeftOut> {
         std::mem::take(&mut self.new)
     }

@@ -1,13 +1,13 @@
-//! The kernel's routes, neighbours, links and addresses, followed over rtnetlink.
+//! Follows the kernel's routes, neighbours, links and addresses over rtnetlink.
 //!
 //! ```text
 //!   kernel ─► socket ─► translate ─► Follower ─► Rib ─► FibControl      workers read
 //!      ▲  all there is, then events       │
 //!      └───────── asked for neighbours ◄──┴── Wanted                   frames wait there
 //! ```
-//! A [`Follower`] belongs to one control thread; workers see nothing of it but tables that change. Whenever what events
-//! say is not enough to know what the kernel has (some were lost; a link went, and the kernel says nothing of the routes
-//! that went with it), all is asked for again, and what differs is changed.
+//! A [`Follower`] belongs to one control thread. Workers only see tables that change. Events are sometimes not
+//! enough to know the kernel's state: some were lost, or a link went and the kernel does not report the removal of
+//! its routes. Then the whole state is asked for again, and what differs is changed.
 
 mod addresses;
 mod attached;

@@ -1,4 +1,4 @@
-//! What is known, as a list for people and tests.
+//! The known state as lists, for people and tests.
 
 use crate::known::{Counters, Known};
 use netmem::wire::MacAddr;
@@ -8,22 +8,23 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Lists what a [`Follower`](crate::Follower) knows, from any thread, while it runs.
+/// Lists the state of a [`Follower`](crate::Follower). Usable from any thread while the follower runs.
 #[derive(Debug, Clone)]
 pub struct Listing(pub(crate) Arc<Mutex<Known>>);
 
-/// A route, as `ip route` names its parts.
+/// A route, with fields named as by `ip route`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteLine {
-    /// The destinations it is for: `10.0.0.0/8`.
+    /// The destinations: `10.0.0.0/8`.
     pub prefix: String,
     /// `given`, or the kernel's table: `local`, `main`.
     pub table: &'static str,
-    /// Of routes for one prefix in one table the smallest counts.
+    /// The metric. Of routes for one prefix in one table, the one with the smallest metric is used.
     pub metric: u32,
     /// `unicast`, `local`, `blackhole`, `unreachable`, `prohibit`, `throw`.
     pub kind: &'static str,
-    /// Its ways: `via 10.1.0.1 dev eth0 weight 1`, behind that `mtu 1300` where the route has its own, joined by `; `.
+    /// Its paths: `via 10.1.0.1 dev eth0 weight 1`, followed by `mtu 1300` if the route has its own MTU, joined by
+    /// `; `.
     pub paths: String,
 }
 
@@ -32,23 +33,23 @@ pub struct RouteLine {
 pub struct NeighbourLine {
     /// Its address.
     pub address: IpAddr,
-    /// Its link's name.
+    /// The name of its link.
     pub dev: String,
-    /// Its link address; None if it is silent.
+    /// Its MAC address, or None if it does not answer.
     pub mac: Option<MacAddr>,
 }
 
 impl Listing {
-    /// Every route, by prefix and rank.
+    /// Lists the routes, by prefix and rank.
     ///
     /// # Cost
-    /// The follower waits meanwhile; workers do not.
+    /// The follower waits during the call. Workers do not.
     pub fn routes(&self) -> Vec<RouteLine> {
         let known = self.known();
         known.rib.routes().map(|route| line(&route, &known.names)).collect()
     }
 
-    /// Every neighbour that something is known about.
+    /// Lists the neighbours whose state is known.
     pub fn neighbours(&self) -> Vec<NeighbourLine> {
         let known = self.known();
         let line = |(link, address, state)| {
@@ -58,17 +59,17 @@ impl Listing {
         known.rib.neighbours().map(line).collect()
     }
 
-    /// How many routes there are.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.known().rib.len()
     }
 
-    /// Whether there is no route.
+    /// Returns true if there is no route.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What happened since the start.
+    /// Returns the counters since the start.
     pub fn counters(&self) -> Counters {
         self.known().counters
     }
@@ -103,7 +104,7 @@ fn paths(ways: &[Via], names: &BTreeMap<u32, String>) -> String {
             text.push_str("; ");
         }
         if let Some(address) = way.address {
-            // Writing into a String cannot fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "via {address} ");
         }
         let _ = write!(text, "dev {} weight {}", name(way.link, names), way.weight);

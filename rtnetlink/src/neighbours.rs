@@ -1,4 +1,4 @@
-//! Which neighbours the kernel is asked for, and when again.
+//! Decides which neighbours the kernel is asked for, and when.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -9,46 +9,47 @@ use std::time::{Duration, Instant};
 /// A neighbour by link and address.
 pub(crate) type Key = (u32, IpAddr);
 
-/// The kernel is asked for one neighbour no oftener than this (RFC 1122 §2.3.2.1).
+/// The minimum time between two requests for one neighbour (RFC 1122 §2.3.2.1).
 const AGAIN: Duration = Duration::from_secs(1);
-/// One that was asked for and is not known by then is silent, also if the kernel says nothing of it: it asks three times, a
-/// second apart.
+/// A neighbour that is not known this long after a request counts as silent, even if the kernel does not report it.
+/// The kernel asks three times, a second apart.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long packets for a silent one are dropped before somebody asks again.
+/// The time for which packets for a silent neighbour are dropped before it may be asked for again.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How often the kernel is told that stale neighbours are in use, so that it asks whether they are still there.
+/// The interval at which the kernel is told that stale neighbours are in use, so that it probes them.
 const FRESHEN: Duration = Duration::from_secs(10);
-/// How many at a time.
+/// Maximum number of stale neighbours in one interval.
 const FRESHEN_AT_ONCE: usize = 256;
-/// Neighbours that are asked for at once, at most, by all ports together: half of what the kernel has places for (`gc_thresh3`) unless
-/// somebody says otherwise.
+/// Maximum number of neighbours that are asked for at once by all ports together. It is half of the kernel's
+/// default table size (`gc_thresh3`).
 const ASKED_AT_ONCE: usize = 512;
-/// A port's part of those, at least and at most: of what a scan behind one port asks for the kernel's table must not be full.
+/// The bounds of a port's share of these. A scan behind one port must not fill the kernel's table.
 const SHARE: RangeInclusive<usize> = 16..=256;
-/// Neighbours on one link that wait for a place, at most.
+/// Maximum number of neighbours on one link that wait for a slot.
 const POSTPONED: usize = 1024;
 
-/// Neighbours that somebody waits for, that do not answer, and that may have gone.
+/// Neighbours that frames wait for, that do not answer, or that may be gone.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    /// Neighbours on one link that are asked for at once, at most.
+    /// Maximum number of neighbours on one link that are asked for at once.
     share: usize,
     links: HashMap<u32, OfLink>,
     silent: HashMap<Key, Instant>,
     stale: BTreeSet<Key>,
-    /// The kernel has forgotten them, and frames may be on their way to them: they are asked for without waiting for a place.
+    /// Neighbours that the kernel has forgotten and that may be in use. They are asked for without waiting for a
+    /// slot.
     lost: BTreeSet<Key>,
     freshened: Option<Instant>,
-    /// The last one whose turn it was.
+    /// The last neighbour whose turn it was.
     last: Option<Key>,
 }
 
-/// Neighbours on one link that somebody waits for.
+/// The neighbours on one link that frames wait for.
 #[derive(Debug, Default)]
 struct OfLink {
     asked: HashMap<IpAddr, Asked>,
-    /// Are asked for as soon as there is a place, in this order, so that a scan of a network keeps nobody out for long. Invariant:
-    /// each once, and none of them is in `asked`.
+    /// The neighbours that are asked for as soon as there is a slot, in this order. So a scan of a network excludes
+    /// no neighbour for long. Invariant: each is here once, and none of them is in `asked`.
     postponed: VecDeque<IpAddr>,
 }
 
@@ -58,21 +59,21 @@ struct Asked {
     last: Instant,
 }
 
-/// What is due.
+/// The actions that are due.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// Did not answer in time.
+    /// Neighbours that did not answer in time.
     pub(crate) silent: Vec<Key>,
-    /// Were silent long enough: may be asked for again.
+    /// Neighbours that were silent long enough. They may be asked for again.
     pub(crate) forgotten: Vec<Key>,
-    /// There is a place for them now: the kernel is to be asked.
+    /// Neighbours that have a slot now. The kernel is to be asked for them.
     pub(crate) ask: Vec<Key>,
-    /// Are to be used, so that the kernel asks whether they are still there.
+    /// Neighbours that are to be marked as used, so that the kernel probes them.
     pub(crate) freshen: Vec<Key>,
 }
 
 impl Asking {
-    /// For so many ports, each of which has a share of what the kernel is asked for at once.
+    /// Makes an instance for this many ports. Each port has a share of the neighbours that are asked for at once.
     pub(crate) fn new(ports: usize) -> Asking {
         let share = (ASKED_AT_ONCE / ports.max(1)).clamp(*SHARE.start(), *SHARE.end());
         let (links, silent) = (HashMap::new(), HashMap::new());
@@ -80,15 +81,15 @@ impl Asking {
         Asking { share, links, silent, stale, lost, freshened: None, last: None }
     }
 
-    /// Somebody waits for a neighbour that is not known; true if the kernel is to be asked now. If there is no place it is asked when
-    /// there is one, as far as that can be kept.
+    /// Records that frames wait for an unknown neighbour. Returns true if the kernel is to be asked now. If there
+    /// is no slot, the neighbour is queued and asked for later, unless the queue is full.
     pub(crate) fn want(&mut self, key: Key, now: Instant) -> bool {
         if self.silent.contains_key(&key) {
             return false;
         }
         let (link, address) = key;
         let OfLink { asked, postponed } = self.links.entry(link).or_default();
-        // Those who came first are asked for first.
+        // Neighbours are asked for in the order in which they came.
         let full = asked.len() >= self.share || !postponed.is_empty();
         match asked.get_mut(&address) {
             Some(asked) if now.duration_since(asked.last) < AGAIN => false,
@@ -109,7 +110,7 @@ impl Asking {
         }
     }
 
-    /// A neighbour's link address is known, and may be an old one.
+    /// Records that a neighbour's MAC address is known, and whether it is stale.
     pub(crate) fn known(&mut self, key: Key, stale: bool) {
         if let Some(link) = self.links.get_mut(&key.0) {
             link.asked.remove(&key.1);
@@ -123,7 +124,8 @@ impl Asking {
         };
     }
 
-    /// A neighbour does not answer; true if somebody asked. The kernel says the same of one that it was told to forget.
+    /// Records that a neighbour does not answer. Returns true if it was asked for. The kernel sends the same event
+    /// when it was told to forget a neighbour.
     pub(crate) fn failed(&mut self, key: Key, now: Instant) -> bool {
         self.stale.remove(&key);
         let asked = self.links.get_mut(&key.0).is_some_and(|link| link.asked.remove(&key.1).is_some());
@@ -133,19 +135,22 @@ impl Asking {
         asked
     }
 
-    /// The kernel knows nothing about a neighbour any more; true while it counts as silent all the same.
+    /// Records that the kernel knows nothing about a neighbour any more. Returns true if the neighbour still counts
+    /// as silent.
     pub(crate) fn unknown(&mut self, key: Key) -> bool {
         self.stale.remove(&key);
         self.silent.contains_key(&key)
     }
 
-    /// The kernel has forgotten a neighbour that was known. Its table has room for a few hundred: what a scan asks for drives out whoever has not
-    /// been heard of for five seconds, also in the midst of a flow that passes here and not there.
+    /// Records that the kernel has forgotten a known neighbour. The kernel's table has a few hundred entries. A
+    /// scan's entries evict a neighbour that has not been heard from for five seconds, even in the middle of a flow
+    /// that passes here and not through the kernel.
     pub(crate) fn lose(&mut self, key: Key) {
         self.lost.insert(key);
     }
 
-    /// Those who were lost since the last call, and whether the kernel is to be asked for each: not if its link is no longer up.
+    /// Returns the neighbours lost since the last call, each with true if the kernel is to be asked. It is not
+    /// asked if the link is not up.
     pub(crate) fn take_lost(&mut self, now: Instant, is_up: impl Fn(u32) -> bool) -> Vec<(Key, bool)> {
         let of = |key: Key| {
             let is_up = is_up(key.0);
@@ -158,7 +163,7 @@ impl Asking {
         std::mem::take(&mut self.lost).into_iter().map(of).collect()
     }
 
-    /// What is due by now; only neighbours on these links are to be kept fresh.
+    /// Returns the actions due at `now`. Only neighbours on links for which `is_ours` returns true are refreshed.
     pub(crate) fn due(&mut self, now: Instant, is_ours: impl Fn(u32) -> bool) -> Due {
         let mut due = Due::default();
         due.forgotten
@@ -176,7 +181,7 @@ impl Asking {
         due
     }
 
-    /// The next stale ones on these links, round and round.
+    /// Returns the next stale neighbours on these links, in rotation.
     fn stale_in_turn(&self, is_ours: impl Fn(u32) -> bool) -> Vec<Key> {
         let behind = self.last.map_or(Unbounded, Excluded);
         let up_to = self.last.into_iter().flat_map(|last| self.stale.range(..=last));
@@ -186,7 +191,7 @@ impl Asking {
 }
 
 impl OfLink {
-    /// Who did not answer in time, and who is asked for in its place.
+    /// Adds the neighbours that did not answer in time, and those that are asked for in their place.
     fn due(&mut self, link: u32, share: usize, now: Instant, due: &mut Due) {
         let late = self.asked.extract_if(|_, asked| is_late(now, asked.first, PATIENCE));
         due.silent.extend(late.map(|(address, _)| (link, address)));
@@ -206,7 +211,7 @@ fn is_late(now: Instant, since: Instant, limit: Duration) -> bool {
 mod tests {
     use super::*;
 
-    /// Of two ports' links, as many as a link may ask for at once.
+    /// With two ports, the maximum number of neighbours that a link may ask for at once.
     const AT_ONCE: usize = 256;
 
     #[test]
@@ -237,7 +242,7 @@ mod tests {
         assert!(asking.want(key(4_999), now), "and may be named again");
     }
 
-    /// Seen: a name for which there was no place was forgotten, and its packets were dropped for ever.
+    /// Seen: a name for which there was no slot was forgotten, and its packets were dropped forever.
     #[test]
     fn a_neighbour_for_which_there_was_no_place_is_asked_for_when_there_is_one() {
         let (mut asking, start) = (Asking::new(2), Instant::now());
@@ -255,7 +260,8 @@ mod tests {
         assert_eq!(silent, [key(9_999)], "and each is asked for once");
     }
 
-    /// Seen: what a scan behind one port asked for filled the kernel's table, and neighbours of the other ports were not asked for.
+    /// Seen: a scan behind one port filled the kernel's table, and neighbours of the other ports were not asked
+    /// for.
     #[test]
     fn a_scan_behind_one_port_takes_no_place_from_the_links_of_others() {
         let start = Instant::now();
@@ -267,7 +273,8 @@ mod tests {
         }
     }
 
-    /// Seen: the kernel forgot a neighbour in use while the network behind its port was scanned, and it waited behind all of the scan.
+    /// Seen: the kernel forgot a neighbour in use during a scan of the network behind its port. The neighbour then
+    /// waited behind the scan.
     #[test]
     fn a_neighbour_that_the_kernel_forgot_is_asked_for_without_waiting_for_a_place() {
         let (mut asking, start) = (Asking::new(2), Instant::now());
@@ -307,7 +314,7 @@ mod tests {
         assert_eq!(asking.due(start + FRESHEN, |_| true).freshen, [keys[2]]);
     }
 
-    /// Seen: stale neighbours on links that are no ports took all the turns, and the same ones each time.
+    /// Seen: stale neighbours on links that are not ports took all the turns, and always the same ones.
     #[test]
     fn every_stale_neighbour_on_a_port_has_its_turn_however_many_there_are_elsewhere() {
         let (mut asking, mut now) = (Asking::new(2), Instant::now());

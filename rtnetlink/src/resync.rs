@@ -1,56 +1,56 @@
-//! When everything is asked for again.
+//! Decides when the whole state is asked for again.
 
 use std::time::{Duration, Instant};
 
 /// Resync back-off: after a full dump the next one waits at least this many times as long as the dump took.
 const REST: u32 = 4;
-/// How long the kernel is left alone after it did not answer.
+/// The time until the next request after the kernel did not answer.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long the kernel may take to do what it has announced.
+/// The time that the kernel may take to do what an event has announced.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// Whether everything has to be asked for again, and from when on it may be.
+/// Whether the whole state must be asked for again, and the earliest time for that.
 #[derive(Debug)]
 pub(crate) struct Resync {
-    /// Events do not say all.
+    /// Events may not have reported every change.
     unsure: bool,
-    /// Not before.
+    /// The earliest time of the next request.
     earliest: Instant,
-    /// Then once more, whatever happens until then.
+    /// The time of a second request, which is made regardless of what happens before.
     once_more: Option<Instant>,
 }
 
 impl Resync {
-    /// Nothing is known yet.
+    /// Makes the initial state, in which nothing is known.
     pub(crate) fn new(now: Instant) -> Resync {
         Resync { unsure: true, earliest: now, once_more: None }
     }
 
-    /// Something has changed that no event says.
+    /// Records a change that no event reports.
     pub(crate) fn request(&mut self) {
         self.unsure = true;
     }
 
-    /// Something is about to change that no event will say: links and addresses are said to be gone before the routes that
-    /// go with them are, and since Linux 6.9 nothing keeps who asks from looking in between.
+    /// Records a coming change that no event will report. The kernel reports links and addresses as gone before it
+    /// removes their routes. Since Linux 6.9 nothing prevents a dump in between.
     pub(crate) fn request_twice(&mut self, now: Instant) {
         self.unsure = true;
         self.once_more = Some(now + SETTLING);
     }
 
-    /// Whether all is to be asked for now.
+    /// Returns true if the whole state is to be asked for now.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         self.unsure |= self.once_more.take_if(|at| *at <= now).is_some();
         self.unsure && now >= self.earliest
     }
 
-    /// All was asked for since `begun`, and told.
+    /// Records that the requests sent since `begun` were answered.
     pub(crate) fn settle(&mut self, begun: Instant, now: Instant) {
         self.unsure = false;
         self.earliest = now + now.duration_since(begun) * REST;
     }
 
-    /// The kernel did not answer.
+    /// Records that the kernel did not answer.
     pub(crate) fn postpone(&mut self, now: Instant) {
         self.earliest = now + RETRY;
     }
@@ -60,7 +60,8 @@ impl Resync {
 mod tests {
     use super::*;
 
-    /// Seen on paper: a link is said to be down, all is asked for at once, and told with routes that are gone a moment later.
+    /// Found by reasoning: a link is reported down, the whole state is asked for at once, and the answer has routes
+    /// that are removed shortly after.
     #[test]
     fn after_a_link_went_all_is_asked_for_at_once_and_again_when_the_kernel_is_done() {
         let start = Instant::now();

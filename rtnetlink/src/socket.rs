@@ -24,42 +24,43 @@ use std::time::{Duration, Instant};
 
 /// RTNLGRP_LINK, _NEIGH, _IPV4_IFADDR, _IPV4_ROUTE, _IPV4_RULE, _IPV6_IFADDR, _IPV6_ROUTE, _IPV6_RULE, _NEXTHOP.
 const GROUPS: [u32; 9] = [1, 3, 5, 7, 8, 9, 11, 19, 32];
-/// Bytes of events that the kernel keeps for us, at first and at most.
+/// Initial and maximum bytes of events that the kernel queues for the socket.
 const BUFFER: usize = 1 << 20;
 const BUFFER_MAX: usize = 128 << 20;
-/// The same of a process with a broker, once for all.
+/// Bytes for a process with a broker, set once at the start.
 const BUFFER_KEPT: usize = 8 << 20;
-/// No datagram of the kernel's is longer.
+/// The maximum size of a datagram of the kernel.
 const DATAGRAM: usize = 1 << 16;
-/// Datagrams thrown away at once at most: more than a socket holds, whose datagrams take a kilobyte of its buffer at least.
+/// Maximum number of datagrams thrown away in one call. A socket holds fewer: each takes at least a kilobyte of its
+/// buffer.
 const DISCARDS: usize = BUFFER_MAX >> 10;
-/// Overruns that are told meanwhile at most; the kernel tells each once.
+/// Maximum number of overruns accepted during that. The kernel reports each once.
 const OVERRUNS: usize = 64;
-/// How often something is asked for that changes while it is told.
+/// Number of attempts to dump state that changes during the dump.
 pub(crate) const TRIES: usize = 8;
-/// How long the kernel may pause in an answer.
+/// The maximum pause within an answer of the kernel.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What a read of the socket of events gave.
+/// The result of reading the event socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A datagram.
     Some {
-        /// Messages that could not be read.
+        /// Number of messages that could not be read.
         unread: usize,
-        /// One of its messages says that an IPv6 route was removed.
+        /// One of its messages reports the removal of an IPv6 route.
         removes_ipv6_route: bool,
     },
-    /// Nothing, for now.
+    /// There is nothing to read.
     Nothing,
-    /// The kernel had more to say than the socket could hold.
+    /// The kernel had more events than the socket could hold.
     TooMuch,
     /// A datagram of another program, which was not read.
     Forged,
 }
 
-/// Receives one datagram into `datagram`, in place of what is there; false where its sender is not the kernel, whose address is
-/// 0 (netlink(7)). A program with CAP_NET_ADMIN may send anything.
+/// Receives one datagram into `datagram` and replaces its contents. Returns false if the sender is not the kernel,
+/// whose address is 0 (netlink(7)). A program with CAP_NET_ADMIN may send anything.
 fn receive(socket: &Socket, datagram: &mut Vec<u8>) -> io::Result<bool> {
     datagram.clear();
     let (_, sender) = socket.recv_from(datagram, 0)?;
@@ -80,7 +81,7 @@ impl EventSocket {
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
         let mut ear = EventSocket { socket, datagram: Vec::with_capacity(DATAGRAM), buffer: BUFFER / 2 };
-        // Who gives its privileges up cannot let it grow later.
+        // A process that drops its privileges cannot enlarge the buffer later.
         if broker::current().is_some() {
             ear.buffer = BUFFER_KEPT / 2;
         }
@@ -91,17 +92,18 @@ impl EventSocket {
         Ok(ear)
     }
 
-    /// Doubles the room for what is not heard yet, as far as it may.
+    /// Doubles the socket's receive buffer, up to the limit.
     fn grow(&mut self) {
         self.buffer = (2 * self.buffer).min(BUFFER_MAX);
         let forced = sockopt::set_socket_recv_buffer_size_force(&self.socket, self.buffer);
-        // Without CAP_NET_ADMIN the system's limit holds: less room means more often all over again, no more. Who has given it up keeps what it has.
+        // Without CAP_NET_ADMIN the system's limit applies. A smaller buffer only means more resyncs. A process
+        // with a broker has dropped the capability and keeps the buffer that it has.
         if forced.is_err() && broker::current().is_none() {
             let _ = sockopt::set_socket_recv_buffer_size(&self.socket, self.buffer);
         }
     }
 
-    /// Hears one datagram; there is more room for the next ones where it was too much.
+    /// Reads one datagram. Enlarges the buffer if events were lost.
     pub(crate) fn read(&mut self, each: impl FnMut(Event)) -> io::Result<Received> {
         match receive(&self.socket, &mut self.datagram) {
             Ok(true) => {
@@ -122,10 +124,10 @@ impl EventSocket {
 }
 
 impl EventSocket {
-    /// Throws away all that is not heard yet.
+    /// Throws away everything that has not been read.
     ///
     /// # Errors
-    /// The kernel's; `ENOBUFS` where it has more to say than is thrown away at once.
+    /// The kernel's error. `ENOBUFS` if there is more than is thrown away in one call.
     pub(crate) fn discard(&mut self) -> io::Result<()> {
         let EventSocket { socket, datagram, .. } = self;
         discard(|| {
@@ -135,7 +137,7 @@ impl EventSocket {
     }
 }
 
-/// Receives until there is nothing, and not without end: the caller looks meanwhile whether the run is over.
+/// Receives until there is nothing left, within a limit: between calls the caller checks whether the run is over.
 fn discard(mut receive: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let mut overruns = 0;
     for _ in 0..DISCARDS {
@@ -155,7 +157,7 @@ impl AsFd for EventSocket {
     }
 }
 
-/// What can be asked for.
+/// The kinds of state that can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum All {
     Links,
@@ -165,22 +167,23 @@ pub(crate) enum All {
     Rules(AddressFamily),
 }
 
-/// What the kernel said to that.
+/// The kernel's answer.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) said: Vec<Event>,
-    /// Messages that could not be read.
+    /// Number of messages that could not be read.
     pub(crate) unread: usize,
-    /// Datagrams of other programs, which were not read.
+    /// Number of datagrams of other programs, which were not read.
     pub(crate) forged: usize,
-    /// Something changed meanwhile, so that it may be inconsistent.
+    /// Something changed during the dump, so the answer may be inconsistent.
     pub(crate) interrupted: bool,
 }
 
-/// Asks for all there is of a kind; where it goes on changing while it is told, the socket that hears says how.
+/// Asks for the whole state of a kind. If the state keeps changing during the dump, the event socket reports the
+/// changes.
 ///
 /// # Errors
-/// The kernel's, or that it stopped in the middle.
+/// The kernel's error, or that the answer stopped in the middle.
 pub(crate) fn ask(all: All) -> io::Result<Answer> {
     let mut answer = ask_once(all)?;
     for _ in 0..TRIES {
@@ -194,14 +197,15 @@ pub(crate) fn ask(all: All) -> io::Result<Answer> {
     Ok(answer)
 }
 
-/// Asks once, and takes what may be inconsistent. All is received before any of it is read: less changes meanwhile.
+/// Asks once, and accepts an answer that may be inconsistent. The whole answer is received before any of it is
+/// parsed, so that less changes during the dump.
 ///
 /// # Errors
 /// As [`ask`].
 pub(crate) fn ask_once(all: All) -> io::Result<Answer> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
-    // The wait for an end that cannot be read is bounded.
+    // Bounds the wait for an end that cannot be read.
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER))?;
     send(&socket, request(all), NLM_F_REQUEST | NLM_F_DUMP)?;
     let (mut answer, mut datagram) = (Answer::default(), Vec::with_capacity(DATAGRAM));
@@ -209,7 +213,7 @@ pub(crate) fn ask_once(all: All) -> io::Result<Answer> {
     loop {
         if !receive(&socket, &mut datagram)? {
             answer.forged += 1;
-            // Other programs' datagrams do not stand for an answer of the kernel's.
+            // Datagrams of other programs do not count as an answer of the kernel.
             if heard.elapsed() > ANSWER {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -224,7 +228,7 @@ pub(crate) fn ask_once(all: All) -> io::Result<Answer> {
 }
 
 impl Answer {
-    /// Reads datagrams; whether the answer ends with them.
+    /// Reads datagrams. Returns true if the answer ends with them.
     fn read(&mut self, datagrams: impl Iterator<Item = Box<[u8]>>) -> io::Result<bool> {
         let (mut done, mut refused) = (false, None);
         for datagram in datagrams {
@@ -256,7 +260,7 @@ fn request(all: All) -> RouteNetlinkMessage {
     }
 }
 
-/// Asks for neighbours' link addresses.
+/// Asks for neighbours' MAC addresses.
 pub(crate) struct RequestSocket(Socket);
 
 impl RequestSocket {
@@ -267,9 +271,10 @@ impl RequestSocket {
         Ok(RequestSocket(socket))
     }
 
-    /// Has the kernel use a neighbour: it asks for one that it does not know, and asks again one whose answer is old.
+    /// Makes the kernel use a neighbour. The kernel resolves a neighbour that it does not know, and probes a stale
+    /// one.
     ///
-    /// Where there is a broker, it does: who has given up CAP_NET_ADMIN may not, by whatever socket.
+    /// If there is a broker, the broker does this. A process that has dropped CAP_NET_ADMIN cannot, on any socket.
     pub(crate) fn use_neighbour(&self, link: u32, address: IpAddr) -> io::Result<()> {
         if let Some(broker) = broker::current() {
             return Ok(broker::tell(broker, &broker::Request::Neighbour(link, address))?);
@@ -287,7 +292,7 @@ impl RequestSocket {
         send(&self.0, RouteNetlinkMessage::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE)
     }
 
-    /// Throws away what the kernel answered: a neighbour that does not answer is known by silence.
+    /// Throws away the kernel's answers. A neighbour that does not answer is recognised by its silence.
     pub(crate) fn forget_answers(&self) {
         let mut answer = Vec::with_capacity(DATAGRAM);
         while self.0.recv(&mut answer, 0).is_ok() {
@@ -296,10 +301,11 @@ impl RequestSocket {
     }
 }
 
-/// What has the kernel use a neighbour on the link of that number, for a broker: it asks for one that it does not know.
+/// Returns a function for a broker that makes the kernel use a neighbour on the link with that number. The kernel
+/// resolves a neighbour that it does not know.
 ///
 /// # Errors
-/// What socket(2) says.
+/// The error of socket(2).
 pub fn neighbour_requests() -> io::Result<impl Fn(u32, IpAddr) -> Result<(), Errno> + Send + Sync> {
     let socket = RequestSocket::new()?;
     Ok(move |link, address| {

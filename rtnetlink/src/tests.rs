@@ -1,4 +1,4 @@
-//! What messages mean, and that none of them, however odd, does harm.
+//! Tests the meaning of messages, and that malformed messages do no harm.
 
 use crate::addresses::Standing;
 use crate::left_out::LeftOut;
@@ -90,7 +90,7 @@ fn a_route_is_read_with_its_rank_and_ways_and_what_happened_to_it() {
     }
 }
 
-/// Seen: a route that was told while its link was down, and one that was deleted then, were passed over in silence.
+/// Seen: a route that was dumped while its link was down, and a route that was deleted then, were silently skipped.
 #[test]
 fn ways_whose_link_is_down_do_not_count_and_routes_without_any_other_leave_it_open_what_there_is() {
     let unsaid = |message: RouteMessage| {
@@ -139,7 +139,8 @@ fn a_route_that_names_only_a_next_hop_object_leads_nowhere_instead_of_being_left
     assert_eq!(targets(told), [Target::paths(vec![via(3, 1, 1)])]);
 }
 
-/// Seen: only whether somebody had set a link up was looked at, and a port by another name of its link was never found.
+/// Seen: only the administrative state of a link was checked, and a port given by an alternative name of its link
+/// was never found.
 #[test]
 fn a_link_is_told_with_its_carrier_and_all_its_names() {
     let told = |flags: LinkFlags| {
@@ -161,7 +162,7 @@ fn a_link_is_told_with_its_carrier_and_all_its_names() {
     }
 }
 
-/// Seen: a message with an attribute of a newer kernel's length was counted, and what it said never known.
+/// Seen: a message with an attribute of a newer kernel's length was counted, and its contents were never known.
 #[test]
 fn what_cannot_be_read_and_may_be_about_routes_leaves_it_open_what_there_is() {
     let mut message = bytes(RouteNetlinkMessage::NewRoute(route(RouteType::Unicast, vec![gateway(1)])), 0);
@@ -169,7 +170,7 @@ fn what_cannot_be_read_and_may_be_about_routes_leaves_it_open_what_there_is() {
     assert_eq!(message[at..at + 2], [8, 0], "the gateway");
     message[at] = 7;
     assert_eq!(said(&message), (vec![Event::Unsaid], 1));
-    // RTM_NEWMDB: of no interest.
+    // RTM_NEWMDB: not relevant.
     message[4] = 84;
     assert_eq!(said(&message).0, []);
 }
@@ -288,7 +289,7 @@ fn an_address_is_good_for_what_its_flags_say_in_the_header_or_behind_it() {
 }
 
 proptest! {
-    /// Messages one after the other, cut off and with bytes changed: they are read as far as they make sense.
+    /// Concatenated messages, truncated and with changed bytes. They are read as far as they are valid.
     #[test]
     fn no_datagram_does_harm(
         cut in 0..400_usize,
@@ -312,7 +313,7 @@ proptest! {
     }
 }
 
-/// D7 of an early review: rules, other tables and routes of some packets were passed over in silence.
+/// D7 of an early review: rules, other tables and routes of some packets were silently skipped.
 #[test]
 fn what_the_kernel_decides_by_and_is_not_followed_is_said_but_the_rules_that_each_kernel_has() {
     let rule = |family, priority, table: u8, more: &[RuleAttribute]| {

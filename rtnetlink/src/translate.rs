@@ -1,4 +1,4 @@
-//! From the kernel's messages to what they mean here. Nothing in them is trusted: what makes no sense is left out.
+//! Translates the kernel's messages into events. Nothing in them is trusted: invalid contents are left out.
 
 use crate::addresses::Standing;
 use crate::headers::{Message, messages};
@@ -19,100 +19,100 @@ use netmem::wire::MacAddr;
 use netmem_router::route::{Origin, RibRoute, Target, Via};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a message says.
+/// The meaning of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A route of the kernel's local or main table.
+    /// A change of a route in the kernel's local or main table.
     Route(RouteChange, RibRoute),
-    /// What the kernel knows about a neighbour.
+    /// The kernel's state of a neighbour.
     Neighbour {
-        /// On which link.
+        /// The link of the neighbour.
         link: u32,
-        /// Its address.
+        /// The address of the neighbour.
         address: IpAddr,
-        /// What is known.
+        /// The state.
         state: State,
     },
-    /// There is a link, and it is so.
+    /// A link exists and has these properties.
     Link {
-        /// The kernel's number for it.
+        /// The kernel's interface index.
         index: u32,
-        /// Its name, and then those that it goes by as well.
+        /// The name of the link, followed by its alternative names.
         names: Vec<String>,
         /// Whether packets can pass.
         signal: Signal,
-        /// Its link address, where it is one of Ethernet.
+        /// The MAC address of an Ethernet link.
         mac: Option<MacAddr>,
-        /// Bytes of an IP packet that fit into one frame.
+        /// Maximum bytes of an IP packet in one frame.
         mtu: u32,
     },
-    /// There is no link of this number any more.
+    /// The link with this index does not exist any more.
     LinkGone(u32),
-    /// The router has an address, or has it no more.
+    /// The router has an address, or does not have it any more.
     Address {
-        /// On which link.
+        /// The link of the address.
         link: u32,
         /// The address, and the length of the network on the link.
         net: IpNet,
-        /// What it is good for; None if the router has it no more.
+        /// The use that may be made of the address, or None if the router does not have it any more.
         standing: Option<Standing>,
     },
-    /// The kernel decides by something that is not followed.
+    /// The kernel uses something that is not followed.
     LeftOut(LeftOut),
-    /// Routes may have changed, and no other event says which.
+    /// Routes may have changed, and no other event reports which.
     Unsaid,
-    /// All that was asked for has been said; true if something changed meanwhile, so that it may be inconsistent.
+    /// The end of an answer. True if something changed during the dump, so that the answer may be inconsistent.
     Done(bool),
-    /// The kernel refuses, with this error number.
+    /// The kernel rejects the request with this error number.
     Refused(i32),
 }
 
-/// What happened to a route.
+/// The change of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RouteChange {
-    /// It is there, beside others.
+    /// The route exists, in addition to others.
     Added,
-    /// It is there instead of the one of its prefix and metric.
+    /// The route replaces the one of its prefix and metric.
     Replaced,
-    /// It is not there any more.
+    /// The route does not exist any more.
     Removed,
 }
 
 /// Whether packets can pass over a link, as far as routes depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Somebody has set it down.
+    /// The link is administratively down.
     Down,
-    /// It is up, and there is nobody at the other end: routes over it count unless the kernel is told to ignore them
+    /// The link is up without a carrier. Routes over it are used, unless the kernel is told to ignore them
     /// (`ignore_routes_with_linkdown`).
     NoCarrier,
-    /// It is up.
+    /// The link is up.
     Up,
 }
 
-/// What the kernel knows about a neighbour.
+/// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Its link address, confirmed not long ago, or for ever.
+    /// The MAC address is known, and it is permanent or was confirmed recently.
     Fresh(MacAddr),
-    /// Its link address, which may be an old one.
+    /// The MAC address is known and may be out of date.
     Stale(MacAddr),
-    /// It did not answer.
+    /// The neighbour did not answer.
     Failed,
-    /// Nothing, or nothing yet.
+    /// Nothing is known, or nothing yet.
     Unknown,
 }
 
 /// The flag of a dump during which something changed.
 const DUMP_INTERRUPTED: u16 = 0x10;
-/// Messages about next-hop objects: what they change, routes that use them do not always say.
+/// Messages about next-hop objects. The kernel does not always report routes that change with them.
 const NEXT_HOP_OBJECTS: std::ops::RangeInclusive<u16> = 104..=106;
 
-/// RTM_NEWLINK to RTM_DELNEIGH: what routes are made of.
+/// RTM_NEWLINK to RTM_DELNEIGH: the messages that routes are made of.
 const FOLLOWED: std::ops::RangeInclusive<u16> = 16..=29;
 
-/// What each message in a datagram says, in order; returns how many could not be read, which are [`Event::Unsaid`] besides
-/// where they may have been about routes.
+/// Passes the event of each message in a datagram to `each`, in order. Returns the number of messages that could
+/// not be read. Such a message also counts as [`Event::Unsaid`] if it may have been about routes.
 pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
     let mut unread = 0;
     for Message { bytes, kind, flags } in messages(datagram) {
@@ -130,7 +130,7 @@ pub fn events(datagram: &[u8], mut each: impl FnMut(Event)) -> usize {
     unread
 }
 
-/// A message that is not as it must be.
+/// A malformed message.
 struct Unread;
 
 fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>> {
@@ -141,7 +141,7 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
         return Some(Err(Unread));
     };
     let event = match message.payload {
-        // An answer that ends with an error is not all there is.
+        // An answer that ends with an error is not complete.
         NetlinkPayload::Done(done) if done.code < 0 => Some(Event::Refused(done.code.saturating_neg())),
         NetlinkPayload::Done(_) => Some(Event::Done(flags & DUMP_INTERRUPTED != 0)),
         NetlinkPayload::Error(error) => error.code.map(|code| Event::Refused(code.get().saturating_neg())),
@@ -168,7 +168,8 @@ fn message(bytes: &[u8], kind: u16, flags: u16) -> Option<Result<Event, Unread>>
     event.map(Ok)
 }
 
-/// What happened to a route: that counts here which is of the local or main table, for every kind of service and every source.
+/// Returns the change of a route. Only routes of the local or main table are used, for every type of service and
+/// every source.
 fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
     let header = &message.header;
     let (mut table, mut metric) = (u32::from(header.table), 0);
@@ -195,7 +196,7 @@ fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
         255 => Origin::Local,
         254 => Origin::Main,
         253 => return left_out(LeftOut::InDefault),
-        // Of a table that some rule names, and that is told.
+        // A route of another table. The rule that names the table is reported.
         _ => return None,
     };
     if header.tos != 0 {
@@ -206,20 +207,22 @@ fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
     }
     let told = |target| Event::Route(change, RibRoute { prefix, origin, metric, target });
     match message.header.kind {
-        // All its links are down: it does not count, but which one it was here, and whether it still is, is not said.
+        // All links of the route are down, so the route is not used. The message does not say which route it was
+        // here, or if it still exists.
         RouteType::Unicast if !by_object(message) && ways(message).is_empty() => Some(Event::Unsaid),
         _ => target(message).map(told),
     }
 }
 
-/// Whether a route's ways are those of a next-hop object, and not told with it (`nexthop_compat_mode` 0).
+/// Returns true if a route's paths belong to a next-hop object and are not in the message (`nexthop_compat_mode`
+/// 0).
 fn by_object(message: &RouteMessage) -> bool {
     let has = |is: fn(&RouteAttribute) -> bool| message.attributes.iter().any(is);
     has(|attribute| matches!(attribute, RouteAttribute::NhId(_)))
         && !has(|attribute| matches!(attribute, RouteAttribute::Oif(_) | RouteAttribute::MultiPath(_)))
 }
 
-/// Where a route leads; None for kinds that are none of the router's.
+/// Returns the target of a route, or None for kinds that a router does not have.
 fn target(message: &RouteMessage) -> Option<Target> {
     match message.header.kind {
         RouteType::Unicast => Some(Target::paths(ways(message))),
@@ -229,16 +232,16 @@ fn target(message: &RouteMessage) -> Option<Target> {
         RouteType::BlackHole => Some(Target::Blackhole),
         RouteType::Unreachable => Some(Target::Unreachable),
         RouteType::Prohibit => Some(Target::Prohibit),
-        // No other table is asked after the main one: there is no way.
+        // No other table follows the main table, so there is no path.
         RouteType::Throw => Some(Target::paths(Vec::new())),
         _ => None,
     }
 }
 
-/// The link of ways that are none here: no port is on it.
+/// The link of paths that do not exist here: no port is on it.
 pub(crate) const NO_LINK: u32 = 0;
 
-/// The link of a way, if its packets leave as they are: one that wraps them into something else is none here.
+/// Returns the link of a path, or `NO_LINK` if the path encapsulates its packets.
 fn bare(attributes: &[RouteAttribute], link: u32) -> u32 {
     let wraps = |attribute: &RouteAttribute| {
         matches!(attribute, RouteAttribute::Encap(_))
@@ -247,7 +250,7 @@ fn bare(attributes: &[RouteAttribute], link: u32) -> u32 {
     if attributes.iter().any(wraps) { NO_LINK } else { link }
 }
 
-/// A route's ways, without those whose link is down.
+/// Returns a route's paths, without those whose link is down.
 fn ways(message: &RouteMessage) -> Vec<Via> {
     let mtu = mtu(message);
     let several = message.attributes.iter().find_map(|attribute| match attribute {
@@ -273,8 +276,8 @@ fn ways(message: &RouteMessage) -> Vec<Via> {
     link.map(via).into_iter().collect()
 }
 
-/// A route's own MTU, of which the kernel has none that is longer than a packet. Whether it is locked, against what hosts on the way say,
-/// is nothing to a router that heeds none of them.
+/// Returns a route's own MTU. The kernel has none larger than a packet. Whether the MTU is locked against path MTU
+/// discovery does not matter to a router, which ignores such messages.
 fn mtu(message: &RouteMessage) -> Option<u16> {
     let metrics = message.attributes.iter().filter_map(|attribute| match attribute {
         RouteAttribute::Metrics(metrics) => Some(metrics),
@@ -331,12 +334,12 @@ fn neighbour(message: &NeighbourMessage, there: bool) -> Option<Event> {
     Some(Event::Neighbour { link: header.ifindex, address, state })
 }
 
-/// A link address of one station.
+/// Returns the MAC address of one station.
 fn ethernet(bytes: &[u8]) -> Option<MacAddr> {
     <[u8; 6]>::try_from(bytes).ok().map(MacAddr::new).filter(|mac| !mac.is_group())
 }
 
-/// Whether a message is about the link itself, not about its place in a bridge.
+/// Returns true if a message is about the link itself, and not about its role as a bridge port.
 fn plain_link(message: &LinkMessage) -> bool {
     message.header.interface_family == AddressFamily::Unspec
 }
@@ -371,7 +374,7 @@ fn alternative_name(property: Prop) -> Option<String> {
 }
 
 fn address(message: &AddressMessage, there: bool) -> Option<Event> {
-    // On a point-to-point link `Address` is the other end's.
+    // On a point-to-point link `Address` is that of the other end.
     let own = |attribute: &AddressAttribute| match attribute {
         AddressAttribute::Local(address) => Some((true, *address)),
         AddressAttribute::Address(address) => Some((false, *address)),
@@ -382,13 +385,14 @@ fn address(message: &AddressMessage, there: bool) -> Option<Event> {
     Some(Event::Address { link: message.header.index, net, standing: there.then(|| standing(message)) })
 }
 
-/// What an address is good for. An optimistic one may be spoken with before it is sure (RFC 4429 §3.3).
+/// Returns the use that may be made of an address. An optimistic one may be used before detection is finished (RFC
+/// 4429 §3.3).
 fn standing(message: &AddressMessage) -> Standing {
     let all = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Flags(flags) => Some(*flags),
         _ => None,
     });
-    // The header has room for the first eight.
+    // The header has room for the first eight flags.
     let first = AddressFlags::from_bits_retain(message.header.flags.bits().into());
     let has = |flag| all.unwrap_or(first).contains(flag);
     let is_unsure = has(AddressFlags::Tentative) && !has(AddressFlags::Optimistic);

@@ -1,4 +1,5 @@
-//! Datagrams that nobody asked for, sent over AF_XDP by the kernel's own routes, neighbours, addresses and MTUs, while these change.
+//! Datagrams that begin on this host, sent over AF_XDP by the kernel's routes, neighbours, addresses and MTUs while
+//! these change.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use testbed::{Namespace, Testbed, Wiring, wait_until};
 
-/// Whoever sends: a port on each of the two interfaces, and the table.
+/// The sender: a port on each of the two interfaces, and the table.
 struct Sender {
     ports: Vec<XdpPort>,
     w: Worker,
@@ -27,7 +28,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends one datagram from port 4000, as the table is now.
+    /// Sends one datagram from port 4000, by the current table.
     fn send(&mut self, payload: &[u8], to: SocketAddr) -> Result<(), OutputError> {
         self.output.refresh();
         let mut frame = self.pool.alloc(&mut self.w).unwrap();
@@ -43,7 +44,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends until it has come; from which address.
+    /// Sends until a datagram has arrived. Returns its source address.
     fn reach(&mut self, socket: &UdpSocket, payload: &[u8]) -> String {
         let to = socket.local_addr().unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -70,7 +71,7 @@ fn socket(at: &Namespace, address: &str) -> UdpSocket {
     at.inside(|| UdpSocket::bind(address).unwrap())
 }
 
-/// Follows the kernel of the machine between the hosts, on a thread there, until `stop`; what sends.
+/// Follows the kernel of the machine between the hosts on a thread there until `stop`. Returns the sender.
 fn begin<'scope>(
     bed: &'scope Testbed,
     scope: &'scope thread::Scope<'scope, '_>,
@@ -87,7 +88,7 @@ fn begin<'scope>(
     let (give, take) = channel();
     scope.spawn(move || {
         bed.dut.inside(move || {
-            // What the kernel says of its interfaces comes in the place of these.
+            // The kernel's values of its interfaces replace these.
             let unknown = Interface { mac: MacAddr::default(), mtu: 1500 };
             let own = |name: &str| (unknown, Attached::Own(name.to_owned()));
             let setup = Setup { ports: vec![own("one"), own("two")], ..Setup::default() };
@@ -103,7 +104,7 @@ fn begin<'scope>(
     Sender { ports, w, pool, output: take.recv().unwrap() }
 }
 
-/// Ends the follower, also where the test fails.
+/// Ends the follower, even if the test fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -112,7 +113,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Two hosts, each in a network of its own with the machine between them, in both families.
+/// Two hosts, each in its own network with the machine between them, in both families.
 fn lay() -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Bridged, &[])?;
     [&bed.h1, &bed.dut, &bed.h2].iter().for_each(|namespace| namespace.set_ipv6(true));
@@ -123,7 +124,7 @@ fn lay() -> Option<Testbed> {
         host.ip("addr add fd99::1/128 dev lo nodad");
         bed.dut.ip(&format!("addr add 10.70.{number}.254/24 dev {interface}"));
         bed.dut.ip(&format!("addr add fd7{number}::254/64 dev {interface} nodad"));
-        // So that the hosts' kernels take what comes from there.
+        // So that the hosts' kernels accept packets from there.
         host.ip(&format!("route add default via 10.70.{number}.254"));
         host.ip(&format!("-6 route add default via fd7{number}::254"));
     }
@@ -137,12 +138,12 @@ fn datagrams_nobody_asked_for_go_by_the_kernels_routes_neighbours_and_addresses_
     thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
         let mut sender = begin(&bed, scope, &stop);
-        // Neighbours: none is known, and each is asked for by the kernel.
+        // Neighbours: none is known, and the kernel asks for each.
         let near =
             [socket(&bed.h1, "10.70.1.7:7"), socket(&bed.h1, "[fd71::7]:7"), socket(&bed.h2, "10.70.2.7:7")];
         let from = near.each_ref().map(|socket| sender.reach(socket, b"near"));
         assert_eq!(from, ["10.70.1.254:4000", "[fd71::254]:4000", "10.70.2.254:4000"]);
-        // Routes, which lead to one host and then to the other.
+        // Routes, which lead first to one host and then to the other.
         for (family, gateways, address) in
             [("", ["10.70.2.7", "10.70.1.7"], "10.99.0.1:7"), ("-6", ["fd72::7", "fd71::7"], "[fd99::1]:7")]
         {
@@ -154,11 +155,11 @@ fn datagrams_nobody_asked_for_go_by_the_kernels_routes_neighbours_and_addresses_
             let from = sender.reach(&socket(&bed.h1, address), b"by the first");
             assert!(from.contains(if family.is_empty() { "10.70.1.254" } else { "fd71::254" }), "{from}");
         }
-        // A neighbour that has another MAC address from now on.
+        // A neighbour with a new MAC address.
         bed.h1.ip("link set dev eth0 address 02:00:00:00:77:77");
         bed.dut.ip("neigh replace 10.70.1.7 lladdr 02:00:00:00:77:77 dev one");
         assert_eq!(sender.reach(&near[0], b"moved"), "10.70.1.254:4000");
-        // Another address of the machine's own.
+        // A new address of the machine itself.
         bed.dut.ip("addr del 10.70.1.254/24 dev one");
         bed.dut.ip("addr add 10.70.1.253/24 dev one");
         wait_until("it speaks from its new address", || {

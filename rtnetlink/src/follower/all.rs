@@ -1,4 +1,4 @@
-//! Asks for all there is, and changes what differs.
+//! Resync: asks for the whole state, and changes what differs.
 
 use super::{FollowError, Follower};
 use crate::heard::Heard;
@@ -15,10 +15,11 @@ use std::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// Datagrams of events that are read at most before all is asked for, and after each dump of IPv6 routes.
+/// Maximum number of datagrams of events that are read before the whole state is asked for, and after each dump of
+/// IPv6 routes.
 const BACKLOG: usize = 1 << 16;
 
-/// What the kernel told.
+/// The kernel's answers.
 #[derive(Debug, Default)]
 struct Told {
     links: Vec<Event>,
@@ -27,18 +28,19 @@ struct Told {
     /// Of both families.
     routes: Vec<Event>,
     rules: Vec<Event>,
-    /// No IPv6 route may be missing.
+    /// No IPv6 route can be missing.
     is_whole: bool,
     unread: usize,
     forged: usize,
 }
 
 impl Follower {
-    /// Asks for all there is, and changes what differs.
+    /// Asks for the whole state, and changes what differs.
     ///
-    /// Where IPv6 routes were removed while they were told, each time that they were asked for, some that never changed may be
-    /// missing ([`ipv6_routes`]). Then those known before are kept, but for those of which an event said that they were removed, and
-    /// those over links that are down or gone; and all is asked for again after the usual rest. A route that was removed unheard is so kept until a dump that no removal disturbs.
+    /// If IPv6 routes were removed during every dump, the answer may miss some that never changed
+    /// ([`ipv6_routes`]). The routes known before are then kept. Routes that an event reported as removed are not
+    /// kept, nor routes over links that are down or gone. The whole state is asked for again after the usual pause.
+    /// A route whose removal was not received is thus kept until a dump that no removal disturbs.
     pub(super) fn resync(&mut self) -> Result<(), FollowError> {
         let begun = Instant::now();
         self.catch_up()?;
@@ -54,7 +56,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Takes note of what was told since `begun`, and of what was heard meanwhile.
+    /// Applies the answers, to requests sent since `begun`, and the events received in that time.
     fn learn(&mut self, told: Told, mut heard: Heard, begun: Instant) {
         let (is_whole, unread, forged) = (told.is_whole, told.unread, told.forged);
         let before_loss = heard.take_before_loss();
@@ -70,12 +72,14 @@ impl Follower {
         if !is_whole {
             self.resync.request();
         }
-        // In order, as if each had come now: the last one about a route is right also where what was told is newer.
+        // In order, as if each event had just come. The last event about a route is right even if the answers are
+        // newer.
         self.note(heard);
         self.publish();
     }
 
-    /// Takes note of what was said until now. What is too much is thrown away: it is older than what will be told.
+    /// Applies the events that are in the socket. Events beyond the limit are thrown away: they are older than the
+    /// answers will be.
     fn catch_up(&mut self) -> Result<(), FollowError> {
         let mut heard = Heard::default();
         let read = self.hear(&mut heard, BACKLOG);
@@ -91,7 +95,7 @@ impl Follower {
         })
     }
 
-    /// What the kernel tells, and what is heard meanwhile.
+    /// Returns the kernel's answers. Events received in that time go to `heard`.
     fn ask_for_all(&mut self, heard: &mut Heard) -> Result<Told, FollowError> {
         let (mut unread, mut forged) = (0, 0);
         let mut asked = |what, all| {
@@ -110,7 +114,7 @@ impl Follower {
         };
         let mut of_ipv6 = ipv6_routes::ask(dump, || self.hear(heard, BACKLOG))?;
         routes.append(&mut of_ipv6.said);
-        // A kernel without policy routing refuses, and has none.
+        // A kernel without policy routing rejects the request, and has no rules.
         let rules = [AddressFamily::Inet, AddressFamily::Inet6].map(|family| ask(All::Rules(family)));
         let rules = rules.into_iter().flatten().flat_map(|answer| answer.said).collect();
         unread += of_ipv6.unread;
@@ -127,7 +131,7 @@ impl Follower {
         })
     }
 
-    /// Puts what was told in place of what was known.
+    /// Replaces the known state by the answers.
     fn replace(&mut self, told: Told) {
         self.forget_but(&told.links, &told.neighbours);
         told.links.into_iter().for_each(|event| self.take(event));
@@ -159,7 +163,7 @@ impl Follower {
         told.neighbours.into_iter().for_each(|event| self.take(event));
     }
 
-    /// Forgets links and neighbours that are not among those told.
+    /// Forgets all links and neighbours except those in the answers.
     fn forget_but(&mut self, links: &[Event], neighbours: &[Event]) {
         let told: HashSet<Key> = neighbours
             .iter()
@@ -182,10 +186,11 @@ impl Follower {
     }
 }
 
-/// The IPv6 routes of the kernel's that are known, but for those over a link that is down or gone: the kernel has none.
+/// Returns the known IPv6 routes of the kernel, without those over a link that is down or gone: the kernel has none
+/// of these.
 pub(super) fn kept(rib: &Rib, links: &HashMap<u32, Signal>) -> Vec<RibRoute> {
     let may_be = |route: &RibRoute| match &route.target {
-        // What wraps packets is on no link here.
+        // An encapsulating path is on no link here.
         Target::Paths(ways) => ways.iter().all(|way| {
             way.link == NO_LINK || links.get(&way.link).is_some_and(|signal| *signal != Signal::Down)
         }),

@@ -1,4 +1,4 @@
-//! What the kernel may say: here over a corpus and over the same with bytes changed, in `fuzz/` over what a fuzzer finds.
+//! Messages of the kernel: a corpus, and the same with changed bytes. `fuzz/` runs the same body with a fuzzer.
 
 mod netlink;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
 
-/// The files of the corpus by name: lists and events as a kernel told them, and messages that are not as they must be.
+/// Returns the files of the corpus by name: dumps and events of a kernel, and malformed messages.
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/netlink");
     let file = |entry: fs::DirEntry| {
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// `NETMEM_STEPS` says how many bytes are run in all, about; a case is some two thousand.
+/// `NETMEM_STEPS` sets the total number of bytes, about. A case has some two thousand.
 fn cases() -> u32 {
     std::env::var("NETMEM_STEPS").map_or(256, |n| n.parse::<u32>().expect("a number of steps") / 2_000)
 }

@@ -1,27 +1,27 @@
-//! Any bytes as what the kernel says: read without harm, and the table that follows from it is the one that its routes,
-//! neighbours and links alone make.
+//! Reads any bytes as messages of the kernel. Reading does no harm, and the resulting table equals one that is
+//! built from its routes, neighbours and links alone.
 
 use netmem_router::route::{Fib, FibReader, Link, Rib, RibRoute, Target, fib};
 use netmem_rtnetlink::{Event, State, events};
 use std::net::IpAddr;
 
-/// Ports on links, which are numbered from 1.
+/// Number of ports, on links numbered from 1.
 const PORTS: u8 = 8;
-/// The shortest message: a header alone.
+/// The shortest message: a header without contents.
 const HEADER: usize = 16;
 
-/// What was read.
+/// The result of reading.
 #[derive(Debug, Default)]
 pub struct Read {
     pub events: Vec<Event>,
-    /// Messages that could not be read.
+    /// Number of messages that could not be read.
     pub unread: usize,
 }
 
-/// Reads `bytes`, does what they say to a table, and looks up whatever they are about.
+/// Reads `bytes`, applies them to a table, and looks up every address that they mention.
 ///
 /// # Panics
-/// When something does not hold.
+/// If a check fails.
 pub fn run(bytes: &[u8]) -> Read {
     let all = read(bytes);
     assert!(all.events.len().max(all.unread) <= bytes.len() / HEADER + 1, "{all:?}");
@@ -47,7 +47,7 @@ fn read(bytes: &[u8]) -> Read {
     read
 }
 
-/// Does what an event says.
+/// Applies an event.
 fn take(rib: &mut Rib, event: &Event) {
     match event {
         Event::Route(change, route) => {
@@ -65,7 +65,7 @@ fn take(rib: &mut Rib, event: &Event) {
         Event::Link { index, names, .. } => {
             assert!(!names.is_empty());
             let port = (*index % u32::from(PORTS)) as u8;
-            // One port is on one link.
+            // A port is on one link only.
             if rib.link(port).is_none() {
                 rib.set_port(*index, Some(port));
             }
@@ -75,7 +75,7 @@ fn take(rib: &mut Rib, event: &Event) {
     }
 }
 
-/// A route is as a table takes it.
+/// Asserts that a route is valid for a table.
 fn check(route: &RibRoute) {
     assert_eq!(route.prefix, route.prefix.trunc());
     if let Target::Paths(ways) = &route.target {
@@ -86,7 +86,7 @@ fn check(route: &RibRoute) {
     }
 }
 
-/// A table made at once of what is known in the end.
+/// Builds a table from the final state at once.
 fn anew(rib: &Rib) -> Rib {
     let mut anew = Rib::new((0..PORTS).filter_map(|port| Some((rib.link(port)?, port))));
     rib.neighbours().for_each(|(link, address, known)| anew.set_neighbour(link, address, known));
@@ -95,7 +95,7 @@ fn anew(rib: &Rib) -> Rib {
     anew
 }
 
-/// What workers see of it.
+/// Returns the table as workers see it.
 fn workers(rib: &mut Rib) -> FibReader {
     let (mut control, mut reader) = fib(Fib::default());
     control.apply(rib.take_changes());
@@ -103,7 +103,7 @@ fn workers(rib: &mut Rib) -> FibReader {
     reader
 }
 
-/// The ends of every route, every neighbour, and two that are none of these.
+/// Returns the ends of every route, every neighbour, and two other addresses.
 fn addresses(rib: &Rib) -> Vec<IpAddr> {
     let ends = rib.routes().flat_map(|route| [route.prefix.network(), route.prefix.broadcast()]);
     let neighbours = rib.neighbours().map(|(_, address, _)| address);

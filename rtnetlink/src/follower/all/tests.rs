@@ -1,4 +1,4 @@
-//! A kernel that tells its IPv6 routes as Linux does, while they come and go.
+//! A model of a kernel that dumps its IPv6 routes as Linux does, while routes come and go.
 
 use super::{Told, kept};
 use crate::follower::{Follower, Setup};
@@ -15,9 +15,9 @@ use std::time::Instant;
 
 /// The link of all routes.
 const LINK: u32 = 7;
-/// Nodes that are told between two looks at whether the tree has changed.
+/// Nodes that a dump tells between two checks whether the tree has changed.
 const PIECE: usize = 10;
-/// Routes that never change, with even numbers from here on.
+/// The first of the routes that never change. They have even numbers.
 const STABLE: u32 = 1_000;
 const STABLES: u32 = 100;
 
@@ -30,13 +30,13 @@ fn route(number: u32) -> RibRoute {
     RibRoute { prefix, origin: Origin::Main, metric: 1024, target: over(LINK) }
 }
 
-/// The kernel's tree, as `fib6_dump_table` walks it, and the socket of events.
+/// The kernel's tree, as `fib6_dump_table` walks it, and the event socket.
 #[derive(Default)]
 struct Kernel {
     routes: BTreeSet<u32>,
-    /// What was said, and None where events were lost.
+    /// The events, with None where events were lost.
     said: VecDeque<Option<(RouteChange, u32)>>,
-    /// Something was added since the walk looked.
+    /// A route was added since the last check of the walk.
     changed: bool,
 }
 
@@ -56,12 +56,12 @@ impl Kernel {
         self.said.push_back(Some((RouteChange::Removed, number)));
     }
 
-    /// What has not been heard is lost.
+    /// Loses the events that have not been read.
     fn lose(&mut self) {
         self.said = [None].into();
     }
 
-    /// One datagram.
+    /// Reads one datagram.
     fn read(&mut self, events: &mut Vec<Event>) -> Received {
         match self.said.pop_front() {
             None => Received::Nothing,
@@ -74,7 +74,7 @@ impl Kernel {
     }
 }
 
-/// Tells all routes; after each piece, of which it is given the number, `meanwhile` happens.
+/// Dumps all routes. Calls `meanwhile` after each piece, with the number of the piece.
 fn dump(kernel: &RefCell<Kernel>, mut meanwhile: impl FnMut(&mut Kernel, usize)) -> Answer {
     let mut kernel = kernel.borrow_mut();
     let (mut told, mut answer) = (0, Answer::default());
@@ -97,14 +97,15 @@ fn dump(kernel: &RefCell<Kernel>, mut meanwhile: impl FnMut(&mut Kernel, usize))
     answer
 }
 
-/// A follower that knows this of the kernel, and a link that is up.
+/// A follower that knows this state of the kernel, and a link that is up.
 struct Following<'a> {
     kernel: &'a RefCell<Kernel>,
     follower: Follower,
 }
 
 impl Following<'_> {
-    /// Has it ask for all while `meanwhile` happens to the dump of that number; whether the dump that it took was whole.
+    /// Runs a resync and calls `meanwhile` during the dump of that number. Returns true if the dump that was used
+    /// was whole.
     fn resync(&mut self, mut meanwhile: impl FnMut(&mut Kernel, usize, usize)) -> bool {
         let mut heard = Heard::default();
         let mut dumps = 0;
@@ -141,7 +142,7 @@ impl Following<'_> {
     }
 }
 
-/// One that has asked for all in quiet.
+/// Makes a follower that has asked for everything without disturbance.
 fn following(kernel: &RefCell<Kernel>) -> Following<'_> {
     let (follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
     let mut following = Following { kernel, follower };
@@ -154,7 +155,7 @@ fn stable() -> impl Iterator<Item = u32> {
     (0..STABLES).map(|n| STABLE + 2 * n)
 }
 
-/// Takes one of those before the stable ones and adds one behind them, as a daemon goes on to do.
+/// Removes a route before the stable ones and adds one behind them, as a routing daemon does.
 fn churn(kernel: &mut Kernel) {
     let first = *kernel.routes.first().expect("a route");
     if first < STABLE {
@@ -168,8 +169,8 @@ fn all_stable(known: &BTreeSet<u32>) -> Vec<u32> {
     stable().filter(|number| !known.contains(number)).collect()
 }
 
-/// Seen: with 63,000 IPv6 routes, a hundred removed and added a second, and flaps of an unrelated link, 27 that never changed
-/// were missing for good.
+/// Seen: with 63,000 IPv6 routes, a hundred removed and added a second, and flaps of an unrelated link, 27 routes
+/// that never changed were missing permanently.
 #[test]
 fn routes_that_never_change_stay_known_while_others_come_and_go_during_each_dump() {
     let kernel = Kernel::new((1..STABLE / 2).chain(stable()));
@@ -190,7 +191,7 @@ fn routes_that_never_change_stay_known_while_others_come_and_go_during_each_dump
 fn a_dump_is_taken_alone_as_soon_as_one_is_not_disturbed() {
     let kernel = Kernel::new((1..STABLE / 2).chain(stable()));
     let mut following = following(&kernel);
-    // What went unheard, and would be kept.
+    // An event that was not received. Its route would be kept.
     kernel.borrow_mut().remove(3);
     kernel.borrow_mut().said.clear();
     let mut dumps = 0;
@@ -240,7 +241,7 @@ fn a_route_that_went_unheard_is_kept_while_every_dump_is_disturbed_and_gone_with
     assert_eq!(following.known(), kernel.borrow().routes);
 }
 
-/// A removal that undoes an addition may be among what is lost.
+/// A removal that undoes an addition may be among the lost events.
 #[test]
 fn what_was_said_before_events_were_lost_is_not_done_to_what_was_told_after() {
     let kernel = Kernel::new((1..STABLE / 2).chain(stable()));
