@@ -1,4 +1,4 @@
-//! One change of a host, which can be taken back.
+//! A change of a host that can be undone.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,47 +7,47 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A change, and what takes it back.
+/// A change, with its undo.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Change {
-    /// A setting of the kernel's.
+    /// A setting of the kernel.
     Setting {
-        /// Its key, as sysctl(8) writes it.
+        /// Its key, in the notation of sysctl(8).
         key: String,
-        /// Its value before.
+        /// Its old value.
         from: String,
-        /// Its value behind.
+        /// Its new value.
         to: String,
     },
     /// A program, run without a shell.
     Run {
         /// The program and its arguments.
         command: Vec<String>,
-        /// The one that takes it back.
+        /// The command that undoes it.
         undo: Vec<String>,
     },
 }
 
-/// Why a change was not made.
+/// The reason why a change was not made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The kernel refused the value.
+    /// The kernel rejected the value.
     #[error("{path}: {error}: are you root?")]
     Setting {
         /// The setting's file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The program could not be started.
     #[error("{program}: {error}: is it installed?")]
     Start {
-        /// Its name.
+        /// The name of the program.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// The program failed.
@@ -55,19 +55,19 @@ pub enum ChangeError {
     Failed {
         /// The whole command.
         command: String,
-        /// What it said on standard error, or how it ended.
+        /// The program's standard error, or its exit status.
         said: String,
     },
 }
 
 impl Change {
-    /// The change by `ip` or `ethtool` and the one that takes it back, each in words with single spaces between.
+    /// Makes a change by `ip` or `ethtool`, and its undo. Both are given as words with single spaces between them.
     pub(crate) fn run(command: &str, undo: &str) -> Change {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect();
         Change::Run { command: words(command), undo: words(undo) }
     }
 
-    /// The change that takes this one back.
+    /// Returns the change that undoes this one.
     #[must_use]
     pub fn reversed(&self) -> Change {
         match self.clone() {
@@ -76,10 +76,11 @@ impl Change {
         }
     }
 
-    /// Makes it.
+    /// Makes the change.
     ///
     /// # Errors
-    /// The kernel's, or the program's words. Then nothing has changed, as far as the program is right.
+    /// The kernel's error, or the program's message. In that case nothing has changed, if the program reports its
+    /// failure correctly.
     pub fn apply(&self) -> Result<(), ChangeError> {
         match self {
             Change::Setting { key, to, .. } => {
@@ -101,12 +102,12 @@ impl fmt::Display for Change {
     }
 }
 
-/// The key of an interface's setting: the name of a VLAN's has slashes in the place of dots.
+/// Returns the key of an interface's setting. The dots in the name of a VLAN interface become slashes.
 pub(crate) fn interface_key(family: &str, interface: &str, setting: &str) -> String {
     format!("net.{family}.conf.{}.{setting}", interface.replace('.', "/"))
 }
 
-/// The file of a setting: in a key a slash stands for a dot of a name, and a dot between folders.
+/// Returns the file of a setting. A slash in a key stands for a dot in a name, and a dot separates folders.
 pub(crate) fn file_of(key: &str) -> PathBuf {
     let swapped = key.chars().map(|character| match character {
         '.' => '/',

@@ -1,24 +1,24 @@
-//! What is wrong, and the command that mends it.
+//! A problem of a host, and the command that fixes it.
 
 use crate::change::Change;
 use serde::Serialize;
 use std::fmt;
 
-/// What becomes of it if nothing is changed.
+/// The effect if nothing is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Harm {
-    /// It will not work.
+    /// The dataplane will not work.
     Fails,
     /// Packets are lost, or arrive twice.
     Loses,
-    /// It works, and is slower than this host could.
+    /// The dataplane works, but slower than this host allows.
     Slow,
 }
 
 impl Harm {
-    /// In one word, as it is printed.
+    /// Returns the word that is printed for it.
     pub fn name(self) -> &'static str {
         match self {
             Harm::Fails => "fails",
@@ -28,21 +28,21 @@ impl Harm {
     }
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The rule that found it, in one word: `memlock`.
+    /// The name of the rule that found it: `memlock`.
     pub rule: &'static str,
-    /// What becomes of it.
+    /// The effect.
     pub harm: Harm,
-    /// What it is about: a port as it is written, or `host`.
+    /// The port, as it is written, or `host`.
     pub about: String,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do: a command, or a sentence where none does it.
+    /// The remedy: a command, or a sentence if no command fixes it.
     pub remedy: String,
-    /// What `--fix` does; None where the operator has to decide.
+    /// The change that `--fix` makes, or None if the operator has to decide.
     pub change: Option<Change>,
 }
 
@@ -54,23 +54,23 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What the rules have found so far.
+/// The findings of the rules so far.
 #[derive(Debug, Default)]
 pub struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds one that the operator mends.
+    /// Adds a problem that the operator fixes.
     pub fn add(&mut self, rule: &'static str, harm: Harm, about: &str, what: String, remedy: String) {
         self.0.push(Finding { rule, harm, about: about.to_owned(), what, remedy, change: None });
     }
 
-    /// Adds one that a change mends.
+    /// Adds a problem that a change fixes.
     pub fn mend(&mut self, rule: &'static str, harm: Harm, about: &str, what: String, change: Change) {
         let remedy = change.to_string();
         self.0.push(Finding { rule, harm, about: about.to_owned(), what, remedy, change: Some(change) });
     }
 
-    /// What does most harm first.
+    /// Returns the findings, the most harmful first.
     pub fn sorted(mut self) -> Vec<Finding> {
         self.0.sort_by_key(|finding| finding.harm);
         self.0

@@ -1,17 +1,18 @@
-//! A host, as far as a dataplane depends on it.
+//! The properties of a host that a dataplane depends on.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// What was read of a host. A part that could not be read is empty or None, and `unseen` says why.
+/// The properties that were read from a host. A part that could not be read is empty or None, and `unseen` gives
+/// the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Host {
-    /// What this process may do.
+    /// The privileges of this process.
     pub process: Process,
-    /// What the kernel can do.
+    /// The abilities of the kernel.
     pub kernel: Kernel,
     /// Memory.
     pub memory: MemoryState,
@@ -19,37 +20,37 @@ pub struct Host {
     pub cores: Cores,
     /// The interfaces of this network namespace, by name.
     pub interfaces: BTreeMap<String, Interface>,
-    /// Settings by their sysctl(8) keys, which have a slash where a name has a dot.
+    /// Settings by their sysctl(8) keys. Such a key has a slash for a dot in a name.
     pub settings: BTreeMap<String, String>,
-    /// What the files are like that the configuration names.
+    /// The state of the files that the configuration names.
     pub paths: Paths,
-    /// Names of abstract Unix sockets in the state of listening.
+    /// Names of abstract Unix sockets that listen.
     pub abstract_sockets: BTreeSet<String>,
-    /// What could not be read, each with the reason.
+    /// The parts that could not be read, each with the reason.
     pub unseen: Vec<String>,
 }
 
-/// What this process may do.
+/// The privileges of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Process {
-    /// Effective capabilities, of those that a dataplane needs, as capabilities(7) names them.
+    /// Effective capabilities, out of those that a dataplane needs, with the names of capabilities(7).
     pub capabilities: BTreeSet<String>,
-    /// Bytes that may be locked (RLIMIT_MEMLOCK); None without a limit.
+    /// Maximum bytes of locked memory (RLIMIT_MEMLOCK), or None without a limit.
     pub locked_memory: Option<u64>,
 }
 
-/// What the kernel can do.
+/// The abilities of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Kernel {
-    /// As `uname -r` prints it.
+    /// The release, as `uname -r` prints it.
     pub release: String,
-    /// Whether it has AF_XDP sockets; None where that could not be asked.
+    /// True if the kernel has AF_XDP sockets. None if it could not be asked.
     pub af_xdp: Option<bool>,
-    /// Whether it has /dev/net/tun.
+    /// True if the kernel has /dev/net/tun.
     pub tun: bool,
 }
 
@@ -58,13 +59,13 @@ pub struct Kernel {
 #[serde(default)]
 #[non_exhaustive]
 pub struct MemoryState {
-    /// Bytes that can be had without swapping (MemAvailable).
+    /// Bytes that are available without swapping (MemAvailable).
     pub available: u64,
     /// Free huge pages of 2 MiB, in bytes.
     pub huge_free: u64,
-    /// Huge pages of 2 MiB in all, in bytes.
+    /// All huge pages of 2 MiB, in bytes.
     pub huge_total: u64,
-    /// `always`, `madvise` or `never`; empty where the kernel has none.
+    /// `always`, `madvise` or `never`, or empty if the kernel has no transparent huge pages.
     pub transparent: String,
 }
 
@@ -73,13 +74,13 @@ pub struct MemoryState {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Cores {
-    /// Those that this process may run on.
+    /// The cores that this process may run on.
     pub allowed: Vec<u32>,
-    /// Those that the kernel was told to keep free (isolcpus).
+    /// The cores that the kernel was told to keep free (isolcpus).
     pub isolated: Vec<u32>,
     /// The cores of each NUMA node.
     pub nodes: BTreeMap<u32, Vec<u32>>,
-    /// Who chooses the clock of each core (`performance`, `powersave`), where the kernel does.
+    /// The frequency governor of each core (`performance`, `powersave`), if the kernel has governors.
     pub governors: BTreeMap<u32, String>,
 }
 
@@ -88,37 +89,37 @@ pub struct Cores {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Interface {
-    /// The kernel's number for it.
+    /// The kernel's interface index.
     pub index: u32,
     /// Its other names (altname).
     pub other_names: Vec<String>,
-    /// Whether it is set up.
+    /// True if it is administratively up.
     pub is_up: bool,
-    /// Whether it has a carrier (IFF_LOWER_UP).
+    /// True if it has a carrier (IFF_LOWER_UP).
     pub has_carrier: bool,
     /// Its MTU in bytes.
     pub mtu: u32,
-    /// What kind of device of software it is: `veth`, `bridge`, `vlan`; None for hardware.
+    /// The kind of a software device, such as `veth`, `bridge` or `vlan`. None for hardware.
     pub kind: Option<String>,
-    /// The interface that it is a part of: a bridge, a bond, a VRF.
+    /// The interface that it belongs to: a bridge, a bond, a VRF.
     pub controller: Option<String>,
-    /// The interface below or opposite, where it is in this namespace.
+    /// The lower or opposite interface, if it is in this namespace.
     pub link: Option<String>,
     /// The driver of its hardware.
     pub driver: Option<String>,
     /// The NUMA node of its hardware.
     pub node: Option<u32>,
-    /// The numbers of its hardware's interrupts, and the cores that each may run on.
+    /// The numbers of its hardware's interrupts, each with the cores that it may run on.
     pub interrupts: BTreeMap<u32, Vec<u32>>,
-    /// Its queues; None where the driver does not say.
+    /// Its queues, or None if the driver does not report them.
     pub queues: Option<QueueCounts>,
     /// The device's own rings.
     pub rings: Option<RingSizes>,
-    /// Offloads that are on, as `ethtool -k` names them in the kernel (`rx-lro`, `tx-udp-segmentation`).
+    /// Offloads that are on, with the kernel's names as in `ethtool -k` (`rx-lro`, `tx-udp-segmentation`).
     pub offloads: BTreeSet<String>,
-    /// What XDP can do with it; None where the kernel does not say (before Linux 6.3).
+    /// The XDP features of its driver, or None if the kernel does not report them (before Linux 6.3).
     pub modes: Option<OfferedModes>,
-    /// The XDP program that is attached, and who holds it.
+    /// The XDP program that is attached, and its owner.
     pub program: Option<String>,
     /// AF_XDP sockets that are bound to it.
     pub bound: Vec<BoundSocket>,
@@ -128,11 +129,11 @@ pub struct Interface {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QueueCounts {
-    /// How many there are.
+    /// The current number.
     pub now: u32,
-    /// How many there can be.
+    /// The maximum number.
     pub most: u32,
-    /// Whether ethtool(8) counts them as `combined`, and not as `rx` and `tx`.
+    /// True if ethtool(8) counts them as `combined`, and not as `rx` and `tx`.
     pub is_combined: bool,
 }
 
@@ -140,13 +141,13 @@ pub struct QueueCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RingSizes {
-    /// Of each receive ring.
+    /// Size of each receive ring.
     pub rx: u32,
-    /// Of each transmit ring.
+    /// Size of each transmit ring.
     pub tx: u32,
 }
 
-/// What an interface's driver can do with XDP.
+/// The XDP features of an interface's driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -165,30 +166,30 @@ pub struct OfferedModes {
 pub struct BoundSocket {
     /// The queue that it is bound to.
     pub queue: u32,
-    /// The process that has it, as `NAME (process NUMBER)`; None where that cannot be seen.
+    /// The process that owns it, as `NAME (process NUMBER)`, or None if the owner is not visible.
     pub holder: Option<String>,
 }
 
-/// What the files are like that a configuration names.
+/// The state of the files that a configuration names.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Paths {
-    /// Those that are there.
+    /// The files that exist.
     pub there: BTreeSet<PathBuf>,
-    /// Those that this process can read.
+    /// The files that this process can read.
     pub readable: BTreeSet<PathBuf>,
-    /// Those that this process can write, or make.
+    /// The files that this process can write or create.
     pub writable: BTreeSet<PathBuf>,
 }
 
 impl Host {
-    /// A setting, without the newline; None where there is none, or it could not be read.
+    /// Returns a setting without the newline, or None if it does not exist or could not be read.
     pub fn setting(&self, key: &str) -> Option<&str> {
         self.settings.get(key).map(String::as_str)
     }
 
-    /// The version of the kernel, as (6, 1); None where the release does not begin with two numbers.
+    /// Returns the kernel's version, as (6, 1), or None if the release does not begin with two numbers.
     pub fn kernel_version(&self) -> Option<(u32, u32)> {
         let mut parts = self.kernel.release.split(|character: char| !character.is_ascii_digit());
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))

@@ -1,4 +1,5 @@
-//! Changes, written down before they are made, so that they can be taken back also after a kill.
+//! A journal of changes. Each change is written before it is made, so that it can be undone even after the process
+//! is killed.
 
 use crate::change::{Change, ChangeError};
 use std::fs::{self, File, OpenOptions};
@@ -6,25 +7,25 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file with a change a line, the first one first.
+/// A file with one change in each line, in order.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
 }
 
-/// Why a journal cannot be used.
+/// The reason why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The file cannot be written, or read.
+    /// The file cannot be written or read.
     #[error("journal {path}: {error}: give another one by --journal")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
-    /// Others could have written it, and its commands are run.
+    /// Other users could have written the file. Its commands would be run.
     #[error(
         "journal {path}: others may write it, or it is another user's: its commands are not run; remove it, or chown and chmod 600 it"
     )]
@@ -32,14 +33,14 @@ pub enum JournalError {
         /// The file.
         path: PathBuf,
     },
-    /// A line that is no change; nothing was done.
+    /// A line is not a change. Nothing was done.
     #[error("journal {path}: line {line} is no change: {error}")]
     Line {
         /// The file.
         path: PathBuf,
         /// The number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The error in the line.
         error: serde_json::Error,
     },
     /// The change was not made, and is not in the journal any more.
@@ -47,55 +48,56 @@ pub enum JournalError {
     Change(#[from] ChangeError),
 }
 
-/// What became of the changes of a journal.
+/// The result of undoing the changes of a journal.
 #[derive(Debug)]
 #[must_use]
 pub struct Undone {
-    /// Those that were taken back, the last one first, as the commands that did it.
+    /// The changes that were undone, the last one first, as the commands that undid them.
     pub done: Vec<Change>,
-    /// Those that could not be, and are still in the journal.
+    /// The changes that could not be undone. They are still in the journal.
     pub failed: Vec<(Change, ChangeError)>,
 }
 
 impl Journal {
-    /// The journal in that file, which need not be there.
+    /// Returns the journal in this file. The file need not exist.
     pub fn at(path: &Path) -> Journal {
         Journal { path: path.to_owned() }
     }
 
-    /// Its file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a change down, and makes it.
+    /// Writes a change to the journal, and makes it.
     ///
     /// # Errors
-    /// [`JournalError::File`] before anything was changed; [`JournalError::Change`] where it was not made.
+    /// [`JournalError::File`] before anything was changed. [`JournalError::Change`] if the change was not made.
     pub fn make(&self, change: &Change) -> Result<(), JournalError> {
         let mut changes = self.changes()?;
         changes.push(change.clone());
         self.write(&changes)?;
         change.apply().map_err(|error| {
             changes.pop();
-            // A change that was not made can be taken back without harm, if the line stays.
+            // If the line stays, undoing a change that was not made does no harm.
             let _ = self.write(&changes);
             JournalError::Change(error)
         })
     }
 
-    /// Takes all changes back, the last one first; the file goes with the last of them.
+    /// Undoes all changes, the last one first. The file is removed after all of them are undone.
     ///
     /// # Errors
-    /// [`JournalError::File`] and [`JournalError::Line`], before anything was changed or after what `done` would say.
+    /// [`JournalError::File`] and [`JournalError::Line`], before anything was changed, or after the changes that
+    /// `done` would list.
     pub fn undo(&self) -> Result<Undone, JournalError> {
         self.undo_to(0)
     }
 
-    /// Takes all changes back but the first `lasting`, the last one first.
+    /// Undoes all changes except the first `lasting`, the last one first.
     ///
     /// # Errors
-    /// As of [`Journal::undo`].
+    /// As [`Journal::undo`].
     pub fn undo_to(&self, lasting: usize) -> Result<Undone, JournalError> {
         let mut undone = Undone { done: Vec::new(), failed: Vec::new() };
         let mut left = self.changes()?;
@@ -111,16 +113,16 @@ impl Journal {
                     undone.failed.push((back, error));
                 }
             }
-            // What cannot be written, on a disk that is full, keeps no other change from being taken back.
+            // A journal that cannot be written, on a full disk, does not prevent the undo of other changes.
             unwritten = self.write(&[&left[..], &kept[..]].concat()).err();
         }
         unwritten.map_or(Ok(undone), Err)
     }
 
-    /// The changes that are written down.
+    /// Returns the changes in the journal.
     ///
     /// # Errors
-    /// As of [`Journal::undo`].
+    /// As [`Journal::undo`].
     pub fn changes(&self) -> Result<Vec<Change>, JournalError> {
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
@@ -140,7 +142,8 @@ impl Journal {
         text.lines().enumerate().map(change).collect()
     }
 
-    /// The file has exactly these changes, on the disk, whenever this process is killed: before or behind, never half of one.
+    /// Makes the file on the disk hold exactly these changes. If the process is killed, the file has the old or the
+    /// new contents, and never half of a line.
     fn write(&self, changes: &[Change]) -> Result<(), JournalError> {
         if changes.is_empty() {
             return remove(&self.path).map_err(|error| self.failed(error));
@@ -157,7 +160,7 @@ impl Journal {
         let mut name = self.path.clone().into_os_string();
         name.push(".new");
         let beside = PathBuf::from(name);
-        // Left by a kill.
+        // Left by a process that was killed.
         remove(&beside)?;
         let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
@@ -171,7 +174,7 @@ impl Journal {
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -185,7 +188,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A folder of this test's own, without what an earlier run left there.
+    /// Returns a folder for this test alone, without files of an earlier run.
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("netmem-journal-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -193,7 +196,7 @@ mod tests {
         folder
     }
 
-    /// A change that makes a file, and is taken back by its removal.
+    /// A change that makes a file, and is undone by the file's removal.
     fn file_made(path: &Path) -> Change {
         Change::run(&format!("touch {}", path.display()), &format!("rm {}", path.display()))
     }
@@ -205,7 +208,7 @@ mod tests {
         let (outer, within) = (folder.join("outer"), folder.join("outer/within"));
         let made = Change::run(
             &format!("mkdir {}", outer.display()),
-            // Fails while there is something in it.
+            // Fails while the folder is not empty.
             &format!("rmdir {}", outer.display()),
         );
         journal.make(&made).unwrap();
@@ -218,7 +221,8 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Seen on a full disk: one of two changes was taken back, the other one stayed, and an empty file lay beside the journal.
+    /// Seen on a full disk: one of two changes was undone, the other stayed, and an empty file was left beside the
+    /// journal.
     #[test]
     fn where_the_journal_cannot_be_written_all_changes_are_taken_back_all_the_same() {
         let folder = folder("full");
@@ -227,9 +231,9 @@ mod tests {
         for path in [&first, &second, &third] {
             journal.make(&file_made(path)).unwrap();
         }
-        // Nothing can be written beside it.
+        // No file can be written beside the journal.
         fs::create_dir(folder.join("journal.new")).unwrap();
-        // The last write removes the journal, which goes.
+        // The last write removes the journal, which works.
         assert_eq!(journal.undo().unwrap().done.len(), 3);
         assert!(![&first, &second, &third].iter().any(|path| path.exists()) && !journal.path.exists());
         fs::remove_dir_all(folder).unwrap();

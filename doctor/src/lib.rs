@@ -1,11 +1,13 @@
-//! What of a host keeps a dataplane from working, loses its packets or makes it slow, and the command that mends it.
+//! Finds properties of a host that keep a dataplane from working, lose its packets or make it slow, and the
+//! commands that fix them.
 //!
 //! ```text
 //!   kernel ─► read ─► Host ─┐
 //!                           ├─► rules ─► Findings ─► Change ─► Journal ─► the host as it was
 //!   configuration ─► Wanted ┘
 //! ```
-//! [`Host`] and [`Wanted`] are plain data: the rules ask the kernel nothing, so a host can be saved, sent and looked at elsewhere.
+//! [`Host`] and [`Wanted`] are plain data. The rules ask the kernel nothing, so a host can be saved, sent and
+//! examined elsewhere.
 #![forbid(unsafe_code)]
 
 mod change;

@@ -1,39 +1,41 @@
-//! What a dataplane is going to do, as far as a host can stand in its way.
+//! A description of the planned dataplane, as far as its needs depend on the host.
 
 use netmem::port::xdp::XdpModePreference;
 use std::path::PathBuf;
 
-/// What is going to run; by default nothing on one core.
+/// The planned dataplane. The default has no ports and runs on one core.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// Its ports.
     pub ports: Vec<WantedPort>,
-    /// Threads that forward; each has a core of its own.
+    /// Number of forwarding threads. Each has a core of its own.
     pub workers: usize,
-    /// The cores that they are pinned to.
+    /// The cores that the threads are pinned to.
     pub cores: Vec<u32>,
     /// Bytes of memory for frames.
     pub memory: u64,
-    /// Bytes of the longest packet that a frame has room for, with the Ethernet header.
+    /// Bytes of the longest packet that fits into a frame, with the Ethernet header.
     pub longest: usize,
-    /// Whether packets leave by other ports than they came by: what the kernel forwards too would arrive twice.
+    /// True if packets leave by other ports than they came in on. If the kernel forwards them too, they arrive
+    /// twice.
     pub forwards: bool,
-    /// Whether it speaks for this host's addresses: answers come by a port that others left by.
+    /// True if the dataplane uses this host's addresses. Answers may then come in on another port than the requests
+    /// left by.
     pub routes: bool,
-    /// Whether packet ports keep from the kernel what they take, where they can.
+    /// True if packet ports hide the packets that they take from the kernel, if they can.
     pub packets_alone: bool,
 }
 
 /// A port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedPort {
-    /// As it is written on the command line.
+    /// The name, as it is written on the command line.
     pub name: String,
-    /// What it is.
+    /// The device.
     pub device: Device,
 }
 
-/// What a port is on.
+/// The device of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Device {
@@ -41,48 +43,48 @@ pub enum Device {
     Xdp(XdpPlace),
     /// An interface, through a packet socket.
     Packet(String),
-    /// The far end of a TAP interface of that name.
+    /// The far end of a TAP interface of this name.
     Tap(String),
     /// A peer process at a Unix socket.
     Memif {
         /// The socket.
         path: PathBuf,
-        /// Whether this end makes it.
+        /// True if this end creates the socket.
         is_server: bool,
     },
     /// Files with captured packets.
     Files {
-        /// That is received.
+        /// The file that is received.
         input: Option<PathBuf>,
-        /// That is written.
+        /// The file that is written.
         output: Option<PathBuf>,
     },
 }
 
-/// Where an xdp port is.
+/// The interface and queues of an xdp port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XdpPlace {
     /// The interface.
     pub interface: String,
     /// The first queue.
     pub queue: u32,
-    /// How many queues; None for all that there are.
+    /// Number of queues, or None for all queues.
     pub queues: Option<u32>,
-    /// Where the program may run.
+    /// The mode in which the program may run.
     pub mode: XdpModePreference,
-    /// Whether only some of the packets are taken, and the kernel has the others.
+    /// True if the port takes only some of the packets, and the kernel gets the others.
     pub is_partial: bool,
-    /// Whether the kernel keeps what its addresses and neighbours need.
+    /// True if the kernel keeps the packets that its addresses and neighbours need.
     pub leaves_control: bool,
 }
 
 impl Wanted {
-    /// The name of each port on an interface, and the interface.
+    /// Iterates over the ports on an interface, each with the interface.
     pub fn interfaces(&self) -> impl Iterator<Item = (&WantedPort, &str)> {
         self.ports.iter().filter_map(|port| Some((port, port.device.interface()?)))
     }
 
-    /// Each xdp port.
+    /// Iterates over the xdp ports.
     pub fn xdp(&self) -> impl Iterator<Item = (&WantedPort, &XdpPlace)> {
         self.ports.iter().filter_map(|port| match &port.device {
             Device::Xdp(place) => Some((port, place)),
@@ -90,7 +92,7 @@ impl Wanted {
         })
     }
 
-    /// Each packet port, with its interface.
+    /// Iterates over the packet ports, each with its interface.
     pub fn packet(&self) -> impl Iterator<Item = (&WantedPort, &str)> {
         self.ports.iter().filter_map(|port| match &port.device {
             Device::Packet(interface) => Some((port, &interface[..])),
@@ -100,7 +102,7 @@ impl Wanted {
 }
 
 impl Device {
-    /// The interface that it needs; a TAP interface can be made.
+    /// Returns the interface that the port needs. A TAP interface need not exist.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Device::Xdp(place) => Some(&place.interface),

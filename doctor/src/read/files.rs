@@ -1,4 +1,4 @@
-//! What the kernel and the file system say in files. Source: proc(5), sysfs(5).
+//! Properties that the kernel and the file system show in files. Source: proc(5), sysfs(5).
 
 use crate::change::{file_of, interface_key};
 use crate::host::{Cores, Kernel, MemoryState, Paths};
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a huge page that is counted.
+/// Bytes of the huge pages that are counted.
 const HUGE: u64 = 2 << 20;
-/// Settings of the whole host, and of each interface, of IPv4 and IPv6.
+/// Settings of the whole host, and of each interface, for IPv4 and IPv6.
 const OF_THE_HOST: [&str; 3] = ["net.core.bpf_jit_enable", "net.ipv4.conf.all.rp_filter", "vm.nr_hugepages"];
 const OF_AN_INTERFACE: [(&str, &str); 3] =
     [("ipv4", "forwarding"), ("ipv6", "forwarding"), ("ipv4", "rp_filter")];
@@ -61,7 +61,7 @@ pub fn cores(allowed: Vec<u32>) -> Cores {
     Cores { governors: allowed.iter().filter_map(governor).collect(), allowed, isolated, nodes }
 }
 
-/// The interrupts of what is on a bus: one for each queue where they are messages (MSI-X), else its line's.
+/// Returns the interrupts of a device on a bus: one for each queue with MSI-X, or else that of its line.
 pub fn interrupts((bus, device): &(String, String)) -> BTreeMap<u32, Vec<u32>> {
     let folder = Path::new("/sys/bus").join(bus).join("devices").join(device);
     let number = |name: &str| name.parse().ok().filter(|number| *number > 0_u32);
@@ -79,16 +79,16 @@ pub fn interrupts((bus, device): &(String, String)) -> BTreeMap<u32, Vec<u32>> {
     numbers.into_iter().filter_map(cores).collect()
 }
 
-/// The driver and the NUMA node of what is on a bus.
+/// Returns the driver and the NUMA node of a device on a bus.
 pub fn hardware((bus, device): &(String, String)) -> (Option<String>, Option<u32>) {
     let folder = Path::new("/sys/bus").join(bus).join("devices").join(device);
     let driver = fs::read_link(folder.join("driver")).ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
-    // -1 where there is but one node, or nobody knows.
+    // -1 if there is only one node, or if the node is unknown.
     (driver, line_of(&folder.join("numa_node")).and_then(|line| line.parse().ok()))
 }
 
-/// The settings that the rules look at.
+/// Returns the settings that the rules examine.
 pub fn settings(wanted: &Wanted) -> BTreeMap<String, String> {
     let of_the_host = OF_THE_HOST.into_iter().map(str::to_owned);
     let names = wanted.ports.iter().filter_map(|port| match &port.device {
@@ -102,7 +102,7 @@ pub fn settings(wanted: &Wanted) -> BTreeMap<String, String> {
     of_the_host.chain(of_interfaces).filter_map(read).collect()
 }
 
-/// What the files are like that the ports name, and the folders of those that are to be made.
+/// Returns the state of the files that the ports name, and of the folders of files that are to be created.
 pub fn paths(wanted: &Wanted) -> Paths {
     let mut paths = Paths::default();
     for port in &wanted.ports {
@@ -140,7 +140,7 @@ fn line_of(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned())
 }
 
-/// The numbers of a list as the kernel writes it: `0-3,8`.
+/// Returns the numbers of a list in the kernel's notation: `0-3,8`.
 fn ranges(list: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

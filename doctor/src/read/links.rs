@@ -12,20 +12,20 @@ const GET_LINK: u16 = 18;
 /// Bytes of `struct ifinfomsg`.
 const HEADER: usize = 16;
 
-/// An interface as a message says it, with the numbers of others.
+/// An interface as a message describes it. It refers to other interfaces by index.
 struct Link {
     name: String,
     interface: Interface,
     controller: Option<u32>,
     below: Option<u32>,
-    /// The bus and its name there, of hardware.
+    /// The bus and the device's name on it, for hardware.
     parent: Option<(String, String)>,
 }
 
-/// The name of the bus and of the device on it, where an interface is hardware.
+/// The names of the bus and of the device on it, for interfaces that are hardware.
 pub type Parents = BTreeMap<String, (String, String)>;
 
-/// All interfaces by name, and where the hardware of each is.
+/// Returns all interfaces by name, and the bus and device of each that is hardware.
 pub fn all() -> io::Result<(BTreeMap<String, Interface>, Parents)> {
     let answers = Asker::new(NETLINK_ROUTE)?.ask(GET_LINK, Extent::All, &[0; HEADER])?;
     let links: Vec<Link> = answers.iter().filter_map(|body| link(body)).collect();

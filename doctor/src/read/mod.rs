@@ -1,4 +1,4 @@
-//! Reads a host. Every part that cannot be read is left empty, with a line that says why.
+//! Reads the properties of a host. A part that cannot be read is left empty, with a line that gives the reason.
 
 mod ethtool;
 mod files;
@@ -14,14 +14,15 @@ use netmem::port::xdp::AttachedProgram;
 use std::collections::BTreeMap;
 use std::io;
 
-/// What is said where an interface's driver has no answer: nothing is wrong with that.
+/// Errors if an interface's driver does not support a query. They are not problems.
 const NO_ANSWER: [i32; 2] = [95, 19];
 
 impl Host {
-    /// This host, as far as `wanted` depends on it. Nothing is changed, and nothing needs a capability; with fewer of them less is seen.
+    /// Returns the properties of this host that matter for `wanted`. Changes nothing, and needs no capability. With
+    /// fewer capabilities it sees less.
     ///
     /// # Cost
-    /// Some hundred system calls; each process's descriptors are looked at where AF_XDP sockets are bound.
+    /// Some hundred system calls. If AF_XDP sockets are bound, the descriptors of each process are examined.
     #[must_use]
     pub fn read(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
@@ -42,7 +43,7 @@ impl Host {
 }
 
 impl Host {
-    /// A host of which the settings are known, and how its interfaces are joined.
+    /// Returns a host with its settings and the relations of its interfaces only.
     pub(crate) fn with_links(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
         let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
@@ -50,7 +51,7 @@ impl Host {
     }
 }
 
-/// The value, or none of it with a line that says why.
+/// Returns the value, or an empty value and a line with the reason.
 fn seen<T: Default>(read: io::Result<T>, what: &str, unseen: &mut Vec<String>) -> T {
     read.unwrap_or_else(|error| {
         unseen.push(format!("{what}: {error}"));
@@ -89,7 +90,7 @@ fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Int
     interfaces
 }
 
-/// What an interface's driver says of itself.
+/// Queries an interface's driver.
 fn ask(drivers: &Ethtool, name: &str, interface: &mut Interface, unseen: &mut Vec<String>) {
     let mut answer = |error: &io::Error, what: &str| {
         if !error.raw_os_error().is_some_and(|code| NO_ANSWER.contains(&code)) {

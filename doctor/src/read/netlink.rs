@@ -1,4 +1,4 @@
-//! Questions to the kernel over netlink, and the attributes of its answers. Nothing in them is trusted.
+//! Requests to the kernel over netlink, and the attributes of its answers. Nothing in the answers is trusted.
 //!
 //! Source: netlink(7), `linux/genetlink.h`.
 
@@ -17,24 +17,24 @@ const DONE: u16 = 3;
 /// Bytes of `struct nlmsghdr` and `struct genlmsghdr`.
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
-/// The controller of generic families, what it is asked, and what it says.
+/// The controller of generic families, with its request and answer.
 const CONTROLLER: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// No datagram of the kernel's is longer.
+/// The maximum size of a datagram of the kernel.
 const DATAGRAM: usize = 1 << 16;
-/// How long the kernel may pause in an answer.
+/// The maximum pause within an answer of the kernel.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What is asked: about one thing, or about all.
+/// The extent of a request: one object, or all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     One,
     All,
 }
 
-/// A connection to one protocol of the kernel's.
+/// A connection to one netlink protocol of the kernel.
 pub struct Asker {
     socket: Socket,
 }
@@ -47,10 +47,10 @@ impl Asker {
         Ok(Asker { socket })
     }
 
-    /// The bodies of the messages that the kernel answers.
+    /// Returns the bodies of the messages in the kernel's answer.
     ///
     /// # Errors
-    /// The kernel's, or that it stopped in the middle.
+    /// The kernel's error, or that the answer stopped in the middle.
     pub fn ask(&self, kind: u16, extent: Extent, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         let flags = REQUEST | if extent == Extent::All { DUMP } else { ACKNOWLEDGE };
         let mut request = vec![0; HEADER];
@@ -70,7 +70,7 @@ impl Asker {
         loop {
             datagram.clear();
             let (_, sender) = self.socket.recv_from(&mut datagram, 0)?;
-            // Of other programs, which may write to this socket too.
+            // A datagram of another program. Other programs may write to this socket too.
             if sender.port_number() != 0 {
                 if begun.elapsed() > ANSWER {
                     return Err(io::ErrorKind::TimedOut.into());
@@ -84,7 +84,7 @@ impl Asker {
     }
 }
 
-/// Takes a datagram's messages; its end says how it ended, if it did.
+/// Reads a datagram's messages. Returns the result of the answer if the datagram ends it.
 fn read(mut datagram: &[u8], bodies: &mut Vec<Vec<u8>>) -> Option<io::Result<()>> {
     while let Ok(message) = NetlinkBuffer::new_checked(datagram) {
         match message.message_type() {
@@ -110,7 +110,7 @@ pub struct Family {
 
 impl Family {
     /// # Errors
-    /// `ENOENT` where the kernel has no such family.
+    /// `ENOENT` if the kernel has no such family.
     pub fn find(name: &str) -> io::Result<Family> {
         let asker = Asker::new(netlink_sys::protocols::NETLINK_GENERIC)?;
         let mut text = name.as_bytes().to_vec();
@@ -123,10 +123,10 @@ impl Family {
         Ok(Family { asker, id: id.ok_or(io::ErrorKind::InvalidData)? })
     }
 
-    /// The attributes of the one answer to a command.
+    /// Returns the attributes of the one answer to a command.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     pub fn ask(&self, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
         let body = [&generic(command)[..], attributes].concat();
         let answers = self.asker.ask(self.id, Extent::One, &body)?;
@@ -140,7 +140,7 @@ fn generic(command: u8) -> [u8; GENERIC_HEADER] {
     [command, 1, 0, 0]
 }
 
-/// An attribute, with its padding.
+/// Returns an attribute with its padding.
 pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     let mut header = NlaBuffer::new(&mut bytes);
@@ -151,14 +151,14 @@ pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An attribute with others within, and the flag that says so, without which ethtool's family takes none.
+/// Returns an attribute that contains others. It has the flag for that, without which ethtool's family rejects it.
 pub fn nested(kind: u16, within: &[u8]) -> Vec<u8> {
     let mut bytes = attribute(kind, within);
     NlaBuffer::new(&mut bytes).set_nested_flag();
     bytes
 }
 
-/// Each attribute's type and value.
+/// Iterates over the type and value of each attribute.
 pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let whole = NlasIterator::new(bytes).map_while(Result::ok);
     whole.map(|one| {
@@ -167,12 +167,12 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The value of the first attribute of that type.
+/// Returns the value of the first attribute of this type.
 pub fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find_map(|(its, value)| (its == kind).then_some(value))
 }
 
-/// A number of 1, 2, 4 or 8 bytes in the machine's order.
+/// Returns a number of 1, 2, 4 or 8 bytes in native byte order.
 pub fn number(value: &[u8]) -> Option<u64> {
     Some(match *value {
         [a] => u64::from(a),
@@ -182,7 +182,7 @@ pub fn number(value: &[u8]) -> Option<u64> {
     })
 }
 
-/// A text, up to its zero.
+/// Returns a string, up to its NUL byte.
 pub fn text(value: &[u8]) -> String {
     let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()

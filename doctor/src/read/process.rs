@@ -1,4 +1,4 @@
-//! What this process may do, and on which cores. Source: capabilities(7), getrlimit(2), sched_getaffinity(2).
+//! The privileges of this process, and its cores. Source: capabilities(7), getrlimit(2), sched_getaffinity(2).
 
 use crate::host::Process;
 use rustix::process::{Resource, getrlimit};
@@ -23,7 +23,7 @@ pub fn process() -> Process {
     }
 }
 
-/// The cores that it may run on.
+/// Returns the cores that this process may run on.
 pub fn allowed_cores() -> Vec<u32> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU)

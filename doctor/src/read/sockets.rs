@@ -1,4 +1,4 @@
-//! Sockets of other programs: AF_XDP sockets that are bound, and abstract names of listening sockets.
+//! Sockets of other programs: bound AF_XDP sockets, and abstract names of listening sockets.
 //!
 //! Source: sock_diag(7), `linux/xdp_diag.h`, proc_net_unix of proc(5).
 
@@ -11,20 +11,20 @@ use std::io;
 
 const BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
-/// Bytes of `struct xdp_diag_req`, and where it says what is to be shown: the interface and the queue.
+/// Bytes of `struct xdp_diag_req`, and the flags for the information to return: the interface and the queue.
 const REQUEST: usize = 20;
 const SHOW: usize = 8;
 const SHOW_INFO: u32 = 1;
-/// Bytes of `struct xdp_diag_msg`, and where its inode's number is.
+/// Bytes of `struct xdp_diag_msg`, and the offset of the inode's number.
 const MESSAGE: usize = 16;
 const INODE: usize = 4;
-/// `struct xdp_diag_info`: the interface's number, and the queue's.
+/// `struct xdp_diag_info`: the index of the interface, and the queue.
 const INFO: u16 = 1;
 
-/// The sockets of each interface, by its number.
+/// Returns the bound sockets of each interface, by its index.
 ///
 /// # Errors
-/// `ENOENT` where the kernel was built without XDP_SOCKETS_DIAG, or its module is not there.
+/// `ENOENT` if the kernel was built without XDP_SOCKETS_DIAG, or if its module is missing.
 pub fn bound() -> io::Result<BTreeMap<u32, Vec<BoundSocket>>> {
     let mut request = [0; REQUEST];
     request[0] = AF_XDP;
@@ -40,7 +40,7 @@ pub fn bound() -> io::Result<BTreeMap<u32, Vec<BoundSocket>>> {
     Ok(bound)
 }
 
-/// A socket's interface, queue and inode; None for one that is not bound.
+/// Returns a socket's interface, queue and inode, or None if it is not bound.
 fn socket(body: &[u8]) -> Option<(u32, u32, u64)> {
     let word = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
     let inode = word(body.get(INODE..)?)?;
@@ -49,7 +49,7 @@ fn socket(body: &[u8]) -> Option<(u32, u32, u64)> {
     (interface > 0).then_some((interface, queue, u64::from(inode)))
 }
 
-/// The process that has each socket, of those that may be looked at.
+/// Returns the process that owns each socket, out of the processes that this one may examine.
 fn holders() -> BTreeMap<u64, String> {
     let mut holders = BTreeMap::new();
     let Ok(processes) = fs::read_dir("/proc") else { return holders };
@@ -77,19 +77,20 @@ fn holders() -> BTreeMap<u64, String> {
     holders
 }
 
-/// The abstract names that Unix sockets of this namespace listen on.
+/// Returns the abstract names on which Unix sockets of this namespace listen.
 pub fn abstract_names() -> io::Result<BTreeSet<String>> {
     fs::read_to_string("/proc/net/unix").map(|text| abstract_names_of(&text))
 }
 
-/// A line is the address, counts, flags in hexadecimal digits, type, state, inode and name; `@` stands for the first zero.
+/// The fields of a line are the address, counts, flags in hexadecimal, type, state, inode and name. `@` stands for
+/// the first zero byte.
 fn abstract_names_of(text: &str) -> BTreeSet<String> {
-    /// The flag of a socket that listens (__SO_ACCEPTCON).
+    /// The flag of a listening socket (__SO_ACCEPTCON).
     const LISTENS: u32 = 1 << 16;
     let name = |line: &str| {
         let mut parts = line.split_whitespace();
         let flags = u32::from_str_radix(parts.nth(3)?, 16).ok()?;
-        // DPDK gives the whole length of a name, so zeros follow it, which are shown as @ too.
+        // DPDK passes the whole length of a name. The zero bytes after the name are shown as @ too.
         let name = parts.nth(3)?.strip_prefix('@')?.trim_end_matches('@');
         (flags & LISTENS != 0).then(|| name.to_owned())
     };

@@ -1,11 +1,11 @@
-//! Who else is at an interface: programs, sockets, bridges, bonds, interfaces on top of it.
+//! Rules about other users of an interface: programs, sockets, bridges, bonds, and interfaces on top of it.
 
 use super::{interface, listed};
 use crate::finding::{Findings, Harm};
 use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted, WantedPort, XdpPlace};
 
-/// Kinds of interfaces that receive what another one received first.
+/// Kinds of interfaces that receive packets first received by another interface.
 const ON_TOP: [&str; 5] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"];
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
@@ -33,7 +33,7 @@ fn bound(port: &WantedPort, place: &XdpPlace, its: &Interface, found: &mut Findi
     }
 }
 
-/// The interfaces on top of one whose packets all come here.
+/// Finds interfaces on top of one whose packets all go to this dataplane.
 fn on_top(
     host: &Host,
     (port, place): (&WantedPort, &XdpPlace),
@@ -54,7 +54,7 @@ fn on_top(
     found.add("on-top", Harm::Loses, &port.name, what, remedy);
 }
 
-/// Interfaces that are bonds, and those that are members of one.
+/// Finds interfaces that are bonds or members of one.
 fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
@@ -81,7 +81,7 @@ fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// Interfaces that are ports of a bridge of the kernel's.
+/// Finds interfaces that are ports of a kernel bridge.
 pub fn bridges(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         let Some((name, its)) = interface(host, name) else { continue };
@@ -97,13 +97,13 @@ pub fn bridges(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// The interface that this one is a part of, and its kind.
+/// Returns the interface that this one belongs to, and its kind.
 fn controller<'a>(host: &'a Host, its: &'a Interface) -> Option<(&'a str, &'a str)> {
     let name = its.controller.as_deref()?;
     Some((name, host.interfaces.get(name)?.kind.as_deref()?))
 }
 
-/// What takes an interface out of what it is a part of.
+/// Returns the command that detaches an interface from the one that it belongs to.
 fn apart(name: &str) -> String {
     format!("ip link set dev {name} nomaster")
 }

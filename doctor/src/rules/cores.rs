@@ -1,4 +1,4 @@
-//! Where the workers run.
+//! Rules about the cores of the workers.
 
 use super::{interface, listed};
 use crate::finding::{Findings, Harm};
@@ -37,7 +37,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     interrupts(host, wanted, found);
 }
 
-/// A clock that follows the load is slow when packets come after a pause.
+/// Finds cores whose clock follows the load: they are slow when packets come after a pause.
 fn governors(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let of = |core: &u32| host.cores.governors.get(core).filter(|governor| *governor != "performance");
     let slow: Vec<u32> = wanted.cores.iter().copied().filter(|core| of(core).is_some()).collect();
@@ -52,8 +52,8 @@ fn governors(host: &Host, wanted: &Wanted, found: &mut Findings) {
     );
 }
 
-/// A card's interrupts on a worker's core take turns with it, though another core near the card is free; on another node than the
-/// card's they read its rings across.
+/// Finds interrupts of a card on a worker's core, if another core near the card is free. They compete with the
+/// worker for the core. Also finds those on another node than the card's, which read the card's rings across nodes.
 fn interrupts(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         let Some((_, interface)) = interface(host, name) else { continue };
@@ -91,7 +91,7 @@ fn interrupts(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// Workers on another node than an interface's hardware read each packet across.
+/// Finds interfaces whose hardware is on another node than every worker. Each packet is read across nodes.
 fn nodes(host: &Host, wanted: &Wanted, found: &mut Findings) {
     if host.cores.nodes.len() < 2 || wanted.cores.is_empty() {
         return;

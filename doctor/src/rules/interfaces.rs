@@ -1,4 +1,4 @@
-//! Whether each interface is there and up, and what it carries.
+//! Rules about interfaces: whether each exists and is up, and its MTU.
 
 use super::{interface, listed};
 use crate::change::Change;
@@ -10,7 +10,7 @@ use netmem::pool::PoolConfig;
 use netmem::port::xdp::XdpModePreference;
 use netmem::wire::ethernet::HEADER_LEN;
 
-/// The largest MTU that native mode takes where a packet is to be in one buffer, a page without headroom and tail.
+/// The largest MTU in native mode if a packet must be in one buffer: a page without headroom and tail.
 const ONE_BUFFER: u32 = 3498;
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
@@ -42,7 +42,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
 }
 
 fn missing(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
-    // Nothing is known of interfaces where none could be read.
+    // If no interface could be read, nothing is known about interfaces.
     if host.interfaces.is_empty() {
         return;
     }
@@ -57,7 +57,7 @@ fn missing(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
     found.add("missing", Harm::Fails, &port.name, what, remedy);
 }
 
-/// Whether packets can pass.
+/// Checks whether packets can pass.
 fn link(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     let up = |name: &str| {
         Change::run(&format!("ip link set dev {name} up"), &format!("ip link set dev {name} down"))
@@ -80,7 +80,7 @@ fn link(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
     }
 }
 
-/// Whether a frame has room for what the interface carries.
+/// Checks whether a frame has room for the interface's MTU.
 fn frames(wanted: &Wanted, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     let longest = its.mtu as usize + HEADER_LEN;
     if longest <= wanted.longest {
@@ -99,7 +99,7 @@ fn frames(wanted: &Wanted, port: &WantedPort, (name, its): (&str, &Interface), f
     found.add("frame-size", Harm::Loses, &port.name, what, remedy);
 }
 
-/// Whether the program runs where it is to run.
+/// Checks whether the program runs in the requested mode.
 fn modes(port: &WantedPort, mode: XdpModePreference, (name, its): (&str, &Interface), found: &mut Findings) {
     let Some(offered) = its.modes else { return };
     let harm = match mode {

@@ -1,11 +1,11 @@
-//! What the kernel can do, and its memory.
+//! Rules about the kernel's abilities, and its memory.
 
 use crate::change::Change;
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
 use crate::wanted::{Device, Wanted};
 
-/// The first kernel whose links of programs and rings suffice.
+/// The first kernel with sufficient links for programs and rings.
 pub(super) const FIRST: (u32, u32) = (5, 9);
 const HUGE: u64 = 2 << 20;
 

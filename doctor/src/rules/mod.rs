@@ -1,4 +1,5 @@
-//! The rules: what of a host keeps a dataplane from working, loses its packets, or makes it slow. They ask the kernel nothing.
+//! The rules: which properties of a host keep a dataplane from working, lose its packets, or make it slow. They ask
+//! the kernel nothing.
 
 mod beside;
 mod cores;
@@ -16,7 +17,7 @@ use crate::finding::{Finding, Findings};
 use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted};
 
-/// Everything that is wrong, what does most harm first; none on a host that has all that is wanted.
+/// Returns all problems, the most harmful first. Returns none if the host meets every requirement.
 ///
 /// # Examples
 /// ```
@@ -46,11 +47,12 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
     found.sorted()
 }
 
-/// What the kernel does with the packets of `wanted` beside it: it forwards what a packet port receives, by a route or a bridge, or drops
-/// what comes by another port than it answers by.
+/// Finds cases in which the kernel also handles the packets of `wanted`. The kernel forwards packets that a packet
+/// port receives, by a route or a bridge. It also drops packets that come in on another port than the one by which
+/// it answers.
 ///
 /// # Cost
-/// A list of the interfaces and some files of /proc; nothing where no port is on an interface.
+/// A list of the interfaces and some files of /proc. None if no port is on an interface.
 #[must_use]
 pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
     let mut found = Findings::default();
@@ -63,7 +65,7 @@ pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
     found.sorted()
 }
 
-/// The interface of that name, own or other, with its own name.
+/// Returns the interface with this name, main or alternative, and its main name.
 fn interface<'a>(host: &'a Host, name: &str) -> Option<(&'a str, &'a Interface)> {
     let is_it = |(own, interface): &(&String, &Interface)| {
         *own == name || interface.other_names.iter().any(|other| other == name)

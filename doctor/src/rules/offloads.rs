@@ -1,4 +1,4 @@
-//! What cards and hosts leave undone or undo.
+//! Rules about offloads of cards and hosts.
 
 use super::interface;
 use crate::change::Change;
@@ -27,7 +27,7 @@ fn off(interface: &str, offload: &str) -> Change {
     Change::run(&set("off"), &set("on"))
 }
 
-/// Packets that a card has joined by LRO cannot be taken apart as they came.
+/// Finds LRO: packets that a card has merged by LRO cannot be split into the original packets.
 fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     if its.offloads.contains("rx-lro") {
         let what = "the card joins received packets (LRO), which cannot be forwarded as they came".to_owned();
@@ -35,7 +35,8 @@ fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findin
     }
 }
 
-/// Those that it has joined by its own GRO say how, but not to XDP: native mode may be refused, and generic mode has to cut them.
+/// Finds GRO in hardware. The card says how it merged packets, but not to XDP: native mode may be refused, and
+/// generic mode must segment the packets again.
 fn joined_for_xdp(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     if its.offloads.contains("rx-gro-hw") {
         let what = "the card joins received packets (GRO in hardware): native mode may be refused, and generic mode cuts them again";
@@ -43,7 +44,7 @@ fn joined_for_xdp(port: &WantedPort, (name, its): (&str, &Interface), found: &mu
     }
 }
 
-/// A tag that the card takes off is not seen by an XDP program.
+/// Finds VLAN tags that the card takes off: an XDP program does not see them.
 fn tags(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     let is_on_it = |its: &Interface| its.link.as_deref() == Some(name) && its.kind.as_deref() == Some("vlan");
     let vlan = host.interfaces.iter().find(|(_, its)| is_on_it(its));
@@ -54,7 +55,8 @@ fn tags(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
     }
 }
 
-/// In generic mode the packets of a host arrive before they are cut, and of UDP nothing says how.
+/// Finds UDP segmentation of a peer host. In generic mode the host's packets arrive unsegmented, and for UDP
+/// nothing says how to segment them.
 fn segments(host: &Host, (port, place): (&WantedPort, &XdpPlace), its: &Interface, found: &mut Findings) {
     let is_generic = match place.mode {
         XdpModePreference::Generic => true,

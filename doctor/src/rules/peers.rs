@@ -1,4 +1,4 @@
-//! Peers at sockets, and files.
+//! Rules about peers at sockets, and files.
 
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
@@ -41,7 +41,7 @@ fn memif(host: &Host, port: &WantedPort, (path, is_server): (&Path, bool), found
     }
 }
 
-/// Whether it is standard input or output.
+/// Returns true for standard input or output.
 fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }

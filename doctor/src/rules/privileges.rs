@@ -1,13 +1,13 @@
-//! What this process may do.
+//! Rules about the privileges of this process.
 
 use super::kernel::FIRST;
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
 use crate::wanted::{Device, Wanted};
 
-/// From this version on maps and programs of BPF do not count as locked memory.
+/// From this version on, BPF maps and programs do not count as locked memory.
 const UNCOUNTED: (u32, u32) = (5, 11);
-/// Bytes that the maps of an xdp port count there.
+/// Bytes that the maps of an xdp port count as locked memory in earlier versions.
 const MAPS: u64 = 16 << 20;
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
@@ -67,7 +67,7 @@ fn locked_memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
     );
 }
 
-/// No exemption: only who may raise the limit can do without it.
+/// There is no exemption: only a process that may raise the limit can exceed it.
 fn locked_maps(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let Some(limit) = host.process.locked_memory.filter(|limit| *limit < MAPS) else { return };
     let is_old = host.kernel_version().is_some_and(|version| (FIRST..UNCOUNTED).contains(&version));

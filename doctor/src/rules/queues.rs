@@ -1,4 +1,4 @@
-//! Queues and rings of the devices below xdp ports.
+//! Rules about queues and rings of the devices below xdp ports.
 
 use super::interface;
 use crate::change::Change;
@@ -17,7 +17,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// How many queues of `queues` a port takes.
+/// Returns the number of queues that a port uses out of `queues`.
 fn taken(place: &XdpPlace, queues: QueueCounts) -> u32 {
     place.queues.unwrap_or(queues.now.saturating_sub(place.queue))
 }
@@ -43,7 +43,8 @@ fn too_few(port: &WantedPort, place: &XdpPlace, (name, queues): (&str, QueueCoun
     }
 }
 
-/// What arrives on queues that no port takes goes to the kernel, which is meant so only where a port takes a part.
+/// Finds queues that no port uses. Their packets go to the kernel, which is intended only if a port takes a part of
+/// the packets.
 fn not_taken(
     host: &Host,
     wanted: &Wanted,
@@ -71,14 +72,14 @@ fn not_taken(
     found.add("other-queues", Harm::Loses, &port.name, what, format!("xdp:{name},queues=all, or {fewer}"));
 }
 
-/// Drivers with zero copy refuse a socket where the device's rings are no powers of two (ice, i40e).
+/// Finds rings whose sizes are not powers of two. With these, drivers with zero copy refuse a socket (ice, i40e).
 fn rings(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     let Some(rings) = its.rings.filter(|_| its.modes.is_some_and(|modes| modes.zero_copy)) else { return };
     if rings.rx.is_power_of_two() && rings.tx.is_power_of_two() {
         return;
     }
     let set = |rx: u32, tx: u32| format!("ethtool -G {name} rx {rx} tx {tx}");
-    // Down, since a device may have no larger ones.
+    // Rounded down, because a device may not support larger rings.
     let below =
         |size: u32| if size.is_power_of_two() || size == 0 { size } else { size.next_power_of_two() / 2 };
     let what = format!(

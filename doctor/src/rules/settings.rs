@@ -1,4 +1,4 @@
-//! Settings of the kernel's own forwarding.
+//! Rules about settings of the kernel's own forwarding.
 
 use super::interface;
 use crate::change::{Change, interface_key};
@@ -13,10 +13,11 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// The first kernel that has programs at an interface's ingress which end with their process (TCX).
+/// The first kernel with programs at an interface's ingress that are detached when their process ends (TCX).
 const INGRESS: (u32, u32) = (6, 6);
 
-/// The kernel gets a copy of what a packet port receives, and would send it too, unless it is kept from that.
+/// Finds forwarding by the kernel. The kernel gets a copy of the packets that a packet port receives, and forwards
+/// them too unless this is prevented.
 fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let has = |name: &str| host.process.capabilities.contains(name);
     let may_load = has("CAP_SYS_ADMIN") || has("CAP_NET_ADMIN") && has("CAP_BPF");
@@ -38,8 +39,9 @@ fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// With a strict reverse path filter (1, the larger of the host's and the interface's) the kernel drops what comes to its own addresses
-/// by another interface than it would answer by.
+/// Finds a strict reverse path filter (1; the larger value of the host and the interface applies). With it, the
+/// kernel drops packets to its own addresses that come in on another interface than the one by which it would
+/// answer.
 fn reverse_path(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let number = |key: &str| host.setting(key).and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
     let of_all = number("net.ipv4.conf.all.rp_filter");

@@ -1,4 +1,4 @@
-//! A good host, and each fault planted in it, alone and together.
+//! A host without problems, and each fault added to it, alone and together.
 
 use super::findings;
 use crate::finding::{Finding, Harm};
@@ -89,7 +89,7 @@ fn wanted() -> Wanted {
     }
 }
 
-/// The place of the first port.
+/// Returns the place of the first port.
 fn place(wanted: &mut Wanted) -> &mut XdpPlace {
     match &mut wanted.ports[0].device {
         Device::Xdp(place) => place,
@@ -101,16 +101,16 @@ fn eth0(host: &mut Host) -> &mut Interface {
     host.interfaces.get_mut("eth0").unwrap()
 }
 
-/// An interface of software.
+/// Makes a software interface.
 fn soft(kind: &str, link: Option<&str>) -> Interface {
     let (kind, link) = (Some(kind.to_owned()), link.map(str::to_owned));
     Interface { is_up: true, has_carrier: true, mtu: 1500, kind, link, ..Interface::default() }
 }
 
-/// A rule, and what makes a host or a plan break it.
+/// The name of a rule, its effect, and a change of the host or the plan that breaks it.
 type Fault = (&'static str, Harm, fn(&mut Host, &mut Wanted));
 
-/// Those that can be had together.
+/// Faults that can occur together.
 const TOGETHER: [Fault; 28] = [
     ("capabilities", Harm::Fails, |host, _| {
         host.process.capabilities.remove("CAP_BPF");
@@ -173,7 +173,7 @@ const TOGETHER: [Fault; 28] = [
     }),
 ];
 
-/// Those that hide another, or that another hides.
+/// Faults that hide another, or that another hides.
 const ALONE: [Fault; 14] = [
     ("locked-maps", Harm::Fails, |host, _| host.kernel.release = "5.10.0-32-amd64".into()),
     ("native-mtu", Harm::Slow, |host, wanted| {
@@ -225,7 +225,7 @@ fn files(input: Option<&str>, output: Option<&str>) -> WantedPort {
     WantedPort { name: "pcap:".into(), device }
 }
 
-/// What is found on a good host with these faults.
+/// Returns the findings on a good host with these faults.
 fn found(faults: &[&Fault]) -> Vec<Finding> {
     let (mut host, mut wanted) = (good_host(), wanted());
     faults.iter().for_each(|(_, _, plant)| plant(&mut host, &mut wanted));
@@ -322,7 +322,7 @@ fn a_kernel_that_can_be_kept_from_its_copies_forwards_none() {
         let (mut host, mut wanted) = (good_host(), wanted());
         host.kernel.release = release.into();
         host.process.capabilities.retain(|name| !lacks.contains(&name.as_str()));
-        // The kernel forwards what comes by this one.
+        // The kernel forwards packets that come in on this interface.
         (wanted.ports, wanted.packets_alone) = (vec![packet("eth1")], packets_alone);
         findings(&host, &wanted).iter().any(|finding| finding.rule == "forwarding")
     };
