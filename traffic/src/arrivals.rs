@@ -1,4 +1,5 @@
-//! What arrives of a [`Stream`](super::Stream): each frame judged by itself, whoever sent it and whatever it went through.
+//! The receiving end of a [`Stream`](super::Stream). Each frame is judged by itself, regardless of its sender and
+//! its path.
 
 use zerocopy::FromBytes;
 
@@ -8,39 +9,41 @@ use super::stamp::{Identity, Stamp};
 use super::{FLOWS_MAX, Fault, STAMP_AT};
 use netmem::wire::{Ethernet, Ipv4, Ipv6, MacAddr, Udp, ethernet, ipv4, ipv6, udp};
 
-/// Where the stamp lies in a frame over IPv6.
+/// Offset of the stamp in a frame over IPv6.
 const STAMP_AT_V6: usize = ethernet::HEADER_LEN + ipv6::HEADER_LEN + udp::HEADER_LEN;
 
-/// What a frame turned out to be.
+/// The result of judging a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// A packet of the stream, as it was sent as far as can be told.
+    /// A packet of the stream, unchanged as far as can be detected.
     Good(Identity),
     /// A packet of the stream with a wrong byte.
     Corrupt(Fault),
-    /// No packet of the stream: without a stamp, or of another stream.
+    /// Not a packet of the stream: without a stamp, or of another stream.
     Foreign,
 }
 
-/// What all packets of the stream must have where they arrive, besides what they say of themselves. No checksum covers it,
-/// and routers change it, so it is only looked at when it is known.
+/// Fields that all packets of the stream must have when they arrive, other than those in the stamp. No checksum
+/// covers these fields, and routers change them, so they are only checked if the expected value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Expected {
     /// The stream's number.
     pub stream: u16,
-    /// The link address of whoever sends the last hop.
+    /// The MAC address of the last hop's sender.
     pub src_mac: Option<MacAddr>,
-    /// The link address it arrives at.
+    /// The MAC address of the receiver.
     pub dst_mac: Option<MacAddr>,
-    /// What is left of TTL or hop limit.
+    /// The TTL or hop limit on arrival.
     pub ttl: Option<u8>,
 }
 
 /// The receiving end of one stream.
 ///
-/// A frame is *good* if headers, lengths, checksums, stamp and noise agree; *corrupt* if they do not, but it bears a stamp:
-/// a whole one, or the magic number of one under a UDP checksum that is wrong; else *foreign*. So one wrong bit is seen
-/// wherever it is, but for fields that no checksum covers and routers may change: link addresses and the hop limit of IPv6
+/// A frame is *good* if headers, lengths, checksums, stamp and noise agree. It is *corrupt* if they do not and the
+/// frame has a stamp. That is a whole stamp, or the magic number of one under a wrong UDP checksum. All other
+/// frames are *foreign*. So one wrong bit is detected wherever it is, except in fields that no checksum covers and
+/// that routers may change. These are the MAC addresses and the hop limit of IPv6 (unless [`Expected`] has them),
+/// and the traffic class of IPv6. A frame truncated within its stamp is foreign.
 /// (unless [`Expected`] knows them) and the traffic class of IPv6. A frame cut off within its stamp is foreign.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
@@ -51,7 +54,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Nothing has arrived yet. Takes 1 MiB, for every flow there may be.
+    /// Makes the end before any arrival. It takes 1 MiB, which suffices for every possible flow.
     pub fn new(expected: Expected) -> Self {
         let flows = vec![Flow::default(); FLOWS_MAX].into();
         Arrivals { expected, flows, tally: Tally::default(), foreign: 0 }
@@ -60,7 +63,7 @@ impl Arrivals {
     /// Judges one frame and counts it.
     ///
     /// # Cost
-    /// Sums up and compares every byte; touches one flow's 16 bytes.
+    /// Sums up and compares every byte, and touches 16 bytes of one flow.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) -> Arrival {
         let arrival = self.judge(frame);
@@ -80,12 +83,12 @@ impl Arrivals {
         arrival
     }
 
-    /// What was counted of the stream's packets.
+    /// Returns the counts of the stream's packets.
     pub fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Frames that were none of the stream's; they count in nothing else.
+    /// Returns the number of frames that did not belong to the stream. They are in no other count.
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
@@ -98,7 +101,7 @@ impl Arrivals {
         }
     }
 
-    /// A packet with a whole stamp at its place: whether the rest of it is right.
+    /// Checks the rest of a packet that has a whole stamp in its place.
     #[inline]
     fn compare(&self, packet: &Packet<'_>) -> Arrival {
         let &Packet { link, ttl, stamp, noise, .. } = packet;
@@ -120,12 +123,12 @@ impl Arrivals {
         }
     }
 
-    /// A frame in which no whole packet with a whole stamp lies: whether it was one of the stream.
+    /// Decides whether a frame without a whole packet and stamp belonged to the stream.
     #[cold]
     fn suspect(&self, frame: &[u8]) -> Arrival {
         let fault = match open(frame) {
             Err(fault) => fault,
-            // All else is right, so whoever sent it meant another thing.
+            // Everything else is right, so its sender meant it to be another packet.
             Ok(packet) if packet.is_intact => return Arrival::Foreign,
             Ok(_) => Fault::Stamp,
         };
@@ -143,17 +146,17 @@ impl Arrivals {
     }
 }
 
-/// A frame taken apart.
+/// A parsed frame.
 struct Packet<'a> {
     link: &'a Ethernet,
     ttl: u8,
     stamp: &'a Stamp,
     noise: &'a [u8],
-    /// Whether the UDP checksum is right.
+    /// True if the UDP checksum is valid.
     is_intact: bool,
 }
 
-/// Takes a frame apart, down to where a stamp would be.
+/// Parses a frame up to the place of a stamp.
 #[inline]
 fn open(frame: &[u8]) -> Result<Packet<'_>, Fault> {
     let (link, packet) = Ethernet::parse(frame).map_err(|_| Fault::Length)?;
@@ -167,12 +170,12 @@ fn open(frame: &[u8]) -> Result<Packet<'_>, Fault> {
         return Err(Fault::Udp);
     }
     let (stamp, noise) = Stamp::ref_from_prefix(payload).map_err(|_| Fault::Length)?;
-    // The sender never leaves the checksum out.
+    // The sender always writes the checksum.
     let is_intact = is_intact && header.checksum() != 0;
     Ok(Packet { link, ttl, stamp, noise, is_intact })
 }
 
-/// The TTL and the UDP datagram of an IPv4 packet, and whether the datagram is intact.
+/// Returns the TTL and the UDP datagram of an IPv4 packet, and true if the datagram is intact.
 #[inline]
 fn open_v4(packet: &[u8]) -> Result<(u8, &[u8], bool), Fault> {
     let (header, datagram) = Ipv4::parse(packet).map_err(Fault::Ipv4)?;
@@ -185,7 +188,7 @@ fn open_v4(packet: &[u8]) -> Result<(u8, &[u8], bool), Fault> {
     Ok((header.ttl(), datagram, udp::intact(header.src(), header.dst(), datagram)))
 }
 
-/// The same of an IPv6 packet.
+/// Does the same for an IPv6 packet.
 #[inline]
 fn open_v6(packet: &[u8]) -> Result<(u8, &[u8], bool), Fault> {
     let (header, datagram) = Ipv6::read(packet).ok_or(Fault::Header)?;

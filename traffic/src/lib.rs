@@ -1,14 +1,15 @@
-//! Test traffic for netmem: the packets of a generator, and the sink that checks what came of them; bytes only.
+//! Test traffic for netmem: a generator of packets, and a sink that checks the received packets. Both work on bytes
+//! only.
 //!
-//! The built-in network is two hosts with a router between them. The generator is on host 0, the
-//! sink on host 1:
+//! The built-in network is two hosts with a router between them. The generator is on host 0, and the sink is on
+//! host 1:
 //!
 //! ```text
 //! host 0  10.0.0.0/16 ──► port 0  router  port 1 ──► host 1  10.1.0.0/16
 //! ```
 //!
-//! Every frame is known byte for byte from two numbers, its flow and its place in the flow, so the
-//! sink builds the frame that it should have got and compares. From the start of the frame:
+//! Two numbers determine every byte of a frame: its flow and its sequence number in the flow. The sink builds the
+//! expected frame from them and compares. From the start of the frame:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -23,12 +24,12 @@
 //! | 60..64 | check: a 32-bit mix of stream, flow, sequence number and time |
 //! | 64..   | noise: a window of a fixed random text, which the check's lowest byte picks |
 //!
-//! Numbers are in network byte order. The noise differs from frame to frame, so bytes that are left
-//! over from an earlier frame show.
+//! Numbers are in network byte order. The noise differs from frame to frame, so the check detects bytes left over
+//! from an earlier frame.
 //!
-//! Outside of the built-in network, where neither end knows what the other was told, a [`Stream`] of packets over IPv4 or
-//! IPv6 carries the same stamp with its number and the time; [`Arrivals`] judge each frame by itself, and [`Pace`] says when
-//! the next is due.
+//! In other networks, neither end knows the numbers of the other. There a [`Stream`] sends packets over IPv4 or
+//! IPv6 with the same stamp, which carries the stream's number and the time. [`Arrivals`] judges each frame by
+//! itself, and [`Pace`] decides when the next packet is due.
 
 #![forbid(unsafe_code)]
 
@@ -61,13 +62,13 @@ use netmem_router::{Fib, Interface, Route};
 
 /// Bytes of the smallest frame, without frame check sequence.
 pub const SIZE_MIN: usize = 64;
-/// Bytes of the largest frame, without frame check sequence: what the largest frames of a pool have room for, with a VLAN tag
-/// more.
+/// Bytes of the largest frame, without frame check sequence: the room in the largest frames of a pool, less a VLAN
+/// tag.
 pub const SIZE_MAX: usize = PoolConfig::room(FRAME_SIZE_MAX) - ethernet::TAG_LEN;
-/// Flows at most: the hosts of 10.1.0.0/16.
+/// Maximum number of flows: the hosts of 10.1.0.0/16.
 pub const FLOWS_MAX: usize = 65_534;
 
-/// The link addresses of host 0 and host 1.
+/// The MAC addresses of host 0 and host 1.
 pub const HOSTS: [MacAddr; 2] = [MacAddr::new([2, 0, 0, 0, 0, 1]), MacAddr::new([2, 0, 0, 0, 1, 1])];
 
 /// The router's ends of the two links.
@@ -76,7 +77,7 @@ pub const INTERFACES: [Interface; 2] = [
     Interface { mac: MacAddr::new([2, 0, 0, 0, 1, 0xfe]), mtu: 1500 },
 ];
 
-/// The router's routes: each host's network lies behind the port of the same number.
+/// Returns the router's routes: each host's network is behind the port with the same number.
 pub fn routes() -> [Route; 2] {
     let route = |port: u8, mac| Route {
         prefix: Ipv4Net::new_assert(Ipv4Addr::new(10, port, 0, 0), 16).into(),
@@ -86,27 +87,27 @@ pub fn routes() -> [Route; 2] {
     [route(0, HOSTS[0]), route(1, HOSTS[1])]
 }
 
-/// The router between the two hosts.
+/// Returns the router between the two hosts.
 pub fn router() -> Fib {
     Fib { table: routes().into_iter().collect(), interfaces: INTERFACES.to_vec(), ..Fib::default() }
 }
 
-/// What is wrong with the traffic that was asked for.
+/// An error in the requested traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrafficError {
-    /// No flows, or too many.
+    /// The number of flows is 0 or too large.
     #[error("{flows} flows: there must be 1 to {FLOWS_MAX}")]
     Flows {
-        /// How many were asked for.
+        /// The requested number.
         flows: usize,
     },
     /// The frame is too small or too large.
     #[error("frames of {size} bytes: a size must be {least} to {SIZE_MAX}, without frame check sequence")]
     Size {
-        /// The size asked for.
+        /// The requested size.
         size: usize,
-        /// The smallest, which over IPv6 is larger.
+        /// The minimum size, which is larger over IPv6.
         least: usize,
     },
     /// There is no size to send.
@@ -118,25 +119,25 @@ pub enum TrafficError {
 #[derive(Debug, Clone)]
 pub struct Traffic {
     format: Format,
-    /// The first flow; the last is the format's.
+    /// The first flow. `format` has the last.
     first: u32,
     flow: u32,
     seq: u64,
 }
 
 impl Traffic {
-    /// Traffic of `flows` flows in frames of `size` bytes, without frame check sequence.
+    /// Makes traffic of `flows` flows in frames of `size` bytes, without frame check sequence.
     ///
     /// # Errors
-    /// [`TrafficError`] if one of them is out of its range.
+    /// [`TrafficError`] if one of them is out of range.
     pub fn new(flows: usize, size: usize) -> Result<Self, TrafficError> {
         Traffic::of(0..flows, size)
     }
 
-    /// As [`Traffic::new`], of these flows alone: one of several generators for one sink of all flows.
+    /// As [`Traffic::new`], for these flows only. Use this for several generators with one sink of all flows.
     ///
     /// # Errors
-    /// [`TrafficError`] if there is no flow, one past [`FLOWS_MAX`], or the size is out of its range.
+    /// [`TrafficError`] if there is no flow, if one is past [`FLOWS_MAX`], or if the size is out of range.
     pub fn of(flows: Range<usize>, size: usize) -> Result<Self, TrafficError> {
         if flows.is_empty() {
             return Err(TrafficError::Flows { flows: 0 });
@@ -146,16 +147,16 @@ impl Traffic {
         Ok(Traffic { format, first, flow: first, seq: 0 })
     }
 
-    /// Bytes of one frame.
+    /// Returns the bytes of one frame.
     pub fn size(&self) -> usize {
         self.format.size
     }
 
-    /// Writes the next frame at the start of `buf` and gives its size; 0, and nothing is written or
-    /// skipped, if `buf` is shorter than that.
+    /// Writes the next frame at the start of `buf` and returns its size. If `buf` is too short, it returns 0, and
+    /// nothing is written or skipped.
     ///
     /// # Cost
-    /// Builds 60 bytes and copies the rest; allocates nothing.
+    /// Builds 60 bytes and copies the rest. Allocates nothing.
     #[inline]
     pub fn write(&mut self, buf: &mut [u8]) -> usize {
         let Some(frame) = buf.get_mut(..self.format.size) else { return 0 };
@@ -171,7 +172,7 @@ impl Traffic {
     }
 }
 
-/// The TTL that host 0 sends with: the recommended default (IANA, IP parameters).
+/// The TTL of host 0: the recommended default (IANA, IP parameters).
 const TTL: u8 = 64;
 const DISCARD: u16 = 9;
 
@@ -181,7 +182,7 @@ const STAMP_AT: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + udp::HEADER_LE
 /// Bytes of a frame before its noise.
 const HEAD_LEN: usize = size_of::<Head>();
 
-/// What stands before the noise.
+/// The headers and the stamp, which come before the noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Head {
@@ -194,7 +195,7 @@ struct Head {
 const _: () = assert!(HEAD_LEN == SIZE_MIN);
 
 impl Head {
-    /// The head of a packet with that stamp and `noise` behind it, all checksums right.
+    /// Makes the head of a packet with this stamp, followed by `noise`. All checksums are valid.
     #[inline]
     fn new(ethernet: Ethernet, way: &Way<Ipv4Addr>, stamp: Stamp, noise: &Noise, len: usize) -> Self {
         let &Way { src, dst, ports: (from, to), ttl } = way;
@@ -206,17 +207,17 @@ impl Head {
     }
 }
 
-/// Where a packet comes from and goes to.
+/// The source and destination of a packet.
 #[derive(Debug, Clone, Copy)]
 struct Way<Address> {
     src: Address,
     dst: Address,
-    /// The UDP ports of the two.
+    /// The UDP ports of the source and the destination.
     ports: (u16, u16),
     ttl: u8,
 }
 
-/// Everything that two frames of the same traffic have in common on one link.
+/// The properties that all frames of the same traffic share on one link.
 ///
 /// Invariant: `flows` is 1 to [`FLOWS_MAX`] and `size` is [`SIZE_MIN`] to [`SIZE_MAX`].
 #[derive(Debug, Clone)]
@@ -238,7 +239,7 @@ impl Format {
         Ok(Format { flows: flows as u32, size, ethernet, ttl, noise: Noise::new(size - HEAD_LEN) })
     }
 
-    /// The head of the packet `seq` of `flow`, all checksums right.
+    /// Makes the head of packet `seq` of `flow`. All checksums are valid.
     #[inline]
     fn head(&self, flow: u32, seq: u64) -> Head {
         let way = Way {

@@ -1,13 +1,13 @@
-//! What follows the stamp: a window of a fixed random text, which the stamp picks.
+//! The noise behind the stamp: a window of a fixed random text, selected by the stamp.
 
 use super::stamp::{Stamp, mix};
 use super::{SIZE_MAX, STAMP_AT};
 use netmem::wire::checksum::Sum;
 
-/// Different windows of [`NOISE`], each one byte further on.
+/// Number of windows of [`NOISE`], each shifted by one byte.
 pub(super) const WINDOWS: usize = 256;
 
-/// Noise of a frame at most.
+/// Maximum bytes of noise in a frame.
 const MOST: usize = SIZE_MAX - STAMP_AT - size_of::<Stamp>();
 
 /// The noise of frames of one size.
@@ -16,12 +16,12 @@ const MOST: usize = SIZE_MAX - STAMP_AT - size_of::<Stamp>();
 #[derive(Debug, Clone)]
 pub(super) struct Noise {
     len: usize,
-    /// The sum over each window, for the UDP checksum.
+    /// The sum of each window, for the UDP checksum.
     sums: Box<[Sum; WINDOWS]>,
 }
 
 impl Noise {
-    /// Windows of `len` bytes, at most [`MOST`].
+    /// Makes windows of `len` bytes, at most [`MOST`].
     pub(super) fn new(len: usize) -> Self {
         let len = len.min(MOST);
         let mut sums = Box::new([Sum::new(); WINDOWS]);
@@ -31,26 +31,26 @@ impl Noise {
         Noise { len, sums }
     }
 
-    /// What follows `stamp`.
+    /// Returns the noise behind `stamp`.
     #[inline]
     pub(super) fn behind(&self, stamp: &Stamp) -> &'static [u8] {
         &NOISE[stamp.window()..][..self.len]
     }
 
-    /// The sum over what follows `stamp`.
+    /// Returns the sum of the noise behind `stamp`.
     #[inline]
     pub(super) fn sum(&self, stamp: &Stamp) -> Sum {
         self.sums[stamp.window()]
     }
 }
 
-/// Whether `bytes` are what follows `stamp` in a frame with so many bytes behind it.
+/// Returns true if `bytes` are the noise behind `stamp` in a frame with this many bytes behind the stamp.
 #[inline]
 pub(super) fn is_noise(bytes: &[u8], stamp: &Stamp) -> bool {
     NOISE.get(stamp.window()..).and_then(|noise| noise.get(..bytes.len())) == Some(bytes)
 }
 
-/// The random text that payloads are windows of.
+/// The random text that contains all windows.
 static NOISE: [u8; MOST + WINDOWS] = {
     let mut noise = [0; MOST + WINDOWS];
     let mut at = 0;

@@ -1,44 +1,43 @@
 //! Loss, order and duplicates, by the sequence numbers of each flow.
 
-/// How many sequence numbers back a flow remembers what came. An older packet is taken for late,
-/// not for a duplicate.
+/// Number of past sequence numbers that a flow remembers. An older packet counts as late, not as a duplicate.
 pub const REMEMBERED: u64 = u64::BITS as u64;
 
-/// What a sink counted. `received - corrupt - duplicates` different packets came, and `missing`
-/// more must have been sent before the last that came of their flow.
+/// The counts of a sink. `received - corrupt - duplicates` different packets arrived. `missing` more must have been
+/// sent before the last packet of their flow that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Frames that came, good and corrupt.
+    /// Frames that arrived, good and corrupt.
     pub received: u64,
-    /// Frames with a wrong byte; they count in none of the rest.
+    /// Frames with a wrong byte. They are in none of the following counts.
     pub corrupt: u64,
-    /// Packets that came after a later one of their flow, and had not come before: Type-P-Reordered of RFC 4737 §3.3,
-    /// each flow by itself.
+    /// Packets that arrived after a later one of their flow, for the first time: Type-P-Reordered of RFC 4737 §3.3,
+    /// for each flow by itself.
     pub reordered: u64,
-    /// Packets that had come before: exactly those among the last [`REMEMBERED`] sequence numbers of the flow.
+    /// Packets that arrived again. The count is exact for the last [`REMEMBERED`] sequence numbers of the flow.
     pub duplicates: u64,
-    /// Packets that have not come although a later one of their flow has.
+    /// Packets that have not arrived although a later one of their flow has.
     pub missing: u64,
 }
 
 impl Tally {
-    /// Different packets that came whole.
+    /// Returns the number of different packets that arrived unchanged.
     pub fn distinct(&self) -> u64 {
         self.received - self.corrupt - self.duplicates
     }
 }
 
-/// What has come of a flow.
+/// The packets of a flow that have arrived.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Flow {
-    /// One more than the highest sequence number that came.
+    /// One more than the highest sequence number that arrived.
     next: u64,
-    /// Bit `i`: packet `next - 1 - i` has come.
+    /// Bit `i`: packet `next - 1 - i` has arrived.
     seen: u64,
 }
 
 impl Flow {
-    /// Notes that packet `seq` has come.
+    /// Records the arrival of packet `seq`.
     #[inline]
     pub(super) fn account(&mut self, seq: u64, tally: &mut Tally) {
         if seq == self.next {

@@ -1,32 +1,33 @@
-//! When the next packets are due.
+//! Decides when the next packets are due.
 
 use std::time::Duration;
 
-/// A bucket of tokens, one for each packet: it fills at the rate, and holds a millisecond's worth (64 at least), so after
-/// a pause what was missed goes out in a burst no longer than that, and the rest of it never, which [`Missed`] counts.
+/// A token bucket with one token for each packet. It fills at the rate, and holds the tokens of a millisecond (64
+/// at least). So after a pause the missed packets are sent in a burst of that size at most. The rest is never sent,
+/// and [`Missed`] counts it.
 ///
-/// Times are nanoseconds of any clock that does not go backward.
+/// Times are nanoseconds of any monotonic clock.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// Packets per second; None as many as there is room for.
+    /// Packets per second, or None for as many as there is room for.
     rate: Option<u64>,
-    /// Tokens, in packets times 10^9: what `rate` times nanoseconds is.
+    /// Tokens, in packets times 10^9. This is the unit of `rate` times nanoseconds.
     tokens: u128,
     last: u64,
-    /// Whether packets that were due had to stay since the last look.
+    /// True if due packets could not be sent since the last call of [`due`](Self::due).
     stayed: bool,
-    /// Tokens that the bucket could not hold, with and without packets that had to stay.
+    /// Tokens that the bucket could not hold, with and without packets that could not be sent.
     no_room: u128,
     behind: u128,
 }
 
-/// Packets that were due and were never sent.
+/// Packets that were due and never sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Missed {
-    /// Those for which the port had no room.
+    /// Packets for which the port had no room.
     pub no_room: u64,
-    /// Those for which nobody asked in time: the sender did not run, or is slower than the rate.
+    /// Packets that were not asked for in time: the sender did not run, or is slower than the rate.
     pub behind: u64,
 }
 
@@ -34,13 +35,14 @@ pub struct Missed {
 const SECOND: u128 = 1_000_000_000;
 
 impl Pace {
-    /// So many packets per second from `now` on, the first of them at once; None for no limit, and a rate of 0 is as 1.
+    /// Starts at `now` with this many packets per second, the first of them at once. None is no limit, and a rate
+    /// of 0 counts as 1.
     pub fn new(rate: Option<u64>, now: u64) -> Self {
         let rate = rate.map(|rate| rate.max(1));
         Pace { rate, tokens: SECOND, last: now, stayed: false, no_room: 0, behind: 0 }
     }
 
-    /// Packets that may be sent `now`.
+    /// Returns the number of packets that may be sent at `now`.
     #[inline]
     pub fn due(&mut self, now: u64) -> u64 {
         let Some(rate) = self.rate else { return u64::MAX };
@@ -56,25 +58,26 @@ impl Pace {
         (self.tokens / SECOND) as u64
     }
 
-    /// `n` were sent, of those that were due.
+    /// Records that `n` of the due packets were sent.
     #[inline]
     pub fn sent(&mut self, n: u64) {
         self.tokens = self.tokens.saturating_sub(u128::from(n) * SECOND);
     }
 
-    /// Packets that were due and were offered had to stay: the port had no room for them.
+    /// Records that due packets were offered and the port had no room for them.
     #[inline]
     pub fn stayed(&mut self) {
         self.stayed = true;
     }
 
-    /// What was never sent although it was due, up to the last look.
+    /// Returns the packets that were due and never sent, up to the last call of [`due`](Self::due).
     pub fn missed(&self) -> Missed {
         let [no_room, behind] = [self.no_room, self.behind].map(|tokens| (tokens / SECOND) as u64);
         Missed { no_room, behind }
     }
 
-    /// How long after the last look the next one is due; zero if one is.
+    /// Returns the time from the last call of [`due`](Self::due) until the next packet is due, or zero if one is
+    /// due.
     pub fn wait(&self) -> Duration {
         let missing = SECOND.saturating_sub(self.tokens);
         let ns = self.rate.map_or(0, |rate| missing.div_ceil(u128::from(rate)));

@@ -6,18 +6,19 @@ use super::order::{Flow, Tally};
 use super::{Format, HOSTS, Head, INTERFACES, TTL, TrafficError};
 use netmem::wire::{Ipv4, Malformed, ethernet};
 
-/// What the frames went through on their way to the sink.
+/// The path of the frames to the sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hop {
-    /// The built-in router: one less TTL, its checksum right, and the link addresses of link 1.
+    /// The built-in router: the TTL is decremented, the checksum is valid, and the MAC addresses are those of link
+    /// 1.
     Routed,
     /// A cross-connect: no byte changed.
     Unchanged,
-    /// Back to the host it came from: the link addresses swapped, no other byte changed.
+    /// Back to the sending host: the MAC addresses are swapped, and no other byte changed.
     Reflected,
 }
 
-/// What the sink found in a frame.
+/// The result of checking a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Every byte is right.
@@ -31,19 +32,19 @@ pub enum Outcome {
     Corrupt(Fault),
 }
 
-/// Where the first wrong byte of a frame is, or what it means.
+/// The position or the meaning of the first wrong byte of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The frame is longer or shorter than what was sent.
+    /// The frame is longer or shorter than the one that was sent.
     Length,
-    /// Magic, flow, sequence number and check do not belong together, or there is no such flow:
-    /// not a frame of this traffic, or one damaged there.
+    /// Magic, flow, sequence number and check do not agree, or there is no such flow. The frame does not belong to
+    /// this traffic, or is damaged in these fields.
     Stamp,
-    /// The link addresses or the ethertype are not those of the link.
+    /// The MAC addresses or the ethertype are not those of the link.
     Link,
-    /// The IPv4 header is not even valid.
+    /// The IPv4 header is malformed.
     Ipv4(Malformed),
-    /// The TTL is not what the way leaves of it, and the header is valid.
+    /// The TTL is not the one expected after the path, and the header is valid.
     Ttl,
     /// Another field of the IPv4 header changed, and the header is valid.
     Header,
@@ -54,7 +55,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A name for reports.
+    /// Returns a name for reports.
     pub const fn name(self) -> &'static str {
         match self {
             Fault::Length => "length",
@@ -69,7 +70,7 @@ impl Fault {
     }
 }
 
-/// The sink: made with the numbers the [`Traffic`](super::Traffic) was made with.
+/// The sink. It is made with the same numbers as its [`Traffic`](super::Traffic).
 #[derive(Debug, Clone)]
 pub struct Sink {
     format: Format,
@@ -78,10 +79,10 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// A sink for the traffic of `flows` flows in frames of `size` bytes that went through `hop`.
+    /// Makes a sink for the traffic of `flows` flows in frames of `size` bytes that went through `hop`.
     ///
     /// # Errors
-    /// [`TrafficError`] if one of them is out of its range.
+    /// [`TrafficError`] if one of them is out of range.
     pub fn new(flows: usize, size: usize, hop: Hop) -> Result<Self, TrafficError> {
         let format = match hop {
             Hop::Routed => Format::new(flows, size, INTERFACES[1].mac, HOSTS[1], TTL - 1)?,
@@ -94,7 +95,7 @@ impl Sink {
     /// Checks one frame and counts it.
     ///
     /// # Cost
-    /// Builds the first 60 bytes as they should be and compares all; touches one flow's 16 bytes.
+    /// Builds the expected first 60 bytes and compares all bytes. Touches 16 bytes of one flow.
     #[inline]
     pub fn verify(&mut self, frame: &[u8]) -> Outcome {
         self.tally.received += 1;
@@ -112,7 +113,7 @@ impl Sink {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -130,7 +131,7 @@ impl Sink {
         }
     }
 
-    /// Which fault it is that makes `head`, or what follows it, differ from `want`.
+    /// Returns the fault that makes `head`, or the bytes behind it, differ from `want`.
     #[cold]
     fn fault(&self, frame: &[u8], head: &Head, want: &Head) -> Fault {
         if frame.len() != self.format.size {

@@ -1,5 +1,5 @@
-//! The stamp: what every generated packet says of itself. One definition, for the built-in network, [`Stream`](super::Stream)
-//! and [`Arrivals`](super::Arrivals).
+//! The stamp, which identifies every generated packet. The built-in network, [`Stream`](super::Stream) and
+//! [`Arrivals`](super::Arrivals) use the same stamp.
 
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -7,22 +7,22 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::noise::WINDOWS;
 use netmem::wire::checksum::Sum;
 
-/// What a stamp begins with.
+/// The magic number at the start of a stamp.
 const MAGIC: u16 = 0x6e6d;
 
-/// Sequence numbers and times are below this; they wrap.
+/// The limit of sequence numbers and times. They wrap.
 pub(super) const WRAP: u64 = 1 << 48;
 
-/// Which packet it is, and when it was sent.
+/// The identity of a packet, and the time it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Identity {
-    /// Whose it is: two generators that send to one sink have two numbers.
+    /// The number of the stream. Two generators that send to one sink have different numbers.
     pub stream: u16,
-    /// Its flow within the stream.
+    /// The flow within the stream.
     pub flow: u16,
-    /// Its place in the flow, from 0, below 2^48.
+    /// The sequence number in the flow, from 0, below 2^48.
     pub seq: u64,
-    /// Nanoseconds of the sender's clock when it was sent, below 2^48 (78 hours); 0 in the built-in network.
+    /// The sender's clock in nanoseconds at sending, below 2^48 (78 hours). 0 in the built-in network.
     pub time: u64,
 }
 
@@ -66,7 +66,7 @@ impl U48 {
 }
 
 impl Stamp {
-    /// The stamp of that packet.
+    /// Makes the stamp of this packet.
     #[inline]
     pub(super) fn new(of: Identity) -> Self {
         let Identity { stream, flow, seq, time } = of;
@@ -80,26 +80,26 @@ impl Stamp {
         }
     }
 
-    /// Which packet it says it is.
+    /// Returns the identity in the stamp.
     #[inline]
     pub(super) fn identity(&self) -> Identity {
         let Stamp { stream, flow, seq, time, .. } = self;
         Identity { stream: stream.get(), flow: flow.get(), seq: seq.get(), time: time.get() }
     }
 
-    /// Whether it begins as stamps do.
+    /// Returns true if it begins with the magic number.
     #[inline]
     pub(super) fn has_magic(&self) -> bool {
         self.magic.get() == MAGIC
     }
 
-    /// Whether what it says belongs together.
+    /// Returns true if the check agrees with the other fields.
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
         self.check.get() == check(self.identity())
     }
 
-    /// The sum over the stamp, for the UDP checksum.
+    /// Returns the sum over the stamp, for the UDP checksum.
     #[inline]
     pub(super) fn sum(&self) -> Sum {
         Sum::new()
@@ -111,15 +111,15 @@ impl Stamp {
             + self.time.sum()
     }
 
-    /// Which window of the noise follows.
+    /// Returns the number of the noise window that follows.
     #[inline]
     pub(super) fn window(&self) -> usize {
         self.check.get() as usize % WINDOWS
     }
 }
 
-/// 32 bits that depend on every bit of the identity. Both halves of what is mixed are one-to-one in what goes into them, so
-/// a change of one of them is seen with all but a chance of 2^-32.
+/// Returns 32 bits that depend on every bit of the identity. Both mixed halves are one-to-one functions of their
+/// inputs. So a change of one of them is detected except with a chance of 2^-32.
 #[inline]
 fn check(Identity { stream, flow, seq, time }: Identity) -> u32 {
     let packet = u64::from(flow) << 48 | seq;
@@ -127,8 +127,8 @@ fn check(Identity { stream, flow, seq, time }: Identity) -> u32 {
     mix(packet ^ sent) as u32
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the input stirs
-/// every bit of the output.
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the input affects every bit of
+/// the output.
 #[inline]
 pub(super) const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,5 @@
-//! A stream of packets for real networks: chosen addresses, several sizes, IPv4 or IPv6, each with the time it was sent.
+//! A stream of packets for real networks: chosen addresses, several sizes, IPv4 or IPv6, each packet with its time
+//! of sending.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,39 +15,39 @@ use netmem::wire::{Ethernet, Ipv6, MacAddr, Udp, ethernet, ipv4, udp};
 /// Bytes of the smallest frame over IPv6, without frame check sequence.
 pub const SIZE_MIN_V6: usize = size_of::<HeadV6>();
 
-/// `n` neighbours from `first` on; flow `i` takes the one at `i` modulo `n`.
+/// `n` consecutive values from `first` on. Flow `i` uses the one at `i` modulo `n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span<T> {
-    /// The first.
+    /// The first value.
     pub first: T,
-    /// How many; 0 is as 1.
+    /// The number of values. 0 counts as 1.
     pub n: u32,
 }
 
 impl<T> Span<T> {
-    /// That one alone.
+    /// Returns the span of one value.
     pub const fn one(first: T) -> Self {
         Span { first, n: 1 }
     }
 
-    /// How far from the first flow `flow` is.
+    /// Returns the distance of flow `flow`'s value from the first.
     #[inline]
     fn step(&self, flow: u32) -> u32 {
         flow % self.n.max(1)
     }
 }
 
-/// The hosts that flows go between: sources, then destinations.
+/// The hosts of the flows: sources, then destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
-    /// Of IPv4.
+    /// IPv4 hosts.
     V4(Span<Ipv4Addr>, Span<Ipv4Addr>),
-    /// Of IPv6.
+    /// IPv6 hosts.
     V6(Span<Ipv6Addr>, Span<Ipv6Addr>),
 }
 
 impl Addresses {
-    /// From sources to destinations; `None` where one is of IPv4 and the other of IPv6.
+    /// Returns the addresses from sources to destinations, or `None` if their families differ.
     pub fn new(src: Span<IpAddr>, dst: Span<IpAddr>) -> Option<Self> {
         match (src.first, dst.first) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -60,24 +61,25 @@ impl Addresses {
     }
 }
 
-/// What a [`Stream`] is to send. By default what the built-in generator does, one flow of 64-byte frames.
+/// The configuration of a [`Stream`]. The default is that of the built-in generator, with one flow of 64-byte
+/// frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamConfig {
-    /// The stream's number, for sinks that get several.
+    /// The stream's number, for sinks that receive several streams.
     pub stream: u16,
-    /// Flows, which take turns: 1 to [`FLOWS_MAX`](super::FLOWS_MAX).
+    /// Number of flows, which take turns: 1 to [`FLOWS_MAX`](super::FLOWS_MAX).
     pub flows: usize,
-    /// Bytes of each frame, without frame check sequence; packets take them in turn, over and over.
+    /// Bytes of the frames, without frame check sequence. Packets use these sizes in rotation.
     pub sizes: Vec<usize>,
-    /// The sender's link address.
+    /// The sender's MAC address.
     pub src_mac: MacAddr,
-    /// The link address of the next hop.
+    /// The MAC address of the next hop.
     pub dst_mac: MacAddr,
-    /// Between which hosts.
+    /// The hosts of the flows.
     pub addresses: Addresses,
-    /// UDP ports that flows come from.
+    /// The UDP source ports of the flows.
     pub src_ports: Span<u16>,
-    /// UDP ports that they go to.
+    /// The UDP destination ports of the flows.
     pub dst_ports: Span<u16>,
     /// TTL or hop limit.
     pub ttl: u8,
@@ -105,20 +107,20 @@ impl Default for StreamConfig {
 pub struct Stream {
     config: StreamConfig,
     ethernet: Ethernet,
-    /// The noise of each of the sizes.
+    /// The noise of each size.
     noises: Vec<Noise>,
-    /// Which size is next; within `config.sizes`.
+    /// The index of the next size, within `config.sizes`.
     turn: usize,
     flow: u32,
     seq: u64,
 }
 
 impl Stream {
-    /// A stream at its first packet.
+    /// Makes a stream before its first packet.
     ///
     /// # Errors
-    /// [`TrafficError`] if the flows or a size are out of their range, which begins with 64 bytes over IPv4 and with
-    /// [`SIZE_MIN_V6`] over IPv6.
+    /// [`TrafficError`] if the number of flows or a size is out of range. The smallest size is 64 bytes over IPv4
+    /// and [`SIZE_MIN_V6`] over IPv6.
     pub fn new(config: StreamConfig) -> Result<Self, TrafficError> {
         check_flows(config.flows)?;
         let (ethertype, head) = match config.addresses {
@@ -136,17 +138,18 @@ impl Stream {
         Ok(Stream { config, ethernet, noises, turn: 0, flow: 0, seq: 0 })
     }
 
-    /// Bytes of the next frame.
+    /// Returns the bytes of the next frame.
     #[inline]
     pub fn next_size(&self) -> usize {
         self.config.sizes[self.turn]
     }
 
-    /// Writes the next frame, sent at `time` (nanoseconds, of which the lower 48 bits go along), at the start of `buf`, and
-    /// gives its size; 0, and nothing is written or skipped, if `buf` is shorter than that.
+    /// Writes the next frame, sent at `time`, at the start of `buf` and returns its size. `time` is in nanoseconds,
+    /// and the frame carries the lower 48 bits. If `buf` is too short, it returns 0, and nothing is written or
+    /// skipped.
     ///
     /// # Cost
-    /// Builds 64 or 84 bytes and copies the rest; allocates nothing.
+    /// Builds 64 or 84 bytes and copies the rest. Allocates nothing.
     #[inline]
     pub fn write(&mut self, buf: &mut [u8], time: u64) -> usize {
         let size = self.next_size();
@@ -159,7 +162,7 @@ impl Stream {
         size
     }
 
-    /// Writes the frame with that stamp.
+    /// Writes the frame with this stamp.
     #[inline]
     fn fill(&self, frame: &mut [u8], stamp: Stamp) {
         let StreamConfig { addresses, src_ports, dst_ports, ttl, .. } = &self.config;
@@ -204,7 +207,7 @@ impl Stream {
     }
 }
 
-/// What stands before the noise of a frame over IPv6.
+/// The headers and the stamp of a frame over IPv6, which come before the noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct HeadV6 {

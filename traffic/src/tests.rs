@@ -1,4 +1,4 @@
-//! The traffic against etherparse, and the sink against everything that may happen on the way.
+//! Tests the traffic with etherparse, and the sink with every fault that may occur on a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -182,8 +182,8 @@ fn a_flow_that_was_never_sent_is_no_good_frame() {
     assert_eq!(Sink::new(2, 64, Hop::Unchanged).unwrap().verify(&frame), Outcome::Corrupt(Fault::Stamp));
 }
 
-/// What the sink's tally must be, from the definition, for one flow's arrivals that are never late
-/// by more than the sink remembers.
+/// Returns the tally that the sink must have by definition, for the arrivals of one flow that are never later than
+/// the sink remembers.
 fn model(arrivals: &[usize]) -> Tally {
     let mut tally = Tally { received: arrivals.len() as u64, ..Tally::default() };
     let (mut came, mut highest) = (BTreeSet::new(), None);
@@ -204,7 +204,7 @@ fn a_flow_remembers_the_last_64_packets_across_a_jump() {
     for jump in [62, 63, 64, 65, 1000] {
         let frames = frames(1, 64, jump + 2);
         let mut sink = Sink::new(1, 64, Hop::Unchanged).unwrap();
-        // Packet 0 comes again where it is still remembered.
+        // Packet 0 arrives again while it is still remembered.
         let again = if jump < 64 { 0 } else { jump };
         let arrivals = [0, jump, again, jump - 1, jump - 1, jump + 1];
         for seq in arrivals {

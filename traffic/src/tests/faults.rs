@@ -1,4 +1,4 @@
-//! What arrives through a port with faults is judged to be just what the port says it did.
+//! Frames that pass a port with faults are judged exactly by the faults that the port reports.
 
 use super::super::*;
 use netmem::page::{Memory, MemoryConfig};
@@ -10,7 +10,7 @@ use netmem::port::{Fill, Rx};
 const SENT: u64 = 10_000;
 const BURST: usize = 20;
 
-/// What arrives of [`SENT`] packets of 3 flows over such a port, and what the port did.
+/// Sends [`SENT`] packets of 3 flows through such a port. Returns the arrivals and the port's faults.
 fn through(config: FaultConfig) -> (Arrivals, std::sync::Arc<FaultCounters>) {
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut w = memory.worker().unwrap();
@@ -18,7 +18,7 @@ fn through(config: FaultConfig) -> (Arrivals, std::sync::Arc<FaultCounters>) {
     let (port, mut device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
     let mut port = FaultPort::new(Box::new(port), pool.clone(), config);
     let setting = StreamConfig { flows: 3, sizes: vec![64, 1000, 71], ..StreamConfig::default() };
-    // All that is sent has these, so that a bit turned in them is seen.
+    // All sent frames have these values, so that a flipped bit in them is detected.
     let expected = Expected {
         src_mac: Some(setting.src_mac),
         dst_mac: Some(setting.dst_mac),
@@ -53,7 +53,7 @@ fn what_is_dropped_is_missing() {
     let (arrivals, faults) = through(FaultConfig { drop: one_in(20.0), ..FaultConfig::default() });
     let tally = arrivals.tally();
     assert!(faults.dropped.get() > 100 && lost(&arrivals) == faults.dropped.get(), "{tally:?}");
-    // What nothing came after does not show by its number.
+    // A lost packet is not detected by its number if none of its flow arrived after it.
     assert!(tally.missing <= faults.dropped.get() && tally.missing + 10 > faults.dropped.get(), "{tally:?}");
     assert_eq!((tally.corrupt, tally.reordered, tally.duplicates), (0, 0, 0));
 }
@@ -81,7 +81,7 @@ fn a_turned_bit_is_corrupt_wherever_it_is() {
 #[test]
 fn what_comes_behind_later_ones_of_its_flow_is_reordered() {
     let (arrivals, faults) = through(FaultConfig { reorder: Chance::Every(50), ..FaultConfig::default() });
-    // The last one is let go when none comes any more, and so comes in order.
+    // The last one is released when no more packets arrive, so it arrives in order.
     assert_eq!(faults.reordered.get(), SENT / 50);
     let tally = Tally { received: SENT, reordered: SENT / 50 - 1, ..Tally::default() };
     assert_eq!((arrivals.tally(), lost(&arrivals)), (tally, 0));

@@ -1,4 +1,4 @@
-//! Streams against etherparse, and arrivals against everything that may come by a port.
+//! Tests streams with etherparse, and arrivals with every frame that a port may receive.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -46,7 +46,7 @@ fn expected() -> Expected {
     Expected { stream: 9, ..Expected::default() }
 }
 
-/// Addresses and ports of a frame, after etherparse found all checksums right.
+/// Returns the addresses and ports of a frame, after etherparse found all checksums valid.
 fn read(frame: &[u8]) -> ([IpAddr; 2], [u16; 2], u8, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!("not UDP") };
@@ -131,7 +131,7 @@ fn a_frame_of_the_built_in_network_is_one_of_stream_0() {
     assert_eq!(Arrivals::new(Expected::default()).take(&frame), Arrival::Good(Identity::default()));
 }
 
-/// The bytes in which a flipped bit is not seen, of a frame that is otherwise as it was sent.
+/// Returns the bytes of an otherwise unchanged frame in which a flipped bit is not detected.
 fn unseen(frame: &[u8], expected: Expected) -> BTreeSet<usize> {
     let mut arrivals = Arrivals::new(expected);
     let mut frame = frame.to_vec();
@@ -158,7 +158,7 @@ fn every_flipped_bit_is_seen_but_where_routers_may_change_what_no_checksum_cover
         assert_eq!(unseen(&frame, expected()), (0..12).collect());
         assert_eq!(unseen(&frame, known(false)), BTreeSet::new());
     }
-    // The traffic class of IPv6 lies in two bytes, of which the other halves are seen.
+    // The traffic class of IPv6 is in two bytes. Their other halves are checked.
     for frame in frames(&config(true), 3) {
         assert_eq!(unseen(&frame, expected()), (0..12).chain([14, 15, 21]).collect());
         assert_eq!(unseen(&frame, known(true)), [14, 15].into());
@@ -170,7 +170,7 @@ fn what_is_not_of_the_stream_is_foreign_and_counts_in_nothing_else() {
     let frame = frames(&config(false), 1).remove(0);
     let mut arrivals = Arrivals::new(Expected { stream: 8, ..Expected::default() });
     assert_eq!(arrivals.take(&frame), Arrival::Foreign);
-    // Somebody else's datagram, whole, that happens to begin as stamps do.
+    // A whole datagram of another program that happens to begin with the magic number.
     let mut packet = Vec::new();
     let payload = [&[0x6e, 0x6d][..], &[7; 40]].concat();
     let built = etherparse::PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([1; 4], [2; 4], 9).udp(1, 2);
