@@ -1,6 +1,6 @@
-//! Any bytes as a request of the broker: the body of `tests/sequences`, over what the fuzzer finds.
+//! Reads any bytes as a request to the broker. Runs the body of `tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run broker`; what it finds worth keeping goes into `corpus/broker`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run broker`. Inputs worth keeping go into `corpus/broker`, which `cargo test` replays.
 
 #![no_main]
 

@@ -1,6 +1,8 @@
-//! Any bytes as a captured file, pcap or pcapng, plain or compressed: the body of `tests/sequences`, over what the fuzzer finds.
+//! Reads any bytes as a capture file, pcap or pcapng, plain or compressed. Runs the body of `tests/sequences` on
+//! the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run capture`; what it finds worth keeping goes into `corpus/capture`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run capture`. Inputs worth keeping go into `corpus/capture`, which `cargo test`
+//! replays.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Any text as a configuration: the body of `cli/tests/sequences`, over what the fuzzer finds.
+//! Reads any text as a configuration. Runs the body of `cli/tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run config`; what it finds worth keeping goes into `corpus/config`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run config`. Inputs worth keeping go into `corpus/config`, which `cargo test` replays.
 
 #![no_main]
 

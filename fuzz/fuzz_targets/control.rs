@@ -1,6 +1,7 @@
-//! Any bytes as lines of the control socket: the body of `cli/tests/sequences`, over what the fuzzer finds.
+//! Reads any bytes as lines of the control socket. Runs the body of `cli/tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run control`; what it finds worth keeping goes into `corpus/control`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run control`. Inputs worth keeping go into `corpus/control`, which `cargo test`
+//! replays.
 
 #![no_main]
 

@@ -1,6 +1,7 @@
-//! Frames through a router that answers: the body of `router/tests/sequences`, over what the fuzzer finds.
+//! Sends frames through a router that answers with ICMP errors. Runs the body of `router/tests/sequences` on the
+//! fuzzer's input.
 //!
-//! `cargo +nightly fuzz run icmp`; what it finds worth keeping goes into `corpus/icmp`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run icmp`. Inputs worth keeping go into `corpus/icmp`, which `cargo test` replays.
 
 #![no_main]
 

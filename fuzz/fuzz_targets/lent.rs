@@ -1,6 +1,7 @@
-//! A memif client and a server that says and writes anything: the body of `tests/sequences`, over what the fuzzer finds.
+//! Connects a memif client to a server that sends and writes anything. Runs the body of `tests/sequences` on the
+//! fuzzer's input.
 //!
-//! `cargo +nightly fuzz run lent`; what it finds worth keeping goes into `corpus/lent`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run lent`. Inputs worth keeping go into `corpus/lent`, which `cargo test` replays.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! A memif server and a client that says and writes anything, and cuts its memory: the body of `tests/sequences`, over what the
-//! fuzzer finds.
+//! Connects a memif server to a client that sends and writes anything, and truncates its memory. Runs the body of
+//! `tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run memif`; what it finds worth keeping goes into `corpus/memif`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run memif`. Inputs worth keeping go into `corpus/memif`, which `cargo test` replays.
 
 #![no_main]
 

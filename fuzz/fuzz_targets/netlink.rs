@@ -1,6 +1,7 @@
-//! Anything as what the kernel says over rtnetlink, and the table that follows from it.
+//! Reads any bytes as messages of the kernel over rtnetlink, and checks the resulting table.
 //!
-//! `cargo +nightly fuzz run netlink`; what it finds worth keeping goes into `corpus/netlink`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run netlink`. Inputs worth keeping go into `corpus/netlink`, which `cargo test`
+//! replays.
 
 #![no_main]
 

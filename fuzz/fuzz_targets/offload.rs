@@ -1,6 +1,7 @@
-//! Packets that lie about what is left to be done to them: the body of `router/tests/sequences`, over what the fuzzer finds.
+//! Sends packets with invalid offload requests. Runs the body of `router/tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run offload`; what it finds worth keeping goes into `corpus/offload`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run offload`. Inputs worth keeping go into `corpus/offload`, which `cargo test`
+//! replays.
 
 #![no_main]
 

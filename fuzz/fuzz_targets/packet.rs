@@ -1,6 +1,6 @@
-//! Packets against a model: the body of `tests/sequences`, over what the fuzzer finds.
+//! Compares packets with a model. Runs the body of `tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run packet`; what it finds worth keeping goes into `corpus/packet`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run packet`. Inputs worth keeping go into `corpus/packet`, which `cargo test` replays.
 
 #![no_main]
 

@@ -1,6 +1,8 @@
-//! Programs of safe code over everything public: the body of `tests/sequences`, over what the fuzzer finds.
+//! Runs programs of safe code over the whole public interface. Runs the body of `tests/sequences` on the fuzzer's
+//! input.
 //!
-//! `cargo +nightly fuzz run program`; what it finds worth keeping goes into `corpus/program`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run program`. Inputs worth keeping go into `corpus/program`, which `cargo test`
+//! replays.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! Any text as a port: the body of `ports/tests/sequences`, over what the fuzzer finds.
+//! Reads any text as a port. Runs the body of `ports/tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run spec`; what it finds worth keeping goes into `corpus/spec`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run spec`. Inputs worth keeping go into `corpus/spec`, which `cargo test` replays.
 
 #![no_main]
 

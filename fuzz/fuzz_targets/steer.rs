@@ -1,7 +1,7 @@
-//! Workers that steer frames to each other in any order, and any text as a policy: the body of `tests/sequences`, over what
-//! the fuzzer finds.
+//! Steers frames between workers in any order, and reads any text as a policy. Runs the body of `tests/sequences`
+//! on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run steer`; what it finds worth keeping goes into `corpus/steer`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run steer`. Inputs worth keeping go into `corpus/steer`, which `cargo test` replays.
 
 #![no_main]
 

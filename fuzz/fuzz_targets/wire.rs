@@ -1,6 +1,6 @@
-//! Header views over any bytes: the body of `tests/sequences`, over what the fuzzer finds.
+//! Views any bytes as headers. Runs the body of `tests/sequences` on the fuzzer's input.
 //!
-//! `cargo +nightly fuzz run wire`; what it finds worth keeping goes into `corpus/wire`, which `cargo test` replays.
+//! Run `cargo +nightly fuzz run wire`. Inputs worth keeping go into `corpus/wire`, which `cargo test` replays.
 
 #![no_main]
 
