@@ -1,4 +1,4 @@
-//! Asking a running `netmem forward`.
+//! The client of a running `netmem forward`.
 
 use super::record::Record;
 use super::request::Answer;
@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an answer may take, all of it.
+/// The time limit of a whole answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer at most: more than all routes of the Internet are.
+/// Maximum bytes of an answer. All routes of the Internet take less.
 const ANSWER_MAX: usize = 256 << 20;
 
 /// A connection to a control socket.
@@ -36,7 +36,7 @@ impl Client {
     /// Sends one request and waits for its answer.
     ///
     /// # Errors
-    /// One line: what the other side said, or why there is no answer.
+    /// One line: the server's error, or the reason why there is no answer.
     pub fn ask(&self, request: &Value) -> Result<Vec<Record>, String> {
         let at = self.path.display();
         let said = exchange(&self.stream, request, (PATIENCE, ANSWER_MAX));
@@ -57,7 +57,7 @@ pub fn ask(path: &Path, request: &Value) -> Result<Vec<Record>, String> {
     Client::connect(path)?.ask(request)
 }
 
-/// Sends the request, and reads until the end of a line, or of the other side.
+/// Sends the request, and reads until the end of a line, or until the server closes the connection.
 fn exchange(
     mut stream: &UnixStream,
     request: &Value,
@@ -65,7 +65,7 @@ fn exchange(
 ) -> io::Result<Vec<u8>> {
     let until = Instant::now() + patience;
     stream.set_write_timeout(Some(patience))?;
-    // One that is sent away unheard still has something to read.
+    // If the server rejects the client without reading, there is still an answer to read.
     let _ = stream.write_all(format!("{request}\n").as_bytes());
     let (mut said, mut chunk) = (Vec::new(), vec![0; 64 << 10]);
     while said.last() != Some(&b'\n') {
@@ -87,7 +87,7 @@ fn exchange(
     Ok(said)
 }
 
-/// A text without what would disturb a terminal.
+/// Returns a text without control characters, which could disturb a terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
@@ -115,7 +115,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    /// What `ask` makes of a server's answer.
+    /// Returns the result of `ask` for a server's answer.
     fn answered(name: &str, answer: &'static [u8]) -> Result<Vec<Record>, String> {
         let path = std::env::temp_dir().join(format!("netmem-client-{}-{name}", std::process::id()));
         let listener = UnixListener::bind(&path).unwrap();
@@ -130,7 +130,7 @@ mod tests {
         asked
     }
 
-    /// Seen: ESC sequences of an error went to the terminal as they were.
+    /// Seen: ESC sequences of an error were written to the terminal.
     #[test]
     fn nothing_of_an_answer_reaches_the_terminal_raw() {
         let refused = answered("error", b"{\"error\":\"a\\u001b[31mb\\u009bc\\u0007\"}\n");
@@ -141,7 +141,7 @@ mod tests {
         assert!(odd.contains("cannot be read") && !odd.contains('\x1b'), "{odd}");
     }
 
-    /// Seen: an answer without an end was read without one, 2 GB of it.
+    /// Seen: an endless answer was read without a limit, 2 GB of it.
     #[test]
     fn an_answer_is_read_up_to_a_bound() {
         let (here, mut there) = UnixStream::pair().unwrap();
@@ -152,7 +152,7 @@ mod tests {
         flood.join().unwrap();
     }
 
-    /// Seen: each byte that dripped bought another thirty seconds.
+    /// Seen: each byte of a slow server extended the limit by thirty seconds.
     #[test]
     fn a_server_that_drips_is_given_up_when_all_the_time_is_over() {
         let (here, mut there) = UnixStream::pair().unwrap();

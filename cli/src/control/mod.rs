@@ -1,10 +1,10 @@
-//! The control socket: what runs is looked at and tuned from outside.
+//! The control socket: other programs read and tune a running process through it.
 //!
 //! ```text
 //!   netmem stat, set ─► client ─► [socket] ─► server ─► request ─► registry   what can be seen, and the keys
 //! ```
-//! One JSON object a line each way. The forwarder's thread has no part in it: the server reads counters and sets the
-//! library's tunables on threads of its own (`listening`).
+//! Each request and each answer is one JSON object on a line. The forwarder's threads take no part. The server
+//! reads counters and sets the library's tunables on threads of its own (`listening`).
 
 pub mod registry;
 pub mod client;

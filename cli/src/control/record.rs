@@ -1,11 +1,11 @@
-//! A list of named values that keeps its order, as JSON objects do on the way here.
+//! A list of named values that keeps its order, like the JSON objects received here.
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::fmt;
 
-/// Names and values, in order: a JSON object.
+/// Names and values in order: a JSON object.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record(pub Vec<(String, Value)>);
 
@@ -22,12 +22,12 @@ impl Record {
         self
     }
 
-    /// The value of a name.
+    /// Returns the value of a name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The text of a name; empty where there is none.
+    /// Returns the text of a name, or an empty text if there is none.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).and_then(Value::as_str).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What can be seen of a running dataplane, and its keys.
+//! The readable state of a running dataplane, and its keys.
 
 use super::record::Record;
 use crate::args::number;
@@ -7,37 +7,38 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a reading of several sections takes at most that counts as one moment, and how often it is tried.
+/// The maximum duration of a reading of several sections that counts as one moment, and the maximum number of
+/// attempts.
 const AT_ONCE: Duration = Duration::from_millis(1);
 const READINGS: u32 = 3;
 
-/// Something that can be turned while it runs.
+/// A key: a value that can be changed while the dataplane runs.
 pub struct Key {
-    /// Its name, as in `pool.rx.cache`.
+    /// Its name, such as `pool.rx.cache`.
     pub name: String,
-    /// What may be given, in words.
+    /// The valid values, in words.
     pub range: String,
-    /// What a value counts.
+    /// The unit of the value.
     pub unit: &'static str,
-    /// What it does.
+    /// The effect of a change.
     pub what: &'static str,
     read: Box<dyn Fn() -> String + Send>,
     #[allow(clippy::type_complexity, reason = "named by its field")]
     write: Box<dyn Fn(&str) -> Result<(), String> + Send>,
 }
 
-/// A section's name, and what reads it.
+/// The name of a section, and the function that reads it.
 type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
 
-/// Has the configuration read again and waits for what comes of it: nothing, or one line.
+/// Reads the configuration again and waits for the result: nothing, or one line with the error.
 pub type Reload = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What is recorded, from a number on for each ring.
+/// Returns the recorded packets, of each ring from a number on.
 type ReadRecorded = Box<dyn Fn(&[u64]) -> Vec<Record> + Send>;
 
-/// What can be asked of a dataplane: sections of records, and keys. Belongs to the server's thread.
+/// The sections and keys of a dataplane. Belongs to the server's thread.
 pub struct Registry {
-    /// Where the clock of readings begins.
+    /// The origin of the readings' clock.
     since: Instant,
     sections: Vec<Section>,
     keys: Vec<Key>,
@@ -46,7 +47,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without sections and keys.
+    /// Makes a registry without sections and keys.
     pub fn new() -> Registry {
         Registry {
             since: Instant::now(),
@@ -62,29 +63,30 @@ impl Registry {
         self.sections.push((name, Box::new(read)));
     }
 
-    /// Says how what is recorded is read.
+    /// Sets the function that reads the recorded packets.
     pub fn set_recorded(&mut self, read: impl Fn(&[u64]) -> Vec<Record> + Send + 'static) {
         self.recorded = Some(Box::new(read));
     }
 
-    /// What is recorded, of each ring from this number on.
+    /// Returns the recorded packets, of each ring from the given number on.
     ///
     /// # Errors
-    /// One line, where nothing is.
+    /// One line, if nothing is recorded.
     pub fn recorded(&self, since: &[u64]) -> Result<Vec<Record>, String> {
         let none = || "this run records nothing: it was started without --record".to_owned();
         self.recorded.as_ref().map(|read| read(since)).ok_or_else(none)
     }
 
-    /// Says how the configuration is read again.
+    /// Sets the function that reads the configuration again.
     pub fn set_reload(&mut self, reload: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.reload = Some(Arc::new(reload));
     }
 
-    /// What has the configuration read again. It may take seconds: it is not called while others wait for the registry.
+    /// Returns the function that reads the configuration again. It may take seconds, so do not call it while the
+    /// registry is locked.
     ///
     /// # Errors
-    /// One line, where there is no configuration.
+    /// One line, if there is no configuration file.
     pub fn reload(&self) -> Result<Reload, String> {
         let none = || "this run has no configuration: it was started without --config".to_owned();
         self.reload.clone().ok_or_else(none)
@@ -145,10 +147,10 @@ impl Registry {
         self.keys.push(Key { name, range, unit, what, read: Box::new(read), write: Box::new(write) });
     }
 
-    /// The records of a section.
+    /// Returns the records of a section.
     ///
     /// # Errors
-    /// One line with the sections there are.
+    /// One line with the names of all sections.
     pub fn read(&self, section: &str) -> Result<Vec<Record>, String> {
         let found = self.sections.iter().find(|(name, _)| *name == section);
         let names = || self.sections.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -157,12 +159,13 @@ impl Registry {
             .ok_or_else(|| format!("nothing called {section:?}: there are {}", names()))
     }
 
-    /// The records of several sections, read at one moment: before those of each a record of the section's name, how many there are, and
-    /// the moment, in seconds of a clock that only runs forward. A reading that took longer than a millisecond, as where the thread had to
-    /// wait for a processor, is made again, twice at most.
+    /// Returns the records of several sections, read at one moment. The records of each section follow a record
+    /// with the section's name, the number of its records, and the moment in seconds of a monotonic clock. A
+    /// reading that took longer than a millisecond, as when the thread had to wait for a processor, is repeated at
+    /// most twice.
     ///
     /// # Errors
-    /// As of [`Registry::read`].
+    /// As [`Registry::read`].
     pub fn read_all(&self, sections: &[String]) -> Result<Vec<Record>, String> {
         let mut tries = 0;
         loop {
@@ -185,7 +188,7 @@ impl Registry {
         }
     }
 
-    /// Every key with its value.
+    /// Returns the keys with their values.
     pub fn keys(&self) -> Vec<Record> {
         let record = |key: &Key| {
             Record::default()
@@ -198,11 +201,11 @@ impl Registry {
         self.keys.iter().map(record).collect()
     }
 
-    /// Turns a key.
+    /// Sets a key.
     ///
     /// # Errors
-    /// One line: where there is no key of that name the nearest, or all if none is near; the range where the value is not in it.
-    /// Nothing has changed then.
+    /// One line. If there is no key of this name, the line has the most similar name, or all names if none is
+    /// similar. If the value is out of range, the line has the range. Nothing has changed then.
     pub fn write(&self, name: &str, value: &str) -> Result<(), String> {
         let Some(key) = self.keys.iter().find(|key| key.name == name) else {
             return Err(format!("no key {name:?}: {}", self.instead_of(name)));
@@ -228,7 +231,7 @@ pub mod tests {
     use netmem::page::{Memory, MemoryConfig};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// A registry with one section and three keys.
+    /// Makes a registry with one section and three keys.
     pub fn registry() -> Registry {
         let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
         let mut registry = Registry::new();

@@ -1,4 +1,4 @@
-//! One line asked, one line answered.
+//! One request line, one answer line.
 
 use super::record::Record;
 use super::registry::Registry;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
-/// What can be asked.
+/// A request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
@@ -17,7 +17,7 @@ struct Request {
     r#do: Option<String>,
 }
 
-/// A section, or several of one moment.
+/// A section, or several sections read at one moment.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Of {
@@ -32,11 +32,11 @@ struct Setting {
     value: Value,
 }
 
-/// What comes back.
+/// An answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// Records; none where something was set.
+    /// Records. None if something was set.
     Ok(Vec<Record>),
     /// One line.
     Error(String),
@@ -44,7 +44,7 @@ pub enum Answer {
 
 const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"stat","of":[SECTION,…]}, {"get":"keys"}, {"get":"recorded","since":[NUMBER,…]}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
 
-/// Answers one line. The registry is kept from others no longer than it takes to read or set something there.
+/// Answers one line. The registry is locked only while something in it is read or set.
 pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
@@ -76,13 +76,14 @@ pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
     done.map_or_else(|why| refused(&why), Answer::Ok)
 }
 
-/// One line, which may repeat what was asked: what would move a terminal's cursor is not sent back.
+/// Returns one line with an error, which may quote the request. Characters that move a terminal's cursor are left
+/// out.
 fn refused(why: &str) -> Answer {
     let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     Answer::Error(why.chars().map(shown).collect())
 }
 
-/// A value as one would type it.
+/// Returns a value as a person would type it.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

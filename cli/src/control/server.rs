@@ -1,5 +1,5 @@
-//! The answers to clients. One that is slow, silent or hostile costs its thread's time and a line's memory, and nobody else
-//! anything.
+//! The server side of the control socket. A slow, silent or hostile client costs its thread's time and the memory
+//! of a line, and does not affect others.
 
 use super::registry::Registry;
 use super::request::{Answer, answer};
@@ -13,13 +13,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Bytes of a line at most.
+/// Maximum bytes of a line.
 const LINE: usize = 4096;
-/// How long a client may say nothing, and how long it may take to take an answer.
+/// The maximum time that a client may send nothing, or take to accept an answer.
 const SILENCE: Duration = Duration::from_secs(60);
 const DEAF: Duration = Duration::from_secs(2);
 
-/// The control socket of this process and what it answers from.
+/// The control socket of this process, and the registry from which it answers.
 struct Control {
     socket: Socket,
     registry: Mutex<Registry>,
@@ -33,10 +33,10 @@ pub fn bind(path: &Path) -> Result<Socket, Failure> {
     Socket::bind(path, "control socket").map_err(Failure::Input)
 }
 
-/// Answers from `registry` who connects to `socket`.
+/// Answers clients that connect to `socket` from `registry`.
 ///
 /// # Errors
-/// [`Failure::Input`] when there can be no thread.
+/// [`Failure::Input`] if no thread can be started.
 pub fn start(socket: Socket, registry: Registry) -> Result<Server, Failure> {
     Server::start(Control { socket, registry: Mutex::new(registry) })
 }
@@ -62,7 +62,7 @@ impl Service for Control {
     }
 }
 
-/// Answers a client's lines until it goes, says nothing for too long, says too much at once, or all is over.
+/// Answers a client's lines until it disconnects, is silent for too long, sends too long a line, or the run ends.
 fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
     let (mut said, mut heard) = (Vec::with_capacity(LINE), Instant::now());
     let mut chunk = [0; 512];
@@ -90,7 +90,8 @@ fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
     }
 }
 
-/// Sends an answer on one line; None if it was not taken, or not [`DEAF`] after all was over.
+/// Sends an answer on one line. Returns None if the client did not accept it, or not within [`DEAF`] after the end
+/// of the run.
 fn send(mut stream: &UnixStream, answer: &Answer, over: &AtomicBool) -> Option<()> {
     let mut line = serde_json::to_vec(answer).ok()?;
     line.push(b'\n');
@@ -152,7 +153,7 @@ mod tests {
             let path = path.clone();
             move || ask(&path, &serde_json::json!({"do": "reload"}))
         });
-        // Its end is the other client's answer, whichever of the two comes first.
+        // The closed connection counts as the other client's answer, whichever of the two comes first.
         assert_eq!(ask(&path, &serde_json::json!({"get": "keys"})).unwrap().len(), 3);
         answered.send(()).unwrap();
         assert_eq!(reload.join().unwrap(), Ok(Vec::new()));

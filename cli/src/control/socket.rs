@@ -1,4 +1,5 @@
-//! The socket in the file system: there for its owner alone from the first moment, never taken from one who listens.
+//! The socket in the file system. Only its owner has access from the first moment, and a listening process never
+//! loses it.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -10,8 +11,8 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt,
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Where the socket is if nobody says: `$NETMEM_CONTROL`, else the first `netmem.sock` that is there of those in `$XDG_RUNTIME_DIR`, in `/run` and
-/// in `/run/netmem`, where that of `netmem.service` is.
+/// Returns the default path: `$NETMEM_CONTROL`, else the first existing `netmem.sock` in `$XDG_RUNTIME_DIR`, in `/run`
+/// and in `/run/netmem`, where `netmem.service` has it.
 pub fn default_path() -> PathBuf {
     let given = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("NETMEM_CONTROL").unwrap_or_else(|| {
@@ -20,41 +21,42 @@ pub fn default_path() -> PathBuf {
     })
 }
 
-/// The first `netmem.sock` in these folders that is there, or else the one in the first of them.
+/// Returns the first existing `netmem.sock` in these folders, or else the path in the first folder.
 fn first_there(folders: impl Iterator<Item = PathBuf>) -> PathBuf {
     let paths: Vec<_> = folders.map(|folder| folder.join("netmem.sock")).collect();
     let there = paths.iter().find(|path| path.exists()).or(paths.first());
     there.cloned().unwrap_or_default()
 }
 
-/// A descriptor that only names a file, of open(2): to a socket there is no other.
+/// A descriptor that only names a file (open(2)). A socket has no other.
 const O_PATH: i32 = 0o10_000_000;
-/// Bytes of a path at most.
+/// Maximum bytes of a path.
 const PATH_MAX: usize = 107;
 
-/// A listening socket at a path; dropped, the path is free again.
+/// A listening socket at a path. Dropping it frees the path.
 #[derive(Debug)]
 pub struct Socket {
     pub listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of what was put there.
+    /// Device and inode of the socket file.
     identity: (u64, u64),
 }
 
 impl Socket {
-    /// Listens at `path`, as the `what` of what is said. A socket that nobody listens at any more is replaced.
+    /// Listens at `path`. `what` names the socket in errors. A socket that no process listens on any more is
+    /// replaced.
     ///
     /// # Errors
     /// One line with the remedy.
     pub fn bind(path: &Path, what: &str) -> Result<Socket, String> {
         let failed = |why: &str, error: io::Error| format!("{what} {}: {why}: {error}", path.display());
         clear_stale(path, what)?;
-        // Made in a directory that is its owner's alone and linked from there, which replaces nothing: so it is never
-        // open to others, and of two that come at once one is refused.
+        // The socket is made in a directory that only its owner may enter, and linked from there, which replaces
+        // nothing. So it is never accessible to others, and of two processes that start at once one gets an error.
         if path.file_name().is_none() {
             return Err(format!("{what} {}: give a file name", path.display()));
         }
-        // Its bytes and a 0 have to fit into a sockaddr_un.
+        // The path and a zero byte must fit into a sockaddr_un.
         if path.as_os_str().len() > PATH_MAX {
             return Err(format!(
                 "{what} {}: the path is too long: give at most {PATH_MAX} bytes",
@@ -77,22 +79,23 @@ impl Socket {
             let meta = fs::symlink_metadata(path)?;
             Ok(Socket { listener, path: path.into(), identity: (meta.dev(), meta.ino()) })
         });
-        // Of a directory just made; what is left of it does no harm.
+        // From a directory that was just made. Leftovers do no harm.
         let _ = fs::remove_file(&made);
         let _ = fs::remove_dir(&private);
         listening.map_err(|error| failed("cannot listen", error))
     }
 }
 
-/// A new directory beside `path` that only its owner may enter. Its name cannot be guessed, so nobody can be there first.
+/// Makes a new directory beside `path` that only its owner may enter. Its name cannot be guessed, so no one can
+/// create it first.
 fn private_beside(path: &Path) -> io::Result<PathBuf> {
     loop {
-        // Of the system's random numbers, like the keys of every hash map.
+        // From the system's random numbers, like the keys of every hash map.
         let chance = RandomState::new().build_hasher().finish();
         let private = path.with_file_name(format!(".netmem-{chance:016x}"));
         match DirBuilder::new().mode(0o700).create(&private) {
             Ok(()) => {
-                // The umask may have taken what its owner needs.
+                // The umask may have removed permissions that the owner needs.
                 if fs::symlink_metadata(&private)?.mode() & 0o777 != 0o700 {
                     fs::set_permissions(&private, Permissions::from_mode(0o700))?;
                 }
@@ -104,7 +107,7 @@ fn private_beside(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Removes a socket that nobody listens at; everything else at `path` is refused.
+/// Removes a socket that no process listens on. Any other file at `path` is an error.
 fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
     let at = path.display();
     let meta = match fs::symlink_metadata(path) {
@@ -117,7 +120,7 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
     }
     match connect(path, &meta) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            // Another program may have put its own there meanwhile.
+            // Another program may have put its own file there since.
             let is_it = |now: Metadata| (now.dev(), now.ino()) == (meta.dev(), meta.ino());
             if !fs::symlink_metadata(path).is_ok_and(is_it) {
                 return Err(format!(
@@ -157,7 +160,7 @@ fn connect(path: &Path, meta: &Metadata) -> io::Result<UnixStream> {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Somebody may have put his own there meanwhile.
+        // Another process may have put its own file there since.
         let ours =
             fs::symlink_metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.identity);
         if ours {
@@ -170,7 +173,7 @@ impl Drop for Socket {
 mod tests {
     use super::*;
 
-    /// A directory of this test's own.
+    /// Returns a directory of this test alone.
     fn place(name: &str) -> PathBuf {
         let place = env::temp_dir().join(format!("netmem-socket-{}-{name}", std::process::id()));
         fs::create_dir_all(&place).unwrap();
@@ -220,7 +223,7 @@ mod tests {
         fs::remove_dir(place).unwrap();
     }
 
-    /// Seen: "cannot make it: File exists", where another had made directories of all names that were to come.
+    /// Seen: "cannot make it: File exists", when another user had made directories with all the next names.
     #[test]
     fn names_that_others_have_made_beside_it_keep_nobody_from_listening() {
         let place = place("squatted");

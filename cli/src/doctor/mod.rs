@@ -1,4 +1,5 @@
-//! `netmem doctor` and `netmem forward --check`: what of this host will not work, loses packets or is slow. COLD.
+//! `netmem doctor` and `netmem forward --check`: find properties of this host that prevent a run, lose packets or
+//! are slow. COLD.
 
 mod qualify;
 mod report;
@@ -12,10 +13,11 @@ use report::Report;
 use std::fs;
 use std::path::Path;
 
-/// Looks, and changes or takes back what is asked for.
+/// Examines the host, and makes or undoes changes if the arguments ask for it.
 ///
 /// # Errors
-/// [`Failure::Input`]: a file or configuration that cannot be read; [`Failure::Run`]: what is found, or a change that was not made.
+/// [`Failure::Input`] if a file or configuration cannot be read. [`Failure::Run`] for findings, or for a change
+/// that was not made.
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if let [first, second] = &args.qualify[..] {
         return qualify::run(args, [first, second]);
@@ -46,10 +48,10 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if failed.is_empty() { told } else { Err(Failure::Run(failed)) }
 }
 
-/// What of this host stands in the way of a run of these arguments, of which nothing is opened.
+/// Finds problems of this host for a run with these arguments. Opens none of the ports.
 ///
 /// # Errors
-/// [`Failure::Input`] for arguments that fit together in no way; [`Failure::Run`] for what is found.
+/// [`Failure::Input`] if the arguments conflict. [`Failure::Run`] for findings.
 pub fn check(args: &ForwardArgs) -> Result<(), Failure> {
     let wanted: Wanted = forward::wanted(args)?;
     let host = Host::read(&wanted);
@@ -57,17 +59,17 @@ pub fn check(args: &ForwardArgs) -> Result<(), Failure> {
     tell(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, args.json)
 }
 
-/// Prints what was found; a failure without a line of its own where that is more than slow.
+/// Prints the findings. Returns a failure without a line of its own if there is a finding worse than slow.
 fn tell(report: &Report<'_>, as_json: bool) -> Result<(), Failure> {
     output::print(&if as_json { report.json() } else { report.text() })?;
     let is_well = report.findings.iter().all(|finding| finding.harm == Harm::Slow);
     if is_well { Ok(()) } else { Err(Failure::Run(Vec::new())) }
 }
 
-/// Makes the changes; gives a line for each that was not made.
+/// Makes the changes. Returns a line for each change that was not made.
 ///
 /// # Errors
-/// [`Failure::Run`] where nobody reads what is printed.
+/// [`Failure::Run`] if the output cannot be written because its reader is gone.
 fn fix(found: &[Finding], journal: &Journal, is_quiet: bool) -> Result<Vec<String>, Failure> {
     let mut failed = Vec::new();
     for change in found.iter().filter_map(|finding| finding.change.as_ref()) {

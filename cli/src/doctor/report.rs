@@ -1,24 +1,24 @@
-//! What was found, for people and programs.
+//! The findings, as text for people and as JSON for programs.
 
 use netmem_doctor::{Finding, Harm};
 use serde_json::json;
 use std::fmt::Write;
 
-/// What was found on a host.
+/// The findings on a host.
 pub struct Report<'a> {
-    /// What does most harm first.
+    /// The most harmful first.
     pub findings: &'a [Finding],
-    /// What could not be looked at.
+    /// The properties that could not be read.
     pub unseen: &'a [String],
-    /// Whether `netmem doctor --fix` is to be named.
+    /// True if the text is to mention `netmem doctor --fix`.
     pub can_fix: bool,
 }
 
 impl Report<'_> {
-    /// Two lines a finding, what is not known, and the sum.
+    /// Returns two lines for each finding, the unknown properties, and the sum.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing into a String cannot fail.
+        // Writing to a String cannot fail.
         for Finding { about, harm, what, remedy, .. } in self.findings {
             let _ = writeln!(text, "{about}: {}: {what}\n    {remedy}", harm.name());
         }
@@ -45,7 +45,7 @@ impl Report<'_> {
         sum
     }
 
-    /// One object.
+    /// Returns one object.
     pub fn json(&self) -> String {
         format!("{}\n", json!({"findings": self.findings, "unseen": self.unseen}))
     }

@@ -1,4 +1,4 @@
-//! What must add up when a run is over.
+//! The checks of a finished run's sums.
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
@@ -6,8 +6,8 @@ use super::report::{LOST_BETWEEN, PortReport, Report, WorkerReport};
 use netmem::forward::Reason;
 use netmem::port::PortState;
 
-/// One line for everything that does not hold. Of a run that was `stopped` by a signal no peer is missed: who waits for one may be told
-/// to wait no more.
+/// Returns one line for each failed check. If a signal `stopped` the run, a missing peer is not a failure: a person
+/// who waits for a peer may stop the run.
 pub fn broken(report: &Report, stopped: bool) -> Vec<String> {
     let mut broken = Vec::new();
     let Report { received, transmitted, held, passed, .. } = *report;
@@ -59,23 +59,23 @@ pub fn broken(report: &Report, stopped: bool) -> Vec<String> {
     broken
 }
 
-/// A line where the port is down.
+/// Returns a line if the port is down.
 fn down(port: &PortReport) -> Option<String> {
     let PortState::Down(reason) = &port.state else { return None };
     Some(format!("port {} is down: {reason}", port.name))
 }
 
-/// Whether the port is one that peers connect to: it is down while there is none.
+/// Returns true if peers connect to the port. Such a port is down while it has no peer.
 fn has_peers(port: &PortReport) -> bool {
     port.kind == "memif"
 }
 
-/// A line for each port without a peer.
+/// Returns a line for each port without a peer.
 pub fn without_peers(report: &Report) -> Vec<String> {
     report.ports.iter().filter(|port| has_peers(port)).filter_map(down).collect()
 }
 
-/// Nothing but captures of another router's packets: what this one looked for.
+/// Returns a line if the captures have only packets for another router.
 fn for_no_port(report: &Report) -> Option<String> {
     let reads = |port: &&PortReport| port.kind == "pcap" && port.counter("rx") > 0;
     let of = |(name, frames): &(&str, u64)| (*name == Reason::NotForUs.name()).then_some(*frames);
@@ -90,7 +90,7 @@ fn for_no_port(report: &Report) -> Option<String> {
     ))
 }
 
-/// What holds of each worker by itself.
+/// Checks each worker by itself.
 fn check_workers(report: &Report, broken: &mut Vec<String>) {
     for (number, worker) in report.workers.iter().enumerate() {
         let WorkerReport { received, taken, handed, originated, transmitted, .. } = *worker;
@@ -106,7 +106,7 @@ fn check_workers(report: &Report, broken: &mut Vec<String>) {
     }
 }
 
-/// What holds where this process has both ends of the wires.
+/// Checks the sums if this process has both ends of the wires.
 fn check_network(report: &Report, traveled: &Traveled, broken: &mut Vec<String>) {
     let Report { received, transmitted, .. } = *report;
     let Traveled { sent, sink, first_fault, .. } = traveled;
@@ -140,7 +140,7 @@ mod tests {
     use netmem::pool::StillOut;
     use netmem_traffic::Fault;
 
-    /// What is said of the sample when it was changed like this.
+    /// Returns the lines for the sample after this change.
     fn said(change: impl FnOnce(&mut Report, &mut Traveled)) -> Vec<String> {
         let mut report = sample();
         let mut traveled = report.traveled.unwrap();
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(uncompleted, ["check failed: transmitted 93 = completed 0"]);
     }
 
-    /// Seen: where an inbox was full, a run on the full path said that packets were missing.
+    /// Seen: with a full inbox, a run on the full path reported missing packets.
     #[test]
     fn packets_lost_between_workers_are_not_missed_by_the_hooks() {
         let filter = FilterReport { unmatched: 0, rules: Vec::new(), protocols: vec![("udp", 92)] };

@@ -1,22 +1,23 @@
-//! Which core each thread of a run is for.
+//! The assignment of a run's threads to cores.
 
 use netmem::system::cpu;
 
-/// The cores of a run; None where there is but one, or nobody can tell: then nothing is pinned.
+/// The cores of a run. None if there is only one, or if the cores are unknown: then no thread is pinned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cores {
-    /// A core for each worker. With more workers than cores they take turns.
+    /// A core for each worker. With more workers than cores, workers share cores.
     pub workers: Vec<Option<usize>>,
-    /// For the built-in network: one that no worker has, if there is such a core.
+    /// The core of the built-in network: one without a worker, if there is such a core.
     pub network: Option<usize>,
 }
 
-/// The cores that this process may use, for that many workers and a network.
+/// Assigns the cores that this process may use to that many workers and a network.
 pub fn cores(workers: usize) -> Cores {
     assign(&cpu::allowed().unwrap_or_default(), workers)
 }
 
-/// Workers from the last core down, the network on the first: what the system does by itself is mostly there.
+/// Assigns workers from the last core down, and the network to the first: the system's own work mostly runs on the
+/// first cores.
 fn assign(allowed: &[usize], workers: usize) -> Cores {
     if allowed.len() < 2 {
         return Cores { workers: vec![None; workers], network: None };
@@ -25,7 +26,7 @@ fn assign(allowed: &[usize], workers: usize) -> Cores {
     Cores { workers: last_first.take(workers).map(Some).collect(), network: allowed.first().copied() }
 }
 
-/// Pins the calling thread to `core`; gives it back if that worked.
+/// Pins the calling thread to `core`. Returns the core if that worked.
 pub fn pin(core: Option<usize>) -> Option<usize> {
     core.filter(|&core| cpu::pin(core).is_ok())
 }

@@ -1,12 +1,14 @@
-//! Consistent cuts of a run: what every worker had counted at the end of one round, and where every frame was then.
+//! Consistent cuts of a run: the counts of every worker at the end of one round, and the place of every frame at
+//! that time.
 //!
 //! ```text
 //!   who asks ─► asked, look up! ─► each worker, at the end of its round ─► what it has counted, its pool's ledger
 //!        └───── waits, for [`PATIENCE`] at most ◄────────────────────────────┘
 //! ```
-//! A worker's counts are exact at the end of its round, since it writes them alone. Where workers share packets, they meet
-//! there for a moment ([`meeting`]), so that what one handed over is what others took and what is on its way. One that does
-//! not come round is left out: what it said last is its part, with its age. (ADR 0042)
+//! A worker's counts are exact at the end of its round, because only the worker writes them. Workers that share
+//! packets meet there for a moment ([`meeting`]). So the packets that one worker handed over equal those that
+//! others took plus those in the lanes. A worker that does not come round is left out: its last answer is its part
+//! of the cut, with the answer's age. (ADR 0042)
 
 mod answer;
 mod meeting;
@@ -28,26 +30,26 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long workers are waited for: they sleep for 50 ms at most.
+/// The time that workers are waited for: they sleep for at most 50 ms.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How often it is looked whether they have answered.
+/// The interval at which their answers are checked.
 const TICK: Duration = Duration::from_micros(100);
-/// How often workers that share packets are asked to meet, where one was late.
+/// Number of times that workers which share packets are asked to meet if one was late.
 const MEETINGS: u32 = 8;
-/// A cut that is no older is one for everybody who asks.
+/// A cut that is not older than this serves everyone who asks.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// What takes cuts of a run, shared between the workers and who asks.
+/// Takes cuts of a run. Shared between the workers and the threads that ask.
 pub struct Cuts {
     slots: Vec<Slot>,
     /// Each worker's pool.
     pools: Vec<Pool>,
     steering: Option<SteeringControl>,
-    /// Where workers meet that share packets; None where each has its own.
+    /// The meeting of workers that share packets. None if they do not share any.
     meeting: Option<Meeting>,
-    /// The thread that frees frames beside the workers, if there is one.
+    /// The thread that frees frames in addition to the workers, if there is one.
     beside: Option<Arc<Standing>>,
-    /// How workers are asked; not before the run begins.
+    /// Asks the workers. Set when the run begins.
     look_up: OnceLock<LookUp>,
     last: Mutex<Last>,
 }
@@ -57,7 +59,7 @@ struct Slot {
     /// The number of the last cut that it was asked for.
     asked: AtomicU64,
     answer: Mutex<Arc<Answer>>,
-    /// It has ended: its answer is the last, and stays right.
+    /// The worker has ended. Its answer is the last, and stays right.
     has_ended: AtomicBool,
 }
 
@@ -68,21 +70,21 @@ struct Last {
     ledgers: Vec<Option<Rest>>,
 }
 
-/// Where a pool's frames were when nothing moved, and when that was.
+/// The place of a pool's frames while nothing moved, and the time of that.
 pub type Rest = (Ledger, Instant);
 
-/// What all workers had counted.
+/// The counts of all workers.
 #[derive(Debug)]
 pub struct Cut {
-    /// When it was taken.
+    /// The time at which it was taken.
     pub at: Instant,
-    /// Each worker's last answer, and whether it is one to this question.
+    /// Each worker's last answer, and true if it answers this cut.
     pub workers: Vec<(Arc<Answer>, bool)>,
-    /// The frames of each worker's pool; None until they were seen at rest for the first time.
+    /// The frames of each worker's pool, or None until they are seen at rest for the first time.
     pub ledgers: Vec<Option<Rest>>,
-    /// Whether all answered, and all frames were seen at rest.
+    /// True if all workers answered and all frames were seen at rest.
     pub is_whole: bool,
-    /// Packets dropped between workers, by cause; none where they share nothing.
+    /// Packets dropped between workers, by cause. Empty if workers share nothing.
     pub between: Vec<(&'static str, u64)>,
 }
 
@@ -92,12 +94,13 @@ impl Slot {
         self.has_ended.load(Acquire)
     }
 
-    /// Whether what it said last is right about the cut of that number.
+    /// Returns true if its last answer is right for the cut of that number.
     fn has_answered(&self, number: u64) -> bool {
         self.has_ended() || lock(&self.answer).number == number
     }
 
-    /// What it said last; of one that has ended that is true now. Where nobody else has frames of its `pool`, they are counted again.
+    /// Returns its last answer. For a worker that has ended, the answer is also the current state. If no other
+    /// thread has frames of its `pool`, they are counted again.
     fn last(&self, pool: Option<&Pool>) -> Arc<Answer> {
         let answer = Arc::clone(&lock(&self.answer));
         if self.has_ended() {
@@ -113,7 +116,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Cuts {
-    /// Cuts of a run of these workers; `beside` is who frees frames beside them.
+    /// Makes the cuts of a run of these workers. `beside` is the thread that frees frames in addition to them.
     pub fn new(
         setups: &[WorkerSetup],
         steering: Option<&SteeringControl>,
@@ -136,24 +139,24 @@ impl Cuts {
         }
     }
 
-    /// The run begins: workers can be asked from now on.
+    /// Records that the run begins. From now on workers can be asked.
     pub fn begin(&self, look_up: LookUp) {
-        // It begins once.
+        // The run begins only once.
         let _ = self.look_up.set(look_up);
     }
 
-    /// Has every worker come round, which takes a sample of its bursts and rings.
+    /// Lets every worker come round, which takes a sample of its bursts and rings.
     pub fn sample(&self) {
         self.look_up.get().into_iter().for_each(LookUp::ask);
     }
 
-    /// The number that worker `worker` was last asked for.
+    /// Returns the number of the last cut that worker `worker` was asked for.
     fn asked(&self, worker: usize) -> u64 {
         // Acquire: pairs with the Release in `ask`; the meeting of that number has been opened.
         self.slots[worker].asked.load(Acquire)
     }
 
-    /// Worker `worker` answers, at the end of a round.
+    /// Records the answer of worker `worker` at the end of a round.
     fn answer(&self, worker: usize, mut answer: Answer) {
         let number = answer.number;
         if self.meeting.is_none() {
@@ -165,7 +168,7 @@ impl Cuts {
         }
     }
 
-    /// Worker `worker` has ended, and said this last.
+    /// Records the end of worker `worker`, with its last answer.
     fn end(&self, worker: usize, answer: Answer) {
         *lock(&self.slots[worker].answer) = Arc::new(answer);
         // Release: pairs with the Acquire in `has_ended`.
@@ -173,20 +176,20 @@ impl Cuts {
         self.meeting.iter().for_each(Meeting::end);
     }
 
-    /// The frames of all pools and what was dropped between workers, while nothing moves.
+    /// Returns the frames of all pools and the packets dropped between workers, while nothing moves.
     fn met(&self) -> Met {
         Met { ledgers: self.pools.iter().map(Pool::ledger).collect(), between: self.between() }
     }
 
-    /// What was dropped between workers by now.
+    /// Returns the packets dropped between workers so far.
     fn between(&self) -> Vec<(&'static str, u64)> {
         let drops = self.steering.iter().map(SteeringControl::drops);
         let counts = |drops: netmem::steer::HandOffDrops| [drops.full, drops.flow_limit, drops.gone];
         drops.flat_map(|drops| LOST_BETWEEN.into_iter().zip(counts(drops))).collect()
     }
 
-    /// A cut: a new one, or the last where that is not older than 20 ms. It takes 150 ms at most, and little more where the
-    /// machine is busy.
+    /// Returns a cut: a new one, or the last one if that is at most 20 ms old. It takes at most 150 ms, and little
+    /// more if the machine is busy.
     pub fn take(&self) -> Arc<Cut> {
         let mut last = lock(&self.last);
         if let Some(cut) = last.cut.as_ref().filter(|cut| cut.at.elapsed() < FRESH) {
@@ -212,7 +215,7 @@ impl Cuts {
         cut
     }
 
-    /// Asks all workers, and waits; whether all have answered.
+    /// Asks all workers, and waits. Returns true if all have answered.
     fn ask(&self, number: u64, until: Instant) -> bool {
         let Some(look_up) = self.look_up.get() else { return false };
         self.meeting.iter().for_each(|meeting| meeting.open(number));
@@ -232,7 +235,7 @@ impl Cuts {
         }
     }
 
-    /// What is known now; frames count only where nobody moved them beside the workers.
+    /// Builds a cut from the current answers. Frames count only if no other thread moved them.
     fn cut(&self, last: &mut Last, met: Option<Met>, at_rest: bool) -> Cut {
         let fresh: Vec<_> = self.slots.iter().map(|slot| slot.has_answered(last.number)).collect();
         let pool_alone = |pool| Some(pool).filter(|_| self.meeting.is_none());
@@ -267,7 +270,7 @@ mod tests {
     use crate::forward::live::tests::dataplane;
     use crate::forward::phases::Phases;
 
-    /// Seen: a scrape while the run drained, and after it, said that every worker was stale.
+    /// Seen: a scrape while the run drained, and after it, reported every worker as stale.
     #[test]
     fn a_worker_that_has_ended_is_not_stale_and_keeps_no_cut_from_being_whole() {
         let mut setups = dataplane().setups;

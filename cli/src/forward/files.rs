@@ -1,24 +1,25 @@
-//! The files of all ports, checked against each other: none that is written is read or written by another.
+//! Checks the files of all ports against each other: a file that one port writes may not be read or written by
+//! another.
 
 use crate::failure::Failure;
 use netmem_ports::PortSpec;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Symbolic links to files that are not there yet that are followed; the kernel's own limit.
+/// Maximum number of symbolic links to missing files that are followed. It is the kernel's own limit.
 const LINKS_MAX: usize = 40;
 
-/// What a path leads to, however it is written.
+/// The file that a path leads to, however the path is written.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
-    /// A file that is there: its device and number.
+    /// A file that exists: its device and inode.
     There(u64, u64),
-    /// One that is to be made: its folder and name.
+    /// A file that is to be created: its folder and name.
     ToCome(PathBuf),
 }
 
-/// Checks that no two ports write the same file, that none writes a file that a port reads, and that at most one reads
-/// standard input and one writes standard output.
+/// Checks that no two ports write the same file, and that none writes a file that a port reads. Also checks that at
+/// most one port reads standard input and one writes standard output.
 ///
 /// # Errors
 /// [`Failure::Input`] with the file.
@@ -76,8 +77,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// What is said of these ports; `@` stands for a folder with `a`, a link `to-a`, a hard link `also-a`, a link `to-new`
-    /// to a file `new` that is not there, and a folder `sub`.
+    /// Returns the error for these ports. `@` stands for a folder with `a`, a link `to-a`, a hard link `also-a`, a
+    /// link `to-new` to a missing file `new`, and a folder `sub`.
     fn said(folder: &Path, ports: &[&str]) -> Option<String> {
         let at = folder.display().to_string();
         let specs: Vec<_> = ports.iter().map(|port| port_spec(&port.replace('@', &at)).unwrap()).collect();

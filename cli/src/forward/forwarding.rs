@@ -1,4 +1,4 @@
-//! A worker's thread.
+//! The thread of a worker.
 
 use super::cuts::Attendant;
 use super::phases::{Phases, Seen};
@@ -7,19 +7,19 @@ use netmem::sync::Worker;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Rounds in which nothing moves before a forwarder counts as drained.
+/// Number of rounds without any movement after which a forwarder counts as drained.
 const QUIET_ROUNDS: u32 = 16;
-/// Who takes what the others leave.
+/// The worker that takes over the inboxes of the others.
 const HEIR: usize = 0;
-/// How long ports are drained whose far side may send for ever, or takes nothing any more.
+/// The draining time of ports whose far side may send forever, or accepts nothing any more.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// Forwards as worker `number` until it is to stop, then drains: until nothing moves, or for a moment where nobody in this
-/// process takes what is transmitted.
+/// Forwards as worker `number` until the run is to stop, then drains. It drains until nothing moves, or for a short
+/// time if nothing in this process takes the transmitted packets.
 ///
-/// Between two rounds `attendant` takes its part in a cut that was asked for, and at the end says what all came to.
+/// Between two rounds `attendant` answers a requested cut. At the end it records the final counts.
 ///
-/// Workers that share packets end one after the other: each leaves its inbox to worker 0, which goes on until it is
+/// Workers that share packets end one after the other. Each leaves its inbox to worker 0, which goes on until it is
 /// the last.
 pub fn forward(
     forwarder: &mut Forwarder,
@@ -59,7 +59,7 @@ pub fn forward(
     attendant.into_iter().for_each(|attendant| attendant.end(forwarder));
 }
 
-/// Says that a worker has retired when it is dropped, also by a panic.
+/// Records that a worker has retired when it is dropped, even by a panic.
 struct Retires<'a>(&'a Phases);
 
 impl Drop for Retires<'_> {

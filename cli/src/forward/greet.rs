@@ -1,4 +1,4 @@
-//! Waiting for the peer of a memif port, if it is there. COLD.
+//! Waits for the peer of a memif port, if the peer exists. COLD.
 
 use crate::log::{self, Level};
 use crate::stop;
@@ -8,23 +8,24 @@ use netmem::system::broker;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long the memif ports of a run wait for peers that are there, all of them together; slow ones shall not cost the packets of the other ports.
+/// The time that all memif ports of a run together wait for existing peers. Slow peers must not cost the packets of
+/// the other ports.
 const GREETING: Duration = Duration::from_secs(20);
-/// When the first of them began to wait.
+/// The time at which the first of them began to wait.
 static FIRST: OnceLock<Instant> = OnceLock::new();
 
-/// How often it is looked meanwhile whether the run is to end before it has begun.
+/// The interval at which the wait checks whether the run is to end before it has begun.
 const BRIEF: Duration = Duration::from_millis(50);
 
-/// After which it is said what is waited for.
+/// The time after which a line names the peer that is waited for.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Waits for the peer of a memif port, if it is there.
+/// Waits for the peer of a memif port, if the peer exists.
 pub fn greet(port: &mut MemifPort) {
     let (first, begun, mut is_said) = (FIRST.get_or_init(Instant::now), Instant::now(), false);
     while first.elapsed() < GREETING && !stop::is_asked() && !broker::is_gone() {
         let waiting = Instant::now();
-        // There is a peer, or nobody to be waited for.
+        // There is a peer, or none to wait for.
         if port.wait(BRIEF) || waiting.elapsed() < BRIEF {
             break;
         }

@@ -1,28 +1,29 @@
-//! What the local queue keeps, as the arguments say.
+//! The configuration of the local queue, from the arguments.
 
 use crate::args::{ForwardArgs, ModeArg, PacketArgs, PathArg, Switch};
 use crate::failure::Failure;
 use netmem::forward::filter::Action;
 use std::time::Duration;
 
-/// What the local queue keeps.
+/// The limits of the local queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold {
-    /// Packets.
+    /// Maximum number of packets.
     pub frames: usize,
-    /// Bytes of memory that they may take up; None is no limit.
+    /// Maximum bytes of memory that they may take, or None for no limit.
     pub bytes: Option<usize>,
-    /// How long each.
+    /// The time that each packet is kept.
     pub time: Duration,
-    /// Whether short packets are copied out of their frames.
+    /// True if short packets are copied out of their frames.
     pub copies: bool,
 }
 
 impl Hold {
-    /// A local queue where something is passed, or where a change of the rules may pass something: such a change cannot make one.
+    /// Returns a local queue if packets are passed, or if a change of the rules may pass packets: such a change
+    /// cannot create a queue.
     ///
     /// # Errors
-    /// [`Failure::Input`], where something is to be kept and nothing is passed.
+    /// [`Failure::Input`] if packets are to be kept and none is passed.
     pub fn of(args: &ForwardArgs) -> Result<Option<Hold>, Failure> {
         let PacketArgs { path, rule, hold: frames, hold_bytes, hold_seconds, hold_copybreak, .. } = &args.way;
         let passes = args.mode == ModeArg::Pass || rule.iter().any(|rule| rule.action == Action::Pass);

@@ -1,5 +1,5 @@
-//! The thread of holders and taps: takes what the forwarders pass and what they sent, keeps what it is told to, and frees on
-//! a worker of its own.
+//! The thread of local queues and taps. It takes the packets that the forwarders pass and the clones of sent ones,
+//! keeps as many as configured, and frees them on a worker of its own.
 
 use super::cuts::Standing;
 use super::phases::Phases;
@@ -12,20 +12,20 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// How long it rests when nothing came: at first, and at most, twice as long each time.
+/// The pause after a turn without frames: the first, and the maximum. Each pause is twice the one before.
 const REST: Duration = Duration::from_micros(100);
 const REST_MAX: Duration = Duration::from_millis(2);
 
-/// Who holds frames, and the worker that frees them.
+/// The local queues and taps, and the worker that frees their frames.
 pub struct Holding {
-    /// How much of each worker's frames is kept; None where nothing is passed.
+    /// The limits for each worker's frames, or None if no packets are passed.
     pub keep: Option<Arc<RetentionLimit>>,
-    /// What each worker passes.
+    /// The passed packets of each worker.
     pub retentions: Vec<Retention>,
-    /// Clones of what each worker has sent.
+    /// Clones of the packets that each worker has sent.
     pub taps: Vec<Tapped>,
     pub worker: Worker,
-    /// Whether it is to stand still, and does.
+    /// Whether the thread is to stand still, and whether it does.
     pub standing: Arc<Standing>,
 }
 
@@ -36,21 +36,21 @@ pub struct Tapped {
     clones: VecDeque<SharedFrame>,
 }
 
-/// What became of passed frames.
+/// The counts of passed frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LocalQueueReport {
     /// Frames that the local queue took from the forwarders.
     pub taken: u64,
-    /// Frames that it freed while the run lasted.
+    /// Frames that it freed during the run.
     pub freed: u64,
     /// Frames that it kept to the end.
     pub kept: u64,
 }
 
-/// What the tap saw.
+/// The counts of the tap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TapReport {
-    /// Frames that it got a clone of.
+    /// Frames of which it got a clone.
     pub taken: u64,
     /// Frames for which it had no room.
     pub missed: u64,
@@ -59,12 +59,12 @@ pub struct TapReport {
 }
 
 impl Holding {
-    /// Holds until the forwarders are drained, then lets go of all.
+    /// Keeps frames until the forwarders are drained, then frees all.
     pub fn run(mut self, phases: &Phases) -> (Option<LocalQueueReport>, Option<TapReport>) {
         let mut rest = REST;
         loop {
             self.standing.stand();
-            // Asked before the turn: what was passed and sent until then is taken by it.
+            // Read before the turn, so that the turn takes every frame passed or sent until then.
             let last = phases.is_drained();
             match (last, self.turn()) {
                 (true, 0) => break,
@@ -87,7 +87,7 @@ impl Holding {
         reports
     }
 
-    /// Takes what came and frees what is too old; returns how many frames it moved.
+    /// Takes new frames and frees those that are too old. Returns the number of frames that it moved.
     fn turn(&mut self) -> usize {
         let Holding { retentions, taps, worker, .. } = self;
         let kept: usize = retentions.iter_mut().map(|retention| retention.turn(worker)).sum();
@@ -96,7 +96,7 @@ impl Holding {
 }
 
 impl Tapped {
-    /// Keeps at most `keep` clones of what `reader` gets.
+    /// Keeps at most `keep` clones of the frames that `reader` gets.
     pub fn new(reader: TapReader, keep: usize) -> Tapped {
         Tapped { reader, keep, clones: VecDeque::new() }
     }
@@ -117,7 +117,7 @@ impl LocalQueueReport {
         LocalQueueReport { taken, freed, kept: retention.kept() as u64 }
     }
 
-    /// Together with what became of another worker's.
+    /// Returns the sum with the counts of another worker.
     fn with(self, other: LocalQueueReport) -> LocalQueueReport {
         let LocalQueueReport { taken, freed, kept } = other;
         LocalQueueReport { taken: self.taken + taken, freed: self.freed + freed, kept: self.kept + kept }
@@ -131,7 +131,7 @@ impl TapReport {
         TapReport { taken, missed, kept: tapped.clones.len() as u64 }
     }
 
-    /// Together with another worker's.
+    /// Returns the sum with the counts of another worker.
     fn with(self, other: TapReport) -> TapReport {
         let TapReport { taken, missed, kept } = other;
         TapReport { taken: self.taken + taken, missed: self.missed + missed, kept: self.kept + kept }

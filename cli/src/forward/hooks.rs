@@ -1,4 +1,4 @@
-//! Packets on their way: their heads, ready pairs and rules, as planned.
+//! Packets on the full path: their heads, ready pairs and rules, as planned.
 
 use super::plan::PacketPlan;
 use super::report::FilterReport;
@@ -11,22 +11,23 @@ use netmem::page::Memory;
 use netmem::pool::Pool;
 use std::sync::Arc;
 
-/// What can be asked about packets while the forwarders have them.
+/// The parts of the full path that can be read while the forwarders run.
 pub struct Hooks {
     pub heads: HeadCache,
-    /// Each worker's rules, the same ones, and what its statistics hook counts; none on the fast path.
+    /// The rules of each worker, which are the same, and the counts of its statistics hook. Empty on the fast path.
     filters: Vec<(FilterControl, Arc<Protocols>)>,
     /// Each worker's ready pairs, if there are any.
     pub pairs: Vec<ReadyPackets>,
 }
 
-/// Bytes of memory for the heads of as many packets as there are frames, and for what lies in caches meanwhile.
+/// Returns the bytes of memory for the heads of as many packets as there are frames, with the heads that lie in
+/// caches.
 pub fn room(frames: usize) -> usize {
     frames * 64 + (4 << 20)
 }
 
 impl Hooks {
-    /// Heads as planned, for all workers.
+    /// Makes the planned heads for all workers.
     ///
     /// # Errors
     /// [`Failure::Input`].
@@ -44,7 +45,7 @@ impl Hooks {
         Ok(Hooks { heads, filters: Vec::new(), pairs: Vec::new() })
     }
 
-    /// Makes packets of the frames of one more forwarder, whose ports receive into `pool`.
+    /// Puts one more forwarder, whose ports receive into `pool`, on the full path.
     ///
     /// # Errors
     /// [`Failure::Input`].
@@ -64,12 +65,12 @@ impl Hooks {
         Ok(())
     }
 
-    /// What reads and changes the rules, on the full path: one for each worker.
+    /// Returns the controls of the rules, one for each worker on the full path.
     pub fn rules(&self) -> Vec<FilterControl> {
         self.filters.iter().map(|(control, _)| control.clone()).collect()
     }
 
-    /// The ready pairs of all workers, where there are any; `max` is each worker's.
+    /// Returns the sum of all workers' ready pairs, if there are any. `max` is that of one worker.
     pub fn pairs_stats(&self) -> Option<ReadyPacketsStats> {
         let add = |all: ReadyPacketsStats, its: ReadyPacketsStats| ReadyPacketsStats {
             now: all.now + its.now,
@@ -83,7 +84,7 @@ impl Hooks {
         self.pairs.iter().map(ReadyPackets::stats).reduce(add)
     }
 
-    /// What the hooks have counted by now, on the full path.
+    /// Returns the counts of the hooks so far, on the full path.
     pub fn report(&self) -> Option<FilterReport> {
         let reports = self.filters.iter().map(|(control, protocols)| FilterReport::new(control, protocols));
         reports.reduce(FilterReport::with)

@@ -1,4 +1,4 @@
-//! What the control socket shows of ICMP errors, and how many there may be.
+//! The section and the keys of ICMP errors at the control socket.
 
 use super::report::IcmpReport;
 use super::worker_setup::WorkerSetup;
@@ -7,7 +7,7 @@ use crate::control::registry::Registry;
 use netmem_router::icmp::{IcmpControl, IcmpLimit};
 use std::sync::Arc;
 
-/// Adds the section and the keys, which turn all workers.
+/// Adds the section and the keys, which apply to all workers.
 pub fn icmp(registry: &mut Registry, setups: &[WorkerSetup]) {
     let counters: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     registry.section("icmp", move || {
@@ -29,7 +29,7 @@ pub fn icmp(registry: &mut Registry, setups: &[WorkerSetup]) {
     number(registry, &controls, key, 1, |limit| &mut limit.source_burst);
 }
 
-/// A key that is one number of the limit.
+/// Adds a key for one number of the limit.
 fn number(
     registry: &mut Registry,
     controls: &[IcmpControl],

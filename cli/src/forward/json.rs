@@ -1,4 +1,4 @@
-//! The object of `--json`; `netmem forward --help` describes it.
+//! The object of `--json`, which `netmem forward --help` describes.
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::report::{FilterReport, PortReport, Report, SteerReport, WorkerReport};
@@ -53,7 +53,7 @@ struct Generator {
     refused: u64,
 }
 
-/// ICMP errors by what they say, and dropped packets about which none was sent by why.
+/// ICMP errors by message, and dropped packets without an error by reason.
 #[derive(Serialize)]
 struct Icmp<'a> {
     sent: Counters<'a>,
@@ -95,7 +95,7 @@ struct Worker {
     ns_per_packet: Option<f64>,
 }
 
-/// One port and its counters.
+/// A port and its counters.
 #[derive(Serialize)]
 pub struct Port<'a> {
     worker: usize,
@@ -106,7 +106,7 @@ pub struct Port<'a> {
     counters: Counters<'a>,
 }
 
-/// Where one pool's frames are.
+/// The place of one pool's frames.
 #[derive(Serialize)]
 pub struct Pool<'a> {
     name: &'a str,
@@ -136,7 +136,7 @@ struct Rule {
     bytes: u64,
 }
 
-/// Counters by name, in their order.
+/// Counters by name, in order.
 pub struct Counters<'a>(pub Cow<'a, [(&'static str, u64)]>);
 
 impl Serialize for Counters<'_> {
@@ -145,7 +145,7 @@ impl Serialize for Counters<'_> {
     }
 }
 
-/// The object, on one line.
+/// Returns the object on one line.
 pub fn object(report: &Report) -> String {
     let object = Object {
         seconds: rounded(report.seconds),
@@ -193,9 +193,9 @@ pub fn object(report: &Report) -> String {
     line(&object)
 }
 
-/// An object of numbers and strings on one line.
+/// Returns an object of numbers and strings on one line.
 pub fn line(object: &impl Serialize) -> String {
-    // Under fixed names: serializing them cannot fail.
+    // The names are fixed, so serializing cannot fail.
     serde_json::to_string(object)
         .map_or_else(|error| format!("{{\"error\":\"{error}\"}}\n"), |text| text + "\n")
 }
@@ -259,7 +259,7 @@ fn worker(worker: &WorkerReport) -> Worker {
     }
 }
 
-/// A port as it stands in the object.
+/// Returns a port for the object.
 pub fn port(port: &PortReport) -> Port<'_> {
     Port {
         worker: port.worker,
@@ -270,7 +270,7 @@ pub fn port(port: &PortReport) -> Port<'_> {
     }
 }
 
-/// A pool as it stands in the object.
+/// Returns a pool for the object.
 pub fn pool(ledger: &Ledger) -> Pool<'_> {
     Pool {
         name: &ledger.name,
@@ -287,7 +287,7 @@ pub fn pool(ledger: &Ledger) -> Pool<'_> {
     }
 }
 
-/// Three digits behind the point.
+/// Rounds to three decimals.
 pub fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

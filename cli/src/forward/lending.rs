@@ -1,12 +1,12 @@
-//! Memory for frames, private or one that peers map: the program's only unsafe call; the word with which a port lends
-//! frames of it is `netmem_ports`'s.
+//! Memory for frames, private or mapped by peers. This is the program's only unsafe call. The type that permits a
+//! port to lend frames is in `netmem_ports`.
 
 use netmem::page::{Memory, MemoryConfig, MemoryError};
 
-/// A memory, in a file that peers map where a port lends them its frames.
+/// Makes a memory. If a port lends its frames, the memory is in a file that peers map.
 ///
 /// # Errors
-/// [`MemoryError`]; nothing is left behind then.
+/// [`MemoryError`]. Nothing is left behind then.
 pub fn memory(config: &MemoryConfig, lends: bool) -> Result<Memory, MemoryError> {
     if !lends {
         return Memory::new(config);

@@ -1,5 +1,5 @@
-//! Following the interfaces of ports: their names, and where only given routes are, the router's ends of their links. An interface that is
-//! made again, or changed, may have another address and MTU. COLD.
+//! Follows the interfaces of ports: their names and, if there are only given routes, the router's ends of their
+//! links. An interface that is changed, or made again, may have another address and MTU. COLD.
 
 use super::plan::Source;
 use crate::args::attached;
@@ -11,12 +11,12 @@ use netmem_router::route::{Change, FibControl, OwnAddress, Rib};
 use netmem_rtnetlink::Attached;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The table of given routes, what changes what workers read of it, and the router's own addresses.
+/// The table of given routes, the control that publishes it to workers, and the router's own addresses.
 pub type GivenTable = Arc<Mutex<(Rib, FibControl, Vec<OwnAddress>)>>;
 
 /// The interfaces of a run's ports.
 pub struct Links {
-    /// None where packets are not sent by it, or the kernel tells of interfaces.
+    /// None if no packets are routed by it, or if the kernel reports interfaces.
     table: Option<GivenTable>,
     /// In the order of the ports.
     ports: Vec<PortLink>,
@@ -24,19 +24,19 @@ pub struct Links {
 
 /// The interface of a port.
 struct PortLink {
-    /// The port as it is written.
+    /// The port, as it is written.
     port: String,
     attached: Attached,
-    /// The kernel's interface: a port stays with that one, whatever it or another one is called later.
+    /// The kernel's interface. A port stays with this interface, whatever the name of it or of another becomes.
     netdev: Option<Netdev>,
-    /// How it was called last.
+    /// Its last known name.
     name: String,
     /// The router's end of the link.
     end: Interface,
 }
 
 impl Links {
-    /// Of ports that are open, whose ends of the links are so; packets are sent by that table, where it is of given routes.
+    /// Makes the links of opened ports with these ends. If the table is of given routes, packets are sent by it.
     pub fn new(table: Option<GivenTable>, source: &Source, ends: Vec<Interface>) -> Links {
         let Source::Ports { ports, .. } = source else { return Links { table: None, ports: Vec::new() } };
         let link = |(port, end)| {
@@ -48,7 +48,7 @@ impl Links {
         Links { table, ports: ports.iter().zip(ends).map(link).collect() }
     }
 
-    /// Looks how they are now, and has packets sent so; a line for each that has changed.
+    /// Reads the current state and publishes it to workers. Returns a line for each change.
     pub fn look(&mut self) -> Vec<(Level, String)> {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
         for (place, link) in (0..).zip(&mut self.ports) {
@@ -68,7 +68,8 @@ impl Links {
 }
 
 impl PortLink {
-    /// Looks how it is called now; a line where that has changed. One that is gone is the one that has its name now.
+    /// Reads the current name. Returns a line if it has changed. If the interface is gone, the one that now has its
+    /// name takes its place.
     fn look_at_name(&mut self) -> Option<String> {
         let written = self.attached.name()?;
         let now = self.netdev.as_ref().and_then(|netdev| netdev.current_name().ok());
@@ -96,7 +97,8 @@ impl PortLink {
         })
     }
 
-    /// Looks how the router's end of the link is now; a line where that has changed. One that is gone is as it was until there is another.
+    /// Reads the current end of the link. Returns a line if it has changed. If the interface is gone, the end stays
+    /// the same until there is another.
     fn look_at_end(&mut self) -> Option<String> {
         let now = self.attached.end(self.end, interface(self.netdev.as_ref()?)?);
         if now == self.end {
@@ -111,7 +113,7 @@ impl PortLink {
     }
 }
 
-/// The kernel's end of an interface, with its MAC address and MTU; None where it is gone.
+/// Returns the kernel's end of an interface, with its MAC address and MTU, or None if it is gone.
 fn interface(netdev: &Netdev) -> Option<Interface> {
     let (mac, mtu) = (netdev.mac().ok()?, netdev.mtu().ok()?);
     Some(Interface { mac: MacAddr::new(mac), mtu: u16::try_from(mtu).unwrap_or(u16::MAX) })

@@ -1,4 +1,5 @@
-//! HOT: the built-in network at the far ends of each worker's two mem ports. Host 0 generates, host 1 verifies.
+//! HOT: the built-in network at the far ends of each worker's two mem ports. Host 0 generates packets, and host 1
+//! verifies them.
 
 use super::offer::Offer;
 use super::phases::Phases;
@@ -9,33 +10,34 @@ use std::thread;
 
 /// Packets sent and verified in one turn each.
 const BURST: usize = BATCH_MAX;
-/// Turns in which nothing moved, before other threads may run.
+/// Turns without any movement before other threads may run.
 const PATIENCE: u32 = 64;
 
-/// What every worker's mem ports are joined to.
+/// The network that every worker's mem ports are joined to.
 pub struct Network {
     links: Vec<Link>,
-    /// Packets that may be under way on each link, as many as a transmit ring holds; None where links cannot be paused.
+    /// Maximum number of packets in flight on each link, as many as a transmit ring holds. None if links cannot be
+    /// paused.
     window: Option<u64>,
-    /// What one link brings may leave by any other: all of them share one window.
+    /// Packets of one link may leave by any other: all links share one window.
     together: bool,
-    /// One for all: what a worker received another may send.
+    /// One sink for all, because another worker may send what one received.
     sink: Sink,
     first_fault: Option<Fault>,
 }
 
-/// The far ends of one worker's wires, and what sends into them.
+/// The far ends of one worker's wires, and the generator that sends into them.
 struct Link {
     devices: [MemDevice; 2],
-    /// None where the worker gets packets from other workers only.
+    /// None if the worker only gets packets from other workers.
     generator: Option<Generator>,
-    /// Packets that the worker sent off.
+    /// Packets that the worker transmitted.
     arrived: u64,
 }
 
 struct Generator {
     traffic: Traffic,
-    /// Packets still to be sent.
+    /// Packets that are still to be sent.
     left: u64,
     /// Packets at the head of the next burst that were refused before.
     waiting: usize,
@@ -43,34 +45,34 @@ struct Generator {
     refused: u64,
 }
 
-/// What the network counted.
+/// The counts of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traveled {
     /// Packets put onto the wires.
     pub sent: u64,
-    /// Packets that found no place at first and were tried again, each counted once.
+    /// Packets that were refused at first and tried again, each counted once.
     pub refused: u64,
-    /// What the sink found.
+    /// The counts of the sink.
     pub sink: Tally,
-    /// What was wrong with the first corrupt frame.
+    /// The fault of the first corrupt frame.
     pub first_fault: Option<Fault>,
 }
 
-/// Counts the packets that never come back: those dropped, also on their way between workers, and those passed.
+/// Counts the packets that never come back: those dropped, including between workers, and those passed.
 pub trait Ended {
-    /// By one worker.
+    /// Returns the count of one worker.
     fn of(&self, worker: usize) -> u64;
-    /// By all workers, and between them.
+    /// Returns the count of all workers, and between them.
     fn of_all(&self) -> u64;
 }
 
 impl Network {
-    /// A network that sends what is offered over the wires of as many workers as are to receive, of rings with
-    /// `ring` places, each flow over one wire, and expects it to come through `hop`. The number of packets is that of all
-    /// together. Workers that are `together` hand packets to each other.
+    /// Makes a network that sends the offered packets over the wires of all receiving workers, each flow over one
+    /// wire, and expects them to come through `hop`. The wires' rings have `ring` slots. The number of packets is
+    /// that of all workers together. Workers that are `together` hand packets to each other.
     ///
     /// # Errors
-    /// [`TrafficError`] when there is no such traffic.
+    /// [`TrafficError`] if there is no such traffic.
     pub fn new(
         devices: Vec<[MemDevice; 2]>,
         ring: u32,
@@ -92,8 +94,8 @@ impl Network {
         })
     }
 
-    /// Sends until there is nothing left to send or it is to stop, and verifies until the forwarders are drained;
-    /// `ended` counts what never comes back.
+    /// Sends until nothing is left to send or it is to stop, and verifies until the forwarders are drained. `ended`
+    /// counts the packets that never come back.
     pub fn run(mut self, phases: &Phases, ended: &impl Ended) -> Traveled {
         let _over = Over(phases);
         let mut idle = 0;
@@ -124,7 +126,7 @@ impl Network {
         self.links.iter().filter_map(|link| link.generator.as_ref())
     }
 
-    /// Puts a burst onto each wire, as far as it may; returns how many packets the ports got.
+    /// Puts a burst onto each wire, as far as there is room. Returns the number of packets that the ports got.
     #[inline]
     fn send(&mut self, ended: &impl Ended) -> usize {
         let Some(window) = self.window else {
@@ -138,7 +140,7 @@ impl Network {
             return self.links.iter_mut().enumerate().map(each).sum();
         }
         let sent: u64 = self.generators().map(|generator| generator.sent).sum();
-        // More may have arrived than was sent: routers send packets of their own.
+        // More packets may have arrived than were sent: routers send packets of their own.
         let under_way = sent.saturating_sub(self.sink.tally().received);
         let mut room = room(window, under_way, (self.links.len() * BURST) as u64, || ended.of_all());
         let mut moved = 0;
@@ -150,9 +152,10 @@ impl Network {
         moved
     }
 
-    /// Takes what all ports sent off the wires and verifies it; returns how many packets.
+    /// Takes the packets that all ports transmitted off the wires and verifies them. Returns their number.
     ///
-    /// Nothing should leave by a port that a generator sends to: what does is corrupt to the sink, by its link addresses.
+    /// No packet should leave by a port that a generator sends to. The sink counts such a packet as corrupt,
+    /// because of its MAC addresses.
     #[inline]
     fn collect(&mut self) -> usize {
         let Network { links, sink, first_fault, .. } = self;
@@ -172,8 +175,8 @@ impl Network {
     }
 }
 
-/// Packets that may be put on the way beside those that are `under_way` by what has arrived. What has `ended` is asked for only
-/// where fewer than `bursts` would be left.
+/// Returns the number of packets that may be sent in addition to those `under_way`. `ended` is called only if fewer
+/// than `bursts` would be left.
 #[inline]
 fn room(window: u64, under_way: u64, bursts: u64, ended: impl Fn() -> u64) -> usize {
     let short = window < under_way + bursts;
@@ -182,13 +185,14 @@ fn room(window: u64, under_way: u64, bursts: u64, ended: impl Fn() -> u64) -> us
 }
 
 impl Link {
-    /// Packets that the link's generator sent and its worker has not sent off.
+    /// Returns the number of packets that the link's generator sent and its worker has not transmitted.
     #[inline]
     fn under_way(&self) -> u64 {
         self.generator.as_ref().map_or(0, |generator| generator.sent.saturating_sub(self.arrived))
     }
 
-    /// Puts a burst onto the wire, at most `room` packets where it can be paused; returns how many packets the port got.
+    /// Puts a burst onto the wire, at most `room` packets if it can be paused. Returns the number of packets that
+    /// the port got.
     #[inline]
     fn send(&mut self, room: usize, paused: bool) -> usize {
         let Some(generator) = &mut self.generator else { return 0 };
@@ -200,7 +204,7 @@ impl Link {
     }
 }
 
-/// Says that the network has ended when it is dropped, also by a panic.
+/// Records that the network has ended when it is dropped, even by a panic.
 struct Over<'a>(&'a Phases);
 
 impl Drop for Over<'_> {
@@ -210,7 +214,7 @@ impl Drop for Over<'_> {
 }
 
 impl Generator {
-    /// The `number`-th generator of its share of what is offered.
+    /// Makes the `number`-th generator, with its share of the offered packets.
     fn new(number: usize, offer: &Offer) -> Result<Generator, TrafficError> {
         let flows = number * offer.flows..(number + 1) * offer.flows;
         let generators = offer.generators as u64;
@@ -220,13 +224,13 @@ impl Generator {
         Ok(Generator { traffic, left, waiting: 0, sent: 0, refused: 0 })
     }
 
-    /// Packets of the next burst.
+    /// Returns the number of packets of the next burst.
     #[inline]
     fn burst(&self) -> usize {
         BURST.min(usize::try_from(self.left).unwrap_or(BURST))
     }
 
-    /// Puts a burst onto the wire; what finds no place is dropped there.
+    /// Puts a burst onto the wire. Packets for which there is no room are dropped there.
     #[inline]
     fn send(&mut self, device: &mut MemDevice) -> usize {
         let burst = self.burst();
@@ -235,7 +239,7 @@ impl Generator {
         delivered
     }
 
-    /// Puts a burst of at most `room` packets onto the wire; what finds no place waits.
+    /// Puts a burst of at most `room` packets onto the wire. Packets for which there is no room wait.
     #[inline]
     fn send_paused(&mut self, device: &mut MemDevice, room: usize) -> usize {
         let burst = self.burst();
@@ -274,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Two workers' links, and the ports that each worker has.
+    /// Returns two workers' links, and the ports of each worker.
     fn two_links(together: bool) -> (Network, Vec<[MemPort; 2]>) {
         let config = MemConfig { ring: RING, coalesce: RING / 2 };
         let wires =
@@ -290,8 +294,9 @@ mod tests {
         (network, ports)
     }
 
-    /// Seen on a loaded machine: what the second worker's link had no use for the first one's could have under way beside its own,
-    /// twice what a transmit ring holds, and a network that was stopped between two looks lost 128 packets of links that pause.
+    /// Seen on a loaded machine: the first worker's link had twice as many packets in flight as a transmit ring
+    /// holds, because it used the room that the second worker's link did not need. A network that was stopped
+    /// between two checks lost 128 packets of links that pause.
     #[test]
     fn a_link_that_pauses_never_has_more_under_way_than_a_transmit_ring_holds() {
         let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();

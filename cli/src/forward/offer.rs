@@ -1,16 +1,16 @@
-//! What the built-in generator sends.
+//! The packets of the built-in generator.
 
-/// What the generator sends.
+/// The packets to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// Workers that have a generator, the first ones.
+    /// Number of workers with a generator, from the first on.
     pub generators: usize,
-    /// Flows of each, round robin.
+    /// Number of flows of each generator, round robin.
     pub flows: usize,
     /// Bytes of a frame.
     pub size: usize,
-    /// How many packets; None as many as there is time for.
+    /// Number of packets, or None for as many as there is time for.
     pub packets: Option<u64>,
-    /// Whether a packet that finds no place is tried again.
+    /// True if a refused packet is tried again.
     pub pause: bool,
 }

@@ -1,4 +1,4 @@
-//! Following the host's own addresses, whose packets xdp and packet ports leave to the kernel.
+//! Follows the host's own addresses. xdp and packet ports leave packets to these addresses to the kernel.
 
 use ipnet::IpNet;
 use netmem::port::af_packet::ControlTraffic;
@@ -7,10 +7,10 @@ use netmem_ports::PortOpener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long addresses that could not be told wait.
+/// The time until ports are given addresses again after that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The own addresses as a run's ports know them, of each kind that leaves them to the kernel.
+/// The own addresses as a run's ports know them, for each kind of port that leaves them to the kernel.
 #[derive(Clone, Default)]
 pub struct Own {
     /// Of xdp ports.
@@ -20,13 +20,13 @@ pub struct Own {
 }
 
 impl Own {
-    /// Those of the ports that were opened.
+    /// Returns those of the opened ports.
     pub fn of(opener: &PortOpener) -> Own {
         let xdp = opener.umem().and_then(|umem| umem.own_addresses());
         Own { xdp, packet: opener.control_traffic().cloned() }
     }
 
-    /// Looks which addresses the host has now.
+    /// Reads the host's current addresses.
     fn follow(&self) -> Result<(), String> {
         let xdp = self.xdp.as_ref().map_or(Ok(()), |own| own.follow().map_err(|error| error.to_string()));
         let read = |control: &Arc<ControlTraffic>| control.follow();
@@ -34,7 +34,7 @@ impl Own {
         xdp.and(packet.map_err(|error| format!("read the host's addresses: {error}")))
     }
 
-    /// Tells the ports that these are the own addresses.
+    /// Gives the ports the own addresses.
     fn set(&self, prefixes: &[IpNet]) -> Result<(), String> {
         let packet = self.packet.as_ref().map_or(Ok(()), |control| control.set(prefixes));
         let xdp =
@@ -46,7 +46,7 @@ impl Own {
 /// The own addresses of a run's ports, if any port leaves them to the kernel.
 pub struct Followed {
     own: Own,
-    /// What was said last of what went wrong.
+    /// The last error that was reported.
     said: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Followed {
         Followed { own, said: None }
     }
 
-    /// Looks which addresses the host has now; what is wrong with that, where it was not said before.
+    /// Reads the host's current addresses. Returns the error, unless it was reported before.
     pub fn look(&mut self) -> Option<String> {
         let error = self.own.follow().err();
         let news = error.clone().filter(|_| error != self.said);
@@ -65,13 +65,13 @@ impl Followed {
     }
 }
 
-/// The same of who is told the addresses when they change.
+/// The same, for a run that is told the addresses when they change.
 pub struct Told {
     own: Own,
     untold: Option<Vec<IpNet>>,
-    /// When they may be told again, after that failed.
+    /// The time at which to try again after a failure.
     again: Instant,
-    /// That it failed was said.
+    /// True if the failure was reported.
     said: bool,
 }
 
@@ -81,8 +81,8 @@ impl Told {
         Told { own, untold: None, again: Instant::now(), said: false }
     }
 
-    /// Tells the ports the own prefixes, if those have changed; where that fails, once a second until it does not. What is wrong
-    /// with that, where it was not said before.
+    /// Gives the ports the own prefixes if they have changed. After a failure, tries again once a second. Returns
+    /// the error, unless it was reported before.
     pub fn tell(&mut self, changed: Option<Vec<IpNet>>) -> Option<String> {
         self.untold = changed.or(self.untold.take());
         let now = Instant::now();

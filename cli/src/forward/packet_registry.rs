@@ -1,4 +1,4 @@
-//! What the control socket shows of packets, rules and the local queue, and the keys that turn them.
+//! The sections and keys of packets, rules and the local queue at the control socket.
 
 use super::holding::Holding;
 use super::hooks::Hooks;
@@ -11,7 +11,7 @@ use netmem::packet::{HeadCache, ReadyPackets};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a key that has a range of its own says of a value outside it.
+/// The error of a key with a range of its own for a value outside the range.
 #[derive(Debug)]
 struct TooMuch;
 
@@ -21,11 +21,11 @@ impl std::fmt::Display for TooMuch {
     }
 }
 
-/// Frames that a local queue may keep, and pairs that may be ready, at most.
+/// The maximum number of frames in a local queue, and of ready pairs.
 const MOST: usize = 1 << 20;
-/// The longest limit: a week.
+/// The longest time limit: a week.
 const MILLISECONDS: u64 = 604_800_000;
-/// What stands for no limit.
+/// The value for no limit.
 const NO_LIMIT: &str = "none";
 
 /// Adds ready heads, ready pairs and rules, as far as there are any.
@@ -58,7 +58,7 @@ pub fn packets(registry: &mut Registry, hooks: &Hooks) {
     }
 }
 
-/// `pairs` where there is one worker, else `pairs0`, `pairs1`, ….
+/// Returns `pairs` if there is one worker, else `pairs0`, `pairs1`, ….
 fn named(what: &str, number: usize, workers: usize) -> String {
     if workers == 1 { what.to_owned() } else { format!("{what}{number}") }
 }
@@ -91,7 +91,7 @@ fn ready_heads(registry: &mut Registry, heads: &HeadCache) {
     }
 }
 
-/// The cache of heads as SLUB would show it.
+/// Returns the cache of heads in the form of SLUB's statistics.
 fn slab_record(heads: &HeadCache) -> Record {
     let attributes = heads.attributes();
     let said = attributes.iter().filter(|&(name, value)| name != "name" && !value.is_empty());
@@ -119,7 +119,7 @@ fn pairs_record(name: &str, pairs: &ReadyPackets) -> Record {
     ])
 }
 
-/// The rules with their counts by all workers; one key for the whole list.
+/// Adds the rules with the counts of all workers, and one key for the whole list.
 fn rules(registry: &mut Registry, controls: Vec<FilterControl>) {
     let of = controls.clone();
     registry.section("rules", move || rule_records(&of));
@@ -128,7 +128,7 @@ fn rules(registry: &mut Registry, controls: Vec<FilterControl>) {
     let write = move |text: &str| {
         let parse = |rule: &str| rule.parse::<Rule>().map_err(|error| error.to_string());
         let rules = text.split_whitespace().map(parse).collect::<Result<Vec<_>, _>>()?;
-        // Too many are too many for the first as well, and nothing has changed then.
+        // If there are too many rules, the first worker rejects them as well, and nothing has changed.
         controls.iter().try_for_each(|to| to.replace(rules.clone())).map_err(|error| error.to_string())
     };
     let range = "rules as in --rule, spaces between";
@@ -140,7 +140,7 @@ fn rules(registry: &mut Registry, controls: Vec<FilterControl>) {
     );
 }
 
-/// The rules, which are every worker's, and what all of them counted.
+/// Returns the rules, which are the same for every worker, with the sum of their counts.
 fn counted(controls: &[FilterControl]) -> Vec<RuleCount> {
     let add = |mut all: Vec<RuleCount>, its: Vec<RuleCount>| {
         for (sum, one) in all.iter_mut().zip(its) {
@@ -170,7 +170,7 @@ pub fn local_queue(registry: &mut Registry, holding: &Holding) {
     bytes_keys(registry, keep);
 }
 
-/// What is held of all workers' frames.
+/// Returns the held frames of all workers.
 fn local_queue_record(counters: &[Arc<LocalQueueCounters>]) -> Record {
     let sum = |count: fn(&LocalQueueCounters) -> u64| counters.iter().map(|one| count(one)).sum();
     let counts = [

@@ -1,11 +1,11 @@
-//! The keys that turn the page stage: what workers keep, and what is kept back.
+//! The keys of the page stage: the workers' lists, and the reserve.
 
 use crate::control::registry::Registry;
 use netmem::page::{Lists, Memory, Watermarks};
 
-/// Pages moved between a worker's list and its node at most.
+/// Maximum number of pages moved between a worker's list and its node.
 const BATCH_MAX: usize = 128;
-/// Pages that a list which tunes itself keeps at least: one move of Linux since 5.14.
+/// Minimum pages of a list that tunes itself: one move of Linux since 5.14.
 const LEAST: usize = 63;
 
 /// Adds the keys of a memory.
@@ -35,7 +35,7 @@ pub fn keys(registry: &mut Registry, memory: &Memory) {
     }
 }
 
-/// The two numbers of a worker's list; to turn one makes it a list of a fixed size.
+/// Adds the two numbers of a worker's list. Setting one makes it a list of a fixed size.
 fn lists(registry: &mut Registry, memory: &Memory) {
     let most = memory.list_size_max();
     for (name, at, (range, what)) in [
@@ -61,7 +61,7 @@ fn lists(registry: &mut Registry, memory: &Memory) {
     }
 }
 
-/// Lists that tune themselves.
+/// Adds lists that tune themselves.
 fn tuned(registry: &mut Registry, memory: &Memory) {
     let (of, to) = (memory.clone(), memory.clone());
     let largest = memory.list_size_max();
@@ -91,7 +91,7 @@ fn tuned(registry: &mut Registry, memory: &Memory) {
     );
 }
 
-/// What a worker's list holds at most, and moves at once.
+/// Returns the maximum size of a worker's list, and the number of pages that it moves at once.
 fn numbers(memory: &Memory) -> [usize; 2] {
     let (high, moved) = memory.list_size();
     match memory.lists() {
@@ -105,7 +105,7 @@ fn marks(Watermarks { min, low, high }: Watermarks) -> [usize; 3] {
     [min, low, high]
 }
 
-/// The watermarks with the one at `at` moved to `mark`, and the others with it as far as their order wants it.
+/// Returns the watermarks with the one at `at` set to `mark`, and the others moved as far as their order requires.
 fn moved(watermarks: Watermarks, at: usize, mark: usize) -> Watermarks {
     let mut all = marks(watermarks);
     all[..at].iter_mut().for_each(|below| *below = mark.min(*below));

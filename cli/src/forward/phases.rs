@@ -1,4 +1,4 @@
-//! How the threads of a run hear of its end.
+//! The phases of a run's end, as its threads see them.
 
 use netmem::port::PortState;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -6,19 +6,20 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 
-/// The flags of a run's end, in the order in which they are raised, and what the workers saw of their ports.
+/// The flags of a run's end, in the order in which they are raised, and the state of the ports as the workers saw
+/// it.
 ///
-/// Each Release here pairs with the Acquire of the same flag: whoever sees it raised sees what was done
-/// before.
+/// Each Release here pairs with the Acquire of the same flag: a thread that sees the flag raised sees everything
+/// that was done before.
 #[derive(Debug)]
 pub struct Phases {
-    /// Whether all threads of the run are there; None until that is known.
+    /// Whether all threads of the run exist, or None until that is known.
     begun: (Mutex<Option<bool>>, Condvar),
     stop_sending: AtomicBool,
     sending_over: AtomicBool,
     stop_forwarding: AtomicBool,
     drained: AtomicBool,
-    /// No network inside this process takes what is transmitted, or it does not any more.
+    /// Nothing in this process takes the transmitted packets, or not any more.
     alone: AtomicBool,
     /// Workers that will never hand a packet to another again.
     retired: AtomicUsize,
@@ -28,30 +29,30 @@ pub struct Phases {
     watcher: Thread,
 }
 
-/// What has all workers look up from their packets, from any thread and for as long as it is kept.
+/// Asks all workers to look up from their packets. Usable from any thread and for as long as it is kept.
 #[derive(Debug, Clone)]
 pub struct LookUp(Arc<[Lookout]>);
 
 impl LookUp {
-    /// Has them look up.
+    /// Asks them to look up.
     pub fn ask(&self) {
         // Release: pairs with the AcqRel of `Phases::looked_up`.
         self.0.iter().for_each(|worker| worker.look_up.store(true, Release));
     }
 }
 
-/// How ports were when their workers last looked up, for who asks before the run begins and while it lasts.
+/// The states of ports when their workers last looked up, for threads that ask before and during the run.
 #[derive(Debug, Clone, Default)]
 pub struct Outlook(Arc<OnceLock<LookUp>>);
 
 impl Outlook {
-    /// The run begins: workers will look up as they are asked by that.
+    /// Records that the run begins. Workers can be asked to look up by `look_up`.
     pub fn begin(&self, look_up: LookUp) {
-        // It begins once.
+        // The run begins only once.
         let _ = self.0.set(look_up);
     }
 
-    /// Each worker's ports as it saw them when it last looked up; none before that.
+    /// Returns the states of each worker's ports when it last looked up. Empty before that.
     pub fn states(&self) -> Vec<Vec<PortState>> {
         let seen =
             |worker: &Lookout| worker.seen.lock().unwrap_or_else(PoisonError::into_inner).states.clone();
@@ -59,28 +60,28 @@ impl Outlook {
     }
 }
 
-/// A worker's looking up from its packets.
+/// The state of one worker's looking up.
 #[derive(Debug, Default)]
 struct Lookout {
     look_up: AtomicBool,
-    /// What it saw when it last did.
+    /// What the worker saw when it last looked up.
     seen: Mutex<Seen>,
 }
 
-/// What a worker sees when it looks up.
+/// The state that a worker sees when it looks up.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// How its ports are.
+    /// The states of its ports.
     pub states: Vec<PortState>,
-    /// What is wrong with each beside that.
+    /// Problems of each port, other than its state.
     pub complaints: Vec<Option<String>>,
-    /// Nothing will ever be received by them any more, and all that was has left.
+    /// Nothing will be received any more, and everything received has left.
     pub is_over: bool,
 }
 
 impl Phases {
-    /// A run of so many workers that has not ended, watched by the calling thread; `alone` if there is no built-in
-    /// network.
+    /// Makes the phases of a run of this many workers that has not ended, watched by the calling thread. `alone` is
+    /// true if there is no built-in network.
     pub fn new(workers: usize, alone: bool) -> Phases {
         Phases {
             begun: Default::default(),
@@ -95,101 +96,101 @@ impl Phases {
         }
     }
 
-    /// Has the threads of the run begin, or end at once where `all` of them could not be had.
+    /// Lets the threads of the run begin, or end at once if not `all` of them could be started.
     pub fn begin(&self, all: bool) {
         *self.begun.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(all);
         self.begun.1.notify_all();
     }
 
-    /// Waits until all threads of the run are there; false if they are not, and this one is to end.
+    /// Waits until all threads of the run exist. Returns false if they do not, and the calling thread is to end.
     pub fn has_begun(&self) -> bool {
         let begun = self.begun.0.lock().unwrap_or_else(PoisonError::into_inner);
         let begun = self.begun.1.wait_while(begun, |begun| begun.is_none());
         begun.unwrap_or_else(PoisonError::into_inner).unwrap_or(false)
     }
 
-    /// The generator is to stop.
+    /// Tells the generator to stop.
     pub fn stop_sending(&self) {
         self.stop_sending.store(true, Relaxed);
     }
 
-    /// Whether it is to.
+    /// Returns true if the generator is to stop.
     #[inline]
     pub fn is_sending_to_stop(&self) -> bool {
         self.stop_sending.load(Relaxed)
     }
 
-    /// The generator has stopped: all it sent is in the ports' rings.
+    /// Records that the generator has stopped: all its packets are in the ports' rings.
     pub fn sending_over(&self) {
         self.sending_over.store(true, Release);
         self.watcher.unpark();
     }
 
-    /// Whether it has.
+    /// Returns true if the generator has stopped.
     pub fn is_sending_over(&self) -> bool {
         self.sending_over.load(Acquire)
     }
 
-    /// The forwarders are to stop and drain.
+    /// Tells the forwarders to stop and drain.
     pub fn stop_forwarding(&self) {
         self.stop_forwarding.store(true, Release);
         self.ask_to_look_up();
     }
 
-    /// The forwarders have stopped: all they will transmit is in the ports' rings.
+    /// Records that the forwarders have stopped: all packets that they will transmit are in the ports' rings.
     pub fn drained(&self) {
         self.drained.store(true, Release);
     }
 
-    /// Whether they have.
+    /// Returns true if the forwarders have stopped.
     pub fn is_drained(&self) -> bool {
         self.drained.load(Acquire)
     }
 
-    /// Whether nobody in this process takes what is transmitted.
+    /// Returns true if nothing in this process takes the transmitted packets.
     pub fn is_alone(&self) -> bool {
         self.alone.load(Acquire)
     }
 
-    /// The network has ended, one way or another.
+    /// Records that the network has ended, normally or not.
     pub fn network_ended(&self) {
         self.sending_over();
         self.alone.store(true, Release);
     }
 
-    /// A worker will hand nothing over any more, and others have its inbox.
+    /// Records that a worker will not hand over packets any more, and that others have its inbox.
     pub fn retired(&self) {
         // Release: pairs with the Acquire below; what it handed over comes before.
         self.retired.fetch_add(1, Release);
     }
 
-    /// Whether all workers but one have.
+    /// Returns true if all workers but one have retired.
     pub fn is_last(&self) -> bool {
         // Acquire: see `retired`.
         self.retired.load(Acquire) + 1 >= self.lookouts.len()
     }
 
-    /// The workers are to look up from their packets.
+    /// Asks the workers to look up from their packets.
     pub fn ask_to_look_up(&self) {
         self.look_up().ask();
     }
 
-    /// What asks them to.
+    /// Returns the handle that asks them to.
     pub fn look_up(&self) -> LookUp {
         LookUp(Arc::clone(&self.lookouts))
     }
 
-    /// The flag that says so to a worker, for its poll loop.
+    /// Returns the flag that asks a worker to look up, for its poll loop.
     pub fn look_up_flag(&self, worker: usize) -> &AtomicBool {
         &self.lookouts[worker].look_up
     }
 
-    /// Whether a worker is to look up and has not yet.
+    /// Returns true if a worker is asked to look up and has not done so yet.
     pub fn is_asked(&self, worker: usize) -> bool {
         self.lookouts[worker].look_up.load(Relaxed)
     }
 
-    /// A worker has looked up and seen this; true if it is to stop.
+    /// Records what a worker saw when it looked up. Returns true if it is to stop.
     pub fn looked_up(&self, worker: usize, seen: Seen) -> bool {
         let lookout = &self.lookouts[worker];
         // AcqRel: whoever raised the flag last raised `stop_forwarding` before, and it is read below.
@@ -198,18 +199,18 @@ impl Phases {
         self.stop_forwarding.load(Acquire)
     }
 
-    /// The states of each worker's ports as it saw them when it last looked up; none before that.
+    /// Returns the states of each worker's ports when it last looked up. Empty before that.
     pub fn states(&self) -> Vec<Vec<PortState>> {
         let states = |seen: MutexGuard<'_, Seen>| seen.states.clone();
         self.seen().map(states).collect()
     }
 
-    /// What each worker saw to be wrong with its ports when it last looked up; none before that.
+    /// Returns the problems of each worker's ports when it last looked up. Empty before that.
     pub fn complaints(&self) -> Vec<Vec<Option<String>>> {
         self.seen().map(|seen| seen.complaints.clone()).collect()
     }
 
-    /// Whether every worker saw, when it last looked up, that there is nothing left to do.
+    /// Returns true if every worker saw, when it last looked up, that there is nothing left to do.
     pub fn is_over(&self) -> bool {
         self.seen().all(|seen| seen.is_over)
     }

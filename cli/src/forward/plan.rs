@@ -1,4 +1,4 @@
-//! The arguments, checked against each other: what is wrong is said before anything is set up.
+//! The plan of a run: the arguments, checked against each other. Errors are reported before anything is set up.
 
 use super::files;
 use super::greet::greet;
@@ -29,109 +29,109 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Ports that a route can number.
+/// Maximum number of ports that a route can name.
 const PORTS_MAX: usize = 255;
-/// Frames of an inbox if nobody says, and at most.
+/// Default number of frames of an inbox, and the maximum.
 const INBOX: u32 = 1024;
 const INBOX_MAX: u32 = 1 << 20;
 
-/// What is to be run.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Threads that forward.
+    /// Number of forwarding threads.
     pub workers: usize,
-    /// What each does when there is nothing to do.
+    /// The idle mode of each.
     pub idle: Idle,
-    /// How workers share what they receive; None where each forwards its own.
+    /// The way in which workers share received packets, or None if each forwards its own.
     pub steer: Option<MeshConfig>,
-    /// Where packets come from.
+    /// The source of packets.
     pub source: Source,
-    /// How they find their way.
+    /// The decision about packets.
     pub mode: ModeArg,
-    /// What makes packets of frames; None where they stay frames.
+    /// The configuration of the full path, or None on the fast path.
     pub packets: Option<PacketPlan>,
-    /// What the local queue keeps of each worker's; None where nothing is ever passed.
+    /// The limits of the local queue for each worker, or None if nothing is ever passed.
     pub hold: Option<Hold>,
-    /// Clones of each worker's frames that the tap keeps; None where there is no tap.
+    /// Number of clones of each worker's frames that the tap keeps, or None without a tap.
     pub tap: Option<usize>,
-    /// How many ICMP errors each worker sends.
+    /// The rate limits of each worker's ICMP errors.
     pub icmp: IcmpLimit,
-    /// What is forwarded that usually is not.
+    /// Packets that are forwarded only because the operator allows it.
     pub allow: Allow,
-    /// What each port asks of sources.
+    /// The source check of each port.
     pub reverse_path: Vec<ReversePath>,
-    /// How sent and dropped frames are freed.
+    /// The way in which sent and dropped frames are freed.
     pub free: Free,
     /// Frames in each worker's pool.
     pub frames: usize,
-    /// Bytes of each.
+    /// Bytes of each frame.
     pub frame_size: FrameSize,
-    /// What is done against misuse of the memory.
+    /// The protections against misuse of the memory.
     pub hardening: Hardening,
-    /// Places in each ring.
+    /// Slots of each ring.
     pub ring: u32,
-    /// How long; None until something else ends it.
+    /// The duration, or None until something else ends the run.
     pub time: Option<Duration>,
-    /// How long it waits for interfaces before.
+    /// The time that it waits for interfaces at the start.
     pub wait: Duration,
-    /// Whether the kernel is kept from what packet ports take.
+    /// True if packet ports hide the packets that they take from the kernel.
     pub packets_alone: bool,
-    /// Whether a terminal may be written to meanwhile.
+    /// True if the run may write to a terminal.
     pub live: bool,
-    /// How long a worker may take to come round; None where nobody watches.
+    /// The maximum time for a worker to come round, or None without a watchdog.
     pub watchdog: Option<Duration>,
-    /// Where the control socket is to be.
+    /// The path of the control socket.
     pub control: Option<PathBuf>,
-    /// Where metrics are to be had.
+    /// The address of the metrics server.
     pub metrics: Option<Address>,
-    /// What is recorded of each port; None where nothing is.
+    /// The configuration of the recorder, or None if nothing is recorded.
     pub recorder: Option<RecorderPlan>,
-    /// The journal of changes of the host for this run; None where none are made.
+    /// The journal of changes of the host for this run, or None if there are no changes.
     pub fix: Option<PathBuf>,
     /// The file that options were read from, and can be read from again.
     pub config: Option<PathBuf>,
-    /// What that and the command line said, by which what changed is named.
+    /// The options of the file and the command line, by which changed options are named.
     pub written: Written,
-    /// What is given up once the ports are open.
+    /// The privileges that are dropped once the ports are open.
     pub sandbox: SandboxPlan,
 }
 
-/// Frames as packets.
+/// Frames as packets, on the full path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PacketPlan {
-    /// Rules of the full path; None on the fast path.
+    /// Rules of the full path, or None on the fast path.
     pub rules: Option<Vec<Rule>>,
-    /// Ready heads; None as many as there are by default.
+    /// Ready heads, or None for the default number.
     pub heads: Option<ReadyHeads>,
-    /// Ready pairs at most; None where heads are attached to received frames.
+    /// Maximum number of ready pairs, or None if heads are attached to received frames.
     pub pairs: Option<usize>,
 }
 
-/// Where packets come from and go to.
+/// The source and destination of packets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// The built-in generator and sink, through two mem ports.
     BuiltIn(Offer),
-    /// Interfaces, files.
+    /// Interfaces, files and other ports.
     Ports {
-        /// Two or more, no two the same.
+        /// Two or more, all different.
         ports: Vec<PortSpec>,
-        /// Of ports that are there.
+        /// The given routes, to existing ports.
         routes: Vec<Route>,
-        /// The router's own addresses, where the kernel's are not followed.
+        /// The router's own addresses, if the kernel's are not followed.
         own: Vec<OwnAddress>,
-        /// Whether there are the kernel's besides.
+        /// Whether the kernel's routes are used in addition.
         from: RoutesArg,
-        /// Where the redirect program runs.
+        /// The mode of the redirect program.
         mode: XdpModePreference,
     },
 }
 
 impl Plan {
-    /// The plan that the arguments make, typed and read from a file.
+    /// Makes the plan from the arguments, which come from the command line and a file.
     ///
     /// # Errors
-    /// [`Failure::Input`] for what fits together in no way.
+    /// [`Failure::Input`] if arguments conflict.
     pub fn of(args: &ForwardArgs) -> Result<Plan, Failure> {
         Plan::new(args).map_err(|failure| args.placed(failure))
     }
@@ -195,12 +195,13 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether frames are held by a local queue or a tap.
+    /// Returns true if a local queue or a tap holds frames.
     pub fn holds(&self) -> bool {
         self.hold.is_some() || self.tap.is_some()
     }
 
-    /// Whether peers are to be able to map the memory: a port would lend its frames, and nothing else is in it.
+    /// Returns true if peers are to be able to map the memory: a port would lend its frames, and nothing else is in
+    /// it.
     pub fn lends(&self) -> bool {
         let lends = match &self.source {
             Source::Ports { ports, .. } => ports.iter().any(PortSpec::lends),
@@ -209,7 +210,7 @@ impl Plan {
         lends && self.packets.is_none()
     }
 
-    /// Whether a time comes when nothing can be received any more: all that is received is in files.
+    /// Returns true if the input ends at some time: all received packets come from files.
     pub fn ends_by_itself(&self) -> bool {
         match &self.source {
             Source::Ports { ports, .. } => ports.iter().all(PortSpec::ends),
@@ -217,19 +218,19 @@ impl Plan {
         }
     }
 
-    /// What the ports have in common.
+    /// Returns the common set-up of the ports.
     pub fn port_setup(&self) -> PortSetup {
         let xdp_mode = match self.source {
             Source::Ports { mode, .. } => mode,
             Source::BuiltIn(_) => XdpModePreference::default(),
         };
-        // A router's interfaces have addresses and neighbours of their own; who repeats frames repeats all of them.
+        // A router's interfaces have addresses and neighbours of their own. A repeater repeats all frames.
         let punt = if self.mode == ModeArg::Ip { Punt::Control } else { Punt::Nothing };
         let &Plan { workers, ring, frame_size, packets_alone, .. } = self;
         PortSetup { workers, ring, frame_size, xdp_mode, punt, packets_alone, cut_mtu: None, greet }
     }
 
-    /// Whether packets go through hooks.
+    /// Returns whether packets take the fast or the full path.
     pub fn path(&self) -> PathArg {
         match &self.packets {
             Some(PacketPlan { rules: Some(_), .. }) => PathArg::Full,
@@ -272,11 +273,11 @@ fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshCon
     }))
 }
 
-/// Frames of an inbox in which no flow is held to its share, which begins beyond half of it, while no more than
-/// `under_way` packets are under way.
+/// Returns the frames of an inbox in which no flow is limited to its share while at most `under_way` packets are in
+/// flight. The limit applies beyond half of the inbox.
 ///
-/// A packet that has arrived still counts until who forwarded it comes back for more: a batch of them, and what stands
-/// between batches when a policy changes, within as much again.
+/// A packet that has arrived still counts until its forwarder comes back for more. That is a batch, and the packets
+/// between batches when a policy changes, which are at most as many again.
 fn inbox(under_way: u32) -> u32 {
     let most = under_way.saturating_add(2 * BATCH_MAX as u32);
     most.saturating_mul(2).clamp(INBOX, INBOX_MAX)
@@ -342,7 +343,7 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
     Ok(Source::Ports { ports: args.port.clone(), routes, own, from, mode })
 }
 
-/// Values with the numbers of their ports.
+/// Returns the values with the numbers of their ports.
 fn by_number<T: OfPort>(option: &str, values: &[ByPort<T>], ports: &[PortSpec]) -> Result<Vec<T>, Failure> {
     values.iter().map(|value| value.resolved(option, ports).map_err(Failure::Input)).collect()
 }
@@ -370,7 +371,7 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), 
     check_files(ports, workers)
 }
 
-/// No queue of an interface is that of two ports.
+/// Checks that no queue of an interface belongs to two ports.
 fn check_queues(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
     let mut taken: Vec<(&XdpSpec, u32)> = Vec::new();
     for one in ports.iter().filter_map(PortSpec::xdp) {
@@ -390,7 +391,7 @@ fn check_queues(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Rings in each direction that the ports of one worker have, at most.
+/// Returns the maximum number of rings in each direction of one worker's ports.
 fn rings(ports: &[PortSpec], workers: usize) -> Result<usize, Failure> {
     let of = |port: &PortSpec| match port.xdp() {
         Some(spec) => spec.count(workers).map(|count| (count as usize).div_ceil(workers)),
@@ -399,7 +400,7 @@ fn rings(ports: &[PortSpec], workers: usize) -> Result<usize, Failure> {
     ports.iter().map(of).sum::<Result<_, _>>().map_err(Failure::Input)
 }
 
-/// Files have one queue, and each is made by one port.
+/// Checks files: a file has one queue, and only one port writes it.
 fn check_files(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
     files::check(ports)?;
     let single = ports.iter().find(|port| port.has_one_queue());
@@ -441,7 +442,7 @@ fn own_addresses(own: &[OwnAddress], from: RoutesArg, ports: usize) -> Result<Ve
     Ok(own.to_vec())
 }
 
-/// Refuses routes for what is the router's own, which come after that and would never count.
+/// Rejects routes for the router's own addresses. They would rank behind the local routes and never be used.
 fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure> {
     for route in routes {
         let prefix = RibRoute::from(*route).prefix;
@@ -458,8 +459,9 @@ fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure>
 mod tests {
     use super::*;
 
-    /// Seen on a loaded machine: of 1,536 packets under way a worker that was stopped between its transmission and its next
-    /// look at the inbox made one more than half of an inbox for 3,072, and the flow limit dropped what was within the window.
+    /// Seen on a loaded machine with 1,536 packets in flight: a worker was stopped between its transmission and its
+    /// next look at the inbox. One packet more than half of an inbox for 3,072 then waited, and the flow limit
+    /// dropped packets within the window.
     #[test]
     fn what_arrived_but_is_not_finished_makes_no_flow_exceed_its_share() {
         for under_way in [0, 2, 512, 3 * 512, 16 * 4096] {

@@ -1,4 +1,4 @@
-//! What the ports of one run have in common.
+//! The common set-up of a run's ports.
 
 use crate::args::FrameSize;
 use netmem::page::Memory;
@@ -6,29 +6,29 @@ use netmem::port::memif::MemifPort;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem_ports::{OpenConfig, PortOpener};
 
-/// What the ports of one run have in common.
+/// The common set-up of a run's ports.
 #[derive(Debug, Clone, Copy)]
 pub struct PortSetup {
-    /// Threads, each with a queue of every port.
+    /// Number of threads, each with a queue of every port.
     pub workers: usize,
-    /// Places in each ring.
+    /// Slots of each ring.
     pub ring: u32,
     /// Bytes of the frames that are received into.
     pub frame_size: FrameSize,
-    /// Where the redirect program of interfaces runs.
+    /// The mode of the redirect program of interfaces.
     pub xdp_mode: XdpModePreference,
-    /// What interfaces leave to the kernel, unless one says otherwise.
+    /// The packets that interfaces leave to the kernel by default.
     pub punt: Punt,
-    /// Whether the kernel is kept from what packet ports take, where it can be.
+    /// True if packet ports hide the packets that they take from the kernel, if they can.
     pub packets_alone: bool,
-    /// The MTU of the narrowest interface, where TCP is cut that nothing says how to cut.
+    /// The MTU of the narrowest interface. TCP packets without a given segment size are segmented for it.
     pub cut_mtu: Option<u16>,
-    /// Waits for the peer of a memif port that was opened.
+    /// Waits for the peer of an opened memif port.
     pub greet: fn(&mut MemifPort),
 }
 
 impl PortSetup {
-    /// What opens them over `memory`.
+    /// Returns the opener of ports over `memory`.
     pub fn opener(&self, memory: &Memory) -> PortOpener {
         let &PortSetup { workers, ring, xdp_mode, punt, packets_alone, cut_mtu, greet, .. } = self;
         let config = OpenConfig { ring, workers, xdp_mode, punt, packets_alone, cut_mtu, greet };
@@ -36,13 +36,14 @@ impl PortSetup {
     }
 }
 
-/// Slots of a ring if nobody says, where a worker's ports have many frames.
+/// Default slots of a ring, if a worker's ports have many frames.
 const RING: u32 = 2048;
 /// Slots of the smallest ring.
 const RING_MIN: u32 = 2;
 
-/// Slots of each of so many pairs of rings of one worker, which receive and send, if nobody says: so few that no port can have more than
-/// its share of the worker's frames in its rings. A port whose far side stands still keeps them for as long.
+/// Returns the default slots of each of `pairs` pairs of receive and transmit rings of one worker. The number is
+/// small enough that no port can have more than its share of the worker's frames in its rings. A port whose far
+/// side stands still keeps them all that time.
 pub fn ring_of(frames: Option<usize>, pairs: usize) -> u32 {
     let share =
         frames.map_or(u32::MAX, |frames| u32::try_from(frames / (2 * pairs.max(1))).unwrap_or(u32::MAX));
@@ -54,7 +55,7 @@ pub fn ring_of(frames: Option<usize>, pairs: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// Seen: of 64 frames a memif port whose peer stood still had 56, and the others none.
+    /// Seen: of 64 frames, a memif port whose peer stood still had 56, and the other ports had none.
     #[test]
     fn no_port_has_more_than_its_share_of_few_frames_in_its_rings() {
         assert_eq!([None, Some(8192), Some(1 << 20)].map(|frames| ring_of(frames, 2)), [2048; 3]);

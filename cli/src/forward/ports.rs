@@ -1,4 +1,4 @@
-//! Each worker's ports as planned. COLD.
+//! Opens each worker's ports as planned. COLD.
 
 use super::network::Network;
 use super::offer::Offer;
@@ -16,25 +16,25 @@ use netmem_ports::{KernelCopies, OpenPort, PortOpener, PortPlace, PortSpec};
 use netmem_router::Interface;
 use std::sync::Arc;
 
-/// One worker's ports, with all that comes with them.
+/// One worker's ports, with their properties.
 pub struct Ports {
     pub ports: Vec<Box<dyn Port>>,
-    /// The router's end of each one's link.
+    /// The router's end of each port's link.
     pub interfaces: Vec<Interface>,
-    /// What there is to say about each besides its name.
+    /// A description of each port, other than its name.
     pub details: Vec<String>,
 }
 
-/// What all workers' ports come with.
+/// The shared parts of all workers' ports.
 #[derive(Default)]
 pub struct Shared {
     /// The network that mem ports are joined to.
     pub network: Option<Network>,
-    /// The host's addresses, whose packets ports leave to the kernel.
+    /// The host's addresses, whose packets the ports leave to the kernel.
     pub own: Own,
-    /// What xdp ports take that do not take all, a control for each interface.
+    /// The controls of xdp ports that take only a part of the packets, one for each interface.
     pub takes: Vec<Arc<TakeControl>>,
-    /// What becomes of the kernel's copies of what each port takes, with the port as it is written.
+    /// What happens to the kernel's copies of the packets that each port takes, with the port as it is written.
     pub copies: Vec<(String, KernelCopies)>,
 }
 
@@ -71,13 +71,13 @@ pub fn open(plan: &Plan, memory: &Memory, owners: &mut [Owner]) -> Result<(Vec<P
     }
 }
 
-/// The MTU of the narrowest of the interfaces that ports are on; None where none is, or is there.
+/// Returns the MTU of the narrowest interface of the ports, or None if no port has an existing interface.
 fn narrowest(ports: &[PortSpec]) -> Option<u16> {
     let mtu = |spec: &PortSpec| Netdev::open(attached(spec).name()?).ok()?.mtu().ok();
     ports.iter().filter_map(mtu).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX)).min()
 }
 
-/// A worker's two mem ports, numbered on from those of the workers before it, and their far ends.
+/// Makes a worker's two mem ports and their far ends. Their numbers follow those of the workers before it.
 fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> {
     let ring = plan.ring as usize;
     let config = MemConfig { ring, coalesce: MemConfig::default().coalesce.min(ring / 2) };
@@ -90,7 +90,7 @@ fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> 
     Ok((Ports { ports, interfaces, details: vec![String::new(); 2] }, [device0, device1]))
 }
 
-/// The built-in network at the far ends.
+/// Makes the built-in network at the far ends.
 fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<Network, Failure> {
     let hop = match plan.mode {
         ModeArg::Ip => netmem_traffic::Hop::Routed,
@@ -100,21 +100,21 @@ fn network(plan: &Plan, offer: &Offer, devices: Vec<[MemDevice; 2]>) -> Result<N
     Network::new(devices, plan.ring, offer, hop, plan.steer.is_some()).map_err(Failure::input)
 }
 
-/// A port as it was opened.
+/// An opened port.
 pub struct Opened {
     pub port: Box<dyn Port>,
     /// The router's end of its link.
     pub interface: Interface,
-    /// What there is to say about it besides its name.
+    /// Its description, other than its name.
     pub detail: String,
-    /// What becomes of the kernel's copies of what it takes.
+    /// What happens to the kernel's copies of the packets that it takes.
     pub copies: KernelCopies,
 }
 
-/// Worker `number`'s port that is the one at `place` on the command line, with what is wrapped around it.
+/// Opens worker `number`'s port at position `place` of the command line, with its wrappers.
 ///
 /// # Errors
-/// [`Failure::Input`] with the step and the remedy.
+/// [`Failure::Input`] with the failed step and the remedy.
 pub fn opened(
     setup: &PortSetup,
     opener: &mut PortOpener,
@@ -129,14 +129,14 @@ pub fn opened(
     Ok(Opened { port, interface, detail, copies })
 }
 
-/// A worker's ports.
+/// Collects a worker's ports.
 fn queues(plan: ModeArg, opened: Vec<Opened>) -> Ports {
     let interfaces = opened.iter().map(|port| port.interface).collect();
     let details = opened.iter().map(|port| detail_of(plan, port)).collect();
     Ports { ports: opened.into_iter().map(|port| port.port).collect(), interfaces, details }
 }
 
-/// What there is to say about a port; of a router's its address too, for its neighbours.
+/// Returns the description of a port. A router's has its MAC address too, for its neighbours.
 fn detail_of(plan: ModeArg, Opened { interface, detail, .. }: &Opened) -> String {
     match (plan, &detail[..]) {
         (ModeArg::Ip, "") => format!("address {}", interface.mac),

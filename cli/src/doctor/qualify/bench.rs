@@ -1,4 +1,4 @@
-//! The two interfaces, what is changed of them, and that it is changed back. COLD.
+//! The two interfaces, their changes, and the undo of the changes. COLD.
 
 use crate::failure::Failure;
 use crate::log::{self, Level};
@@ -8,24 +8,24 @@ use netmem_doctor::{Change, Host, Interface, Journal, Wanted};
 use std::path::Path;
 use std::process::Command;
 
-/// Two interfaces that nothing else uses, set up for a measurement.
+/// Two interfaces that are not used otherwise, set up for a measurement.
 pub struct Bench {
     /// Their names.
     pub interfaces: [String; 2],
     /// Their MAC addresses.
     pub macs: [MacAddr; 2],
-    /// What was read of the host before anything was changed.
+    /// The host's properties before any change.
     pub host: Host,
     journal: Journal,
-    /// Changes that last until the end.
+    /// Number of changes that last until the end.
     lasting: usize,
 }
 
 impl Bench {
-    /// Sets both interfaces up, and ends the kernel's forwarding of what comes by them.
+    /// Sets both interfaces up, and stops the kernel from forwarding packets that come in on them.
     ///
     /// # Errors
-    /// [`Failure::Input`] with the remedy where one is missing or used; then the host is as it was.
+    /// [`Failure::Input`] with the remedy if an interface is missing or in use. The host is unchanged then.
     pub fn prepare(names: [&str; 2], journal: &Path) -> Result<Bench, Failure> {
         let refused =
             |why: String| Err(Failure::Input(format!("--qualify {} {}: {why}", names[0], names[1])));
@@ -81,7 +81,7 @@ impl Bench {
     /// Sets the MTU of both.
     ///
     /// # Errors
-    /// The words of `ip`, where a driver has no such MTU.
+    /// The message of `ip`, if a driver does not support this MTU.
     pub fn set_mtu(&self, mtu: u32) -> Result<(), String> {
         for name in &self.interfaces {
             let now = self.host.interfaces.get(name).map_or(1500, |interface| interface.mtu);
@@ -92,26 +92,26 @@ impl Bench {
         Ok(())
     }
 
-    /// Takes the second interface down.
+    /// Sets the second interface down.
     ///
     /// # Errors
-    /// [`Failure::Run`] with the words of `ip`.
+    /// [`Failure::Run`] with the message of `ip`.
     pub fn take_down(&self) -> Result<(), Failure> {
         self.make(&link(&self.interfaces[1], "down", "up"))
     }
 
-    /// Takes back what was changed since the beginning.
+    /// Undoes the changes that do not last until the end.
     ///
     /// # Errors
-    /// [`Failure::Run`] with a line for each change that is still there, and in the journal.
+    /// [`Failure::Run`] with a line for each change that could not be undone. It is still in the journal.
     pub fn take_back(&self) -> Result<(), Failure> {
         self.undo(self.lasting)
     }
 
-    /// Takes everything back.
+    /// Undoes all changes.
     ///
     /// # Errors
-    /// As of [`Bench::take_back`].
+    /// As [`Bench::take_back`].
     pub fn restore(&self) -> Result<(), Failure> {
         self.undo(0)
     }
@@ -138,7 +138,7 @@ fn link(name: &str, to: &str, from: &str) -> Change {
     Change::Run { command: words(to), undo: words(from) }
 }
 
-/// Whether nobody needs the interface.
+/// Checks that the interface is not in use.
 fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
     let Some(Interface { controller, program, .. }) = host.interfaces.get(name) else {
         return Err(format!("there is no interface {name}: ip link lists those that there are"));

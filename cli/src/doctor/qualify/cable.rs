@@ -1,11 +1,12 @@
-//! Two interfaces that are cabled to each other, and packets that are forwarded from either to the other, over and over. HOT.
+//! Two interfaces that are cabled to each other. Packets are forwarded from each to the other, over and over. HOT.
 //!
 //! ```text
 //!   way 0: made ─► port 0 tx ═══ cable ═══► port 1 rx ─► TTL less one ─► port 0 tx …   with the last TTL: judged, freed
 //!   way 1: made ─► port 1 tx ═══ cable ═══► port 0 rx ─► TTL less one ─► port 1 tx …
 //! ```
-//! A packet that was received on one interface leaves by the other as it lies, so each lap is one forwarding between the two. So
-//! many packets are on their way that no ring overflows: what is lost, was lost by a driver, a cable, or what is done to them.
+//! A packet that was received on one interface leaves by the other without a copy, so each lap is one forwarding
+//! between the two. The number of packets in flight is below the size of every ring. A lost packet was therefore
+//! lost by a driver, a cable, or an action of the trial.
 
 use super::meter::Meter;
 use super::mode::{Frames, Mode};
@@ -22,18 +23,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Frames of the pool: two rings each way, and what is on its way.
+/// Frames of the pool: for two rings in each direction and the packets in flight.
 const FRAMES: usize = 4096;
-/// Frames that a port may have posted for reception.
+/// Maximum number of frames that a port may have posted for reception.
 const SHARE: usize = FRAMES / 4;
-/// Rounds without work, before other threads may run.
+/// Rounds without work before other threads may run.
 const PATIENCE: u32 = 64;
-/// How long nothing may come at the end before what has not come is lost.
+/// Nanoseconds without a received packet after which the missing packets count as lost.
 const QUIET: u64 = 2_000_000_000;
-/// How long frames may take home once the ports are closed.
+/// The time for frames to be freed after the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
 
-/// The two ports, and what goes between them.
+/// The two ports, and the packets between them.
 pub struct Cable {
     interfaces: [String; 2],
     mode: Mode,
@@ -42,18 +43,18 @@ pub struct Cable {
     /// None while it is closed.
     ports: [Option<Box<dyn Port>>; 2],
     ways: [Way; 2],
-    /// Of both ways together.
+    /// Of both directions together.
     meter: Meter,
     idle: u32,
 }
 
-/// What is left of a cable.
+/// The result of a closed cable.
 pub struct Closed {
     pub ways: [Way; 2],
-    /// Packets a second of both ways together, in each window without a gap.
+    /// Packets a second in both directions together, in each window without a gap.
     pub rates: Vec<u64>,
     pub ledger: Ledger,
-    /// Frames that a driver still had two seconds later.
+    /// Frames that a driver still had two seconds after the close.
     pub away: u64,
 }
 
@@ -61,7 +62,7 @@ impl Cable {
     /// Opens both ports.
     ///
     /// # Errors
-    /// One line with the step; nothing is left behind.
+    /// One line with the failed step. Nothing is left open.
     pub fn open(
         mode: Mode,
         interfaces: &[String; 2],
@@ -93,7 +94,7 @@ impl Cable {
         })
     }
 
-    /// Forwards until `is_over` says so of the ways and the time, or the program is asked to end.
+    /// Forwards until `is_over` returns true for the directions and the time, or the program is asked to end.
     pub fn forward(&mut self, is_over: impl Fn(&[Way; 2], u64) -> bool) {
         loop {
             let now = monotonic_ns();
@@ -104,7 +105,7 @@ impl Cable {
         }
     }
 
-    /// Makes no packets any more, until the last has been judged, or nothing has come for two seconds.
+    /// Makes no more packets, and forwards until the last is judged or nothing has come for two seconds.
     pub fn drain(&mut self) {
         let begun = monotonic_ns();
         while self.ways.iter().any(|way| way.on_their_way() > 0) && !crate::stop::is_asked() {
@@ -116,17 +117,17 @@ impl Cable {
         }
     }
 
-    /// Both directions.
+    /// Returns both directions.
     pub fn ways(&self) -> &[Way; 2] {
         &self.ways
     }
 
-    /// Times that a packet came, each way.
+    /// Returns the number of receptions in each direction.
     pub fn laps(&self) -> [u64; 2] {
         [self.ways[0].laps, self.ways[1].laps]
     }
 
-    /// Closes the second interface's port, with packets on their way.
+    /// Closes the second interface's port while packets are in flight.
     pub fn close_one(&mut self) {
         drop(self.ports[1].take());
     }
@@ -134,14 +135,14 @@ impl Cable {
     /// Opens it again.
     ///
     /// # Errors
-    /// As of [`Cable::open`].
+    /// As [`Cable::open`].
     pub fn reopen(&mut self) -> Result<(), Failure> {
         let port = self.mode.open(&self.umem, &mut self.owner, &self.interfaces[1]);
         self.ports[1] = Some(port.map_err(Failure::Input)?);
         Ok(())
     }
 
-    /// Why a port does not carry packets, by its name.
+    /// Returns the ports that carry no packets, by name, with the reason.
     pub fn down(&self) -> impl Iterator<Item = String> {
         self.ports.iter().flatten().filter_map(|port| match port.state() {
             PortState::Up => None,
@@ -149,7 +150,7 @@ impl Cable {
         })
     }
 
-    /// Closes both ports in mid-traffic, if there is any, and waits for all frames.
+    /// Closes both ports, even in mid-traffic, and waits for all frames.
     pub fn close(self) -> Closed {
         let Cable { mut owner, ports, mut ways, meter, .. } = self;
         ways.iter_mut().for_each(|way| way.waiting.free(&mut owner.worker));
@@ -159,13 +160,13 @@ impl Cable {
         Closed { ways, rates: meter.rates, ledger, away }
     }
 
-    /// One burst each way.
+    /// Moves one burst in each direction.
     fn round(&mut self, now: u64, makes: bool) {
         let (mut worked, before) = (0, self.laps());
         for number in 0..2 {
             let Cable { owner, ports, ways, .. } = self;
             let (way, far) = (&mut ways[number], 1 - number);
-            // What has not been sent yet has no room for more.
+            // If packets wait to be sent, there is no room for more.
             if let (Some(port), true) = (&mut ports[far], way.waiting.is_empty()) {
                 let mut batch = Batch::new();
                 port.refill_to(&mut owner.worker, &owner.pool, SHARE);

@@ -2,7 +2,7 @@
 
 /// Nanoseconds of a window.
 const WINDOW: u64 = 2_000_000;
-/// A longer silence between two rounds is a gap: the machine did something else.
+/// A longer time between two rounds is a gap, in which the machine did other work.
 const GAP: u64 = 500_000;
 
 /// The rates of windows without a gap.
@@ -17,7 +17,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Takes note of a round, with the packets that came in it.
+    /// Records a round and the number of packets that came in it.
     pub fn mark(&mut self, now: u64, packets: u64) {
         self.packets += packets;
         self.has_gap |= now.saturating_sub(self.seen) > GAP;
@@ -43,7 +43,7 @@ mod tests {
         let rounds = |meter: &mut Meter, from: u64, packets: u64| {
             (1..=8).for_each(|round| meter.mark(from + round * WINDOW / 8, packets));
         };
-        // What was before the first round is no window.
+        // The time before the first round is not a window.
         meter.mark(WINDOW, 7);
         rounds(&mut meter, WINDOW, 2);
         rounds(&mut meter, 2 * WINDOW, 0);

@@ -1,4 +1,5 @@
-//! `netmem doctor --qualify`: what two interfaces that are cabled to each other can do, in a report for docs/hardware.md. COLD.
+//! `netmem doctor --qualify`: measures two interfaces that are cabled to each other, and writes a report for
+//! docs/hardware.md. COLD.
 //!
 //! ```text
 //!   bench ─► for each mode and load: trial ─► cable ⇄ way ─► outcome ─┐
@@ -26,16 +27,17 @@ use trial::{Load, Outcome};
 /// Tries every mode under every load, restores the host and writes the report.
 ///
 /// # Errors
-/// [`Failure::Input`] for interfaces that cannot be used, are not cabled to each other, or a report that cannot be written;
-/// [`Failure::Run`] with a line for everything that did not hold; [`Failure::Interrupted`] at Ctrl-C, with the host as it was.
+/// [`Failure::Input`] if the interfaces cannot be used or are not cabled to each other, or if the report cannot be
+/// written. [`Failure::Run`] with a line for each failed check. [`Failure::Interrupted`] at Ctrl-C, with the host
+/// restored.
 pub fn run(args: &DoctorArgs, names: [&str; 2]) -> Result<(), Failure> {
     let usual = || PathBuf::from(format!("qualified-{}-{}.md", names[0], names[1]));
     let file = args.report.clone().unwrap_or_else(usual);
     let unwritten = |error| Failure::Input(format!("--report {}: {error}", file.display()));
-    // Before five minutes are spent.
+    // Checked before five minutes are spent.
     fs::OpenOptions::new().append(true).create(true).open(&file).map_err(unwritten)?;
     let (bench, outcomes) = measured(args, names).inspect_err(|_| {
-        // An earlier report stays.
+        // An earlier report is kept.
         if fs::metadata(&file).is_ok_and(|file| file.len() == 0) {
             fs::remove_file(&file).ok();
         }
@@ -46,7 +48,7 @@ pub fn run(args: &DoctorArgs, names: [&str; 2]) -> Result<(), Failure> {
     if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures)) }
 }
 
-/// What came of each trial; the host is as it was.
+/// Returns the outcome of each trial. The host is restored.
 fn measured(args: &DoctorArgs, names: [&str; 2]) -> Result<(Bench, Vec<Outcome>), Failure> {
     stop::on_signal()?;
     let bench = Bench::prepare(names, &args.journal)?;
@@ -70,7 +72,7 @@ fn try_all(bench: &Bench, seconds: f64) -> Result<Vec<Outcome>, Failure> {
         }
     }
     let mut outcomes = Vec::new();
-    // What a mode that is not there leaves of its time is the others'.
+    // The time of an unsupported mode is divided among the others.
     let (mut left, mut trials) = (whole, (Mode::ALL.len() * Load::ALL.len()) as u64);
     for mode in Mode::ALL {
         for (done, load) in (0..).zip(Load::ALL) {
@@ -92,7 +94,7 @@ fn try_all(bench: &Bench, seconds: f64) -> Result<Vec<Outcome>, Failure> {
     Ok(outcomes)
 }
 
-/// A line while it runs.
+/// Returns the progress line of an outcome.
 fn said(outcome: &Outcome) -> String {
     let (mode, load) = (outcome.mode.name(), outcome.load.name());
     match (&outcome.lacks, &outcome.failures[..]) {

@@ -1,4 +1,4 @@
-//! The ways in which a driver can carry frames. COLD.
+//! The modes in which a driver can carry frames. COLD.
 
 use crate::forward::worker_setup::Owner;
 use netmem::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -10,16 +10,16 @@ use std::sync::Arc;
 /// Slots of each ring.
 const RING: u32 = 512;
 
-/// A way to carry frames.
+/// A mode in which a port carries frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By the driver's program of XDP, which writes into this program's frames.
+    /// Native XDP with zero copy: the driver writes into this program's frames.
     ZeroCopy,
-    /// By the driver's program of XDP, with copies.
+    /// Native XDP with copies.
     Native,
-    /// By the kernel's generic path.
+    /// Generic XDP, in the kernel.
     Generic,
-    /// By packet sockets.
+    /// Packet sockets.
     Packet,
 }
 
@@ -28,22 +28,22 @@ pub enum Mode {
 pub struct Frames(usize);
 
 impl Frames {
-    /// Bytes.
+    /// Returns the bytes.
     pub fn bytes(self) -> usize {
         self.0
     }
 
-    /// Bytes of a chunk of AF_XDP's.
+    /// Returns the bytes of an AF_XDP chunk.
     pub fn chunk(self) -> usize {
         self.0.min(PAGE_SIZE)
     }
 }
 
 impl Mode {
-    /// All of them, the fastest first.
+    /// All modes, the fastest first.
     pub const ALL: [Mode; 4] = [Mode::ZeroCopy, Mode::Native, Mode::Generic, Mode::Packet];
 
-    /// What it is called in a report.
+    /// Returns its name in a report.
     pub fn name(self) -> &'static str {
         match self {
             Mode::ZeroCopy => "xdp native, zero copy",
@@ -53,17 +53,18 @@ impl Mode {
         }
     }
 
-    /// Whether a driver need not have it.
+    /// Returns true if a driver need not support it.
     pub fn may_lack(self) -> bool {
         matches!(self, Mode::ZeroCopy | Mode::Native)
     }
 
-    /// The MTU of long packets: what most drivers take in a page with a program of XDP, or what cards mean by jumbo frames.
+    /// Returns the MTU of long packets: the limit of most drivers for a page with an XDP program, or the usual
+    /// jumbo MTU.
     pub fn jumbo_mtu(self) -> u32 {
         if self == Mode::Packet { 9000 } else { 3000 }
     }
 
-    /// Frames with room for packets of 1,514 bytes, or for long ones.
+    /// Returns frames with room for packets of 1,514 bytes, or for long packets.
     pub fn frames(self, are_long: bool) -> Frames {
         Frames(match (self, are_long) {
             (_, false) => CHUNK_SIZE,
@@ -72,10 +73,10 @@ impl Mode {
         })
     }
 
-    /// A port on all queues of an interface.
+    /// Opens a port on all queues of an interface.
     ///
     /// # Errors
-    /// One line with the step.
+    /// One line with the failed step.
     pub fn open(self, umem: &Arc<Umem>, owner: &mut Owner, interface: &str) -> Result<Box<dyn Port>, String> {
         let (mode, zero_copy) = match self {
             Mode::ZeroCopy => (XdpModePreference::Native, ZeroCopy::Require),

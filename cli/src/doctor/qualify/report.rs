@@ -1,4 +1,4 @@
-//! What a qualification found, as a section of docs/hardware.md. COLD.
+//! The results of a qualification, as a section of docs/hardware.md. COLD.
 
 use super::bench::Bench;
 use super::cable::Closed;
@@ -8,13 +8,13 @@ use netmem_doctor::Host;
 use std::fmt::Write;
 use std::process::Command;
 
-/// The page, whose heading has both drivers and the kernel.
+/// Returns the page. Its heading has both drivers and the kernel.
 pub fn page(bench: &Bench, outcomes: &[Outcome], seconds: f64) -> String {
     let host = &bench.host;
     let [one, other] = bench.interfaces.each_ref().map(|name| driver(host, name));
     let drivers = if one == other { one } else { format!("{one} and {other}") };
     let mut page = String::new();
-    // Writing into a String cannot fail.
+    // Writing to a String cannot fail.
     let _ = writeln!(page, "## {drivers}, Linux {}\n", host.kernel.release);
     let _ = writeln!(page, "| | |\n|---|---|");
     let _ = writeln!(page, "| netmem | {} |", env!("CARGO_PKG_VERSION"));
@@ -46,7 +46,7 @@ pub fn page(bench: &Bench, outcomes: &[Outcome], seconds: f64) -> String {
     page
 }
 
-/// What did not hold, with mode and load.
+/// Returns the failed checks, with mode and load.
 pub fn lines(outcome: &Outcome) -> Vec<String> {
     let named = |why| format!("{}, {}: {why}", outcome.mode.name(), outcome.load.name());
     outcome.failures.iter().map(named).collect()
@@ -86,7 +86,7 @@ fn row(outcome: &Outcome) -> String {
     )
 }
 
-/// The 10th, 50th and 90th percentile, in million packets a second.
+/// Returns the 10th, 50th and 90th percentile, in million packets a second.
 fn quantiles(rates: &[u64]) -> String {
     let mut rates = rates.to_vec();
     rates.sort_unstable();
@@ -95,14 +95,15 @@ fn quantiles(rates: &[u64]) -> String {
     format!("{:.3} / {:.3} / {:.3}", at(1), at(5), at(9))
 }
 
-/// What drives the interface.
+/// Returns the driver of the interface.
 fn driver(host: &Host, name: &str) -> String {
     let found = host.interfaces.get(name);
     let of = |interface: &netmem_doctor::Interface| interface.driver.clone().or(interface.kind.clone());
     found.and_then(of).unwrap_or_else(|| "unknown driver".into())
 }
 
-/// Driver, its version, the card's firmware and model, speed, queues and rings. No address and no name of the host.
+/// Returns driver, its version, the card's firmware and model, speed, queues and rings. Omits addresses and the
+/// host's name.
 fn interface(host: &Host, name: &str) -> String {
     let mut parts = vec![driver(host, name)];
     let (about, link) = (said("ethtool", &["-i", name]), said("ethtool", &[name]));
@@ -121,13 +122,13 @@ fn interface(host: &Host, name: &str) -> String {
     parts.join(", ").replace('|', "/")
 }
 
-/// What a program says, or nothing where it is not there.
+/// Returns the output of a program, or nothing if the program is missing.
 fn said(program: &str, words: &[&str]) -> String {
     let out = Command::new(program).args(words).output();
     out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
 }
 
-/// The value of a line `KEY: VALUE`.
+/// Returns the value of a line `KEY: VALUE`.
 fn value(text: &str, key: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix(':'))?.trim();
     (!line.is_empty() && line != "N/A").then(|| line.to_owned())

@@ -1,4 +1,4 @@
-//! One mode under one load, with what is done to it meanwhile. COLD.
+//! One mode under one load, with the load's disturbances. COLD.
 
 use super::bench::Bench;
 use super::cable::{Cable, Closed};
@@ -8,21 +8,21 @@ use crate::failure::Failure;
 use netmem::system::clock::monotonic_ns;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long an interface may take to carry packets again: cards agree on a speed for some seconds.
+/// The time that an interface may take to carry packets again: cards negotiate a speed for some seconds.
 const PATIENCE: u64 = 30 * SECOND;
-/// How long an interface is down, or a port closed, of packets that go on.
+/// The time for which an interface is down, or a port closed, while packets go on.
 const ABSENCE: u64 = SECOND / 2;
-/// What the two ways are called in a report.
+/// The names of the two directions in a report.
 const DIRECTIONS: [&str; 2] = ["first interface to second", "second to first"];
 
-/// What is tried.
+/// The load of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Load {
     /// Packets of 64 bytes.
     Small,
     /// Packets of 64 to 1,514 bytes.
     Mixed,
-    /// Long packets, by a larger MTU.
+    /// Long packets, with a larger MTU.
     Jumbo,
     /// The second interface is set down and up.
     Flap,
@@ -30,23 +30,23 @@ pub enum Load {
     Close,
 }
 
-/// What came of it.
+/// The outcome of a trial.
 pub struct Outcome {
     pub mode: Mode,
     pub load: Load,
-    /// None where the driver has no such mode, or MTU, as `lacks` says.
+    /// None if the driver does not support the mode or the MTU. `lacks` has the reason.
     pub closed: Option<Closed>,
-    /// Why it was not tried.
+    /// The reason why it was not tried.
     pub lacks: Option<String>,
-    /// What did not hold, a line each.
+    /// The failed checks, one line each.
     pub failures: Vec<String>,
 }
 
 impl Load {
-    /// All of them.
+    /// All loads.
     pub const ALL: [Load; 5] = [Load::Small, Load::Mixed, Load::Jumbo, Load::Flap, Load::Close];
 
-    /// What it is called in a report.
+    /// Returns its name in a report.
     pub fn name(self) -> &'static str {
         match self {
             Load::Small => "64 bytes",
@@ -65,16 +65,16 @@ impl Load {
         }
     }
 
-    /// Whether packets may be lost.
+    /// Returns true if packets may be lost.
     fn loses(self) -> bool {
         matches!(self, Load::Flap | Load::Close)
     }
 }
 
-/// Tries it for so many nanoseconds.
+/// Runs the trial for `time` nanoseconds.
 ///
 /// # Errors
-/// [`Failure`] where the host cannot be changed, or changed back.
+/// [`Failure`] if the host cannot be changed or restored.
 pub fn run(bench: &Bench, mode: Mode, load: Load, time: u64) -> Result<Outcome, Failure> {
     let mut outcome = Outcome { mode, load, closed: None, lacks: None, failures: Vec::new() };
     if load == Load::Jumbo
@@ -91,10 +91,11 @@ pub fn run(bench: &Bench, mode: Mode, load: Load, time: u64) -> Result<Outcome, 
     bench.take_back().map(|()| outcome)
 }
 
-/// Whether any packet crosses each way, waited for until a card has agreed on a speed; no longer than the whole is to take.
+/// Returns for each direction whether any packet crosses. Waits until a card has negotiated a speed, but no longer
+/// than the whole trial is to take.
 ///
 /// # Errors
-/// [`Failure`] where packet sockets cannot be opened.
+/// [`Failure`] if packet sockets cannot be opened.
 pub fn is_cabled(bench: &Bench, whole: u64) -> Result<[bool; 2], Failure> {
     let mut cable =
         Cable::open(Mode::Packet, &bench.interfaces, bench.macs, Mode::Packet.frames(false), &[64])?;
@@ -103,7 +104,7 @@ pub fn is_cabled(bench: &Bench, whole: u64) -> Result<[bool; 2], Failure> {
     Ok(cable.close().ways.map(|way| way.laps > 0))
 }
 
-/// What a run gave, and what did not hold while it ran.
+/// The measurements of a run, and the checks that failed during it.
 type Measured = (Closed, Vec<String>);
 
 fn measure(bench: &Bench, mut cable: Cable, load: Load, time: u64) -> Result<Measured, Failure> {
@@ -137,7 +138,7 @@ fn measure(bench: &Bench, mut cable: Cable, load: Load, time: u64) -> Result<Mea
     Ok((cable.close(), failures))
 }
 
-/// Goes on until packets come both ways again; a line for each way that they do not come.
+/// Forwards until packets come in both directions again. Returns a line for each direction without packets.
 fn again(cable: &mut Cable) -> Vec<String> {
     let begun = monotonic_ns();
     let before = cable.laps();
@@ -179,7 +180,7 @@ impl Outcome {
         if !closed.ledger.balanced() {
             self.failures.push(format!("the frames do not add up: {:?}", closed.ledger));
         }
-        // A driver gives its buffers up when it likes, and nothing tells when (netmem::port::xdp).
+        // A driver releases its buffers at any time, and does not report it (netmem::port::xdp).
         if closed.away > 0 && self.mode != Mode::ZeroCopy {
             self.failures.push(format!(
                 "{} frames were not given back in the 2 s after the ports were closed",

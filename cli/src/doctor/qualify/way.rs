@@ -1,4 +1,4 @@
-//! One direction of a cable: its packets, and what has come of them. HOT.
+//! One direction of a cable: its packets, and their results. HOT.
 
 use crate::failure::Failure;
 use crate::forward::worker_setup::Owner;
@@ -7,37 +7,37 @@ use netmem::wire::{Ipv4, MacAddr, ethernet};
 use netmem_traffic::{Addresses, Arrival, Arrivals, Expected, Span, Stream, StreamConfig};
 use std::net::Ipv4Addr;
 
-/// Packets that are on their way at most: fewer than any ring on the path has room for.
+/// Maximum number of packets in flight, fewer than the slots of any ring on the path.
 const ON_THEIR_WAY: u64 = 128;
-/// Times that a packet crosses the cable: it is judged when its TTL says that it was the last.
+/// Number of times that a packet crosses the cable. Its TTL shows the last lap, and then it is judged.
 pub const LAPS: u8 = 32;
-/// Flows, so that each queue of a card gets some.
+/// Number of flows, so that each queue of a card gets some.
 const FLOWS: usize = 64;
-/// Nanoseconds without any packet, after which all that were on their way are taken for lost, and new ones are made.
+/// Nanoseconds without any packet after which all packets in flight count as lost, and new ones are made.
 const LOST: u64 = 1_000_000_000;
 /// One direction.
 pub struct Way {
     stream: Stream,
     arrivals: Arrivals,
     source: Ipv4Addr,
-    /// To be sent.
+    /// Packets to be sent.
     pub waiting: Batch,
     pub made: u64,
-    /// Packets that nobody waits for any more: as many as had been made when nothing came for long.
+    /// Packets that are not waited for any more: the number made so far when no packet came for [`LOST`].
     given_up: u64,
-    /// Times that a packet came, for whatever lap.
+    /// Number of receptions, over all laps.
     pub laps: u64,
-    /// Frames that were none of these packets.
+    /// Received frames other than these packets.
     pub foreign: u64,
-    /// When the last packet came, or the first was made.
+    /// The time at which the last packet came, or the first was made.
     pub last: u64,
 }
 
 impl Way {
-    /// From interface `number` to the other one.
+    /// Makes the direction from interface `number` to the other one.
     ///
     /// # Errors
-    /// [`Failure::Input`] for sizes that there are no packets of.
+    /// [`Failure::Input`] if there are no packets of these sizes.
     pub fn new(number: u8, macs: [MacAddr; 2], sizes: &[usize]) -> Result<Way, Failure> {
         let (near, far) = (usize::from(number), 1 - usize::from(number));
         // RFC 2544's networks for measurements.
@@ -72,28 +72,28 @@ impl Way {
         })
     }
 
-    /// Packets that have come for the last time, each once and whole.
+    /// Returns the number of packets that finished their last lap unchanged, each counted once.
     pub fn whole(&self) -> u64 {
         self.arrivals.tally().distinct()
     }
 
-    /// Packets that came with a wrong byte.
+    /// Returns the number of packets that came with a wrong byte.
     pub fn corrupt(&self) -> u64 {
         self.arrivals.tally().corrupt
     }
 
-    /// Packets that came twice.
+    /// Returns the number of packets that came twice.
     pub fn duplicates(&self) -> u64 {
         self.arrivals.tally().duplicates
     }
 
-    /// Packets that were made and are neither judged nor taken for lost.
+    /// Returns the number of packets that were made and are neither judged nor counted as lost.
     pub fn on_their_way(&self) -> u64 {
         let tally = self.arrivals.tally();
         self.made.saturating_sub((tally.distinct() + tally.missing).max(self.given_up))
     }
 
-    /// Judges a burst that has come: what is to go on waits to be sent, and the rest stays in the batch.
+    /// Judges a received burst. Packets with laps left wait to be sent, and the others stay in the batch.
     pub fn take(&mut self, batch: &mut Batch, now: u64) {
         let mut done = Batch::new();
         for mut frame in batch.drain() {
@@ -105,7 +105,7 @@ impl Way {
                 Some(_) => false,
                 None => {
                     self.foreign += 1;
-                    // A batch has room for what another had.
+                    // A batch has room for the contents of another.
                     drop(done.push(frame));
                     continue;
                 }
@@ -120,7 +120,7 @@ impl Way {
         *batch = done;
     }
 
-    /// Makes packets, for those that are not on their way any more.
+    /// Makes packets in place of those that are not in flight any more.
     pub fn make(&mut self, owner: &mut Owner, now: u64) {
         if self.last == 0 {
             self.last = now;
@@ -141,7 +141,7 @@ impl Way {
         }
     }
 
-    /// The IP header of one of these packets; None of any other frame.
+    /// Returns the IP header of one of these packets, or None for any other frame.
     fn packet<'a>(&self, frame: &'a mut [u8]) -> Option<&'a mut Ipv4> {
         let packet = frame.get_mut(ethernet::HEADER_LEN..)?;
         Ipv4::parse_mut(packet).ok().filter(|packet| packet.src() == self.source)

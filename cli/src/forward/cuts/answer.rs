@@ -1,4 +1,4 @@
-//! What a worker says when it is asked, at the end of a round.
+//! A worker's answer at the end of a round.
 
 use super::Cuts;
 use super::sizes::{Counted, Sizes};
@@ -10,34 +10,34 @@ use netmem::stats::Quantiles;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a worker had counted.
+/// The counts of a worker.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// The number that it answers to; 0 before the first.
+    /// The number of the cut that it answers. 0 before the first.
     pub number: u64,
     pub at: Instant,
-    /// What became of its packets.
+    /// The counts of its packets.
     pub packets: Packets,
-    /// What it dropped, by reason.
+    /// Dropped packets, by reason.
     pub drops: Vec<(&'static str, u64)>,
-    /// Rounds without work, sleeps, and times that it did not come round.
+    /// Rounds without work, sleeps, and the number of times that it did not come round in time.
     pub idle_rounds: u64,
     pub sleeps: u64,
     pub stalls: u64,
-    /// Its time per packet; None before the first window was full.
+    /// The time per packet, or None before the first window was full.
     pub windows: Option<Quantiles>,
     /// Nanoseconds of rounds with work in them.
     pub busy_ns: u64,
-    /// Packets of a round, and nanoseconds that packets were here.
+    /// Packets of a round, and nanoseconds that packets spent here.
     pub bursts: Counted,
     pub latency: Counted,
     pub ports: Vec<PortAnswer>,
-    /// The frames of its pool, where none moves but by this worker.
+    /// The frames of its pool, if only this worker moves them.
     pub ledger: Option<Ledger>,
 }
 
-/// What became of a worker's packets: `received + taken + originated + fragments == transmitted + dropped + held + passed +
-/// handed + fragmented`.
+/// The counts of a worker's packets: `received + taken + originated + fragments == transmitted + dropped + held +
+/// passed + handed + fragmented`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Packets {
     pub received: u64,
@@ -59,7 +59,7 @@ pub struct PortAnswer {
     pub kind: &'static str,
     pub is_up: bool,
     pub counters: Vec<(&'static str, u64)>,
-    /// Frames posted for transmission, as sampled.
+    /// Frames posted for transmission, sampled.
     pub posted: Counted,
 }
 
@@ -81,7 +81,7 @@ impl Packets {
 }
 
 impl Answer {
-    /// What a worker says before it was asked.
+    /// Returns a worker's answer before it was asked.
     pub fn first(forwarder: &Forwarder) -> Answer {
         let ports = forwarder.ports().count();
         Answer::read(forwarder, 0, &vec![Sizes::default(); ports])
@@ -114,23 +114,23 @@ impl Answer {
     }
 }
 
-/// A worker's side of the cuts.
+/// A worker's part in the cuts.
 pub struct Attendant {
     cuts: Arc<Cuts>,
     worker: usize,
     answered: u64,
-    /// Frames posted for transmission, of each port, as sampled.
+    /// Frames posted for transmission on each port, sampled.
     posted: Vec<Sizes>,
 }
 
 impl Attendant {
-    /// That of worker `worker`, which has so many ports.
+    /// Makes the part of worker `worker`, which has `ports` ports.
     pub fn new(cuts: Arc<Cuts>, worker: usize, ports: usize) -> Attendant {
         Attendant { cuts, worker, answered: 0, posted: vec![Sizes::default(); ports] }
     }
 
-    /// The worker has come round, after it has looked up: it answers what it was asked, in the state in which its last round
-    /// ended.
+    /// Call this when the worker has come round, after it has looked up. It answers a pending question with the
+    /// state at the end of its last round.
     pub fn come_round(&mut self, forwarder: &Forwarder) {
         let asked = self.cuts.asked(self.worker);
         if asked != self.answered {
@@ -139,14 +139,14 @@ impl Attendant {
         }
     }
 
-    /// Takes a sample of what the ports have posted.
+    /// Samples the frames that the ports have posted.
     pub fn sample(&mut self, forwarder: &Forwarder) {
         for (posted, port) in self.posted.iter_mut().zip(forwarder.ports()) {
             posted.add(port.tx_posted());
         }
     }
 
-    /// The worker has ended: what it says now is its answer to whatever will be asked.
+    /// Records that the worker has ended. Its counts are now its answer to every later question.
     pub fn end(&self, forwarder: &Forwarder) {
         self.cuts.end(self.worker, Answer::read(forwarder, self.cuts.asked(self.worker), &self.posted));
     }

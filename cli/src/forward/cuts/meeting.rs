@@ -1,7 +1,8 @@
-//! Where workers that share packets meet for a moment, at the end of a round of each.
+//! The meeting of workers that share packets, at the end of a round of each.
 //!
-//! A worker that arrives waits for the others, for a fifth of a millisecond at most; the last one counts the frames while all others
-//! stand. One that goes on before is noticed, and what was counted does not count: nobody waits for a worker that stalls.
+//! A worker that arrives waits for the others, at most a fifth of a millisecond. The last one counts the frames
+//! while all others stand still. If a worker goes on before that, this is detected and the count is discarded. No
+//! worker waits for one that stalls.
 
 use netmem::forward::{Idle, IdleControl};
 use netmem::pool::Ledger;
@@ -12,41 +13,41 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a worker waits that spins: rings hold what comes meanwhile.
+/// The waiting time of a worker that spins. The rings hold the packets that come in during it.
 const SPINNING: Duration = Duration::from_micros(200);
-/// How long one waits that sleeps while there is nothing to do, so that others have time to wake.
+/// The waiting time of a worker that sleeps when idle, so that others have time to wake up.
 const SLEEPING: Duration = Duration::from_millis(2);
-/// Looks before the core is lent to others.
+/// Number of polls before the thread yields its core.
 const LOOKS: u32 = 200;
-/// Where the number stands above the count of those who came.
+/// The position of the number above the count of arrived workers.
 const NUMBER: u32 = 16;
 
 /// A place where workers meet, for one cut after the other.
 pub struct Meeting {
-    /// What each worker does without work.
+    /// Each worker's idle mode.
     idle: Vec<IdleControl>,
-    /// The number of the cut, and how many workers have come.
+    /// The number of the cut, and the number of workers that have arrived.
     came: AtomicU64,
-    /// Workers that have ended: they do not come, and move nothing any more.
+    /// Workers that have ended. They do not arrive, and move nothing any more.
     ended: AtomicU64,
-    /// The last number for which one went on before it was over.
+    /// The last number at which a worker went on before the end of the meeting.
     left: AtomicU64,
-    /// The last number for which the frames have been counted, whether that counts or not.
+    /// The last number for which the frames have been counted, whether or not the count is valid.
     over: AtomicU64,
     met: Mutex<Option<(u64, Met)>>,
 }
 
-/// What was counted while nothing moved.
+/// The counts taken while nothing moved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Met {
-    /// Each pool's frames.
+    /// The frames of each pool.
     pub ledgers: Vec<Ledger>,
     /// Packets dropped between workers, by cause.
     pub between: Vec<(&'static str, u64)>,
 }
 
 impl Meeting {
-    /// A meeting of workers that do this without work.
+    /// Makes a meeting of workers with these idle modes.
     pub fn new(idle: Vec<IdleControl>) -> Meeting {
         let number = || AtomicU64::new(0);
         Meeting {
@@ -59,37 +60,38 @@ impl Meeting {
         }
     }
 
-    /// A worker has ended, and is waited for no more.
+    /// Records that a worker has ended and is not waited for any more.
     pub fn end(&self) {
         // Release: pairs with the Acquire in `present`; all that it did comes before.
         self.ended.fetch_add(1, Release);
     }
 
-    /// Workers that have not ended.
+    /// Returns the number of workers that have not ended.
     pub fn present(&self) -> u64 {
         // Acquire: pairs with the Release in `end`.
         self.idle.len() as u64 - self.ended.load(Acquire)
     }
 
-    /// Opens it for the cut of that number, which is larger than any before. Who still waits in another one leaves it.
+    /// Opens the meeting for the cut of that number, which is larger than any before. A worker that still waits in
+    /// an earlier meeting leaves it.
     pub fn open(&self, number: u64) {
         // Release: pairs with the AcqRel in `meet`.
         self.came.store(number << NUMBER, Release);
     }
 
-    /// Whether the frames of that number were counted.
+    /// Returns true if the frames of that number were counted.
     pub fn is_over(&self, number: u64) -> bool {
         // Acquire: pairs with the Release in `meet`.
         self.over.load(Acquire) >= number || self.left.load(Relaxed) >= number
     }
 
-    /// What was counted, if all stood still.
+    /// Returns the counts, if all workers stood still.
     pub fn result(&self, number: u64) -> Option<Met> {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.take().filter(|(of, _)| *of == number).map(|(_, met)| met)
     }
 
-    /// Worker `worker` comes; `count` is called by the last one, while all others stand.
+    /// Lets worker `worker` arrive. The last one calls `count`, while all others stand still.
     pub fn meet(&self, number: u64, worker: usize, count: impl FnOnce() -> Met) {
         let came = |came: u64| (came >> NUMBER == number).then_some(came + 1);
         // AcqRel: what others did before they came is seen by the last one.
@@ -110,7 +112,7 @@ impl Meeting {
         self.over.fetch_max(number, Release);
     }
 
-    /// Waits until it is over, and leaves it before where that takes too long.
+    /// Waits until the meeting is over, or leaves it before that if it takes too long.
     fn wait(&self, number: u64, worker: usize) {
         let patience = match self.idle[worker].get() {
             Idle::Spin => SPINNING,
@@ -143,19 +145,19 @@ mod tests {
     fn what_is_counted_while_one_goes_on_does_not_count() {
         let meeting = Meeting::new(vec![IdleControl::default(); 2]);
         meeting.open(1);
-        // Nobody else comes: it leaves.
+        // No other worker arrives, so this one leaves.
         meeting.meet(1, 0, || met(1));
         assert!(meeting.is_over(1));
         meeting.meet(1, 1, || met(1));
         assert_eq!(meeting.result(1), None);
-        // One that comes to a meeting that is over, or to one that is none, does not wait.
+        // A worker that arrives at a finished meeting, or at none, does not wait.
         meeting.meet(7, 0, || unreachable!());
         meeting.open(2);
         meeting.meet(1, 0, || unreachable!());
         assert!(!meeting.is_over(2));
     }
 
-    /// Both count all the time but where they meet: what is counted there is the same twice.
+    /// Both workers count all the time, except while they meet: the two counts there are equal.
     #[test]
     fn nothing_moves_while_it_is_counted() {
         let meeting = Meeting::new(vec![IdleControl::default(); 2]);

@@ -1,11 +1,12 @@
-//! How often each size came, in buckets up to powers of two, as Prometheus counts them.
+//! The frequency of sizes, in buckets up to powers of two, as in a Prometheus histogram.
 
 use netmem::stats::Buckets;
 
-/// Buckets: 0, 1, 2, 4, … 65,536, and all that is larger.
+/// Number of buckets: 0, 1, 2, 4, … 65,536, and everything larger.
 const BUCKETS: usize = 19;
 
-/// Numbers of how often something was no larger than each bound, the last of which is that of all (None), and the sum.
+/// The number of sizes that were not larger than each bound, and the sum of the sizes. The last bound is None and
+/// covers all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
     pub up_to: Vec<(Option<u64>, u64)>,
@@ -13,13 +14,13 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What was counted in buckets by now; their one writer's call.
+    /// Reads the current counts of buckets. Only their one writer may call this.
     pub fn of<const LEAST: u32, const N: usize>(buckets: &Buckets<LEAST, N>) -> Counted {
         Counted { up_to: buckets.up_to().collect(), sum: buckets.sum() }
     }
 }
 
-/// How often sizes came that are sampled.
+/// The frequency of sampled sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
     counts: [u64; BUCKETS],
@@ -37,7 +38,7 @@ impl Sizes {
         self.sum += size as u64;
     }
 
-    /// What was counted by now.
+    /// Returns the current counts.
     pub fn counted(&self) -> Counted {
         Counted { up_to: self.up_to().collect(), sum: self.sum }
     }

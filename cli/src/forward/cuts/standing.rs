@@ -1,26 +1,26 @@
-//! A thread beside the workers that frees frames, and stands still while they are counted.
+//! A thread that frees frames in addition to the workers, and stands still while frames are counted.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// It moves frames; it is to stand; it stands.
+/// The states: it moves frames, it is asked to stand still, it stands still.
 const MOVES: u32 = 0;
 const ASKED: u32 = 1;
 const STANDS: u32 = 2;
 
-/// How long it stands at most.
+/// The maximum time that it stands still.
 const AT_MOST: Duration = Duration::from_millis(500);
-/// How often each looks what the other does.
+/// The interval at which each side checks the other.
 const TICK: Duration = Duration::from_micros(100);
 
-/// Whether it stands.
+/// The state of such a thread.
 #[derive(Debug, Default)]
 pub struct Standing(AtomicU32);
 
 impl Standing {
-    /// Asks it to stand still, and waits; whether it does.
+    /// Asks it to stand still, and waits. Returns true if it does.
     pub fn ask(&self, until: Instant) -> bool {
         self.0.store(ASKED, Relaxed);
         // Acquire: pairs with the Release in `stand`; what it did before is seen.
@@ -33,16 +33,17 @@ impl Standing {
         true
     }
 
-    /// It may go on; whether it has stood until now. What was read before was read while it stood.
+    /// Lets it go on. Returns true if it has stood still until now. If so, everything read before was read while it
+    /// stood still.
     pub fn go_on(&self) -> bool {
         // AcqRel: what was read stays before it, and pairs with the Release in `stand` where it has gone on by itself.
         self.0.swap(MOVES, AcqRel) == STANDS
     }
 
-    /// Stands still if asked to; called by the thread between two turns.
+    /// Stands still if asked to. The thread calls this between two turns.
     ///
     /// # Cost
-    /// A load where nobody asks.
+    /// A load if it is not asked.
     pub fn stand(&self) {
         // Release: pairs with the Acquire in `ask`.
         if self.0.load(Relaxed) != ASKED || self.0.compare_exchange(ASKED, STANDS, Release, Relaxed).is_err()
@@ -54,7 +55,7 @@ impl Standing {
         while self.0.load(Acquire) == STANDS && since.elapsed() < AT_MOST {
             thread::sleep(TICK);
         }
-        // A swap: who asks later is not forgotten, but has to ask again.
+        // A compare-and-swap: a later request is not lost, but has to be made again.
         let _ = self.0.compare_exchange(STANDS, MOVES, AcqRel, Acquire);
     }
 }
@@ -80,7 +81,7 @@ mod tests {
                 let before = moved.load(Relaxed);
                 thread::sleep(TICK);
                 let after = moved.load(Relaxed);
-                // Where this thread was late for half a second, it has gone on and says so.
+                // If this thread was late for half a second, the other has gone on and reports it.
                 assert!(!standing.go_on() || before == after);
                 while moved.load(Relaxed) == after {
                     thread::yield_now();
