@@ -1,32 +1,33 @@
-//! How a command fails: its lines on standard error, and its exit code.
+//! Failures of a command: the lines on standard error, and the exit code.
 
 use crate::log::{self, Level};
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// Why a command did not succeed.
+/// The reason why a command did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// What was asked for cannot be done: one line with the remedy. Exit code 2; nothing is left behind.
+    /// The request cannot be carried out: one line with the remedy. Exit code 2. Nothing is left behind.
     Input(String),
-    /// It was done, and this went wrong or did not add up. Exit code 1.
+    /// The request was carried out, and something failed or a check failed. Exit code 1.
     Run(Vec<String>),
-    /// A signal ended it before its time; what was finished is kept. Exit code 130, as of a shell's command that Ctrl-C ended.
+    /// A signal ended the command early. Finished parts are kept. Exit code 130, as for a shell's command that
+    /// Ctrl-C ended.
     Interrupted,
 }
 
 impl Failure {
-    /// Bad input or a set-up that failed.
+    /// Bad input, or a set-up that failed.
     pub fn input(reason: impl Display) -> Failure {
         Failure::Input(reason.to_string())
     }
 
-    /// One thing that went wrong while running.
+    /// One failure during a run.
     pub fn run(reason: impl Display) -> Failure {
         Failure::Run(vec![reason.to_string()])
     }
 
-    /// Its lines.
+    /// Returns the lines.
     pub fn lines(&self) -> &[String] {
         match self {
             Failure::Input(line) => std::slice::from_ref(line),
@@ -35,7 +36,7 @@ impl Failure {
         }
     }
 
-    /// Prints the lines, each folded to one, and gives the exit code.
+    /// Prints each line, with line breaks removed, and returns the exit code.
     pub fn report(&self) -> ExitCode {
         let code = match self {
             Failure::Input(_) => 2,
@@ -44,7 +45,7 @@ impl Failure {
         };
         for line in self.lines() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            // The exit code says it too, where nobody reads.
+            // If no one reads the line, the exit code still tells.
             log::say(Level::Error, format_args!("error: {line}"));
         }
         ExitCode::from(code)

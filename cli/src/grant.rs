@@ -1,4 +1,4 @@
-//! `netmem grant`: queues of an interface for servers without privileges.
+//! `netmem grant`: grants queues of an interface to servers without privileges.
 
 use crate::args::GrantArgs;
 use crate::failure::Failure;
@@ -8,17 +8,17 @@ use netmem::port::xdp::{GrantListener, GrantRequest, Take, XdpGrant, XdpModePref
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How long a signal waits to be seen at most.
+/// The maximum delay until a signal is noticed.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Gives each one that asks a grant, while the one before has ended.
+/// Gives a grant to each client that asks, if the one before has ended.
 ///
 /// # Errors
-/// [`Failure::Input`] where nobody can ask, or the queue cannot be had now.
+/// [`Failure::Input`] if the socket cannot be opened, or if the queue is not available now.
 pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let take = args.port.take.clone().unwrap_or_default();
-    // Tried once, so that what does not work is said now, and not to the first who asks.
+    // Tried once, so that an error is reported now, and not to the first client.
     drop(grant(args, &take).map_err(Failure::Input)?);
     let at = args.to.display();
     let listener = GrantListener::open(&args.to, args.mode, args.group).map_err(|errno| {

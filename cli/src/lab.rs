@@ -1,4 +1,4 @@
-//! `netmem lab`: the experiments of crate `netmem-lab` on a terminal.
+//! `netmem lab`: runs the experiments of crate `netmem-lab` on a terminal.
 
 mod screen;
 
@@ -12,20 +12,20 @@ use screen::Screen;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// This very program, also when another has taken its name meanwhile.
+/// This program itself, even if another file has taken its name since.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// Seconds that a quick run of all may take.
+/// The time limit of a quick run of all experiments, in seconds.
 const QUICK_BUDGET: u64 = 600;
 
 fn is_all(names: &[String]) -> bool {
     names.iter().any(|name| name == "all")
 }
 
-/// Prints the experiments.
+/// Lists the experiments.
 ///
 /// # Errors
-/// [`Failure::Run`] when nobody takes the text.
+/// [`Failure::Run`] if the text cannot be written.
 pub fn list(json: bool) -> Result<(), Failure> {
     output::print(&if json { format!("{}\n", netmem_lab::list_json()) } else { netmem_lab::list_text() })
 }
@@ -33,8 +33,8 @@ pub fn list(json: bool) -> Result<(), Failure> {
 /// Runs experiments, prints each report as it is finished, and fails if a check does.
 ///
 /// # Errors
-/// [`Failure::Input`] for a name, key, value or file that is not valid; [`Failure::Run`] for a check that
-/// failed or a report that could not be written; [`Failure::Interrupted`] where a signal left something out.
+/// [`Failure::Input`] for a name, key, value or file that is not valid. [`Failure::Run`] for a check that failed or
+/// a report that could not be written. [`Failure::Interrupted`] if a signal left something out.
 pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let stop = stop::on_signal()?;
     let (quick, json, set) = (args.quick, args.json.clone(), args.set.clone());
@@ -61,7 +61,7 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
         failed.map(|check| format!("{}: check failed: {}: {}", report.experiment, check.name, check.detail))
     });
     let mut failed = failed.collect::<Vec<_>>();
-    // Relaxed: the flag is a wish and carries no data.
+    // Relaxed: the flag is a request and carries no data.
     let unbegun = unbegun(&args.names, &reports);
     let interrupted =
         stop.load(Relaxed) && (unbegun.is_some() || reports.iter().any(|report| report.interrupted));
@@ -75,7 +75,7 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     }
 }
 
-/// An experiment that was asked for and has no report.
+/// Returns an experiment that was requested and has no report.
 fn unbegun(names: &[String], reports: &[Report]) -> Option<&'static str> {
     let asked =
         netmem_lab::list().iter().filter(|e| is_all(names) || names.iter().any(|name| name == e.name));
@@ -83,18 +83,20 @@ fn unbegun(names: &[String], reports: &[Report]) -> Option<&'static str> {
     lacking.next().map(|e| e.name)
 }
 
-/// Takes one turn of a run that another `netmem` does.
+/// Takes one turn of a run of another `netmem`.
 ///
 /// # Errors
-/// [`Failure::Input`] when standard input is not that one's.
+/// [`Failure::Input`] if standard input does not come from such a run.
 pub fn turn() -> Result<(), Failure> {
     netmem_lab::take_turn().map_err(Failure::input)
 }
 
-/// Compares two runs, prints the ratios that disagree and the share that agrees, and fails if it is too small.
+/// Compares two runs, prints the ratios that disagree and the share that agrees, and fails if the share is too
+/// small.
 ///
 /// # Errors
-/// [`Failure::Input`] for a file that is no run, or two runs without a ratio; [`Failure::Run`] if fewer agree.
+/// [`Failure::Input`] for a file that is not a run, or two runs without a common ratio. [`Failure::Run`] if fewer
+/// agree.
 pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
     let read = |path| input::read(path).map_err(Failure::input);
     let agreement = Agreement::of(&read(&args.first)?, &read(&args.second)?);
@@ -117,10 +119,12 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
     }
 }
 
-/// Writes the page of reports, and says where it is and how much of the registry it shows; or prints what the page says.
+/// Writes the page of reports, and prints its path and the share of the registry that it covers. Or prints the text
+/// of the page.
 ///
 /// # Errors
-/// [`Failure::Input`] for a file that is no report or cannot be written: then there is no page, and an older one stays.
+/// [`Failure::Input`] for a file that is not a report or cannot be written. Then there is no page, and an older one
+/// stays.
 pub fn report(args: &LabReportArgs) -> Result<(), Failure> {
     if args.json {
         let findings = report::findings(&files::read(&args.from, None).map_err(Failure::input)?);

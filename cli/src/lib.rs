@@ -1,8 +1,8 @@
-//! The `netmem` program: forwards packets between ports, is looked at and tuned meanwhile, and runs the lab's
-//! experiments. This crate is the program, and no library for others.
+//! The `netmem` program: forwards packets between ports, lets other programs read and tune a run, and runs the
+//! lab's experiments. This crate is the program, and not a library for others.
 //!
-//! [`args`] says what can be asked for, [`forward`], [`traffic`], [`doctor`], [`stat`], [`top`], [`set`], [`record`] and [`lab`] do it, [`failure`] is how
-//! it goes wrong.
+//! [`args`] defines the arguments. [`forward`], [`traffic`], [`doctor`], [`stat`], [`top`], [`set`], [`record`] and
+//! [`lab`] run the commands. [`failure`] defines how they fail.
 #![deny(unsafe_code)]
 
 mod args;
@@ -39,7 +39,7 @@ use failure::Failure;
 use netmem::system::broker::open_to_read;
 use std::process::ExitCode;
 
-/// Runs the program with the words of its command line.
+/// Runs the program with the arguments of its command line.
 pub fn main() -> ExitCode {
     log::prepare();
     netmem_ports::open_files_by(open_to_read);

@@ -1,4 +1,4 @@
-//! A thread that accepts connections, and one for each of those that are being served, up to a bound.
+//! A thread that accepts connections, and one for each served connection, up to a limit.
 
 use crate::failure::Failure;
 use crate::threads;
@@ -8,40 +8,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Connections that are served at once; one more is refused.
+/// Maximum number of connections served at once. One more is refused.
 pub const CONNECTIONS: usize = 8;
-/// How often threads look for a connection, and whether the run is over.
+/// The interval at which threads check for a connection, and for the end of the run.
 pub const TICK: Duration = Duration::from_millis(20);
 
-/// A listening socket and what is said to those who connect to it.
+/// A listening socket, and the service for its connections.
 pub trait Service: Send + Sync + 'static {
     type Connection: Send + 'static;
-    /// What it is, which threads are named after too.
+    /// The name of the service, which its threads have too.
     const NAME: &'static str;
 
-    /// The next connection; an error where there is none.
+    /// Returns the next connection, or an error if there is none.
     fn accept(&self) -> io::Result<Self::Connection>;
 
-    /// Serves a connection until its end, or until the run is `over`; on a thread of its own. The connection is closed when this
-    /// returns, and not before: one that sees the end finds room for its next.
+    /// Serves a connection until its end, or until the run is `over`, on a thread of its own. The connection is
+    /// closed after this returns, and not before. So a client that sees the end finds room for its next connection.
     fn serve(&self, connection: &mut Self::Connection, over: &AtomicBool);
 
-    /// Says why a connection is not served; on the thread that accepts, which must not wait for long.
+    /// Tells a client why its connection is not served. Runs on the thread that accepts, which must not wait for
+    /// long.
     fn refuse(&self, connection: Self::Connection, why: &str);
 
-    /// What the thread that accepts does besides, once every [`TICK`].
+    /// Other work of the thread that accepts, once every [`TICK`].
     fn tick(&self) {}
 }
 
-/// What the threads of a service share.
+/// The shared state of a service's threads.
 struct Shared<S> {
     service: S,
     over: Arc<AtomicBool>,
-    /// Connections that are being served; only the thread that accepts adds.
+    /// Number of served connections. Only the thread that accepts increments it.
     served: AtomicUsize,
 }
 
-/// The threads of a service; dropped, they have ended.
+/// The threads of a service. Dropping it ends them.
 #[derive(Debug)]
 pub struct Server {
     over: Arc<AtomicBool>,
@@ -52,7 +53,7 @@ impl Server {
     /// Starts to serve.
     ///
     /// # Errors
-    /// [`Failure::Input`] when there can be no thread.
+    /// [`Failure::Input`] if a thread cannot be started.
     pub fn start<S: Service>(service: S) -> Result<Server, Failure> {
         let over = Arc::new(AtomicBool::new(false));
         let shared = Arc::new(Shared { service, over: Arc::clone(&over), served: AtomicUsize::new(0) });
@@ -63,7 +64,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Waits for the threads, and with them for the socket's removal and the handles of what they read.
+    /// Waits for the threads. With them the socket is removed, and the handles that they read are dropped.
     fn drop(&mut self) {
         // Relaxed: the joins order everything else.
         self.over.store(true, Relaxed);
@@ -73,7 +74,7 @@ impl Drop for Server {
     }
 }
 
-/// Accepts connections until the run is over, then waits for those that are being served.
+/// Accepts connections until the run is over, then waits for the served ones to end.
 fn listen<S: Service>(shared: &Arc<Shared<S>>) {
     let (mut serving, mut ticked): (Vec<JoinHandle<()>>, _) = (Vec::new(), Instant::now());
     while !shared.over.load(Relaxed) {
@@ -90,16 +91,17 @@ fn listen<S: Service>(shared: &Arc<Shared<S>>) {
                 let why = format!("{CONNECTIONS} clients are here already: try again later");
                 shared.service.refuse(connection, &why);
             }
-            // There is none, or one that has gone again; without a descriptor until another connection ends.
+            // There is none, or it is gone already. If file descriptors ran out, wait until another connection
+            // ends.
             Err(_) => thread::sleep(TICK),
         }
     }
     serving.into_iter().for_each(|thread| drop(thread.join()));
 }
 
-/// A thread that serves a connection, which is refused where there can be none.
+/// Starts a thread that serves a connection, or refuses the connection if there can be no thread.
 fn start<S: Service>(shared: &Arc<Shared<S>>, connection: S::Connection) -> Option<JoinHandle<()>> {
-    // The thread takes the connection; without a thread it is still here.
+    // The thread takes the connection. Without a thread it is still here.
     let connection = Arc::new(Mutex::new(Some(connection)));
     let take =
         |from: &Mutex<Option<S::Connection>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,4 +1,4 @@
-//! The `netmem` program, which `netmem_cli` is.
+//! The `netmem` program. Its code is in `netmem_cli`.
 #![deny(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `netmem completions` and `netmem man`: what a shell and man(1) are to know of the program, from the words that it parses.
+//! `netmem completions` and `netmem man`: completions for shells and pages for man(1), made from the definition of
+//! the arguments.
 
 use crate::failure::Failure;
 use crate::output;
@@ -9,7 +10,7 @@ use std::path::Path;
 /// Prints the completions for `shell`.
 ///
 /// # Errors
-/// [`Failure::Run`] when nobody takes them.
+/// [`Failure::Run`] if they cannot be written.
 pub fn completions(mut program: Command, shell: Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut program, "netmem", &mut script);
@@ -19,7 +20,7 @@ pub fn completions(mut program: Command, shell: Shell) -> Result<(), Failure> {
 /// Writes a page for each command into `folder`: netmem.1, netmem-forward.1 and so on.
 ///
 /// # Errors
-/// [`Failure::Input`] when they cannot be written there.
+/// [`Failure::Input`] if they cannot be written there.
 pub fn man(program: Command, folder: &Path) -> Result<(), Failure> {
     let written = clap_mangen::generate_to(program.disable_help_subcommand(true), folder);
     written.map_err(|error| {

@@ -1,4 +1,4 @@
-//! Standard output, where a closed pipe is an error and no panic.
+//! Standard output. A closed pipe is an error and not a panic.
 
 use crate::failure::Failure;
 use crate::stop;
@@ -8,22 +8,23 @@ use std::env;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// How often a reader that does not read is waited for once the run is asked to end, which is five seconds or more.
+/// Number of times that a reader which does not read is waited for once the run is asked to end: five seconds or
+/// more.
 const PATIENCE: u32 = 1000;
 
-/// Whether a port writes a capture to standard output.
+/// True if a port writes a capture to standard output.
 static IS_CAPTURE: AtomicBool = AtomicBool::new(false);
 
-/// Where one of the ports writes a capture to standard output, what is printed goes to standard error from now on.
+/// Redirects printed text to standard error from now on, if one of the ports writes a capture to standard output.
 pub fn leave_to_capture(ports: &[PortSpec]) {
     IS_CAPTURE.store(ports.iter().any(PortSpec::writes_standard_output), Relaxed);
 }
 
-/// Writes `text` to standard output, or standard error where that has a capture, all of it. Once a signal has asked the run to end, a reader that
-/// does not read is waited for some seconds only.
+/// Writes all of `text` to standard output, or to standard error if standard output has a capture. Once a signal
+/// has asked the run to end, a reader that does not read is waited for some seconds only.
 ///
 /// # Errors
-/// [`Failure::Run`] when nobody takes it.
+/// [`Failure::Run`] if the text cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
     if IS_CAPTURE.load(Relaxed) {
         return write(Stream::of(io::stderr()), "error", text);
@@ -46,13 +47,13 @@ fn write(mut to: Stream, name: &str, text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Whether standard output wants colours: a terminal that knows them, and nobody said NO_COLOR.
+/// Returns true if standard output may be coloured: it is a terminal with colours, and NO_COLOR is not set.
 pub fn is_coloured() -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !is_set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// A count with a comma every three digits: `2,043,575`.
+/// Returns a count with a comma every three digits: `2,043,575`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -65,7 +66,7 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// A number of at most six characters: 12345, 1234k, 12.3M.
+/// Returns a number of at most six characters: 12345, 1234k, 12.3M.
 pub fn short(number: f64) -> String {
     match number {
         n if n >= 1e10 => format!("{:.1}G", n / 1e9),

@@ -1,6 +1,7 @@
-//! pcapng: a section, its interfaces, and packets with what became of them (draft-ietf-opsawg-pcapng).
+//! pcapng: a section, its interfaces, and packets with their verdicts (draft-ietf-opsawg-pcapng).
 //!
-//! Written here because pcap-file 2 keeps the type of its unknown options to itself, so that a verdict cannot be written by it.
+//! Written here because the type for unknown options is private in pcap-file 2, so that crate cannot write a
+//! verdict.
 
 use std::io::{self, Write};
 
@@ -8,7 +9,7 @@ use std::io::{self, Write};
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
-/// Says the order of bytes.
+/// Gives the byte order.
 const MAGIC: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 
@@ -30,34 +31,34 @@ const OF_XDP: u8 = 2;
 /// A packet of a file.
 #[derive(Debug, Default)]
 pub struct Packet<'a> {
-    /// The interface that it came by, by its place in the file.
+    /// The interface that it came in on, by its position in the file.
     pub interface: u32,
     /// Nanoseconds since 1970.
     pub time_ns: u64,
-    /// Its length when it came.
+    /// Its original length.
     pub len: u32,
     /// Its first bytes.
     pub bytes: &'a [u8],
-    /// What is to be said of it.
+    /// The comment.
     pub comment: &'a str,
     /// Packets of the interface that are missing before it.
     pub missing: u64,
-    /// The same for no two packets.
+    /// A number that is different for each packet.
     pub id: u64,
-    /// The queue that it came by.
+    /// The queue that it came in on.
     pub queue: u32,
-    /// What an XDP program would have returned (enum xdp_action).
+    /// The value that an XDP program would have returned (enum xdp_action).
     pub action: Option<u64>,
 }
 
 /// Writes the beginning of a file.
 ///
 /// # Errors
-/// As of `to`.
+/// The error of `to`.
 pub fn section(to: &mut impl Write) -> io::Result<()> {
     let mut block = Block::new(SECTION);
     block.put(&MAGIC.to_ne_bytes());
-    // Version 1.0; of a length that is not known.
+    // Version 1.0, with an unknown length.
     block.put(&1_u16.to_ne_bytes());
     block.put(&0_u16.to_ne_bytes());
     block.put(&u64::MAX.to_ne_bytes());
@@ -65,10 +66,10 @@ pub fn section(to: &mut impl Write) -> io::Result<()> {
     block.write(to)
 }
 
-/// Writes an Ethernet interface of this name, the next by its number.
+/// Writes an Ethernet interface of this name. Interfaces are numbered in order.
 ///
 /// # Errors
-/// As of `to`.
+/// The error of `to`.
 pub fn interface(to: &mut impl Write, name: &str) -> io::Result<()> {
     let mut block = Block::new(INTERFACE);
     block.put(&ETHERNET.to_ne_bytes());
@@ -80,10 +81,10 @@ pub fn interface(to: &mut impl Write, name: &str) -> io::Result<()> {
 }
 
 impl Packet<'_> {
-    /// Writes it.
+    /// Writes the packet.
     ///
     /// # Errors
-    /// As of `to`.
+    /// The error of `to`.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let mut block = Block::new(PACKET);
         let [high, low] = [(self.time_ns >> 32) as u32, self.time_ns as u32];
@@ -104,7 +105,7 @@ impl Packet<'_> {
     }
 }
 
-/// A block that is being made: its type, room for its length, its body.
+/// A block that is being built: its type, room for its length, its body.
 struct Block(Vec<u8>);
 
 impl Block {
@@ -119,13 +120,13 @@ impl Block {
         self.0.extend_from_slice(bytes);
     }
 
-    /// With zeros up to a multiple of four bytes.
+    /// Appends bytes, padded with zeros to a multiple of four.
     fn put_padded(&mut self, bytes: &[u8]) {
         self.put(bytes);
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// An option; what is longer than its length can say is cut off.
+    /// Appends an option. A value that is too long for the length field is truncated.
     fn option(&mut self, code: u16, value: &[u8]) {
         let len = u16::try_from(value.len()).unwrap_or(u16::MAX);
         self.put(&code.to_ne_bytes());

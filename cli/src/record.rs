@@ -1,4 +1,4 @@
-//! `netmem record`: what a running `netmem forward --record` has recorded, as pcapng.
+//! `netmem record`: writes the recording of a running `netmem forward --record` as pcapng.
 
 use crate::args::RecordArgs;
 use crate::control::{client, default_path};
@@ -13,13 +13,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-/// How often what has come is asked for.
+/// The interval at which new packets are asked for.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Writes what is recorded, and goes on with what comes if asked to.
+/// Writes the recorded packets, and goes on with new ones if the arguments ask for it.
 ///
 /// # Errors
-/// [`Failure::Input`]: nobody answers, nothing is recorded there, there can be no such file. [`Failure::Run`] when writing fails.
+/// [`Failure::Input`] if no process answers, if it records nothing, or if the file cannot be made. [`Failure::Run`]
+/// if writing fails.
 pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     let path = args.control.clone().unwrap_or_else(default_path);
     if args.output.is_none() && io::stdout().is_terminal() {
@@ -27,7 +28,7 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
             "a recording is nothing for a terminal: give --output FILE, or send it to wireshark -k -i -",
         ));
     }
-    // Asked first: nothing is made of a file where there is nothing to write.
+    // Asked first: the file is not touched if there is nothing to write.
     let first = ask(&path, &[])?;
     let to: Box<dyn Write> = match &args.output {
         Some(path) => {
@@ -38,7 +39,7 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
         None => Box::new(io::stdout().lock()),
     };
     match write(to, first, args.follow, &path) {
-        // Who read it has gone, which is how a viewer ends.
+        // The reader is gone. A viewer ends in this way.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::run(format!("the recording cannot be written: {error}"))),
         Ok(()) => Ok(()),
@@ -57,13 +58,13 @@ fn write(to: Box<dyn Write>, first: Vec<Recorded>, follow: bool, path: &Path) ->
         if stop.load(Relaxed) {
             return Ok(());
         }
-        // The run is over: so is the recording.
+        // The run is over, and so is the recording.
         let Ok(next) = ask(path, &capture.since()) else { return Ok(()) };
         packets = next;
     }
 }
 
-/// What is recorded from these numbers on.
+/// Returns the recorded packets from these numbers on.
 fn ask(path: &Path, since: &[u64]) -> Result<Vec<Recorded>, Failure> {
     let records = client::ask(path, &json!({"get": "recorded", "since": since})).map_err(Failure::Input)?;
     records.iter().map(|record| Recorded::of(record).map_err(Failure::Input)).collect()

@@ -1,4 +1,4 @@
-//! A recorded packet as the control socket says it, and a file of them as pcapng.
+//! A recorded packet in the form of the control socket, and a file of such packets as pcapng.
 
 use crate::control::Record;
 use crate::pcapng::{self, Packet};
@@ -7,43 +7,45 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// A packet, and what became of it.
+/// A packet, and its verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Recorded {
-    /// Its place among all rings of the run, each a port's at a worker: to ask for the packets behind it.
+    /// Its ring's number among all rings of the run. Each port at each worker has a ring. Used to ask for later
+    /// packets.
     pub ring: usize,
     /// The worker that decided.
     pub worker: usize,
-    /// The name of the port that it came by.
+    /// The name of the port that it came in on.
     pub port: String,
     /// The queue of that port.
     pub queue: u16,
-    /// Its place in the ring.
+    /// Its number in the ring.
     pub number: u64,
-    /// When its burst was decided about, in nanoseconds since 1970.
+    /// The time at which its burst was decided about, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Its length when it came.
+    /// Its original length.
     pub len: u32,
-    /// Its first bytes, as digits.
+    /// Its first bytes, as hexadecimal digits.
     pub bytes: String,
-    /// redirect, tx, pass, wait, fragment, drop; nothing while it is in work.
+    /// redirect, tx, pass, wait, fragment or drop. Empty while it is being processed.
     pub verdict: Option<String>,
     /// The name of the port that it was to leave by.
     pub to: Option<String>,
-    /// Why it was dropped, by its verdict or behind it.
+    /// The reason for its drop, by its verdict or later.
     pub dropped: Option<String>,
-    /// How long it waited before its verdict.
+    /// The time that it waited before its verdict.
     pub waited_ns: Option<u64>,
-    /// How long it was in the lane from the worker that received it, in the one back there, and in the local queue.
+    /// The time that it spent in the lane from the worker that received it, in the lane back, and in the local
+    /// queue.
     pub lane_ns: Option<u64>,
     pub lane_back_ns: Option<u64>,
     pub local_queue_ns: Option<u64>,
-    /// Its drop was told to its sender.
+    /// An ICMP error about its drop was sent.
     pub answered: bool,
 }
 
 impl Recorded {
-    /// The times that it spent somewhere, by their names in a record and what is said of them in words, as far as they are known.
+    /// Returns the known times that it spent in queues, by their names in a record, with a description of each.
     fn times(&self) -> impl Iterator<Item = (&'static str, String, u64)> {
         let lane = format!("in the lane from worker {}", self.queue);
         let back = format!("in the lane back to worker {}", self.queue);
@@ -56,7 +58,7 @@ impl Recorded {
         times.into_iter().filter_map(|(name, words, ns)| Some((name, words, ns?)))
     }
 
-    /// What the control socket says of it.
+    /// Returns the record for the control socket.
     pub fn record(&self) -> Record {
         let mut record = Record::default()
             .with("ring", self.ring)
@@ -74,17 +76,17 @@ impl Recorded {
         record.with("answered", self.answered).with("bytes", self.bytes.as_str())
     }
 
-    /// What the control socket has said of one.
+    /// Parses a record of the control socket.
     ///
     /// # Errors
-    /// One line, where that is none.
+    /// One line, if it is not a recorded packet.
     pub fn of(record: &Record) -> Result<Recorded, String> {
         let value = serde_json::to_value(record).map_err(|error| error.to_string())?;
         serde_json::from_value(value)
             .map_err(|error| format!("a recorded packet that cannot be read: {error}"))
     }
 
-    /// What became of it, in words.
+    /// Returns a description of its verdict.
     fn comment(&self) -> String {
         let mut text = match self.verdict.as_deref() {
             Some("redirect") => format!("to {}", self.to.as_deref().unwrap_or("a port that is not there")),
@@ -97,7 +99,7 @@ impl Recorded {
         };
         if let Some(reason) = &self.dropped {
             let sent_on = if text.is_empty() { "" } else { ", " };
-            // Writing to a string does not fail.
+            // Writing to a String cannot fail.
             let _ = write!(text, "{sent_on}dropped: {reason}");
         }
         if self.answered {
@@ -110,7 +112,8 @@ impl Recorded {
         text
     }
 
-    /// The verdict of an XDP program that does the same, as xdp_action numbers them; None of what waits or is in work.
+    /// Returns the verdict of an XDP program with the same effect, with the numbers of xdp_action. Returns None if
+    /// the packet waits or is being processed.
     fn xdp_action(&self) -> Option<u64> {
         match (self.dropped.is_some(), self.verdict.as_deref()?) {
             (true, _) | (false, "drop") => Some(1),
@@ -122,7 +125,7 @@ impl Recorded {
     }
 }
 
-/// Bytes as digits.
+/// Returns bytes as hexadecimal digits.
 pub fn digits(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -130,35 +133,35 @@ pub fn digits(bytes: &[u8]) -> String {
     })
 }
 
-/// The bytes of digits; what are none ends them.
+/// Returns the bytes of hexadecimal digits, up to the first other character.
 fn bytes(digits: &str) -> Vec<u8> {
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.as_bytes().chunks(2).map_while(pair).collect()
 }
 
-/// A file of recorded packets that is being written, as pcapng.
+/// A pcapng file of recorded packets that is being written.
 pub struct Capture<W: Write> {
     to: W,
     /// The number of each port's interface.
     interfaces: HashMap<String, u32>,
-    /// The number that each ring's next packet has if none is missing; None of a ring that no packet has come from.
+    /// The number of each ring's next packet if none is missing, or None if no packet has come from the ring.
     next: Vec<Option<u64>>,
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins it.
+    /// Begins the file.
     ///
     /// # Errors
-    /// As of writing.
+    /// Those of writing.
     pub fn new(mut to: W) -> io::Result<Capture<W>> {
         pcapng::section(&mut to)?;
         Ok(Capture { to, interfaces: HashMap::new(), next: Vec::new() })
     }
 
-    /// Writes a packet, and its port before the first one.
+    /// Writes a packet, and its port before the port's first packet.
     ///
     /// # Errors
-    /// As of writing.
+    /// Those of writing.
     pub fn write(&mut self, packet: &Recorded) -> io::Result<()> {
         let interface = self.interface(&packet.port)?;
         if self.next.len() <= packet.ring {
@@ -179,12 +182,12 @@ impl<W: Write> Capture<W> {
         written.write(&mut self.to)
     }
 
-    /// The numbers from which on packets are not written yet, of each ring.
+    /// Returns the numbers of the first packets that are not written yet, of each ring.
     pub fn since(&self) -> Vec<u64> {
         self.next.iter().map(|next| next.unwrap_or_default()).collect()
     }
 
-    /// What it is written to.
+    /// Returns the writer.
     pub fn to(&mut self) -> &mut W {
         &mut self.to
     }
@@ -227,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Packets that all that can be said of one is said of; numbers are missing before the last.
+    /// Returns packets with every possible property. Numbers are missing before the last.
     fn all() -> Vec<Recorded> {
         let verdicts = ["redirect", "tx", "pass", "wait", "fragment"].map(Some).into_iter().chain([None]);
         let mut all: Vec<_> = (0..).zip(verdicts).map(|(number, verdict)| packet(number, verdict)).collect();

@@ -1,7 +1,7 @@
-//! What a service manager is told (sd_notify): that the run is ready, reloads, ends, and is alive.
+//! Notifications to a service manager (sd_notify): the run is ready, reloads, ends, or is alive.
 //!
-//! Datagrams to the Unix socket that `NOTIFY_SOCKET` names, in the file system or abstract; nothing where there is none. Nobody waits for
-//! whoever reads them.
+//! They are datagrams to the Unix socket that `NOTIFY_SOCKET` names, in the file system or abstract. Without it
+//! nothing is sent. The run never waits for the reader.
 
 use std::env;
 use std::ffi::OsStr;
@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Service {
     socket: Option<UnixDatagram>,
-    /// How often it is to hear that the run is alive, twice over; None where it does not wait for that.
+    /// The interval in which it expects a sign of life, which gets two, and the time of the next one. None if it
+    /// expects none.
     alive: Option<(Duration, Instant)>,
 }
 
 impl Service {
-    /// The one that the environment names.
+    /// Connects to the service manager that the environment names.
     pub fn of_environment() -> Service {
         let socket = env::var_os("NOTIFY_SOCKET").and_then(|name| connect(&name));
         let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -30,22 +31,22 @@ impl Service {
         Service { socket, alive }
     }
 
-    /// Everything is set up, at the start or after a reload.
+    /// Reports that everything is set up, at the start or after a reload.
     pub fn ready(&self) {
         self.say("READY=1");
     }
 
-    /// The configuration is read again.
+    /// Reports that the configuration is being read again.
     pub fn reloading(&self) {
         self.say("RELOADING=1");
     }
 
-    /// The run ends.
+    /// Reports that the run ends.
     pub fn stopping(&self) {
         self.say("STOPPING=1");
     }
 
-    /// All workers come round; call it often.
+    /// Reports that all workers come round. Call it often.
     pub fn alive(&mut self) {
         let now = Instant::now();
         if let Some((every, next)) = &mut self.alive
@@ -57,12 +58,12 @@ impl Service {
     }
 
     fn say(&self, state: &str) {
-        // A manager that is gone, or does not read, is no reason to stop forwarding.
+        // Forwarding goes on if the manager is gone or does not read.
         self.socket.iter().for_each(|socket| drop(socket.send(state.as_bytes())));
     }
 }
 
-/// A socket to the one of that name: a path, or behind an @ what is abstract.
+/// Connects a socket to this name: a path, or an abstract name after an @.
 fn connect(name: &OsStr) -> Option<UnixDatagram> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),

@@ -8,10 +8,10 @@ use crate::top::columns;
 use netmem_ports::nearest;
 use serde_json::json;
 
-/// Turns a key, reads one, or lists them.
+/// Sets a key, reads one, or lists them.
 ///
 /// # Errors
-/// [`Failure::Input`]: nobody answers, no such key, no such value.
+/// [`Failure::Input`] if no process answers, or if there is no such key or value.
 pub fn run(args: &SetArgs) -> Result<(), Failure> {
     let path = args.control.clone().unwrap_or_else(default_path);
     let ask = |request| client::ask(&path, &request).map_err(Failure::Input);
@@ -25,17 +25,17 @@ pub fn run(args: &SetArgs) -> Result<(), Failure> {
     }
 }
 
-/// Has the configuration of a run read again.
+/// Asks a run to read its configuration again.
 ///
 /// # Errors
-/// [`Failure::Input`]: nobody answers, or why nothing has changed.
+/// [`Failure::Input`] if no process answers, or with the reason why nothing has changed.
 pub fn reload(args: &ReloadArgs) -> Result<(), Failure> {
     let path = args.control.clone().unwrap_or_else(default_path);
     client::ask(&path, &json!({"do": "reload"})).map_err(Failure::Input)?;
     output::print("configuration reloaded\n")
 }
 
-/// Prints a key with the whole of its value.
+/// Prints a key with its whole value.
 fn one(key: &str, keys: &[Record], as_json: bool) -> Result<(), Failure> {
     let names = || keys.iter().map(|record| record.text("key"));
     let Some(found) = keys.iter().find(|record| record.text("key") == key) else {
@@ -52,11 +52,11 @@ fn one(key: &str, keys: &[Record], as_json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Characters of a value in the table at most, where it is for a terminal; elsewhere all of it is printed.
+/// Maximum characters of a value in the table on a terminal. Elsewhere the whole value is printed.
 const VALUE_MAX: usize = 24;
 
-/// The keys in the order of their names, each with its value and unit, what may be given, and what it does: a line each, or, where a terminal
-/// is not as wide as that, several.
+/// Returns the keys sorted by name, each with its value, unit, range and effect. Each key takes a line, or several
+/// on a narrow terminal.
 fn table(keys: &[Record], columns: Option<usize>) -> String {
     let mut rows: Vec<[String; 4]> = keys.iter().map(row).collect();
     rows.sort();
@@ -84,7 +84,7 @@ fn table(keys: &[Record], columns: Option<usize>) -> String {
     text
 }
 
-/// Appends a line that begins with so many spaces, folded between words where it is longer than the terminal is wide.
+/// Appends a line that is indented by `spaces`. It is folded between words if it is wider than the terminal.
 fn fold(text: &mut String, columns: usize, spaces: usize, line: &str) {
     text.push_str(&" ".repeat(spaces));
     let (mut taken, mut is_first) = (spaces, true);
@@ -105,7 +105,7 @@ fn fold(text: &mut String, columns: usize, spaces: usize, line: &str) {
     text.push('\n');
 }
 
-/// A text of so many characters at most; of a longer one the beginning.
+/// Returns a text with at most this many characters. A longer text is truncated.
 fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -146,7 +146,7 @@ mod tests {
         );
     }
 
-    /// Seen: on 120 columns every line was folded by the terminal, at 50 into four.
+    /// Seen: on 120 columns the terminal folded every line, and on 50 into four.
     #[test]
     fn on_a_narrow_terminal_each_key_has_lines_of_its_own_and_no_line_is_longer_than_it_is() {
         assert_eq!(

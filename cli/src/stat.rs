@@ -1,4 +1,4 @@
-//! `netmem stat`: looks at a running `netmem forward`.
+//! `netmem stat`: shows the counters of a running `netmem forward`.
 
 mod line;
 mod text;
@@ -20,15 +20,15 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use text::Look;
 
-/// What is shown when nobody asks for something particular.
+/// The sections that are shown by default.
 const USUAL: [&str; 6] = ["forward", "workers", "ports", "pools", "holders", "drops"];
-/// How often the wait looks whether it is over.
+/// The interval at which the wait checks whether it is over.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Shows what was asked for, once or again and again until Ctrl-C or the end of the run.
+/// Shows the requested sections, once or repeatedly until Ctrl-C or the end of the run.
 ///
 /// # Errors
-/// [`Failure::Input`] when nobody answers or there is no such thing.
+/// [`Failure::Input`] if no process answers, or if there is no such section.
 pub fn run(args: &StatArgs) -> Result<(), Failure> {
     let path = args.control.clone().unwrap_or_else(default_path);
     let waiting = Arc::new(AtomicBool::new(true));
@@ -51,7 +51,7 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
             }
             answer => answer?,
         };
-        // None where no time has passed, or another run began at the socket.
+        // None if no time has passed, or if another run now has the socket.
         let passed = |then: f64| Duration::try_from_secs_f64(at - then).ok().filter(|time| !time.is_zero());
         let since = before.as_ref().and_then(|(then, old)| Some((old, passed(*then)?)));
         let text = shown(args, look, &sections, since, lines)?;
@@ -68,7 +68,8 @@ pub fn run(args: &StatArgs) -> Result<(), Failure> {
     }
 }
 
-/// What is printed of an answer, with the one before and the time between; `lines` is how many lines there are already.
+/// Returns the printed form of an answer, with the previous answer and the time between them. `lines` is the number
+/// of lines so far.
 fn shown(
     args: &StatArgs,
     look: Look,
@@ -97,20 +98,21 @@ fn shown(
     }
     let mut shown = sections.clone();
     if args.what.is_none() {
-        // One worker's counts are those of all.
+        // The counts of a single worker are those of the run.
         shown.retain(|(name, records)| name != "workers" || records.len() > 1);
     }
     let text = look.text(&shown, since);
     Ok(if since.is_some() { format!("\n{text}") } else { text })
 }
 
-/// Seconds since 1970, to the millisecond.
+/// Returns the seconds since 1970, to the millisecond.
 fn unix_time() -> f64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     time.as_millis() as f64 / 1e3
 }
 
-/// Whether nobody listens there any more, or will not in a moment: it ends in the middle of an answer, too.
+/// Returns true if no process listens there any more, or will stop in a moment: a run may end in the middle of an
+/// answer.
 pub fn has_ended(path: &Path) -> bool {
     (0..20).any(|_| {
         let gone = UnixStream::connect(path).is_err();
@@ -123,23 +125,23 @@ pub fn has_ended(path: &Path) -> bool {
 
 /// A section's name and records.
 pub type Section = (String, Vec<Record>);
-/// All that were asked for.
+/// All requested sections.
 pub type Sections = Vec<Section>;
 
-/// The names of the sections that are to be shown.
+/// Returns the names of the sections to show.
 fn names(args: &StatArgs) -> Vec<&str> {
     match args.what.as_deref() {
         None => USUAL.to_vec(),
-        // With who took the frames that are out, where that is known.
+        // With the holders of the frames that are out, if they are known.
         Some("pools") => vec!["pools", "holders"],
         Some(what) => vec![what],
     }
 }
 
-/// The records of these sections, all of one moment: that in seconds of the run's clock.
+/// Returns the records of these sections, all of one moment, and that moment in seconds of the run's clock.
 ///
 /// # Errors
-/// [`Failure::Input`] when nobody answers or there is no such section.
+/// [`Failure::Input`] if no process answers, or if there is no such section.
 pub fn ask(path: &Path, names: &[&str]) -> Result<(f64, Sections), Failure> {
     let records = client::ask(path, &json!({"get": "stat", "of": names})).map_err(Failure::Input)?;
     let unread = |why: &str| Failure::Input(format!("control socket {}: an answer {why}", path.display()));
@@ -154,7 +156,7 @@ pub fn ask(path: &Path, names: &[&str]) -> Result<(f64, Sections), Failure> {
     Ok((at.ok_or_else(|| unread("without a time"))?, sections))
 }
 
-/// An object of the time and each section; where there was an answer before, each record has its rates.
+/// Returns an object of the time and each section. If there was an answer before, each record has its rates.
 fn json_line(sections: &Sections, since: Option<(&Sections, Duration)>) -> Result<String, Failure> {
     let mut line = Vec::new();
     let with_rates = |section: &str, record: &Record| match since {
@@ -175,7 +177,7 @@ fn json_line(sections: &Sections, since: Option<(&Sections, Duration)>) -> Resul
     Ok(String::from_utf8_lossy(&line).into_owned() + "\n")
 }
 
-/// What each counter of a record grew by in a second.
+/// Returns the growth of each counter of a record in a second.
 fn rates(section: &str, record: &Record, old: &Sections, time: Duration) -> Value {
     let old = text::find(old, section, record);
     let rate = |(name, value): &(String, Value)| {

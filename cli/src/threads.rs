@@ -1,4 +1,4 @@
-//! Threads that may not be had: the limits of a user or of a control group are an ordinary reason.
+//! Starts threads. That may fail: the limits of a user or of a control group are an ordinary reason.
 
 use crate::failure::Failure;
 use std::fs;
@@ -8,7 +8,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 /// Starts a thread for `what` in `scope`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the limit and the remedy where the system gives none.
+/// [`Failure::Input`] with the limit and the remedy if the thread cannot be started.
 pub fn start<'scope, 'env, T: Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     what: &str,
@@ -17,7 +17,7 @@ pub fn start<'scope, 'env, T: Send + 'scope>(
     Builder::new().spawn_scoped(scope, body).map_err(|error| none(what, &error))
 }
 
-/// That there is no thread for `what`.
+/// Returns the failure that there is no thread for `what`.
 #[cold]
 pub fn none(what: &str, error: &io::Error) -> Failure {
     let limit = process_limit().map_or_else(String::new, |limit| format!(" ({limit} now)"));
@@ -27,7 +27,7 @@ pub fn none(what: &str, error: &io::Error) -> Failure {
     ))
 }
 
-/// How many processes and threads the user may have, as the system says it.
+/// Returns the maximum number of processes and threads of the user, as the system reports it.
 fn process_limit() -> Option<String> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max processes"))?;

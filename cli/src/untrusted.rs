@@ -1,5 +1,5 @@
-//! What a stranger may write: the text of a configuration, and the lines of the control socket. For the fuzz targets, which find the
-//! program's own readers here.
+//! Input from untrusted sources: the text of a configuration, and the lines of the control socket. The fuzz targets
+//! find the program's own parsers here.
 
 use crate::args;
 use crate::control::registry::Registry;
@@ -8,15 +8,15 @@ use crate::failure::Failure;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// Reads `text` as the configuration of a `netmem forward` with these words behind it.
+/// Parses `text` as the configuration of a `netmem forward` with these further arguments.
 ///
 /// # Errors
-/// What the user is told, line by line.
+/// The lines of the error for the user.
 pub fn configuration(text: &str, typed: &[&str]) -> Result<(), Vec<String>> {
     args::forward_of(text, typed).map(drop).map_err(|failure: Failure| failure.lines().to_vec())
 }
 
-/// A control socket's other end: of a run with a section, and a key of each kind.
+/// The server side of a control socket, for a run with a section, and a key of each kind.
 pub struct Control(Mutex<Registry>);
 
 impl Default for Control {
@@ -53,7 +53,7 @@ impl Default for Control {
 }
 
 impl Control {
-    /// What one line is answered by, as JSON; and whether it was done.
+    /// Returns the answer to one line as JSON, and true if the request was carried out.
     pub fn answer(&self, line: &[u8]) -> (String, bool) {
         let answer = answer(&self.0, line);
         let is_done = matches!(answer, crate::control::Answer::Ok(_));

@@ -1,4 +1,4 @@
-//! The flight recorder of a run: what is read of it, and the file that it is written to.
+//! The flight recorder of a run: its recordings, and the file that they are written to.
 
 use super::plan::Plan;
 use super::worker_setup::WorkerSetup;
@@ -19,25 +19,26 @@ use std::time::{Duration, Instant, SystemTime};
 #[cfg(test)]
 mod reasons;
 
-/// How often rates are looked at.
+/// The interval at which rates are checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long no file is written because of a rate, once one was.
+/// The minimum time between two files that are written because of a rate.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// The recordings of all workers, read from any thread.
+/// The recordings of all workers. Any thread may read them.
 pub struct Recordings {
     ports: Vec<String>,
     workers: Vec<Recording>,
 }
 
-/// What is known of queues between threads, for all workers of a run of so many ports each; None where there are no such queues, or no
-/// recorder.
+/// Returns the times of queues between threads, for all workers of a run with this many ports each. Returns None if
+/// there are no such queues, or no recorder.
 pub fn queue_times(plan: &Plan, ports: usize) -> Option<QueueTimes> {
     let recorder = plan.recorder.as_ref().filter(|_| plan.steer.is_some() || plan.hold.is_some())?;
     Some(QueueTimes::new(recorder.packets * ports * plan.workers))
 }
 
-/// The decision of worker `number` with a recorder around it, where there is to be one, and what reads that.
+/// Puts a recorder around the decision of worker `number`, if there is to be one. Also returns the handle that
+/// reads the recording.
 pub fn around(
     decision: Box<dyn Decide>,
     (number, ports): (usize, usize),
@@ -53,7 +54,7 @@ pub fn around(
     (Box::new(recorder), Some(recording))
 }
 
-/// What is read of a run's recorder, and what writes its file, as far as there are such.
+/// Returns the reader of a run's recorder and the writer of its file, as far as there are any.
 ///
 /// # Errors
 /// Those of [`RecordWriter::new`].
@@ -69,20 +70,21 @@ pub fn of_run(
 }
 
 impl Recordings {
-    /// Has the control socket say what is recorded.
+    /// Makes the recordings readable at the control socket.
     pub fn show(self: &Arc<Self>, registry: &mut Registry) {
         let recordings = Arc::clone(self);
         registry.set_recorded(move |since| recordings.read(since).iter().map(Recorded::record).collect());
     }
 
-    /// Those of a run; None where nothing is recorded.
+    /// Returns the recordings of a run, or None if nothing is recorded.
     fn new(setups: &[WorkerSetup]) -> Option<Recordings> {
         let workers = setups.iter().map(|setup| setup.recording.clone()).collect::<Option<Vec<_>>>()?;
         let ports = setups.first()?.forwarder.ports().map(|port| port.name().to_owned()).collect();
         Some(Recordings { ports, workers })
     }
 
-    /// What is recorded, by time: of each ring, in the order of workers and then of ports, from the number on that `since` has for it.
+    /// Returns the recorded packets by time, of each ring from its number in `since` on. Rings are in the order of
+    /// workers and then of ports.
     pub fn read(&self, since: &[u64]) -> Vec<Recorded> {
         let mut all = Vec::new();
         for (worker, recording) in self.workers.iter().enumerate() {
@@ -99,7 +101,7 @@ impl Recordings {
         all
     }
 
-    /// A packet of this ring, which is the worker's of the port with this name.
+    /// Returns a packet of this ring, which belongs to the worker's port with this name.
     fn recorded(
         &self,
         (ring, worker, port): (usize, usize, &str),
@@ -137,7 +139,7 @@ impl Recordings {
     }
 }
 
-/// What writes the recordings of a run to a file.
+/// Writes the recordings of a run to a file.
 pub struct RecordWriter {
     recordings: Arc<Recordings>,
     to: PathBuf,
@@ -146,21 +148,22 @@ pub struct RecordWriter {
     when: Vec<Rising>,
     meters: Vec<Arc<Meters>>,
     looked: Instant,
-    /// When a rate last had a file written.
+    /// The time at which a rate last caused a file.
     last: Option<Instant>,
 }
 
-/// A counter that is looked after, and what it was when it was looked at last.
+/// A counter that is watched, with its value at the last check.
 struct Rising {
     when: When,
     before: u64,
 }
 
 impl RecordWriter {
-    /// What writes them where the plan says, also when that is `asked` for; None where it says nowhere.
+    /// Makes the writer of the planned file. It also writes when `asked` is set. Returns None if no file is
+    /// planned.
     ///
     /// # Errors
-    /// [`Failure::Input`] where there can be no such file.
+    /// [`Failure::Input`] if there can be no such file.
     fn new(
         recordings: &Arc<Recordings>,
         plan: &RecorderPlan,
@@ -183,7 +186,7 @@ impl RecordWriter {
         }))
     }
 
-    /// Writes the file if that is due; what there is to say of it. Call it often.
+    /// Writes the file if it is due, and returns the line about it. Call it often.
     pub fn look(&mut self) -> Option<(Level, String)> {
         let risen = self.risen();
         let why = match (self.asked.swap(false, Relaxed), risen) {
@@ -200,7 +203,8 @@ impl RecordWriter {
         })
     }
 
-    /// What rises too fast, where that is looked at now and the last file of this kind is old enough.
+    /// Returns the counter that rises too fast, if it is time for a check and the last file of this kind is old
+    /// enough.
     fn risen(&mut self) -> Option<String> {
         let passed = self.looked.elapsed();
         if passed < LOOK || self.when.is_empty() {
@@ -224,19 +228,19 @@ impl RecordWriter {
     }
 }
 
-/// Where a file is written before it takes its name.
+/// Returns the path of a file that is being written, before it gets its name.
 fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     part.into()
 }
 
-/// Writes packets to a file that takes the name of the one before; how many.
+/// Writes packets to a file that replaces the one of that name. Returns their number.
 fn write(packets: &[Recorded], path: &Path) -> io::Result<usize> {
     let part = part_of(path);
     let written = write_all(packets, File::create(&part)?).and_then(|()| fs::rename(&part, path));
     if written.is_err() {
-        // The reason is that of the write.
+        // The error to report is that of the write.
         let _ = fs::remove_file(&part);
     }
     written.map(|()| packets.len())

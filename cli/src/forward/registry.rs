@@ -1,4 +1,4 @@
-//! What the control socket shows of a forwarding run, and the keys that turn it.
+//! The sections and keys of a forwarding run at the control socket.
 
 use super::icmp_registry;
 use super::page_registry;
@@ -16,10 +16,10 @@ use netmem::pool::{Holder, Ledger, Pool, PoolStats};
 use netmem::port::{Port, PortState};
 use std::sync::Arc;
 
-/// What stands for pages of whichever node.
+/// The name for pages of any node.
 const ANY_NODE: &str = "any";
 
-/// The registry of all workers over one memory.
+/// Makes the registry of all workers over one memory.
 pub fn registry(
     memory: &Memory,
     setups: &[WorkerSetup],
@@ -69,7 +69,8 @@ fn sections(
     registry.section("pages", move || vec![page_record(&of)]);
 }
 
-/// Each port of each worker: how it was when its worker last looked up, the slots of each of its rings, what it counted.
+/// Adds each port of each worker: its state when its worker last looked up, the slots of each of its rings, and its
+/// counters.
 fn ports(registry: &mut Registry, setups: &[WorkerSetup], ring: u32, outlook: &Outlook) {
     let ports = setups.iter().enumerate().flat_map(|(worker, setup)| {
         let port = move |(at, port): (usize, &dyn Port)| {
@@ -94,10 +95,10 @@ fn ports(registry: &mut Registry, setups: &[WorkerSetup], ring: u32, outlook: &O
     });
 }
 
-/// A port's name, its kind, how it was at first, and what it counts.
+/// A port's name, its kind, its first state, and its counters.
 type Known = (String, &'static str, PortState, PortSource);
 
-/// What became of a worker's packets.
+/// Returns the counts of a worker's packets.
 fn counts(meters: &Meters) -> [(&'static str, u64); 11] {
     [
         ("received", meters.received.get()),
@@ -114,7 +115,7 @@ fn counts(meters: &Meters) -> [(&'static str, u64); 11] {
     ]
 }
 
-/// A worker's number, the core it is for, and its counts.
+/// Returns a worker's number, its core, and its counts.
 fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>))) -> Record {
     let core = core.map_or_else(|| "any".to_owned(), |core| core.to_string());
     Record::default().with("name", number.to_string()).with("core", core).with_all(counts(meters)).with_all([
@@ -126,7 +127,7 @@ fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>)
     ])
 }
 
-/// The ledger's places, then the counters under page_pool's names.
+/// Returns the ledger's states, then the counters with page_pool's names.
 fn pool_record(pool: &Pool) -> Record {
     let Ledger { name, total, free, cached, ready, owned, posted, queued, returning, astray } = pool.ledger();
     let places = [
@@ -163,8 +164,8 @@ fn pool_record(pool: &Pool) -> Record {
     record.with("inflight", pool.inflight()).with_all(counters)
 }
 
-/// Who took the frames that are out. None while the pool does not trace: it would not know, and asking takes what its
-/// owner has cached.
+/// Returns the holders of the frames that are out. Returns None if the pool does not trace: the holders are not
+/// known then, and asking would take the frames that the pool's owner has cached.
 fn holder_records(pool: &Pool) -> Vec<Record> {
     let holders = if pool.is_traced() { pool.holders() } else { Vec::new() };
     holders.iter().map(holder_record).collect()

@@ -1,4 +1,5 @@
-//! SIGHUP and `netmem reload`: the configuration is read again, and what can change while packets pass does. COLD.
+//! SIGHUP and `netmem reload`: reads the configuration again, and changes everything that can change during a run.
+//! COLD.
 
 use super::plan::{Plan, Source};
 use super::routing::GivenRoutes;
@@ -14,26 +15,26 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// How long `netmem reload` waits for the thread that reloads.
+/// The time that `netmem reload` waits for the thread that reloads.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What came of a reload: an error is one line.
+/// The result of a reload. An error is one line.
 type Answer = Result<(), String>;
 
 /// The control socket's end: it asks for a reload and waits for the answer.
 pub struct Caller(Sender<Sender<Answer>>);
 
-/// The forwarder's end: each request is the sender that its answer goes to.
+/// The forwarder's end: each request is the sender for its answer.
 pub type Requests = Receiver<Sender<Answer>>;
 
-/// Both ends.
+/// Returns both ends.
 pub fn requests() -> (Caller, Requests) {
     let (to, requests) = channel();
     (Caller(to), requests)
 }
 
 impl Caller {
-    /// Has the configuration read again, and waits for the answer.
+    /// Asks for a reload, and waits for the answer.
     pub fn reload(&self) -> Answer {
         let (to, answer) = channel();
         // No request is read after the last round.
@@ -46,15 +47,15 @@ impl Caller {
     }
 }
 
-/// What changes a run, and how it is by now.
+/// Changes a run, and holds the current plan.
 pub struct Reload {
     /// Set by SIGHUP.
     pub asked: Arc<AtomicBool>,
-    /// What the control socket asked for.
+    /// The requests of the control socket.
     pub requests: Requests,
     pub plan: Plan,
     pub routes: Option<GivenRoutes>,
-    /// Each worker's, the same rules.
+    /// The rules of each worker, which are the same.
     pub rules: Vec<FilterControl>,
     pub idle: Vec<IdleControl>,
     pub icmp: Vec<IcmpControl>,
@@ -62,19 +63,19 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Where a reload was asked for since this was last called: the callers that wait for its answer.
+    /// Returns the callers that wait for an answer, if a reload was requested since the last call.
     pub fn asked(&self) -> Option<Vec<Sender<Answer>>> {
         let callers: Vec<_> = self.requests.try_iter().collect();
         (self.asked.swap(false, Relaxed) || !callers.is_empty()).then_some(callers)
     }
 
-    /// Reads the configuration again and answers `callers`; the line for the log.
+    /// Reads the configuration again and answers `callers`. Returns the line for the log.
     pub fn reload(&mut self, callers: &[Sender<Answer>]) -> (Level, String) {
         let done = args::forward_again().and_then(|args| Plan::of(&args)).and_then(|plan| self.change(plan));
         let refused =
             |failure: Failure| format!("the configuration stays as it was: {}", failure.lines().join("; "));
         let done = done.map_err(refused);
-        // A caller that went away needs no answer.
+        // A caller that is gone needs no answer.
         callers.iter().for_each(|caller| drop(caller.send(done.clone())));
         match done {
             Ok(()) => (Level::Info, "configuration reloaded".to_owned()),
@@ -82,7 +83,7 @@ impl Reload {
         }
     }
 
-    /// Runs by `plan` from now on, if it differs only in what can change; else nothing has changed.
+    /// Changes the run to `plan`, if the plans differ only in parts that can change. Otherwise nothing has changed.
     fn change(&mut self, plan: Plan) -> Result<(), Failure> {
         let fixed = differences(&self.plan, &plan);
         if !fixed.is_empty() {
@@ -95,7 +96,7 @@ impl Reload {
         if rules.is_some_and(|rules| rules.len() > RULES_MAX) {
             return Err(Failure::Input(format!("give at most {RULES_MAX} rules")));
         }
-        // The only one that may still be refused comes first.
+        // The only part that may still be rejected comes first.
         if let (Some(steering), Some(steer)) = (&self.steering, &plan.steer) {
             steering.set_policy(&steer.policy).map_err(Failure::input)?;
         }
@@ -112,22 +113,22 @@ impl Reload {
     }
 }
 
-/// The keys that differ of all that cannot change.
+/// Returns the differing keys of the parts that cannot change.
 fn differences(old: &Plan, new: &Plan) -> Vec<&'static str> {
     let same = changed(old.clone(), new.clone());
     let parts = parts(&same, new).into_iter().filter_map(|(keys, differs)| differs.then_some(keys));
     let parts: Vec<_> = parts.collect();
-    // One key may change several parts: the size of rings and pools follows from ports.
+    // One key may change several parts: the sizes of rings and pools follow from the ports.
     let is_written = |key: &&str| old.written.differs(&new.written, key);
     let written: Vec<_> = parts.iter().copied().flatten().copied().filter(is_written).collect();
     match written.is_empty() {
         false => written,
-        // As it is written a key may be the same and mean something else: a file with a secret, the name of a user.
+        // A key with the same text may have another meaning: a file with a secret, or the name of a user.
         true => parts.iter().filter_map(|keys| keys.first().copied()).collect(),
     }
 }
 
-/// The keys that each part of a plan which cannot change is made of, and whether it differs.
+/// Returns the keys of each part of a plan that cannot change, and whether the part differs.
 fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 24] {
     [
         (&["workers"], same.workers != new.workers),
@@ -157,16 +158,16 @@ fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 24] {
     ]
 }
 
-/// The keys that say where packets come from.
+/// The keys of the source of packets.
 const SOURCE: [&str; 9] =
     ["port", "address", "routes", "xdp-mode", "generators", "flows", "size", "packets", "pause"];
 
-/// The old plan with all that can change as it is in the new one.
+/// Returns the old plan with the changeable parts of the new one.
 fn changed(mut old: Plan, mut new: Plan) -> Plan {
     (old.idle, old.icmp) = (new.idle, new.icmp);
     if let (Some(old), Some(new)) = (&mut old.steer, &mut new.steer) {
         mem::swap(&mut old.policy, &mut new.policy);
-        // They have a key of their own.
+        // The workers have a key of their own.
         old.workers = new.workers;
     }
     if let (Some(old), Some(new)) = (&mut old.packets, &mut new.packets)
@@ -186,7 +187,7 @@ fn changed(mut old: Plan, mut new: Plan) -> Plan {
 mod tests {
     use super::*;
 
-    /// What a reload from one text to the other names.
+    /// Returns the keys that a reload from one text to the other names.
     fn named(old: &str, new: &str) -> Vec<&'static str> {
         let plan =
             |text: &str| args::forward_of(text, &["--config", "FILE"]).and_then(|args| Plan::of(&args));
@@ -195,7 +196,8 @@ mod tests {
 
     const PORTS: &str = "port = [\"packet:a\", \"packet:b\"]\nmode = \"cross-connect\"\n";
 
-    /// Seen: with another port a reload was told that port, address, routes, xdp-mode or traffic and the user cannot change.
+    /// Seen: with another port, a reload reported that port, address, routes, xdp-mode or traffic and the user
+    /// cannot change.
     #[test]
     fn a_reload_names_the_keys_that_differ_and_no_others() {
         let other = PORTS.replace("packet:b", "tap:b,mac=02:00:00:00:00:07");

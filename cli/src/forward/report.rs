@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The results of a run.
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
@@ -17,7 +17,7 @@ use netmem_router::icmp::IcmpCounters;
 use std::fmt;
 use std::sync::Arc;
 
-/// All that the summary, the JSON object and the checks are made from.
+/// The data for the summary, the JSON object and the checks.
 #[derive(Debug, Clone)]
 pub struct Report {
     pub mode: ModeArg,
@@ -31,7 +31,7 @@ pub struct Report {
     /// None with interfaces.
     pub traveled: Option<Traveled>,
     pub received: u64,
-    /// ICMP errors, made of frames that count as dropped.
+    /// ICMP errors. They are made of frames that count as dropped.
     pub icmp: IcmpReport,
     pub transmitted: u64,
     pub held: u64,
@@ -40,43 +40,43 @@ pub struct Report {
     pub local_queue: Option<LocalQueueReport>,
     /// None without a tap.
     pub tap: Option<TapReport>,
-    /// Frames that the forwarders got back sent, before the ports were closed.
+    /// Frames that the forwarders got back after transmission, before the ports were closed.
     pub completed: u64,
     /// None on the fast path.
     pub filter: Option<FilterReport>,
     /// None without ready pairs.
     pub pairs: Option<ReadyPacketsStats>,
-    /// Every reason, those without a drop too.
+    /// Every reason, including those without a drop.
     pub dropped: Vec<(&'static str, u64)>,
     /// The forwarders' time per packet; None before the first window was full.
     pub windows: Option<Quantiles>,
-    /// None where each worker forwards its own.
+    /// None if each worker forwards its own packets.
     pub steer: Option<SteerReport>,
     pub ports: Vec<PortReport>,
     /// Read when the ports were closed.
     pub pools: Vec<Ledger>,
-    /// Of a pool whose frames did not all come home.
+    /// The holders of a pool whose frames were not all freed.
     pub still_out: Option<StillOut>,
-    /// Bytes of memory, and what it stands on.
+    /// Bytes of memory, and its backing.
     pub bytes: usize,
     pub backing: String,
-    /// Bytes of the memories beside it, which ports have for pools of their own.
+    /// Bytes of the other memories, which ports have for pools of their own.
     pub own_bytes: usize,
 }
 
-/// What was said in ICMP errors.
+/// The counts of ICMP errors.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IcmpReport {
-    /// All of them: frames that nobody received.
+    /// All errors. These frames were not received from any port.
     pub originated: u64,
-    /// By what they say.
+    /// By message.
     pub sent: Vec<(&'static str, u64)>,
-    /// Dropped packets about which no error was sent that could have been, by why.
+    /// Dropped packets about which an error could have been sent and was not, by reason.
     pub silent: Vec<(&'static str, u64)>,
 }
 
 impl IcmpReport {
-    /// What all workers have counted by now.
+    /// Returns the sum of all workers' counts.
     pub fn new(counters: &[Arc<IcmpCounters>]) -> IcmpReport {
         let of = |icmp: &IcmpCounters| IcmpReport {
             originated: icmp.originated(),
@@ -93,18 +93,18 @@ impl IcmpReport {
     }
 }
 
-/// What the hooks of the full path counted.
+/// The counts of the hooks on the full path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterReport {
     /// Packets that no rule matched.
     pub unmatched: u64,
     pub rules: Vec<RuleCount>,
-    /// Packets by what they carry.
+    /// Packets by protocol.
     pub protocols: Vec<(&'static str, u64)>,
 }
 
 impl FilterReport {
-    /// Together with what another worker's hooks have counted, which have the same rules.
+    /// Returns the sum with the counts of another worker's hooks, which have the same rules.
     pub fn with(mut self, other: FilterReport) -> FilterReport {
         self.unmatched += other.unmatched;
         for (mine, its) in self.rules.iter_mut().zip(other.rules) {
@@ -116,7 +116,7 @@ impl FilterReport {
         self
     }
 
-    /// What they have counted by now.
+    /// Returns the current counts.
     pub fn new(control: &FilterControl, protocols: &Protocols) -> FilterReport {
         FilterReport {
             unmatched: control.unmatched(),
@@ -126,10 +126,10 @@ impl FilterReport {
     }
 }
 
-/// For what packets are dropped between workers.
+/// The reasons for drops between workers.
 pub const LOST_BETWEEN: [&str; 3] = ["inbox_full", "flow_limit", "inbox_gone"];
 
-/// What all forwarders dropped, by reason, and what was dropped between workers.
+/// Returns the drops of all forwarders by reason, and the drops between workers.
 pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Vec<(&'static str, u64)> {
     let count = |reason| meters.iter().map(|meters| meters.drops.get(reason)).sum();
     let forwarders = Reason::ALL.iter().map(|&reason| (reason.name(), count(reason)));
@@ -140,19 +140,19 @@ pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Ve
     forwarders.chain(between).collect()
 }
 
-/// How workers shared what they received.
+/// The counts of packets shared between workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SteerReport {
-    /// As it was at the end.
+    /// The policy at the end.
     pub policy: String,
-    /// Whose queue transmitted: `first` or `second`.
+    /// The worker whose queue transmitted: `first` or `second`.
     pub tx_queue: &'static str,
-    /// What came for each worker, and what it kept.
+    /// The packets that came for each worker, and those that it kept.
     pub workers: Vec<Vec<(&'static str, u64)>>,
 }
 
 impl SteerReport {
-    /// What the workers have counted by now.
+    /// Returns the current counts of the workers.
     pub fn new(steering: &SteeringControl, record: Record) -> SteerReport {
         let tx_queue = match record {
             Record::First => "rx-worker",
@@ -163,7 +163,7 @@ impl SteerReport {
     }
 }
 
-/// A worker's counters of what travels between workers, by name.
+/// Returns a worker's counters of packets between workers, by name.
 pub fn steer_counts(stats: &WorkerStats) -> [(&'static str, u64); 12] {
     [
         ("kept", stats.kept),
@@ -181,7 +181,7 @@ pub fn steer_counts(stats: &WorkerStats) -> [(&'static str, u64); 12] {
     ]
 }
 
-/// What one worker's forwarder came to.
+/// The results of one worker's forwarder.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerReport {
     /// The core it was pinned to.
@@ -192,24 +192,24 @@ pub struct WorkerReport {
     pub handed: u64,
     /// ICMP errors.
     pub originated: u64,
-    /// Packets that were cut, and the fragments that were made of them.
+    /// Packets that were fragmented, and their fragments.
     pub fragmented: u64,
     pub fragments: u64,
     pub transmitted: u64,
     pub dropped: u64,
     pub held: u64,
     pub passed: u64,
-    /// Rounds without work, from the 65th in a row on, and how often it slept.
+    /// Rounds without work, from the 65th in a row on, and the number of sleeps.
     pub idle_rounds: u64,
     pub sleeps: u64,
-    /// How often it had not come round for too long.
+    /// Number of times that it did not come round in time.
     pub stalls: u64,
-    /// Its time per packet; None before its first window was full.
+    /// Its time per packet, or None before its first window was full.
     pub windows: Option<Quantiles>,
 }
 
 impl WorkerReport {
-    /// What a forwarder's counters say now.
+    /// Returns the current counters of a forwarder.
     pub fn new(core: Option<usize>, meters: &Meters) -> WorkerReport {
         WorkerReport {
             core,
@@ -239,16 +239,16 @@ pub struct PortReport {
     pub name: String,
     pub kind: &'static str,
     pub detail: String,
-    /// As it was before it was closed.
+    /// Its state before it was closed.
     pub state: PortState,
-    /// What went wrong with it beside that.
+    /// Problems other than its state.
     pub complaint: Option<String>,
-    /// Every counter, and those of the ports around it.
+    /// Every counter, including those of the ports wrapped around it.
     pub counters: Vec<(&'static str, u64)>,
     source: PortSource,
 }
 
-/// What a port counts, as it is read at any time, also when the port is gone.
+/// The counters of a port. They can be read at any time, even after the port is gone.
 #[derive(Clone)]
 pub struct PortSource {
     counters: Arc<PortCounters>,
@@ -256,12 +256,12 @@ pub struct PortSource {
 }
 
 impl PortSource {
-    /// What a port and those around it count.
+    /// Returns the counters of a port and the ports wrapped around it.
     pub fn new(port: &dyn Port) -> PortSource {
         PortSource { counters: port.counters(), wraps: port.wrap_counters() }
     }
 
-    /// Every counter by now; those of the same name, of ports of one kind around one another, in one.
+    /// Returns all current counters. Counters with the same name, of nested ports of one kind, are added.
     pub fn read(&self) -> Vec<(&'static str, u64)> {
         let mut all: Vec<_> = self.counters.iter().collect();
         for (name, count) in self.wraps.iter().flat_map(|wrap| wrap.counts()) {
@@ -281,35 +281,36 @@ impl fmt::Debug for PortSource {
 }
 
 impl Report {
-    /// Frames dropped for any reason.
+    /// Returns the frames dropped for any reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().map(|(_, frames)| frames).sum()
     }
 
-    /// Packets that were cut, of all workers.
+    /// Returns the packets that were fragmented, of all workers.
     pub fn fragmented(&self) -> u64 {
         self.workers.iter().map(|worker| worker.fragmented).sum()
     }
 
-    /// The fragments that were made of them.
+    /// Returns the fragments of these packets.
     pub fn fragments(&self) -> u64 {
         self.workers.iter().map(|worker| worker.fragments).sum()
     }
 
-    /// Packets per second while there is work: one by the median time per packet, summed over the workers.
+    /// Returns the packets per second while there is work: the rate at the median time per packet, summed over the
+    /// workers.
     pub fn pps(&self) -> Option<f64> {
         let each = self.workers.iter().filter_map(|worker| Some(1e9 / worker.windows?.p50));
         each.reduce(|sum, pps| sum + pps)
     }
 
-    /// Packets per second of the whole run, idle time and pauses included.
+    /// Returns the packets per second of the whole run, including idle time and pauses.
     pub fn pps_mean(&self) -> f64 {
         self.received as f64 / self.seconds
     }
 }
 
 impl PortReport {
-    /// A worker's port as it is now.
+    /// Returns the current state of a worker's port.
     pub fn new(worker: usize, port: &dyn Port, detail: String) -> PortReport {
         let source = PortSource::new(port);
         let counters = source.read();
@@ -330,18 +331,18 @@ impl PortReport {
         self.counters = self.source.read();
     }
 
-    /// One counter, 0 if there is none of that name.
+    /// Returns one counter, or 0 if there is none of that name.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
     }
 
-    /// Frames that reached the device and not the forwarder.
+    /// Returns the frames that reached the device and not the forwarder.
     pub fn rx_drops(&self) -> u64 {
         self.source.counters.rx_drops()
     }
 }
 
-/// A run of the built-in network in which everything adds up, for the tests of what is made from a report.
+/// Makes a run of the built-in network without a failed check, for tests of output made from a report.
 #[cfg(test)]
 pub fn sample() -> Report {
     use netmem::port::mem::{MemConfig, wire};

@@ -1,4 +1,4 @@
-//! Routes: the ones given, or the kernel's as they change. COLD.
+//! Routes: given ones, or the kernel's as they change. COLD.
 
 use super::links::GivenTable;
 use super::own_addresses::{Own, Told};
@@ -21,14 +21,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, mem};
 
-/// How long neighbours that frames wait for wait to be asked for, at most.
+/// The maximum time until the kernel is asked for neighbours that frames wait for.
 const TURN: Duration = Duration::from_millis(2);
-/// Whether the kernel tells with a route the next hops of the object that it names.
+/// Whether the kernel's messages about a route have the next hops of the object that the route names.
 const COMPAT_MODE: &str = "/proc/sys/net/ipv4/nexthop_compat_mode";
-/// What share of a worker's frames may wait for neighbours, with all workers together.
+/// The share of a worker's frames that may wait for neighbours, over all workers together.
 const WAITING_SHARE: usize = 8;
 
-/// How packets find their way, for any number of workers.
+/// The decision about packets, for any number of workers.
 pub enum Ways {
     Ip(FibReader),
     CrossConnect,
@@ -38,7 +38,7 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// The decision of one worker, where a router lets frames wait as `waiting` says, if at all.
+    /// Returns the decision of one worker. If a router lets frames wait, they wait in `waiting`.
     pub fn decision(&self, waiting: Option<Waiting>, limit: IcmpLimit) -> (Box<dyn Decide>, Icmp) {
         let simple: Box<dyn Decide> = match self {
             Ways::Ip(reader) => {
@@ -58,16 +58,16 @@ impl Ways {
     }
 }
 
-/// What changes the given routes while packets pass.
+/// Changes the given routes during a run.
 pub enum GivenRoutes {
-    /// There are no others, but the router's own addresses.
+    /// There are no other routes, except for the router's own addresses.
     Alone(GivenTable),
-    /// The kernel's are besides.
+    /// The kernel's routes are used in addition.
     Beside(Given),
 }
 
 impl GivenRoutes {
-    /// Puts these in place of those there are.
+    /// Replaces the given routes.
     pub fn replace(&mut self, routes: &[Route]) {
         let routes = routes.iter().map(|route| RibRoute::from(*route));
         match self {
@@ -80,7 +80,7 @@ impl GivenRoutes {
         }
     }
 
-    /// The table of the given routes, where the kernel's are not followed.
+    /// Returns the table of the given routes, if the kernel's are not followed.
     pub fn table(&self) -> Option<GivenTable> {
         match self {
             GivenRoutes::Alone(table) => Some(Arc::clone(table)),
@@ -89,11 +89,11 @@ impl GivenRoutes {
     }
 }
 
-/// How packets find their way between ports with these interfaces; in ip mode what changes the given routes, and who
-/// follows the kernel's, where they are.
+/// Returns the decision about packets between ports with these interfaces. In ip mode, also returns the control of
+/// the given routes, and the follower of the kernel's, if they are followed.
 ///
 /// # Errors
-/// [`Failure::Input`] where the kernel does not say what it has.
+/// [`Failure::Input`] if the kernel's state cannot be read.
 pub fn ways(
     plan: &Plan,
     interfaces: Vec<Interface>,
@@ -148,22 +148,22 @@ fn routes(
     Ok((Ways::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
 }
 
-/// Who follows the kernel's routes, and the addresses of its own that ports leave to it.
+/// Follows the kernel's routes, and its own addresses if ports leave those to the kernel.
 pub struct Following {
     pub follower: Follower,
     pub own: Own,
 }
 
 impl Following {
-    /// Where frames of this pool wait, on one of so many workers, for neighbours that the follower asks for.
+    /// Makes the waiting frames of this pool, on one of `workers` workers. The follower asks for their neighbours.
     pub fn waiting(&mut self, pool: &Pool, workers: usize) -> Waiting {
-        // What waits with any of them may be frames of one.
+        // Frames that wait with any worker may all belong to one pool.
         let (waiting, wanted) = waiting(pool.frames() / (WAITING_SHARE * workers));
         self.follower.add_wanted(wanted);
         waiting
     }
 
-    /// Follows until the workers are drained. Should that fail, they go on by the routes there are.
+    /// Follows until the workers are drained. If that fails, the workers go on with the current routes.
     pub fn run(mut self, phases: &Phases) {
         let mut said = String::new();
         let (mut own, listing, mut forged) =
@@ -204,7 +204,7 @@ impl Following {
     }
 }
 
-/// Shows routes, neighbours, and how they are followed.
+/// Adds the sections of routes, neighbours, and the follower's counters.
 pub fn registry(registry: &mut Registry, listing: &Listing) {
     let of = listing.clone();
     registry.section("routes", move || {

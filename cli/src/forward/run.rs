@@ -1,7 +1,7 @@
 //! A run, from its first packet to its last frame.
 //!
-//! The end has an order: the generator stops; the forwarders drain while the sink keeps collecting; the sink
-//! stops; the ports are dropped; the ledgers are read; the pools are closed and waited for.
+//! The end has an order. The generator stops. The forwarders drain while the sink keeps collecting. The sink stops.
+//! The ports are dropped. The ledgers are read. The pools are closed and waited for.
 
 use super::cores::pin;
 use super::cuts::{Attendant, Cuts};
@@ -37,28 +37,28 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the main thread looks whether it is time to stop.
+/// The interval at which the main thread checks whether it is time to stop.
 const TICK: Duration = Duration::from_millis(20);
-/// How often the workers are asked how their ports are, and the host which addresses it has.
+/// The interval at which workers are asked for the states of their ports, and the host for its addresses.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often it looks whether workers that are to end have.
+/// The interval at which it checks whether workers that are to end have ended.
 const SHORT: Duration = Duration::from_millis(1);
-/// How long frames may take home once the ports are closed.
+/// The time for frames to be freed once the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
 
-/// What the threads came back with.
+/// The results of the threads.
 struct Ran {
     traveled: Option<Traveled>,
     local_queue: Option<LocalQueueReport>,
     tap: Option<TapReport>,
     seconds: f64,
-    /// Each worker's core and the network's, where they were pinned.
+    /// The cores of each worker and the network, if they were pinned.
     cores: Vec<Option<usize>>,
     network_core: Option<usize>,
 }
 
-/// What runs beside the workers: the network with its core, the local queue, who follows routes, what takes cuts, and what says how
-/// ports are.
+/// The threads and data besides the workers: the network with its core, the local queue, the follower of routes,
+/// the cuts, and the states of ports.
 type Beside<'a> = (
     Option<(Network, Option<usize>)>,
     Option<Holding>,
@@ -67,17 +67,18 @@ type Beside<'a> = (
     &'a Outlook,
 );
 
-/// Who is told while it runs, and what is looked after.
+/// The parts that are informed during the run, and those that are watched.
 type Told<'a> =
     (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut Option<RecordWriter>);
 
-/// What ends a run: the flag of a signal, and what is done before the process ends without a worker that never does.
+/// The end of a run: the flag of a signal, and the function to call before the process ends without a stuck worker.
 type End<'a> = (&'a AtomicBool, &'a dyn Fn());
 
-/// Forwards as planned until the time, the packets or a signal end it.
+/// Forwards as planned until the time, the packets or a signal end the run.
 ///
 /// # Errors
-/// [`Failure::Input`] if a thread of the run cannot be had: nothing was forwarded then. [`Failure::Run`] if one died.
+/// [`Failure::Input`] if a thread of the run cannot be started: nothing was forwarded then. [`Failure::Run`] if one
+/// died.
 pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Failure> {
     let Dataplane {
         memory,
@@ -139,21 +140,22 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     })
 }
 
-/// Ends what tells of a run, in this order. Before the pools are closed: the registry holds handles of them. Its clients may wait for the
-/// reload, which goes first.
+/// Ends the parts that inform others, in this order, before the pools are closed: the registry has handles of the
+/// pools. Clients of the registry may wait for the reload, so the reload ends first.
 fn say_no_more(mut live: Live, others: (Option<Reload>, Option<Server>, Option<Scraped>)) {
     live.clear();
     drop(others);
 }
 
-/// Polls once, which fills the rings of ports that came empty, so that the first packet finds a frame.
+/// Polls once. This fills the rings of ports that were opened empty, so that the first packet finds a frame.
 fn fill_rings(setups: &mut [WorkerSetup]) {
     for WorkerSetup { forwarder, owner, .. } in setups {
         forwarder.poll(&mut owner.worker);
     }
 }
 
-/// Drops the forwarders, and with them the ports; what closing them completed counts as well. What is left are the owners, and all pools.
+/// Drops the forwarders and their ports. Frames completed by the close count as well. Returns the ports' reports,
+/// the owners, and all pools.
 fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>, Vec<Pool>) {
     let pools = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let (mut reports, mut owners) = (Vec::new(), Vec::new());
@@ -167,7 +169,8 @@ fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>, Vec<Po
     (reports, owners, pools)
 }
 
-/// Reads the ledgers, then closes the pools; also the first whose frames do not all come home.
+/// Reads the ledgers, then closes the pools. Also returns the holders of the first pool whose frames are not all
+/// freed.
 fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
     let ledgers = pools.iter().map(Pool::ledger).collect();
     let still_out = pools.iter().filter_map(|pool| pool.wait(HOME).err()).next();
@@ -175,21 +178,21 @@ fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<Sti
     (ledgers, still_out)
 }
 
-/// The threads of a run. None is what one gives that was called off before it began.
+/// The threads of a run. A thread that was called off before it began returns None.
 struct Team<'scope> {
     network: Option<Running<'scope, (Option<usize>, Traveled)>>,
     holding: Option<Running<'scope, (Option<LocalQueueReport>, Option<TapReport>)>>,
     following: Option<Running<'scope, ()>>,
-    /// Each with the core it was pinned to.
+    /// Each with the core that it was pinned to.
     workers: Vec<Running<'scope, Option<usize>>>,
 }
 
 type Running<'scope, T> = ScopedJoinHandle<'scope, Option<T>>;
 
-/// Starts the threads, each of which waits for [`Phases::begin`].
+/// Starts the threads. Each waits for [`Phases::begin`].
 ///
 /// # Errors
-/// [`Failure::Input`] where one cannot be had; those before it wait.
+/// [`Failure::Input`] if one cannot be started. Those before it wait.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],
@@ -218,7 +221,7 @@ fn start<'scope>(
     Ok(Team { network, holding, following, workers: workers.collect::<Result<_, _>>()? })
 }
 
-/// Forwards as worker `number`; the core it was pinned to.
+/// Forwards as worker `number`. Returns the core that it was pinned to.
 fn work(
     number: usize,
     setup: &mut WorkerSetup,
@@ -276,8 +279,8 @@ fn threads(
     })
 }
 
-/// Waits for workers that are to end. Where one never does, the process ends without it, with a line and the exit code of a
-/// run that went wrong: a thread cannot be taken out of a system call. Before that it gives up, which has the host be as it was.
+/// Waits for workers that are to end. If one never does, the process ends without it, with a line and the exit code
+/// of a failed run: a thread cannot be taken out of a system call. Before that `give_up` restores the host.
 fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>], give_up: &dyn Fn()) {
     while !workers.iter().all(|worker| worker.is_finished()) {
         let stuck = watchdog.stuck(|worker| workers[worker].is_finished());
@@ -292,7 +295,7 @@ fn await_end<T>(watchdog: &mut Watchdog, workers: &[ScopedJoinHandle<'_, T>], gi
     }
 }
 
-/// What reads how many packets never come back to the generator.
+/// Reads the number of packets that never come back to the generator.
 struct Gone<'a> {
     meters: &'a [Arc<Meters>],
     steering: Option<&'a SteeringControl>,
@@ -309,13 +312,13 @@ impl Ended for Gone<'_> {
     }
 }
 
-/// A thread of the run died, of this panic.
+/// Returns the failure of a thread that panicked with this message.
 fn died(who: &str, why: &(dyn Any + Send)) -> Failure {
     let said = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
     Failure::run(format!("{who} died: {}", said.unwrap_or("it said nothing")))
 }
 
-/// Waits for the end, whatever brings it, and for the generator to stop; gives the seconds until then.
+/// Waits for the end of the run, whatever its cause, and for the generator to stop. Returns the seconds until then.
 fn watch(
     phases: &Phases,
     plan: &Plan,
@@ -351,7 +354,7 @@ fn watch(
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
-    // What a short run would not have looked at.
+    // The final check, which a short run would not have made otherwise.
     links.look().iter().for_each(|(level, line)| live.say(*level, line));
     service.stopping();
     phases.stop_sending();
@@ -370,7 +373,7 @@ fn reload_if_asked(reload: Option<&mut Reload>, service: &Service, live: &mut Li
     service.reloading();
     let (level, line) = reload.reload(&callers);
     live.say(level, &line);
-    // As it is by now, reloaded or not.
+    // The current state, reloaded or not.
     service.ready();
 }
 

@@ -1,5 +1,5 @@
-//! Memory, workers, pools, ports and forwarders as planned. Interfaces are touched last; what was made before a
-//! failure is dropped.
+//! Sets up memory, workers, pools, ports and forwarders as planned. Interfaces are touched last. After a failure,
+//! everything made before is dropped.
 
 use super::cores::cores;
 use super::cuts::Cuts;
@@ -37,53 +37,53 @@ use netmem_ports::KernelCopies;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Slots of a local queue at least.
+/// Minimum slots of a local queue.
 const QUEUE: u32 = 1024;
 
-/// Everything a run needs.
+/// The parts of a run.
 pub struct Dataplane {
     pub memory: Memory,
     /// One for each worker.
     pub setups: Vec<WorkerSetup>,
-    /// What the mem ports are joined to, and its core; None with interfaces.
+    /// The built-in network of the mem ports, and its core. None with interfaces.
     pub network: Option<(Network, Option<usize>)>,
     /// The host's addresses, whose packets ports leave to the kernel.
     pub own: Followed,
     /// The interfaces, which may change.
     pub links: Links,
-    /// Who takes passed frames; None where none are passed.
+    /// The local queues for passed frames, or None if no packets are passed.
     pub holding: Option<Holding>,
-    /// What can be asked about packets; None where frames stay frames.
+    /// The parts of the full path that can be read, or None on the fast path.
     pub hooks: Option<Hooks>,
-    /// How workers share what they receive, as it is seen and changed; None where each forwards its own.
+    /// The state and control of sharing between workers, or None if each forwards its own packets.
     pub steering: Option<SteeringControl>,
-    /// Who follows the kernel's routes; None where they are given.
+    /// The follower of the kernel's routes, or None if routes are given.
     pub following: Option<Following>,
-    /// What reads the configuration again; None without one.
+    /// The reload of the configuration, or None without a configuration file.
     pub reload: Option<Reload>,
-    /// The control socket, if one was asked for.
+    /// The control socket, if requested.
     pub control: Option<Server>,
-    /// What writes the flight recorder's file, if there is to be one.
+    /// The writer of the flight recorder's file, if there is to be one.
     pub writer: Option<RecordWriter>,
-    /// How the control socket knows how ports are.
+    /// The states of ports, for the control socket.
     pub outlook: Outlook,
-    /// The metrics, if they were asked for.
+    /// The metrics, if requested.
     pub scraped: Option<Scraped>,
-    /// What becomes of the kernel's copies of what each port takes, with the port as it is written.
+    /// What happens to the kernel's copies of the packets that each port takes, with the port as it is written.
     pub copies: Vec<(String, KernelCopies)>,
 }
 
-/// What takes cuts of the run, and the server that answers scrapers with them.
+/// The cuts of the run, and the server that answers scrapers with them.
 pub struct Scraped {
     pub cuts: Arc<Cuts>,
-    /// Dropped, its threads have ended.
+    /// Dropping it ends its threads.
     pub _server: Server,
 }
 
-/// Sets everything up, for a run that is `asked` for something by signals.
+/// Sets everything up, for a run that signals may ask for something by `asked`.
 ///
 /// # Errors
-/// [`Failure::Input`] with the step and the remedy.
+/// [`Failure::Input`] with the failed step and the remedy.
 pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let memory = memory(plan)?;
     let mut owners = owners(plan, &memory)?;
@@ -129,7 +129,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         memory,
         setups,
         network: network.map(|network| (network, cores.network)),
-        // Where the kernel's routes are followed, so are its addresses.
+        // A follower of the kernel's routes also follows its addresses.
         own: Followed::new(if following.is_none() { own } else { Own::default() }),
         links,
         holding,
@@ -145,7 +145,8 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     })
 }
 
-/// Listens where the plan says, which is the last thing that needs privileges, and gives them up. Nothing has started a thread yet.
+/// Listens at the planned addresses, which is the last step that needs privileges, and drops the privileges. No
+/// thread has been started yet.
 fn listen_and_give_up(
     plan: &Plan,
     memory_bytes: usize,
@@ -156,7 +157,7 @@ fn listen_and_give_up(
     Ok((control, listener))
 }
 
-/// Starts to answer scrapers, if metrics were asked for.
+/// Starts to answer scrapers, if metrics were requested.
 fn scraped(
     listener: Option<metrics::Listener>,
     memory: &Memory,
@@ -170,7 +171,7 @@ fn scraped(
     Ok(Some(Scraped { cuts, _server: server }))
 }
 
-/// What reads the configuration again, where there is one.
+/// Returns the reload of the configuration, if there is a configuration file.
 fn reload(
     plan: &Plan,
     routes: Option<GivenRoutes>,
@@ -190,16 +191,17 @@ fn reload(
     })
 }
 
-/// Bytes of memory for all pools, and for heads where there are packets.
+/// Returns the bytes of memory for all pools, and for heads on the full path.
 pub fn memory_bytes(plan: &Plan) -> usize {
     let frames = plan.workers * plan.frames;
-    // A hardened head takes up to twice the bytes: its slab ends with a page without objects, and its canary takes half a line.
+    // A hardened head takes up to twice the bytes: its slab ends with a guard page, and its canary takes half a
+    // cache line.
     let room = if plan.hardening.any() { 2 * hooks::room(frames) } else { hooks::room(frames) };
     frames * plan.frame_size.bytes() + plan.packets.as_ref().map_or(0, |_| room)
 }
 
-/// Memory for all pools, and for heads where there are packets. A peer that is lent frames can write any byte of their
-/// memory, so it never has heads.
+/// Makes the memory for all pools, and for heads on the full path. A peer that is lent frames can write any byte of
+/// their memory, so that memory never has heads.
 fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let bytes = memory_bytes(plan);
     let workers = plan.workers + usize::from(plan.holds());
@@ -207,12 +209,13 @@ fn memory(plan: &Plan) -> Result<Memory, Failure> {
     lending::memory(&config, plan.lends()).map_err(Failure::input)
 }
 
-/// Lanes between the workers.
+/// Makes the lanes between the workers.
 fn share(steer: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), Failure> {
     Steering::between(steer).map_err(|error| Failure::input(format!("--steer: {error}")))
 }
 
-/// A forwarder over the ports of the worker of that number and core, as planned; with a recorder, it knows the times in queues.
+/// Makes a forwarder over the ports of the worker with that number and core, as planned. With a recorder, it
+/// measures the times in queues.
 fn one_worker(
     plan: &Plan,
     owner: Owner,
@@ -230,7 +233,8 @@ fn one_worker(
     Ok(WorkerSetup { owner, forwarder, icmp, recording, details, core })
 }
 
-/// Gives each forwarder its local queue and its packet taps, as planned. What is recorded has the times in local queues too.
+/// Gives each forwarder its local queue and its packet tap, as planned. The recording then has the times in local
+/// queues too.
 fn hold_for(
     setups: &mut [WorkerSetup],
     memory: &Memory,

@@ -1,4 +1,4 @@
-//! What the control socket shows of packets on their way between workers, and the keys that steer them.
+//! The section and keys of packets between workers at the control socket.
 
 use super::report::steer_counts;
 use crate::control::Record;
@@ -6,7 +6,7 @@ use crate::control::registry::Registry;
 use netmem::forward::SteeringControl;
 use netmem::steer::{Policy, PolicyError};
 
-/// Adds a record for each worker, and the policy: whole, or as the map alone.
+/// Adds a record for each worker, and the keys of the policy: the whole, or the map alone.
 pub fn steer(registry: &mut Registry, steering: &SteeringControl) {
     let of = steering.clone();
     registry.section("steer", move || {

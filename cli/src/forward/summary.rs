@@ -1,4 +1,4 @@
-//! The summary for a person.
+//! The summary for people.
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::report::{PortReport, Report, WorkerReport};
@@ -6,7 +6,7 @@ use crate::output::thousands;
 use netmem::pool::Ledger;
 use std::collections::BTreeSet;
 
-/// The whole text.
+/// Returns the whole text.
 pub fn text(report: &Report) -> String {
     let names = report.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
     let mode = report.mode.name();
@@ -45,7 +45,7 @@ fn cores(report: &Report) -> String {
     text
 }
 
-/// Each worker by itself, where there are several.
+/// Returns each worker by itself, if there are several.
 fn workers(report: &Report) -> String {
     let line = |(number, worker): (usize, &WorkerReport)| {
         let core = worker.core.map_or_else(String::new, |core| format!("on core {core}  "));
@@ -73,7 +73,7 @@ fn workers(report: &Report) -> String {
     format!("\nworkers{steered}\n{lines}")
 }
 
-/// Where every packet went.
+/// Returns the counts of all packets.
 fn packets(report: &Report) -> String {
     let mut lines = Vec::new();
     if let Some(traveled) = &report.traveled {
@@ -124,7 +124,7 @@ fn packets(report: &Report) -> String {
     "packets\n".to_owned() + &lines.iter().map(line).collect::<String>()
 }
 
-/// What rules and statistics of the full path counted, and the ready pairs.
+/// Returns the counts of rules and statistics of the full path, and the ready pairs.
 fn hooks(report: &Report) -> String {
     let mut text = String::new();
     if let Some(filter) = &report.filter {
@@ -143,7 +143,7 @@ fn hooks(report: &Report) -> String {
     text
 }
 
-/// How fast, and what that means.
+/// Returns the rates.
 fn rates(report: &Report) -> String {
     let mean = match report.pps_mean() {
         few if few < 100.0 => format!("{few:.1}"),
@@ -172,13 +172,13 @@ fn rates(report: &Report) -> String {
     text
 }
 
-/// A port with its counters.
+/// Returns a port with its counters.
 pub fn port_line(port: &PortReport) -> String {
     let detail = if port.detail.is_empty() { String::new() } else { format!("  ({})", port.detail) };
     format!("  {}  {}{detail}\n", port.name, listed(port.counters.iter().copied()))
 }
 
-/// Where a pool's frames are.
+/// Returns the states of a pool's frames.
 pub fn pool_line(pool: &Ledger) -> String {
     let places = [
         ("free", pool.free),

@@ -1,4 +1,4 @@
-//! The keys that change what xdp ports take of their interfaces.
+//! The keys that change the packets which xdp ports take of their interfaces.
 
 use crate::control::registry::Registry;
 use netmem::port::xdp::{Take, TakeControl, TakeError};

@@ -1,9 +1,9 @@
-//! Arguments that fit together in no way. COLD.
+//! Arguments that conflict. COLD.
 
 use crate::args::{ForwardArgs, ModeArg};
 use crate::failure::Failure;
 
-/// Refuses what is about a router where there is none.
+/// Rejects arguments for a router if there is none.
 pub fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
     let routes = (!args.route.is_empty()).then_some("--route");
     let flag = routes.or(args.routes.map(|_| "--routes")).or(args.router.given());
@@ -16,7 +16,7 @@ pub fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses guard pages in memory that the kernel is to pin.
+/// Rejects guard pages in memory that the kernel is to pin.
 pub fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
     match args.port.iter().find(|port| port.xdp().is_some()) {
         Some(port) if args.hardening.guard => refuse(format!(
@@ -27,7 +27,7 @@ pub fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses ready pairs where frames go to other workers, for which they leave their heads behind.
+/// Rejects ready pairs if frames go to other workers: frames leave their heads behind for that.
 pub fn check_pairs(args: &ForwardArgs) -> Result<(), Failure> {
     if args.way.ready_pairs.is_some() && args.team.share.steer.is_some() {
         return refuse(
@@ -38,7 +38,7 @@ pub fn check_pairs(args: &ForwardArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses what was asked for.
+/// Returns the failure with this reason.
 pub fn refuse<T>(reason: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Input(reason.into()))
 }

@@ -1,4 +1,4 @@
-//! What a plan asks of the host.
+//! The needs of a plan, for the doctor's rules.
 
 use super::cores::cores;
 use super::greet::greet;
@@ -11,7 +11,7 @@ use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem_doctor::{Device, Finding, Wanted, WantedPort, XdpPlace};
 use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, XdpSpec};
 
-/// What a run of the plan asks of the host.
+/// Returns the needs of a run of the plan.
 pub fn of_plan(plan: &Plan) -> Wanted {
     let setup = plan.port_setup();
     let specs: &[PortSpec] = match &plan.source {
@@ -27,7 +27,7 @@ pub fn of_plan(plan: &Plan) -> Wanted {
     }
 }
 
-/// What a router with one worker and these ports asks of the host.
+/// Returns the needs of a router with one worker and these ports.
 pub fn of_ports(specs: &[PortSpec]) -> Wanted {
     const RING: usize = 2048;
     let frame_size = FrameSize::default();
@@ -50,7 +50,8 @@ pub fn of_ports(specs: &[PortSpec]) -> Wanted {
     }
 }
 
-/// Whether each packet port is to keep from the kernel what it takes: one that leaves it nothing is one beside it.
+/// Returns true if each packet port is to hide the packets that it takes from the kernel. A port that
+/// leaves no control traffic to the kernel runs beside the kernel, which gets the same packets.
 fn are_alone(specs: &[PortSpec], setup: &PortSetup) -> bool {
     let leaves = |spec: &PortSpec| match &spec.device {
         DeviceSpec::Packet { leaves_control, .. } => leaves_control.unwrap_or(setup.punt == Punt::Control),
@@ -100,8 +101,8 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
     }
 }
 
-/// A line for each port whose packets the kernel forwards, answers or drops beside this program, with the remedy: of what was found on the
-/// host, and by what has become of each port's copies for the kernel.
+/// Returns a line for each port whose packets the kernel also forwards, answers or drops, with the remedy. It
+/// combines the findings on the host with the state of each port's copies for the kernel.
 pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<String> {
     let line = |finding: Finding| {
         let other = match finding.rule {
@@ -111,7 +112,7 @@ pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<
         let for_this_run = if finding.change.is_some() { " (--fix FILE does it for one run)" } else { "" };
         format!("{}: {}: {}{for_this_run}{other}", finding.about, finding.what, finding.remedy)
     };
-    // What the kernel does not get it does not forward.
+    // The kernel does not forward packets that it does not get.
     let is_so = |finding: &Finding| {
         let alone =
             copies.iter().any(|(port, copies)| *port == finding.about && *copies == KernelCopies::None);

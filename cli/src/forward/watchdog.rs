@@ -1,8 +1,9 @@
-//! The watchdog: says which worker has not come round for long, and where it stands. COLD.
+//! The watchdog: reports workers that have not come round for too long, and the call in which they are. COLD.
 //!
-//! Workers are asked to look up from their packets anyway ([`Phases::ask_to_look_up`]); one that does not for so long has not
-//! come round. Time is what this thread has seen pass: where it was late itself, because the machine stood still or another
-//! thread had the core, the rest of the time does not count, since a worker may have stood still with it.
+//! Workers are asked to look up from their packets anyway ([`Phases::ask_to_look_up`]). A worker that does not do
+//! so in time has not come round. Only time that this thread has observed counts. If this thread was late itself,
+//! because the machine stood still or another thread had the core, the remaining time does not count: the worker
+//! may have stood still too.
 
 use super::phases::Phases;
 use super::worker_setup::WorkerSetup;
@@ -10,14 +11,14 @@ use netmem::forward::{Call, Meters};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// No more than that passes from one look to the next, however long it took.
+/// The maximum time that counts between two checks, however long it really was.
 const LATE: Duration = Duration::from_millis(100);
-/// How long a worker that is to end may stand in one place.
+/// The maximum time that a worker which is to end may stay in one place.
 const END: Duration = Duration::from_secs(10);
 
 /// Watches the workers of a run.
 pub struct Watchdog {
-    /// How long a worker may take to come round; None where nobody watches.
+    /// The time for a worker to come round, or None without a watchdog.
     patience: Option<Duration>,
     workers: Vec<Watched>,
     looked: Instant,
@@ -27,17 +28,17 @@ pub struct Watchdog {
 struct Watched {
     meters: Arc<Meters>,
     ports: Vec<String>,
-    /// How long it has been asked and has not answered, as far as that time counts.
+    /// The time since it was asked and did not answer, as far as that time counts.
     waited: Duration,
-    /// It was said that it does not come round.
+    /// The stall was reported.
     said: bool,
-    /// Where it was when it was looked at last, and for how long it has been there, as far as that time counts.
+    /// The place of the worker at the last check, and the time that it has been there, as far as that time counts.
     last: Option<(usize, Call)>,
     stood: Duration,
 }
 
 impl Watchdog {
-    /// One that gives each worker so much time.
+    /// Makes a watchdog that gives each worker this time.
     pub fn new(setups: &[WorkerSetup], patience: Option<Duration>) -> Watchdog {
         let workers = setups.iter().map(|setup| Watched {
             meters: setup.forwarder.meters(),
@@ -50,13 +51,13 @@ impl Watchdog {
         Watchdog { patience, workers: workers.collect(), looked: Instant::now() }
     }
 
-    /// Looks whether each worker has come round since it was asked to; a line for each that has not for too long, and one when
-    /// it has again. Call it often.
+    /// Checks whether each worker has come round since it was asked to. Returns a line for each that has not for
+    /// too long, and one when it has again. Call it often.
     pub fn look(&mut self, phases: &Phases) -> Vec<String> {
         self.look_at(Instant::now(), |worker| phases.is_asked(worker))
     }
 
-    /// Whether a worker has not come round for too long, as was said.
+    /// Returns true if a worker was reported as stalled and has not come round since.
     pub fn has_stalled(&self) -> bool {
         self.workers.iter().any(|worker| worker.said)
     }
@@ -68,8 +69,8 @@ impl Watchdog {
         each.filter_map(|(number, worker)| worker.look(number, is_asked(number), passed, patience)).collect()
     }
 
-    /// Looks whether workers that are to end still move; a line for each that has stood in one place for [`END`] and has not
-    /// ended, which is not waited for any longer. Call it often.
+    /// Checks whether workers that are to end still move. Returns a line for each that has not ended and stayed in
+    /// one place for [`END`]. Such a worker is not waited for any longer. Call it often.
     pub fn stuck(&mut self, has_ended: impl Fn(usize) -> bool) -> Vec<String> {
         self.stuck_at(Instant::now(), has_ended)
     }
@@ -140,7 +141,7 @@ mod tests {
         Watchdog { patience, workers: vec![worker(), worker()], looked: Instant::now() }
     }
 
-    /// Looks so many times, this long apart; all that is said.
+    /// Makes this many checks at this interval. Returns all lines.
     fn looks(
         watchdog: &mut Watchdog,
         times: u32,
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn a_machine_that_stands_still_is_no_worker_that_does() {
         let mut watchdog = watchdog(Some(PATIENCE));
-        // Half a minute of the clock, and less than patience of looks.
+        // Half a minute of the clock, which counts for less than the patience.
         assert_eq!(looks(&mut watchdog, 29, Duration::from_secs(1), |_| true), [""; 0]);
         assert_eq!(looks(&mut watchdog, 1, Duration::from_secs(1), |_| true).len(), 2);
     }

@@ -1,4 +1,4 @@
-//! A worker's worker set-up: all that it forwards with is its own.
+//! The set-up of a worker: everything that it forwards with is its own.
 
 use super::plan::{Plan, Source};
 use crate::failure::Failure;
@@ -11,24 +11,24 @@ use netmem_router::icmp::{IcmpControl, IcmpCounters};
 use std::iter;
 use std::sync::Arc;
 
-/// A memory's bytes are a multiple of this.
+/// A memory's size is a multiple of this.
 const MEMORY: usize = 2 << 20;
 
-/// What one worker forwards with. While packets pass, workers share nothing but the memory.
+/// The parts that one worker forwards with. During a run, workers share only the memory.
 pub struct WorkerSetup {
     pub owner: Owner,
     pub forwarder: Forwarder,
     pub icmp: Icmp,
-    /// What reads the flight recorder, where there is one.
+    /// The reader of the flight recorder, if there is one.
     pub recording: Option<Recording>,
-    /// What there is to say about each port besides its name: the XDP mode.
+    /// A description of each port other than its name: the XDP mode.
     pub details: Vec<String>,
-    /// The core it is for.
+    /// The core to pin it to.
     pub core: Option<usize>,
 }
 
 impl WorkerSetup {
-    /// The pools of the frames that pass: its own, and those of ports that receive into one of theirs.
+    /// Returns the pools of the frames that pass: its own, and those of ports that receive into a pool of theirs.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
         iter::once(&self.owner.pool).chain(self.own_pools())
     }
@@ -37,28 +37,28 @@ impl WorkerSetup {
         self.forwarder.ports().filter_map(|port| port.own_pool())
     }
 
-    /// Bytes of the memories that ports have for pools of their own.
+    /// Returns the bytes of the memories that ports have for pools of their own.
     pub fn own_bytes(&self) -> usize {
         let bytes = |pool: &Pool| (pool.capacity() * pool.frame_size()).next_multiple_of(MEMORY);
         self.own_pools().map(bytes).sum()
     }
 }
 
-/// What others read and change of a worker's ICMP errors.
+/// The counters and the control of a worker's ICMP errors.
 #[derive(Clone, Default)]
 pub struct Icmp {
     pub counters: Arc<IcmpCounters>,
-    /// None where there is no router.
+    /// None without a router.
     pub control: Option<IcmpControl>,
 }
 
-/// A worker and the pool that it owns, for what its ports receive.
+/// A worker and the pool that it owns, for the frames that its ports receive.
 pub struct Owner {
     pub worker: Worker,
     pub pool: Pool,
 }
 
-/// The workers and their pools: `rx` where there is one, else `rx0`, `rx1`, ….
+/// Makes the workers and their pools. The pools are named `rx` if there is one, else `rx0`, `rx1`, ….
 ///
 /// # Errors
 /// [`Failure::Input`] with the remedy.

@@ -1,5 +1,5 @@
-//! What a run of the lab shows while it lasts: reports on standard output, and on standard error how far it is. On a
-//! terminal that is a bar; elsewhere a line for each experiment, and one for each time they are all set up anew.
+//! The output of a lab run: reports on standard output, and progress on standard error. On a terminal the progress
+//! is a bar. Otherwise it is a line for each experiment, and one for each time that all are set up again.
 
 use crate::failure::Failure;
 use crate::output;
@@ -12,30 +12,30 @@ use std::time::{Duration, Instant};
 /// Steps of the bar.
 const STEPS: u64 = 1_000;
 
-/// How long what is drawn stays at least: to draw takes a core from what is measured.
+/// The minimum time between two drawings: drawing takes a core from the measurement.
 const REST: Duration = Duration::from_millis(200);
 
 /// Reports and progress.
 pub struct Screen {
-    /// `None` where standard error is no terminal.
+    /// `None` if standard error is not a terminal.
     bar: Option<ProgressBar>,
-    /// Whether lines stand in for the bar: where one experiment runs, its report is soon enough.
+    /// True if lines replace the bar. With one experiment its report is enough.
     lines: bool,
-    /// Whether an experiment has ended.
+    /// True if an experiment has ended.
     pub measured: bool,
-    /// How the reports were taken.
+    /// The result of printing the reports.
     pub printed: Result<(), Failure>,
-    /// The set-up that the last line told of.
+    /// The set-up that the last line reported.
     told: usize,
-    /// What was left when the turn at hand began, and when that was.
+    /// The remaining time when the current turn began, and the time of that.
     remaining: Remaining,
     begun: Instant,
-    /// When a round was drawn last.
+    /// The time at which a round was last drawn.
     drawn: Instant,
 }
 
 impl Screen {
-    /// For a run of several experiments, or of one.
+    /// Makes the output of a run of several experiments, or of one.
     pub fn new(several: bool) -> Screen {
         let bar = io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("[{bar:24}] {wide_msg}");
@@ -46,14 +46,14 @@ impl Screen {
         Screen { bar, lines, measured: false, printed: Ok(()), told: 0, remaining, begun, drawn: begun }
     }
 
-    /// Shows what the runner says.
+    /// Shows a step of the runner.
     pub fn show(&mut self, progress: Progress<'_>) {
         match progress {
             Progress::Begin { experiment, setup, most, remaining, left: budget } => {
                 (self.remaining, self.begun) = (remaining, Instant::now());
                 let doing = format!("{}: set-up {setup}, at most {most}", experiment.name);
                 if self.lines && (setup == 1 || setup > self.told) {
-                    // Who reads no standard error misses only this.
+                    // A reader without standard error misses only this.
                     let after = remaining.after(Duration::ZERO);
                     let bound =
                         budget.map(|most| format!(", at most {} min", most.as_secs().div_ceil(60).max(1)));
@@ -82,7 +82,7 @@ impl Screen {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&self) {
         self.bar.iter().for_each(ProgressBar::finish_and_clear);
     }
@@ -95,7 +95,7 @@ impl Screen {
     }
 }
 
-/// As exact as such a figure can be.
+/// Formats a remaining time with a plausible precision.
 fn left(remaining: Duration) -> String {
     match remaining.as_secs() {
         0..10 => "a few seconds left".to_owned(),

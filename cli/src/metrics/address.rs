@@ -1,4 +1,4 @@
-//! Where metrics are to be had.
+//! The address of the metrics server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ pub enum Address {
 }
 
 impl Address {
-    /// The address that a text means: a path where it has a slash, else IP:PORT.
+    /// Parses an address: a path if the text has a slash, else IP:PORT.
     ///
     /// # Errors
-    /// One line that says what would be one.
+    /// One line that describes a valid address.
     pub fn parse(text: &str) -> Result<Address, String> {
         if text.contains('/') {
             return Ok(Address::Unix(text.into()));
@@ -24,7 +24,7 @@ impl Address {
         text.parse().map(Address::Tcp).map_err(|_| wrong())
     }
 
-    /// Whether others than processes of this machine could connect.
+    /// Returns true if processes of other machines could connect.
     pub fn is_remote(&self) -> bool {
         matches!(self, Address::Tcp(address) if !address.ip().to_canonical().is_loopback())
     }

@@ -1,4 +1,4 @@
-//! Names, units and help of everything that is scraped.
+//! Names, units and help of all metrics.
 
 use super::page::{Kind, Labels, Page};
 use crate::forward::cuts::{Answer, Cut, Packets, PortAnswer};
@@ -6,7 +6,7 @@ use netmem::page::Memory;
 use netmem::pool::{Ledger, Pool, PoolStats};
 use std::time::Duration;
 
-/// The run as a whole: whether this is one cut, what was dropped and what is between workers.
+/// Writes the whole run: whether this is one cut, the drops, and the packets between workers.
 pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     let mut family = page.family("netmem_build_info", Kind::Gauge, "The version that runs; always 1.");
     family.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -32,7 +32,7 @@ pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     page.family("netmem_between_ahead_packets", Kind::Gauge, help).sample(&[], ahead);
 }
 
-/// Packets on their way between workers; or, where a worker is stale, by how many others are ahead of it.
+/// Returns the packets between workers, or, if a worker is stale, by how many the others are ahead of it.
 fn between(cut: &Cut) -> (u64, u64) {
     let sum = |pick: fn(&Packets) -> u64| {
         cut.workers.iter().map(|(answer, _)| pick(&answer.packets)).fold(0, u64::wrapping_add)
@@ -42,7 +42,7 @@ fn between(cut: &Cut) -> (u64, u64) {
     (handed.saturating_sub(ended), ended.saturating_sub(handed))
 }
 
-/// A family of workers: its name, kind, help, and what it reads.
+/// A family of workers' metrics: its name, kind, help, and the function that reads it.
 type OfWorker = (&'static str, Kind, &'static str, fn(&Answer) -> u64);
 
 const OF_WORKERS: &[OfWorker] = &[
@@ -90,7 +90,7 @@ const OF_WORKERS: &[OfWorker] = &[
     ),
 ];
 
-/// Each worker, and whether what is said of it is old.
+/// Writes each worker, and whether its values are stale.
 pub fn workers(page: &mut Page, cut: &Cut) {
     let named: Vec<_> = cut.workers.iter().enumerate().map(|(number, of)| (number.to_string(), of)).collect();
     let help = "1 if the worker did not answer this scrape: its values are those of its last answer.";
@@ -135,7 +135,7 @@ pub fn workers(page: &mut Page, cut: &Cut) {
     }
 }
 
-/// The counters of ports that have names of their own; others go by their name in `netmem stat ports`.
+/// The counters of ports with names of their own. Others have their name in `netmem stat ports`.
 const OF_PORTS: &[(&str, &str, &str)] = &[
     ("rx", "netmem_port_receive_packets", "Packets received."),
     ("rx_bytes", "netmem_port_receive_bytes", "Bytes received."),
@@ -144,7 +144,7 @@ const OF_PORTS: &[(&str, &str, &str)] = &[
     ("completed", "netmem_port_complete_packets", "Packets sent and given back."),
 ];
 
-/// The ports of all workers.
+/// Writes the ports of all workers.
 pub fn ports(page: &mut Page, cut: &Cut) {
     let all = cut.workers.iter().enumerate().flat_map(|(worker, (answer, _))| {
         answer.ports.iter().enumerate().map(move |(at, port)| (worker.to_string(), at.to_string(), port))
@@ -189,7 +189,7 @@ fn borrowed<'a, const N: usize>(labels: &'a [(&'a str, String); N]) -> [(&'a str
     std::array::from_fn(|at| (labels[at].0, &*labels[at].1))
 }
 
-/// Where every frame was when it was last seen at rest.
+/// Writes the state of every frame when it was last seen at rest.
 pub fn frames(page: &mut Page, cut: &Cut) {
     let seen: Vec<_> = cut.ledgers.iter().flatten().collect();
     let mut family = page.family("netmem_pool_frames", Kind::Gauge, "Frames of a pool, by where they are.");
@@ -224,7 +224,7 @@ fn places(of: &Ledger) -> [(&'static str, u64); 8] {
     ]
 }
 
-/// What pools counted; not part of the cut.
+/// Writes the counters of pools, which are not part of the cut.
 pub fn pools(page: &mut Page, pools: &[Pool]) {
     let stats: Vec<(&str, PoolStats)> = pools.iter().map(|pool| (pool.name(), pool.stats())).collect();
     let mut family =
@@ -258,7 +258,7 @@ fn each(
     of.iter().for_each(|(pool, stats)| family.sample(&[("pool", pool)], read(stats)));
 }
 
-/// The memory's pages; not part of the cut.
+/// Writes the memory's pages, which are not part of the cut.
 pub fn memory(page: &mut Page, memory: &Memory) {
     let stats = memory.stats();
     page.family("netmem_memory_bytes", Kind::Gauge, "Bytes of the memory.").sample(&[], memory.bytes());

@@ -1,11 +1,11 @@
-//! `netmem forward --metrics`: what a run counts, as Prometheus reads it.
+//! `netmem forward --metrics`: the counters of a run in the format of Prometheus.
 //!
 //! ```text
 //!   scraper ─► [TCP, Unix socket] ─► server ─► request ─► source ─┬─ a cut of the run (forward::cuts)
 //!                                                                 └─ families ─► page
 //! ```
-//! Workers answer at the end of a round and never wait for a scraper. The server has threads of its own (`listening`), with a bound
-//! on their number, and one on the time and bytes of each request.
+//! Workers answer at the end of a round and never wait for a scraper. The server has a limited number of threads of
+//! its own (`listening`). The time and the bytes of each request are limited too.
 
 mod address;
 mod families;

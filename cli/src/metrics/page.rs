@@ -3,7 +3,7 @@
 use crate::forward::cuts::Counted;
 use std::fmt::{Display, Write};
 
-/// Which of the two.
+/// The format of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `text/plain; version=0.0.4`.
@@ -13,7 +13,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What the header says.
+    /// Returns the value of the header.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Classic => "text/plain; version=0.0.4; charset=utf-8",
@@ -22,10 +22,10 @@ impl Format {
     }
 }
 
-/// What a family's values are.
+/// The kind of a family's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows; its samples end in `_total`.
+    /// A value that only grows. Its samples end in `_total`.
     Counter,
     Gauge,
     Histogram,
@@ -35,7 +35,7 @@ pub enum Kind {
 /// Names and values of labels.
 pub type Labels<'a> = [(&'a str, &'a str)];
 
-/// A page that is written.
+/// A page that is being written.
 pub struct Page {
     format: Format,
     text: String,
@@ -49,15 +49,15 @@ pub struct Family<'a> {
 }
 
 impl Page {
-    /// An empty one.
+    /// Makes an empty page.
     pub fn new(format: Format) -> Page {
         Page { format, text: String::with_capacity(16 << 10) }
     }
 
-    /// Begins a family; `name` is without `_total`.
+    /// Begins a family. `name` is without `_total`.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         let suffix = if kind == Kind::Counter { "_total" } else { "" };
-        // In the classic format the family bears the name of its samples.
+        // In the classic format the family has the name of its samples.
         let named = if self.format == Format::Classic { suffix } else { "" };
         let kind = match kind {
             Kind::Counter => "counter",
@@ -65,12 +65,12 @@ impl Page {
             Kind::Histogram => "histogram",
             Kind::Summary => "summary",
         };
-        // Writing into a String cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(self.text, "# HELP {name}{named} {help}\n# TYPE {name}{named} {kind}");
         Family { page: self, name, suffix }
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn finish(mut self) -> String {
         if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");
@@ -80,22 +80,22 @@ impl Page {
 }
 
 impl Family<'_> {
-    /// A sample.
+    /// Adds a sample.
     pub fn sample(&mut self, labels: &Labels<'_>, value: impl Display) {
         self.line(self.suffix, labels, None, value);
     }
 
-    /// A sample of a summary: what `share` of the values do not exceed.
+    /// Adds a sample of a summary: the value that `share` of the values do not exceed.
     pub fn quantile(&mut self, labels: &Labels<'_>, share: &str, value: f64) {
         self.line("", labels, Some(("quantile", share)), value);
     }
 
-    /// How many values a summary covers.
+    /// Adds the number of values in a summary.
     pub fn count(&mut self, labels: &Labels<'_>, count: u64) {
         self.line("_count", labels, None, count);
     }
 
-    /// The samples of a histogram of what was counted by the `unit`th part of the family's unit.
+    /// Adds the samples of a histogram whose values are in `unit`ths of the family's unit.
     pub fn histogram(&mut self, labels: &Labels<'_>, counted: &Counted, unit: f64) {
         for &(bound, count) in &counted.up_to {
             let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| format!("{:?}", bound as f64 / unit));
@@ -122,7 +122,7 @@ impl Family<'_> {
     }
 }
 
-/// A character of a label's value.
+/// Adds a character of a label's value.
 fn escape(text: &mut String, c: char) {
     match c {
         '\\' => text.push_str("\\\\"),

@@ -1,23 +1,23 @@
-//! A request: its first line and headers, of which two count.
+//! An HTTP request: its first line and headers, of which two are used.
 
 use super::page::Format;
 
-/// Headers of a request at most.
+/// Maximum number of headers of a request.
 const HEADERS: usize = 64;
 
-/// What a request is.
+/// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
-    /// For the metrics.
+    /// A request for the metrics.
     Scrape(Format),
-    /// None that is answered: the status line's number and words.
+    /// A request that is rejected, with the status line's number and text.
     Refused(&'static str),
-    /// Not all of it is here.
+    /// The request is not complete.
     Unfinished,
 }
 
 impl Request {
-    /// What these bytes ask for.
+    /// Parses these bytes.
     pub fn of(bytes: &[u8]) -> Request {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut request = httparse::Request::new(&mut headers);
@@ -40,10 +40,10 @@ impl Request {
     }
 }
 
-/// What is said of more than there is room for.
+/// The status for a request that is too large.
 pub const TOO_LARGE: &str = "431 Request Header Fields Too Large";
 
-/// The format that is liked best; the classic one where nothing is said.
+/// Returns the preferred format, or the classic one if no preference is given.
 fn format<'a>(ranges: impl Iterator<Item = &'a str>) -> Format {
     let (mut classic, mut open) = (None::<f32>, None::<f32>);
     for range in ranges {

@@ -1,4 +1,5 @@
-//! The answers to scrapers. One that is slow, silent or hostile costs a thread's time and 8 KiB, and nobody else anything.
+//! The answers to scrapers. A slow, silent or hostile scraper costs a thread's time and 8 KiB, and does not affect
+//! others.
 
 use super::address::Address;
 use super::request::{Request, TOO_LARGE};
@@ -12,13 +13,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Bytes of a request at most.
+/// Maximum bytes of a request.
 const REQUEST: usize = 8192;
-/// How long all of a request may take to arrive, and all of an answer to leave.
+/// The maximum time for a whole request to arrive, and for a whole answer to leave.
 const ASKING: Duration = Duration::from_secs(2);
 const TAKING: Duration = Duration::from_secs(5);
 
-/// What listens.
+/// A listening socket.
 pub enum Listener {
     Tcp(TcpListener),
     Unix(Socket),
@@ -47,7 +48,7 @@ macro_rules! stream {
 stream!(TcpStream);
 stream!(UnixStream);
 
-/// What listens for scrapers and what it answers from.
+/// The listening socket for scrapers, and the source of its answers.
 struct Metrics {
     listener: Listener,
     source: Source,
@@ -89,10 +90,10 @@ pub fn bind(address: &Address) -> Result<Listener, Failure> {
     Listener::at(address).map_err(Failure::Input)
 }
 
-/// Answers from `source` who connects.
+/// Answers scrapers that connect, from `source`.
 ///
 /// # Errors
-/// [`Failure::Input`] when there can be no thread.
+/// [`Failure::Input`] if a thread cannot be started.
 pub fn start(listener: Listener, source: Source) -> Result<Server, Failure> {
     Server::start(Metrics { listener, source })
 }
@@ -108,7 +109,7 @@ impl Service for Metrics {
     }
 
     fn serve(&self, stream: &mut Box<dyn Stream>, over: &AtomicBool) {
-        // One that went away need not be told.
+        // A client that is gone needs no answer.
         let _ = serve(&mut **stream, &self.source, over);
     }
 
@@ -139,13 +140,13 @@ fn serve(stream: &mut dyn Stream, source: &Source, over: &AtomicBool) -> io::Res
     }
 }
 
-/// What is asked for `until` then; unfinished where the asker went away.
+/// Reads a request that arrives before `until`. Returns `Unfinished` if the client is gone.
 fn request(stream: &mut dyn Stream, until: Instant, over: &AtomicBool) -> io::Result<Request> {
     let (mut said, mut chunk) = (Vec::with_capacity(1024), [0; 1024]);
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let is_over = left.is_zero() || over.load(Relaxed);
-        // What is here is read also where this thread stood still for longer than that.
+        // Bytes that have arrived are read, even if this thread stood still for longer than that.
         stream.patience(left.clamp(Duration::from_millis(1), TICK), TICK)?;
         match stream.read(&mut chunk) {
             Ok(0) => return Ok(Request::Unfinished),
@@ -166,7 +167,7 @@ fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Sends all of a text to one that takes it.
+/// Sends the whole text to a client that accepts it.
 fn send(stream: &mut dyn Stream, text: &str, over: &AtomicBool) -> io::Result<()> {
     let (until, mut rest) = (Instant::now() + TAKING, text.as_bytes());
     stream.patience(TICK, TICK)?;
@@ -182,7 +183,7 @@ fn send(stream: &mut dyn Stream, text: &str, over: &AtomicBool) -> io::Result<()
     }
 }
 
-/// Says why there are no metrics.
+/// Sends the reason why there are no metrics.
 fn decline(stream: &mut dyn Stream, status: &str, why: &str) -> io::Result<()> {
     let body = format!("{status}: {why}\n");
     let head = format!(
@@ -197,7 +198,7 @@ mod tests {
     use super::super::page::Format;
     use super::*;
 
-    /// Found by reading: on a machine that stood still, a request that was here was answered by 408 and a reset.
+    /// Found by reading: on a machine that stood still, a request that had arrived was answered by 408 and a reset.
     #[test]
     fn a_request_that_is_here_is_read_though_its_time_is_over() {
         let (mut asker, mut stream) = UnixStream::pair().expect("sockets");

@@ -1,4 +1,4 @@
-//! What a scrape is made of.
+//! The data of a scrape.
 
 use super::families;
 use super::page::{Format, Page};
@@ -9,7 +9,7 @@ use netmem::pool::Pool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A run, as it is scraped.
+/// A run, as a scrape shows it.
 pub struct Source {
     cuts: Arc<Cuts>,
     pools: Vec<Pool>,
@@ -18,18 +18,18 @@ pub struct Source {
 }
 
 impl Source {
-    /// The run of these workers.
+    /// Makes the source for the run of these workers.
     pub fn new(cuts: &Arc<Cuts>, setups: &[WorkerSetup], memory: &Memory) -> Source {
         let pools = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
         Source { cuts: Arc::clone(cuts), pools, memory: memory.clone(), scrapes: AtomicU64::new(0) }
     }
 
-    /// Has workers take a sample; to be called all the time.
+    /// Lets workers take a sample. Call it all the time.
     pub fn sample(&self) {
         self.cuts.sample();
     }
 
-    /// A page about one cut.
+    /// Returns a page about one cut.
     pub fn page(&self, format: Format) -> String {
         let scrapes = self.scrapes.fetch_add(1, Relaxed) + 1;
         let (cut, mut page) = (self.cuts.take(), Page::new(format));

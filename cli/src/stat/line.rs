@@ -1,4 +1,4 @@
-//! A line of `netmem stat --interval`, as vmstat has them: rates of the whole run, and where its frames are.
+//! A line of `netmem stat --interval`, like vmstat's: rates of the whole run, and the states of its frames.
 
 use super::Sections;
 use crate::control::Record;
@@ -9,16 +9,16 @@ use std::time::Duration;
 /// Lines between two headers.
 pub const PAGE: usize = 20;
 
-/// What stands above the columns.
+/// The header above the columns.
 pub const HEADER: &str = "\
 -------------- packets -------------- ---- Mbit/s --- ------ frames ----- worker
 \x20  rx/s    tx/s  drop/s lost/s   held      rx      tx free% posted queued  busy%
 ";
 
-/// What devices dropped before the forwarder saw it.
+/// The counters of frames that devices dropped before the forwarder saw them.
 const LOST: [&str; 3] = ["rx_no_frame", "rx_ring_full", "rx_dropped"];
 
-/// The line about the time from `old` to `new`.
+/// Returns the line about the time from `old` to `new`.
 pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
     let grown = |section: &str, names: &[&str]| {
         let before = total(old, section, names);
@@ -46,7 +46,7 @@ pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
     )
 }
 
-/// Packets dropped in a second, for any reason.
+/// Returns the packets dropped in a second, for any reason.
 fn every(new: &Sections, old: &Sections, time: Duration) -> f64 {
     let all = |of: &Sections| -> u64 {
         records(of, "drops").flat_map(|record| &record.0).filter_map(|(_, value)| value.as_u64()).sum()
@@ -58,7 +58,7 @@ fn records<'a>(of: &'a Sections, section: &'a str) -> impl Iterator<Item = &'a R
     of.iter().filter(move |(name, _)| name == section).flat_map(|(_, records)| records)
 }
 
-/// The sum of these values over all records of a section.
+/// Returns the sum of these values over all records of a section.
 fn total(of: &Sections, section: &str, names: &[&str]) -> u64 {
     let values = records(of, section).flat_map(|record| names.iter().filter_map(|name| record.get(name)));
     values.filter_map(Value::as_u64).sum()

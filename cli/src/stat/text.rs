@@ -1,4 +1,4 @@
-//! What `netmem stat` prints for people.
+//! The output of `netmem stat` for people.
 
 use super::Sections;
 use crate::control::Record;
@@ -11,7 +11,7 @@ const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[31m";
 const PLAIN: &str = "\x1b[0m";
 
-/// By section, what is there now, and has no rate; all else was counted since the start.
+/// The current values of each section, which have no rate. All other values are counts since the start.
 const GAUGES: [(&str, &[&str]); 9] = [
     ("ports", &["ring"]),
     ("forward", &["held"]),
@@ -39,12 +39,12 @@ const GAUGES: [(&str, &[&str]); 9] = [
     ("local_queue", &["kept", "held"]),
 ];
 
-/// How it is to look.
+/// The form of the output.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    /// Names in bold, what was dropped in red.
+    /// Names in bold, drops in red.
     pub coloured: bool,
-    /// What is 0 is shown too.
+    /// Values of 0 are shown too.
     pub all: bool,
 }
 
@@ -53,11 +53,11 @@ impl Look {
         if self.coloured { format!("{colour}{text}{PLAIN}") } else { text }
     }
 
-    /// A block for each record: its name, then a line for each value, and what it grew by in a second.
+    /// Returns a block for each record: its name, then a line for each value, with its growth in a second.
     pub fn text(self, sections: &Sections, before: Option<(&Sections, Duration)>) -> String {
         let mut text = String::new();
         for (name, records) in sections {
-            // Beside others an empty one says nothing: that of holders, where no trace is on.
+            // An empty section is left out among others: that of holders, if no trace is on.
             if records.is_empty() && sections.len() == 1 {
                 let _ = writeln!(text, "{}\n  none", self.paint(BOLD, name.clone()));
             }
@@ -72,7 +72,7 @@ impl Look {
     fn block(self, text: &mut String, section: &str, record: &Record, before: Option<(&Record, Duration)>) {
         let name = record.text("name");
         let name = if name == section { name.to_owned() } else { format!("{section} {name}") };
-        // Writing into a String cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}", self.paint(BOLD, name));
         let drops = section == "drops";
         let values: Vec<_> =
@@ -94,12 +94,12 @@ impl Look {
     }
 }
 
-/// Whether a value is what is there now, and no count since the start.
+/// Returns true if a value is a current value, and not a count since the start.
 pub fn is_gauge(section: &str, name: &str) -> bool {
     GAUGES.iter().any(|(of, names)| *of == section && names.contains(&name))
 }
 
-/// The record of the same name and place in the same section, as it was before.
+/// Returns the earlier record of the same name and position in the same section.
 pub fn find<'a>(old: &'a Sections, section: &str, record: &Record) -> Option<&'a Record> {
     let (_, records) = old.iter().find(|(name, _)| name == section)?;
     records.iter().find(|known| ["name", "place"].iter().all(|key| known.text(key) == record.text(key)))
@@ -113,7 +113,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What a counter grew by in a second; None for what did not grow.
+/// Returns the growth of a counter in a second, or None if it did not grow.
 fn rate(old: &Value, new: &Value, time: Duration) -> Option<String> {
     let grown = new.as_u64()?.checked_sub(old.as_u64()?).filter(|&grown| grown > 0)?;
     Some(thousands((grown as f64 / time.as_secs_f64()) as u64))
@@ -158,7 +158,7 @@ mod tests {
         assert!(all.ends_with("  martian                 1\n  arp                     0\n"), "{all}");
     }
 
-    /// Seen: `netmem stat neighbours` printed nothing where no neighbour was known.
+    /// Seen: `netmem stat neighbours` printed nothing when no neighbour was known.
     #[test]
     fn a_section_without_records_that_is_asked_for_alone_says_none() {
         let none = |name: &str| (name.to_owned(), Vec::new());

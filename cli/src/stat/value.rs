@@ -3,10 +3,10 @@
 use crate::control::Record;
 use serde_json::Value;
 
-/// The value that `key` names: `NAME.VALUE`, or `VALUE` where there is one record.
+/// Returns the value that `key` names: `NAME.VALUE`, or `VALUE` if there is one record.
 ///
 /// # Errors
-/// One line with what there is.
+/// One line with the valid names.
 pub fn value<'a>(records: &'a [Record], key: &str) -> Result<&'a Value, String> {
     // A name may have dots in it.
     let named = key.rsplit_once('.').and_then(|(name, value)| {

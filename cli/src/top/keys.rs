@@ -1,6 +1,6 @@
-//! Keys out of the bytes that a terminal sends.
+//! Parses the bytes that a terminal sends into keys.
 
-/// A key that means something.
+/// A key with a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// A printable character of ASCII.
@@ -21,11 +21,12 @@ pub enum Key {
 }
 
 const ESCAPE: u8 = 0x1b;
-/// Bytes of an escape sequence at most; none that a key sends is longer.
+/// Maximum bytes of an escape sequence. No key sends a longer one.
 const SEQUENCE_MAX: usize = 16;
 
-/// The keys of these bytes, and how many bytes they are. What is left at the end may be the beginning of a sequence: it is to be
-/// given again with what follows, or, where nothing follows, with `is_all`, by which a lone escape is a key.
+/// Returns the keys of these bytes, and the number of bytes used. The bytes left may be the beginning of a
+/// sequence. Pass them again with the bytes that follow or, if none follow, with `is_all`: then a lone escape is a
+/// key.
 pub fn keys(bytes: &[u8], is_all: bool) -> (Vec<Key>, usize) {
     let (mut keys, mut at) = (Vec::new(), 0);
     while let Some((key, len)) = first(&bytes[at..], is_all) {
@@ -35,7 +36,7 @@ pub fn keys(bytes: &[u8], is_all: bool) -> (Vec<Key>, usize) {
     (keys, at)
 }
 
-/// The first key, if it is one that is known, and its length; None where more bytes are needed.
+/// Returns the first key, if it is known, and its length. Returns None if more bytes are needed.
 fn first(bytes: &[u8], is_all: bool) -> Option<(Option<Key>, usize)> {
     let key = match *bytes.first()? {
         ESCAPE => return sequence(bytes, is_all),
@@ -49,7 +50,7 @@ fn first(bytes: &[u8], is_all: bool) -> Option<(Option<Key>, usize)> {
     Some((key, 1))
 }
 
-/// A key that begins with an escape: alone, or as CSI (`ESC [`) and SS3 (`ESC O`) up to their final byte.
+/// Parses a key that begins with an escape: alone, or as CSI (`ESC [`) and SS3 (`ESC O`) up to their final byte.
 fn sequence(bytes: &[u8], is_all: bool) -> Option<(Option<Key>, usize)> {
     match bytes.get(1) {
         None => is_all.then_some((Some(Key::Escape), 1)),
@@ -65,7 +66,7 @@ fn sequence(bytes: &[u8], is_all: bool) -> Option<(Option<Key>, usize)> {
     }
 }
 
-/// The key of a sequence's parameters and final byte.
+/// Returns the key with a sequence's parameters and final byte.
 fn named(sequence: &[u8]) -> Option<Key> {
     match sequence {
         b"A" => Some(Key::Up),
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(keys(b"\x1b[5", true), (vec![], 3), "half a sequence is none");
     }
 
-    /// A terminal that sends nonsense fills no memory and stops no key behind it.
+    /// An invalid sequence takes no memory without limit, and does not block later keys.
     #[test]
     fn a_sequence_without_an_end_is_given_up() {
         let mut bytes = b"\x1b[".to_vec();

@@ -1,16 +1,16 @@
-//! A line of the screen, and what stands in it.
+//! A line of the screen, and its cells.
 
 use crate::output::{short, thousands};
 
-/// How a line looks, on a terminal that has colours.
+/// The style of a line on a terminal with colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Plain,
-    /// What stands above rows.
+    /// The heading of rows.
     Heading,
     /// Packets are lost.
     Loss,
-    /// What is said of the view.
+    /// The state of the view.
     Status,
 }
 
@@ -22,7 +22,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The text up to the screen's width, each character of which takes one column.
+    /// Makes a line of the text up to the screen's width. Each character takes one column.
     pub fn new(style: Style, text: &str, columns: usize) -> Line {
         let printed = text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' });
         let text: String = printed.take(columns).collect();
@@ -30,7 +30,7 @@ impl Line {
     }
 }
 
-/// How wide the cells of a row are.
+/// The widths of a row's cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Cells {
     columns: usize,
@@ -38,24 +38,24 @@ pub struct Cells {
     cell: usize,
 }
 
-/// What is left to a name at least.
+/// Minimum width of a name.
 const NAME_MIN: usize = 16;
-/// A cell of a narrow screen, and of a wide one.
+/// The width of a cell on a narrow screen, and on a wide one.
 const CELLS: (usize, usize) = (8, 14);
-/// Columns of a screen that is a wide one.
+/// The width from which a screen counts as wide.
 const WIDE: usize = 130;
 /// From this width on a cell has room for every digit.
 const EXACT: usize = 12;
 
 impl Cells {
-    /// Cells for a name and so many figures on a screen of that width.
+    /// Returns the cells for a name and this many figures on a screen of that width.
     pub fn new(columns: usize, figures: usize) -> Cells {
         let cell = (columns.saturating_sub(NAME_MIN + CELLS.0) / figures.max(1)).clamp(CELLS.0, CELLS.1);
         let name = columns.saturating_sub(cell * figures).clamp(NAME_MIN, 2 * NAME_MIN);
         Cells { columns, name, cell }
     }
 
-    /// A line of a name and cells.
+    /// Makes a line of a name and cells.
     pub fn line<T: AsRef<str>>(self, style: Style, name: &str, cells: &[T]) -> Line {
         let mut text = format!("{:<width$}", self.name(name), width = self.name);
         for cell in cells {
@@ -64,7 +64,7 @@ impl Cells {
         Line::new(style, &text, self.columns)
     }
 
-    /// A name, of which the end is left where it is too long: there it differs from others.
+    /// Returns a name. If it is too long, its end is kept, where names differ.
     fn name(self, name: &str) -> String {
         let long = name.chars().count().saturating_sub(self.name - 1);
         if long == 0 {
@@ -74,17 +74,17 @@ impl Cells {
         }
     }
 
-    /// A figure with all its digits where there is room for them.
+    /// Returns a figure with all its digits if there is room for them.
     pub fn figure(self, figure: f64) -> String {
         if self.cell >= EXACT && figure >= 100.0 { thousands(figure.round() as u64) } else { short(figure) }
     }
 
-    /// A rate; none is a dash.
+    /// Returns a rate, or a dash if there is none.
     pub fn rate(self, rate: Option<f64>) -> String {
         rate.map_or_else(|| "-".to_owned(), |rate| self.figure(rate))
     }
 
-    /// A share of 1, as per cent.
+    /// Returns a share of 1 in per cent.
     pub fn share(self, share: Option<f64>) -> String {
         match share.map(|share| 100.0 * share) {
             None => "-".to_owned(),
@@ -93,12 +93,12 @@ impl Cells {
         }
     }
 
-    /// Whether there is room for what is not looked at every time.
+    /// Returns true if there is room for figures that are not needed every time.
     pub fn is_wide(self) -> bool {
         self.columns >= WIDE
     }
 
-    /// Bits a second, as millions.
+    /// Returns bits a second in millions.
     pub fn megabits(self, bits: Option<f64>) -> String {
         self.rate(bits.map(|bits| bits / 1e6))
     }

@@ -4,7 +4,7 @@
 //!   control socket ─► sampler (a thread) ─► reading ─► rates ─┐
 //!   terminal ─► keys ─► view ─────────────────────────────────┴► screen (tables, pools) ─► terminal
 //! ```
-//! A forwarder that is slow to answer does not hold up the keys: it is asked on a thread of its own.
+//! The forwarder is asked on a thread of its own, so a slow answer does not delay the keys.
 
 mod keys;
 mod line;
@@ -34,13 +34,13 @@ use terminal::Terminal;
 pub use terminal::columns;
 use view::{Asked, View};
 
-/// How often it is looked for keys, a new size of the screen, answers and signals.
+/// The interval at which keys, the screen's size, answers and signals are checked.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Shows a run until `q`, Ctrl-C or its end.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is no terminal or nobody answers, [`Failure::Run`] where the terminal fails.
+/// [`Failure::Input`] if there is no terminal or no process answers. [`Failure::Run`] if the terminal fails.
 pub fn run(args: &TopArgs) -> Result<(), Failure> {
     terminal::check()?;
     let path = args.control.clone().unwrap_or_else(default_path);
@@ -66,20 +66,20 @@ fn say_end(path: &Path) {
     eprintln!("the run at {} has ended", path.display());
 }
 
-/// Why there is no more to show.
+/// The reason why the display ends.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Asked,
     WithTheRun,
 }
 
-/// What is shown, and what it comes from.
+/// The displayed data, and its sources.
 struct Watch {
     view: View,
     activity: Activity,
     last: Snapshot,
     source: String,
-    /// Bytes of a key that may go on.
+    /// Bytes of a key that may be incomplete.
     unread: Vec<u8>,
 }
 
@@ -121,7 +121,7 @@ impl Watch {
         Ok(Ended::Asked)
     }
 
-    /// The keys of what was read, once they are whole; a lone escape is one when nothing followed it.
+    /// Returns the keys of the bytes read, once they are complete. A lone escape is a key if nothing followed it.
     fn keys(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.unread.extend_from_slice(bytes);
         let (keys, used) = keys::keys(&self.unread, bytes.is_empty());
@@ -129,7 +129,7 @@ impl Watch {
         keys
     }
 
-    /// Shows another answer, unless it is paused; rates are always those since the answer before.
+    /// Shows another answer, unless the display is paused. Rates are always those since the answer before.
     fn take(&mut self, snapshot: Snapshot) {
         if !self.view.is_paused {
             self.activity = Activity::new(Some(&self.last), &snapshot);

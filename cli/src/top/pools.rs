@@ -1,4 +1,4 @@
-//! Where the frames of pools are, as a bar.
+//! The states of pools' frames, as a bar.
 
 use super::line::{Line, Style};
 use super::reading::{PLACES, Pool};
@@ -9,14 +9,14 @@ const AROUND: (usize, usize, usize) = (12, 8, 10);
 /// The widest bar.
 const BAR_MAX: usize = 128;
 
-/// What the letters of the bars stand for.
+/// Returns the meaning of the bars' letters.
 pub fn heading(columns: usize) -> Line {
     let mut text = "POOLS ".to_owned();
     PLACES.iter().for_each(|(place, letter)| text.push_str(&format!(" {letter} {place}")));
     Line::new(Style::Heading, &text, columns)
 }
 
-/// A pool's total and bar, and whether its places add up.
+/// Returns a pool's total and bar, and whether its counts add up.
 pub fn row(pool: &Pool, columns: usize) -> Line {
     let (name, total, state) = AROUND;
     let bar = bar(&pool.places, columns.saturating_sub(name + total + state + 2).min(BAR_MAX));
@@ -27,7 +27,7 @@ pub fn row(pool: &Pool, columns: usize) -> Line {
     Line::new(Style::Plain, &text, columns)
 }
 
-/// How many frames are at each place where there are some.
+/// Returns the number of frames in each state that has any.
 pub fn numbers(pool: &Pool, columns: usize) -> Line {
     let mut text = " ".repeat(AROUND.0 + AROUND.1);
     for ((place, _), frames) in PLACES.iter().zip(pool.places).filter(|(_, frames)| *frames > 0) {
@@ -36,14 +36,15 @@ pub fn numbers(pool: &Pool, columns: usize) -> Line {
     Line::new(Style::Plain, &text, columns)
 }
 
-/// A bar of that width, in which each place has its share by its letter; one with any frame is seen as long as there is room.
+/// Returns a bar of that width, in which each state has its share by its letter. A state with any frame is visible
+/// while there is room.
 fn bar(places: &[u64], width: usize) -> String {
     let all: u128 = places.iter().map(|&frames| u128::from(frames)).sum();
     if all == 0 {
         return ".".repeat(width);
     }
     let mut shares: Vec<usize> = places.iter().map(|&frames| share(frames, all, width)).collect();
-    // Rounding leaves some over, or has taken too many: the longest has the most to spare.
+    // Rounding leaves some columns over, or has taken too many: the longest share changes least.
     while let Some(longest) = (0..shares.len()).max_by_key(|&at| (shares[at], places[at])) {
         match shares.iter().sum::<usize>() {
             sum if sum < width => shares[longest] += width - sum,

@@ -1,8 +1,8 @@
-//! What happened between two snapshots, by the second.
+//! The changes between two snapshots, per second.
 
 use super::reading::{Holder, PLACES, Pool, Queue, Snapshot, Worker};
 
-/// What a counter grew by in a second; None before there are two snapshots, and where a counter began again.
+/// The growth of a counter in a second. None before there are two snapshots, or if a counter began again.
 pub type Rate = Option<f64>;
 
 /// A forwarder's rates and gauges.
@@ -12,9 +12,9 @@ pub struct Activity {
     pub ports: Vec<Traffic>,
     /// Each queue of ports that have several.
     pub queues: Vec<Traffic>,
-    /// All workers together where there are several, and each.
+    /// The sum of all workers if there are several, and each worker.
     pub workers: Vec<Work>,
-    /// All pools together where there are several, and each.
+    /// The sum of all pools if there are several, and each pool.
     pub pools: Vec<Pool>,
     pub drops: Vec<Drops>,
     pub holders: Vec<Holder>,
@@ -22,29 +22,29 @@ pub struct Activity {
     pub run: Run,
 }
 
-/// What passed by a queue or a port.
+/// The packets of a queue or a port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     pub name: String,
-    /// How many queues these are.
+    /// Number of queues.
     pub queues: usize,
     pub rx: Rate,
     pub rx_bits: Rate,
     pub tx: Rate,
     pub tx_bits: Rate,
-    /// What the device dropped.
+    /// Frames dropped by the device.
     pub lost: Rate,
-    /// Why it carries nothing, or of the first of several queues that does not; empty where all do.
+    /// The reason why it carries nothing, of the first queue that does not. Empty if all do.
     pub down: String,
-    /// Slots of each ring, of all queues together; 0 where that is not known.
+    /// Slots of each ring, of all queues together, or 0 if not known.
     pub ring: u64,
     /// Empty frames posted for reception.
     pub posted: u64,
-    /// Frames posted for transmission and not back.
+    /// Frames posted for transmission and not completed.
     pub sending: u64,
 }
 
-/// What a worker did.
+/// The work of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     pub name: String,
@@ -53,9 +53,9 @@ pub struct Work {
     pub handed: Rate,
     pub tx: Rate,
     pub dropped: Rate,
-    /// How many workers these are.
+    /// Number of workers.
     workers: usize,
-    /// Rounds that received something, and the nanoseconds of those with work.
+    /// Rounds that received something, and the nanoseconds of rounds with work.
     rounds: Rate,
     busy_ns: Rate,
     pub idle_rounds: Rate,
@@ -64,7 +64,7 @@ pub struct Work {
     pub stalls: u64,
 }
 
-/// What was dropped for one reason.
+/// Drops for one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drops {
     pub reason: String,
@@ -83,36 +83,36 @@ pub struct Run {
 }
 
 impl Traffic {
-    /// Which share of the slots for reception have an empty frame.
+    /// Returns the share of the slots for reception that have an empty frame.
     pub fn rx_fill(&self) -> Rate {
         (self.ring > 0).then(|| self.posted as f64 / self.ring as f64)
     }
 
-    /// Which share of the slots for transmission have a frame that is not sent.
+    /// Returns the share of the slots for transmission that have a frame which is not sent.
     pub fn tx_fill(&self) -> Rate {
         (self.ring > 0).then(|| self.sending as f64 / self.ring as f64)
     }
 }
 
 impl Work {
-    /// Which share of the time was in rounds with work.
+    /// Returns the share of the time that was spent in rounds with work.
     pub fn busy(&self) -> Rate {
         self.busy_ns.map(|ns| ns / 1e9 / self.workers.max(1) as f64)
     }
 
-    /// Packets of a round that received some.
+    /// Returns the packets of a round that received some.
     pub fn burst(&self) -> Rate {
         self.rx.zip(self.rounds.filter(|rounds| *rounds > 0.0)).map(|(rx, rounds)| rx / rounds)
     }
 
-    /// Nanoseconds with work for each packet received.
+    /// Returns the nanoseconds of work for each received packet.
     pub fn ns(&self) -> Rate {
         self.busy_ns.zip(self.rx.filter(|rx| *rx > 0.0)).map(|(ns, rx)| ns / rx)
     }
 }
 
 impl Activity {
-    /// What is shown of `new`, with rates since `old`.
+    /// Returns the display of `new`, with rates since `old`.
     pub fn new(old: Option<&Snapshot>, new: &Snapshot) -> Activity {
         let queues = queues(old, new);
         let (ports, has_several) = ports(new, &queues);
@@ -138,18 +138,19 @@ impl Activity {
     }
 }
 
-/// The sum of those rates that are known.
+/// Returns the sum of the known rates.
 fn sum(rates: impl Iterator<Item = Rate>) -> Rate {
     rates.flatten().reduce(|sum, rate| sum + rate)
 }
 
-/// What a value grew by in a second, by what reads it from the old and the new.
+/// Returns the growth of a value in a second. `read` reads the value from the old and the new.
 fn rate<T>(old: Option<(&T, f64)>, new: &T, read: impl Fn(&T) -> u64) -> Rate {
     let (old, seconds) = old.filter(|(_, seconds)| *seconds > 0.0)?;
     Some(read(new).checked_sub(read(old))? as f64 / seconds)
 }
 
-/// The one of the same place and name, which ports of several workers may share, and the seconds since it was read.
+/// Returns the item of the same position and name, because ports of several workers may share a name. Also returns
+/// the seconds since it was read.
 fn same<T>(old: Option<(&[T], f64)>, at: usize, is_same: impl Fn(&T) -> bool) -> Option<(&T, f64)> {
     let (old, seconds) = old?;
     old.get(at).filter(|known| is_same(known)).map(|known| (known, seconds))
@@ -176,7 +177,7 @@ fn queues(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Traffic> {
     each.collect()
 }
 
-/// The ports in order of their first queue, and for each queue whether its port has several.
+/// Returns the ports in the order of their first queue, and for each queue whether its port has several.
 fn ports(new: &Snapshot, queues: &[Traffic]) -> (Vec<Traffic>, Vec<bool>) {
     let mut ports: Vec<Traffic> = Vec::new();
     for (Queue { port, .. }, queue) in new.queues.iter().zip(queues) {

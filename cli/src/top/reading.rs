@@ -1,10 +1,10 @@
-//! What a forwarder answered, as the values that are shown of it.
+//! A forwarder's answer, as the values that are displayed.
 
 use crate::control::Record;
 use crate::stat::Sections;
 use serde_json::Value;
 
-/// Where a frame can be, by the ledger's names, each with its letter in a bar.
+/// The states of a frame, by the ledger's names, each with its letter in a bar.
 pub const PLACES: [(&str, char); 8] = [
     ("free", 'f'),
     ("cached", 'c'),
@@ -16,16 +16,16 @@ pub const PLACES: [(&str, char); 8] = [
     ("astray", '!'),
 ];
 
-/// What devices dropped before the forwarder saw it.
+/// The counters of frames that devices dropped before the forwarder saw them.
 const LOST: [&str; 3] = ["rx_no_frame", "rx_ring_full", "rx_dropped"];
 
-/// What a port that is down says before the reason.
+/// The prefix of a port's state before the reason.
 const DOWN: &str = "down: ";
 
 /// A forwarder at one moment: counters since its start, and gauges.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
-    /// When it was, in seconds since any one moment.
+    /// The time, in seconds since some fixed moment.
     pub at: f64,
     pub queues: Vec<Queue>,
     pub workers: Vec<Worker>,
@@ -38,11 +38,11 @@ pub struct Snapshot {
 /// One queue of a port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queue {
-    /// As `netmem stat ports` names it.
+    /// The name in `netmem stat ports`.
     pub name: String,
-    /// Its port, with those other queues of its that there are.
+    /// Its port, which it shares with the port's other queues.
     pub port: String,
-    /// Its numbers at the port.
+    /// Its number at the port.
     pub number: String,
     pub rx: u64,
     pub rx_bytes: u64,
@@ -50,13 +50,13 @@ pub struct Queue {
     pub tx_bytes: u64,
     /// Frames that the device dropped.
     pub lost: u64,
-    /// Why it carries nothing; empty where it does.
+    /// The reason why it carries nothing, or empty if it does.
     pub down: String,
     /// Slots of each of its rings.
     pub ring: u64,
     /// Empty frames that are posted for reception.
     pub posted: u64,
-    /// Frames posted for transmission and not back.
+    /// Frames posted for transmission and not completed.
     pub sending: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct Worker {
     pub transmitted: u64,
     pub dropped: u64,
     pub held: u64,
-    /// Rounds that received something, and the time of those with work.
+    /// Rounds that received something, and the time of rounds with work.
     pub rounds: u64,
     pub busy_ns: u64,
     pub idle_rounds: u64,
@@ -80,7 +80,7 @@ pub struct Worker {
     pub stalls: u64,
 }
 
-/// Where a pool's frames are.
+/// The states of a pool's frames.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     pub name: String,
@@ -89,7 +89,7 @@ pub struct Pool {
     pub places: [u64; PLACES.len()],
 }
 
-/// Who took frames that are out.
+/// A holder of frames that are out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
     pub name: String,
@@ -99,7 +99,8 @@ pub struct Holder {
 }
 
 impl Pool {
-    /// Whether all places add up to the total and no frame is astray, as they do while no frame moves.
+    /// Returns true if all states add up to the total and no frame is unaccounted for. This holds while no frame
+    /// moves.
     pub fn is_balanced(&self) -> bool {
         let (astray, places) = self.places.split_last().unwrap_or((&0, &[]));
         *astray == 0 && places.iter().sum::<u64>() == self.total
@@ -107,7 +108,7 @@ impl Pool {
 }
 
 impl Snapshot {
-    /// Reads the records of the sections that `netmem stat` shows, as they were at that second; what is missing is 0.
+    /// Reads the records of the sections that `netmem stat` shows, as of that second. A missing value is 0.
     pub fn new(at: f64, sections: &Sections) -> Snapshot {
         let find = |section: &str| sections.iter().find(|(name, _)| name == section);
         let of = |section: &str| find(section).map_or(&[][..], |(_, records)| records);
@@ -148,7 +149,7 @@ fn queue(record: &Record) -> Queue {
     }
 }
 
-/// `xdp:eth0:3` is queue 3 of `xdp:eth0`; the first queue goes by the port's name alone.
+/// `xdp:eth0:3` is queue 3 of `xdp:eth0`. The first queue has the port's name alone.
 fn port_and_queue(name: &str) -> (&str, &str) {
     let is_queue = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b',');
     match name.rsplit_once(':') {
@@ -208,7 +209,7 @@ pub mod tests {
         holders: Vec<Record>,
     }
 
-    /// The first two answers of a recorded run.
+    /// Returns the first two answers of a recorded run.
     pub fn recorded(name: &str) -> (Snapshot, Snapshot) {
         let file = format!("{}/tests/recorded/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(file).unwrap();

@@ -8,23 +8,23 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is asked for.
+/// The requested sections.
 const SECTIONS: [&str; 5] = ["ports", "workers", "pools", "holders", "drops"];
 
-/// What came of asking.
+/// The result of a request.
 #[derive(Debug)]
 pub enum Sample {
-    /// What was answered.
+    /// The answer.
     Answer(Snapshot),
-    /// Nobody listens there any more.
+    /// No process listens there any more.
     Ended,
     Failed(Failure),
 }
 
-/// Asks again and again from an interval after it has begun on, until one answer is the last or nobody takes them.
+/// Asks repeatedly, first after one interval, until the last answer or until the receiver is gone.
 ///
 /// # Errors
-/// [`Failure::Run`] when there can be no thread.
+/// [`Failure::Run`] if a thread cannot be started.
 pub fn start(path: &Path, interval: Duration) -> Result<Receiver<Sample>, Failure> {
     let (to, samples) = channel();
     let path = path.to_owned();
@@ -38,7 +38,7 @@ pub fn start(path: &Path, interval: Duration) -> Result<Receiver<Sample>, Failur
 /// Asks once.
 ///
 /// # Errors
-/// [`Failure::Input`] when nobody answers.
+/// [`Failure::Input`] if no process answers.
 pub fn ask(path: &Path) -> Result<Snapshot, Failure> {
     let (at, sections) = stat::ask(path, &SECTIONS)?;
     Ok(Snapshot::new(at, &sections))

@@ -1,4 +1,4 @@
-//! A whole screen: the run in one line, the rows that there is room for, and what is looked at.
+//! A whole screen: the run in one line, the rows that fit, and the state of the view.
 
 use super::line::{Line, Style};
 use super::rates::Activity;
@@ -6,7 +6,7 @@ use super::tables;
 use super::view::{Sort, View};
 use crate::output::short;
 
-/// How large the screen is, in characters.
+/// The size of the screen, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     pub columns: usize,
@@ -14,24 +14,24 @@ pub struct Size {
 }
 
 impl Size {
-    /// Lines of rows that there is room for.
+    /// Returns the number of lines for rows.
     pub fn page(self) -> usize {
         self.rows.saturating_sub(2)
     }
 }
 
-/// What is on the screen.
+/// The contents of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Screen {
-    /// Not more than rows, none wider than the columns.
+    /// No more than the rows of the screen, and none wider than its columns.
     pub lines: Vec<Line>,
-    /// The first line of the rows that is seen: what the view asked for, as far as there are so many.
+    /// The first visible line of the rows: the view's offset, if there are so many.
     pub offset: usize,
 }
 
 const HELP: &str = "q quit  space pause  s sort  r reverse  / filter  a all  arrows scroll  ? close";
 
-/// Draws what is looked at; `source` says in a few words whose it is.
+/// Draws the view. `source` names the run in a few words.
 pub fn screen(activity: &Activity, view: &View, source: &str, size: Size) -> Screen {
     let rows = tables::lines(activity, view, size.columns);
     let page = size.page();
@@ -60,7 +60,7 @@ fn head(activity: &Activity, columns: usize) -> Line {
     Line::new(Style::Heading, &text, columns)
 }
 
-/// What differs from the view at the start, what is seen of the rows, and whose they are.
+/// Returns the differences from the initial view, the visible range of the rows, and the source.
 fn status(view: &View, source: &str, at: &str, columns: usize) -> Line {
     if view.help {
         return Line::new(Style::Status, HELP, columns);

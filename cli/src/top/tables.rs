@@ -8,12 +8,12 @@ use super::view::{Sort, View};
 use crate::output::thousands;
 use std::cmp::Ordering;
 
-/// What stands above the ports.
+/// The heading of ports.
 const PORTS: &str = "PORTS";
-/// Columns of ports and of workers that every screen has.
+/// Columns of ports and of workers on every screen.
 const USUAL: usize = 8;
 
-/// All rows that are looked at, under their headings; what belongs to many queues last.
+/// Returns all visible rows under their headings. Tables with a row for each queue come last.
 pub fn lines(activity: &Activity, view: &View, columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     traffic(&mut lines, PORTS, &activity.ports, view, columns);
@@ -31,7 +31,7 @@ pub fn lines(activity: &Activity, view: &View, columns: usize) -> Vec<Line> {
     lines
 }
 
-/// Rows of a name that is looked at, in the order that is asked for: the largest first, names from A.
+/// Returns the visible rows in the selected order: the largest first, names from A.
 fn ordered<'a, T>(
     rows: &'a [T],
     view: &View,
@@ -50,7 +50,7 @@ fn ordered<'a, T>(
     rows
 }
 
-/// Names by their letters, those that differ in the number at their end by that.
+/// Compares names by their letters, and names that differ only in the number at the end by the number.
 fn by_name(a: &str, b: &str) -> Ordering {
     let parts = |name: &str| {
         let letters = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -103,13 +103,13 @@ fn traffic(lines: &mut Vec<Line>, heading: &str, rows: &[Traffic], view: &View, 
     }
 }
 
-/// Cells for the titles that there is room for, and those: the first `usual` ones, or all on a wide screen.
+/// Returns cells and titles that fit: the first `usual` titles, or all on a wide screen.
 fn cells<'a>(columns: usize, titles: &'a [&'a str], usual: usize) -> (Cells, &'a [&'a str]) {
     let all = Cells::new(columns, titles.len());
     if all.is_wide() { (all, titles) } else { (Cells::new(columns, usual), &titles[..usual]) }
 }
 
-/// How a row of so much loss looks.
+/// Returns the style of a row with this loss.
 fn loss(rate: Rate) -> Style {
     if rate > Some(0.0) { Style::Loss } else { Style::Plain }
 }
@@ -138,7 +138,7 @@ fn workers(lines: &mut Vec<Line>, rows: &[Work], view: &View, columns: usize) {
         Sort::Lost => of.dropped,
         _ => None,
     };
-    // What all did stands above them.
+    // The sum of all is above them.
     let (all, each) = rows.split_at(usize::from(rows.len() > 1));
     let all = all.iter().filter(|of| view.wants(&of.name));
     let rows: Vec<_> = all.chain(ordered(each, view, |of| &of.name, value)).collect();
@@ -167,7 +167,7 @@ fn workers(lines: &mut Vec<Line>, rows: &[Work], view: &View, columns: usize) {
     }));
 }
 
-/// A bar for each pool; the first, of all where there are several, also in numbers.
+/// Adds a bar for each pool. The first, which is the sum if there are several, also has numbers.
 fn frames(lines: &mut Vec<Line>, activity: &Activity, view: &View, columns: usize) {
     let wanted: Vec<_> = activity.pools.iter().filter(|pool| view.wants(&pool.name)).collect();
     if !wanted.is_empty() {

@@ -1,4 +1,4 @@
-//! The terminal: keys as they are pressed, a screen of its own, and both as they were at the end, also by a panic.
+//! The terminal: unbuffered keys and a screen of its own. Both are restored at the end, even after a panic.
 
 use super::line::{Line, Style};
 use super::screen::Size;
@@ -15,30 +15,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The other screen, without a cursor, on which long lines are not broken; and back.
+/// Enters the alternate screen, without a cursor and without line wrapping; and leaves it.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// What a screen is where the terminal does not say.
+/// The size of a screen if the terminal does not report it.
 const UNKNOWN: Size = Size { columns: 80, rows: 24 };
 const PLAIN: &str = "\x1b[0m";
-/// What is said where there is no terminal to draw on.
+/// The remedy if there is no terminal to draw on.
 const INSTEAD: &str = "use netmem stat --interval 1";
 
-/// Standard input and output while they are drawn on.
+/// Standard input and output while the program draws on them.
 #[derive(Debug)]
 pub struct Terminal {
     before: Termios,
-    /// Set while the screen is ours, for a panic on any thread.
+    /// Set while the screen is in use, for a panic on any thread.
     is_ours: Arc<AtomicBool>,
     is_coloured: bool,
-    /// What the screen shows.
+    /// The text on the screen.
     shown: String,
 }
 
-/// Whether there is a terminal to draw on.
+/// Checks that there is a terminal to draw on.
 ///
 /// # Errors
-/// [`Failure::Input`] that says what to use instead.
+/// [`Failure::Input`] with an alternative.
 pub fn check() -> Result<(), Failure> {
     let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
     let why = match (io::stdout().is_terminal(), io::stdin().is_terminal()) {
@@ -50,17 +50,17 @@ pub fn check() -> Result<(), Failure> {
     Err(Failure::Input(format!("netmem top: {why}: {INSTEAD}")))
 }
 
-/// Columns of the terminal that standard output is; None where it is none.
+/// Returns the columns of the terminal on standard output, or None if it is not a terminal.
 pub fn columns() -> Option<usize> {
     let size = tcgetwinsize(stdio::stdout()).ok()?;
     (size.ws_col > 0).then(|| size.ws_col.into())
 }
 
 impl Terminal {
-    /// Takes the terminal over until the value is dropped.
+    /// Takes over the terminal until the value is dropped.
     ///
     /// # Errors
-    /// [`Failure::Input`] where there is none.
+    /// [`Failure::Input`] if there is none.
     pub fn open() -> Result<Terminal, Failure> {
         check()?;
         let before = tcgetattr(stdio::stdin()).map_err(|error| {
@@ -68,7 +68,7 @@ impl Terminal {
         })?;
         let is_ours = Arc::new(AtomicBool::new(false));
         let (ours, settings, usual) = (Arc::clone(&is_ours), before.clone(), panic::take_hook());
-        // What the panic says is to be read on the screen that stays.
+        // The panic's message must appear on the main screen.
         panic::set_hook(Box::new(move |panicked| {
             leave(&ours, &settings);
             usual(panicked);
@@ -89,10 +89,10 @@ impl Terminal {
         output::print(ENTER)
     }
 
-    /// Stops as other programs do at Ctrl-Z, with the terminal as it was, until the shell has it go on.
+    /// Stops as other programs do at Ctrl-Z, with the terminal restored, until the shell continues it.
     ///
     /// # Errors
-    /// [`Failure::Run`] when the terminal cannot be taken over again.
+    /// [`Failure::Run`] if the terminal cannot be taken over again.
     pub fn suspend(&mut self) -> Result<(), Failure> {
         leave(&self.is_ours, &self.before);
         signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)
@@ -100,7 +100,7 @@ impl Terminal {
         self.enter()
     }
 
-    /// How large it is now.
+    /// Returns the current size.
     pub fn size(&self) -> Size {
         match tcgetwinsize(stdio::stdout()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
@@ -110,10 +110,10 @@ impl Terminal {
         }
     }
 
-    /// Shows the lines, if they are not those that are there.
+    /// Shows the lines, unless the screen has them already.
     ///
     /// # Errors
-    /// [`Failure::Run`] when nobody takes them.
+    /// [`Failure::Run`] if the terminal is gone.
     pub fn draw(&mut self, lines: &[Line], size: Size) -> Result<(), Failure> {
         let text = painted(lines, size, self.is_coloured);
         if text == self.shown {
@@ -124,10 +124,10 @@ impl Terminal {
         Ok(())
     }
 
-    /// The bytes of keys pressed by then, none where there were none; None where the terminal is gone.
+    /// Returns the bytes of keys pressed within `wait`, which may be empty. Returns None if the terminal is gone.
     ///
     /// # Errors
-    /// [`Failure::Run`] when it cannot be read.
+    /// [`Failure::Run`] if it cannot be read.
     pub fn pressed(&self, wait: Duration) -> Result<Option<Vec<u8>>, Failure> {
         let failed = |error: Errno| Failure::run(format!("cannot read from the terminal: {error}"));
         let stdin = stdio::stdin();
@@ -139,7 +139,7 @@ impl Terminal {
             Err(error) => return Err(failed(error)),
         }
         let mut bytes = vec![0; 256];
-        // Not by the buffer of the standard library: what that has read ahead, poll does not see.
+        // Not through the buffer of the standard library: poll does not see the bytes that it has read ahead.
         match rustix::io::read(stdin, &mut bytes) {
             Ok(0) | Err(Errno::IO) => Ok(None),
             Ok(n) => {
@@ -158,7 +158,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Gives the terminal back as it was, once. That fails only where it is gone.
+/// Restores the terminal, once. That fails only if the terminal is gone.
 fn leave(is_ours: &AtomicBool, before: &Termios) {
     if is_ours.swap(false, Relaxed) {
         let mut out = io::stdout().lock();
@@ -167,7 +167,7 @@ fn leave(is_ours: &AtomicBool, before: &Termios) {
     }
 }
 
-/// The lines at their places, and nothing of what was there before.
+/// Returns the lines at their positions, and clears everything else.
 fn painted(lines: &[Line], size: Size, is_coloured: bool) -> String {
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
@@ -183,7 +183,7 @@ fn painted(lines: &[Line], size: Size, is_coloured: bool) -> String {
         } else {
             text.push_str(&line.text);
         }
-        // Behind a line that fills its row the cursor still stands on the last character.
+        // After a line that fills its row, the cursor is still on the last character.
         if line.text.len() < size.columns {
             text.push_str("\x1b[K");
         }

@@ -1,11 +1,11 @@
-//! What of a forwarder is looked at, and how keys change it.
+//! The view of a forwarder, and the keys that change it.
 
 use super::keys::Key;
 
-/// What rows stand in order of.
+/// The order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
-    /// As the forwarder answers them.
+    /// In the order of the forwarder's answer.
     Given,
     Name,
     Rx,
@@ -17,7 +17,7 @@ pub enum Sort {
     Sending,
 }
 
-/// In the order of the columns, with what is said of each.
+/// In the order of the columns, with the description of each.
 const SORTS: [(Sort, &str); 9] = [
     (Sort::Given, "as given"),
     (Sort::Name, "name"),
@@ -31,7 +31,7 @@ const SORTS: [(Sort, &str); 9] = [
 ];
 
 impl Sort {
-    /// What it is called.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         SORTS.iter().find(|(sort, _)| *sort == self).map_or("", |(_, name)| name)
     }
@@ -42,31 +42,31 @@ impl Sort {
     }
 }
 
-/// What is looked at.
+/// The state of the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     pub sort: Sort,
     /// Rates from the smallest, names from the last.
     pub is_reversed: bool,
-    /// What a row's name must contain, in small letters.
+    /// The text that a row's name must contain, in lower case.
     pub filter: String,
     /// The filter is being typed.
     pub is_typing: bool,
-    /// Also rows in which everything is 0.
+    /// Also rows in which every figure is 0.
     pub all: bool,
-    /// The first line of the rows that is on the screen.
+    /// The first line of the rows on the screen.
     pub offset: usize,
     pub is_paused: bool,
     /// The keys are shown.
     pub help: bool,
 }
 
-/// What a key asks for beyond the view.
+/// A request of a key other than a change of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     Nothing,
     Quit,
-    /// To stop as Ctrl-Z does, until the shell has it go on.
+    /// Stop as at Ctrl-Z, until the shell continues the program.
     Suspend,
 }
 
@@ -86,7 +86,7 @@ impl Default for View {
 }
 
 impl View {
-    /// A key was pressed, where `page` lines of rows are on the screen.
+    /// Handles a key, with `page` lines of rows on the screen.
     pub fn press(&mut self, key: Key, page: usize) -> Asked {
         match key {
             Key::Interrupt => return Asked::Quit,
@@ -108,7 +108,7 @@ impl View {
         Asked::Nothing
     }
 
-    /// A key of the filter.
+    /// Handles a key for the filter.
     fn write(&mut self, key: Key) {
         match key {
             Key::Char(letter) => self.filter.push(letter.to_ascii_lowercase()),
@@ -135,7 +135,7 @@ impl View {
         Asked::Nothing
     }
 
-    /// Whether a row of this name is looked at.
+    /// Returns true if a row of this name is visible.
     pub fn wants(&self, name: &str) -> bool {
         name.to_ascii_lowercase().contains(&self.filter)
     }

@@ -16,17 +16,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long nothing of what is under way may be sent or read at the end until it is given up.
+/// The time after which packets in flight are given up at the end, if none of them was sent or read in that time.
 const DRAIN: Duration = Duration::from_secs(2);
-/// The longest sleep; anything may happen meanwhile.
+/// The longest sleep, since anything may happen during it.
 const NAP: Duration = Duration::from_millis(1);
-/// Of a wait that much is spent awake: a sleep may last longer than it should.
+/// The part of a wait that is spent polling: a sleep may last longer than requested.
 const AWAKE: Duration = Duration::from_micros(100);
 
-/// Sends as the arguments say; what was sent, and a line for everything that went wrong.
+/// Sends as the arguments say. Returns the counts of sent packets, and a line for every failure.
 ///
 /// # Errors
-/// [`Failure::Input`] when the set-up fails, or the port does not come up.
+/// [`Failure::Input`] if the set-up fails, or if the port does not come up.
 pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     let sizes = args.size.as_ref().map_or(&[][..], |sizes| &sizes.0);
     args.station.frame_size.check_packets(sizes).map_err(Failure::Input)?;
@@ -67,7 +67,7 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     Ok(Ended { report, broken, json })
 }
 
-/// How long a port that is down is waited for: not at all where it is a file, which never comes up again.
+/// Returns the time to wait for a port that is down. It is zero for a file, which never comes up again.
 fn patience(args: &GenArgs) -> Duration {
     let is_file = matches!(args.port.device, DeviceSpec::Pcap { .. });
     if is_file { Duration::ZERO } else { Duration::from_secs_f64(args.wait) }
@@ -96,14 +96,14 @@ fn config(args: &GenArgs, station: &Station) -> Result<StreamConfig, Failure> {
 struct Generator {
     station: Station,
     stream: Stream,
-    /// Written, and not taken by the port yet.
+    /// Written, and not accepted by the port yet.
     waiting: Batch,
     sent: u64,
     bytes: u64,
 }
 
 impl Generator {
-    /// Sends until it is enough; why not, if the port went down and stayed so.
+    /// Sends until the end condition. Returns the reason if the port went down and stayed down.
     fn send(&mut self, args: &GenArgs, pace: &mut Pace, begun: Instant, stop: &AtomicBool) -> Option<String> {
         let time = args.seconds.map(Duration::from_secs_f64);
         let patience = patience(args);
@@ -135,7 +135,7 @@ impl Generator {
         None
     }
 
-    /// Sends a burst of those that are due; returns how many the port took.
+    /// Sends a burst of due packets. Returns the number that the port accepted.
     #[inline]
     fn round(&mut self, due: u64) -> u64 {
         let Generator { station, stream, waiting, .. } = self;
@@ -163,7 +163,7 @@ impl Generator {
         sent as u64
     }
 
-    /// Waits for the port to be up; why it is not, if it takes longer than that.
+    /// Waits for the port to be up. Returns the reason if that takes longer than `patience`.
     fn wait_up(&mut self, patience: Duration, stop: &AtomicBool) -> Option<String> {
         let begun = Instant::now();
         loop {
@@ -181,8 +181,8 @@ impl Generator {
         }
     }
 
-    /// Gives what is under way some time to be sent, and a peer to read it, from the last time on that it did; how many packets
-    /// it has not read.
+    /// Waits for packets in flight to be sent, and for a peer to read them. The time starts again whenever the peer
+    /// reads some. Returns the number of packets that the peer has not read.
     fn drain(&mut self) -> usize {
         let (mut begun, mut least) = (Instant::now(), usize::MAX);
         loop {
@@ -202,7 +202,7 @@ impl Generator {
     }
 }
 
-/// Rests until something is due.
+/// Sleeps until a packet is due.
 fn rest(wait: Duration) {
     match wait.checked_sub(2 * AWAKE) {
         Some(long) => thread::sleep((long + AWAKE).min(NAP)),

@@ -1,4 +1,4 @@
-//! `netmem gen` and `netmem sink`: two ends of a path that something else is.
+//! `netmem gen` and `netmem sink`: the two ends of a path that is measured.
 //!
 //! ```text
 //!   station   the port, and the frames to send or receive by it
@@ -19,7 +19,7 @@ use std::io::Write;
 use std::path::Path;
 use std::slice;
 
-/// Sends as the arguments say, and prints what was sent.
+/// Sends as the arguments say, and prints the counts.
 ///
 /// # Errors
 /// [`Failure::Input`] before anything was sent, [`Failure::Run`] after.
@@ -31,7 +31,7 @@ pub fn generate(args: &GenArgs) -> Result<(), Failure> {
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
 }
 
-/// Receives as the arguments say, and prints what came.
+/// Receives as the arguments say, and prints the counts.
 ///
 /// # Errors
 /// [`Failure::Input`] before anything was received, [`Failure::Run`] after.
@@ -43,16 +43,17 @@ pub fn sink(args: &SinkArgs) -> Result<(), Failure> {
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
 }
 
-/// What is left of a run.
+/// The results of a run.
 struct Ended<T> {
     report: T,
-    /// A line for everything that went wrong.
+    /// A line for every failure.
     broken: Vec<String>,
-    /// What the report is written to besides.
+    /// The file that also gets the report.
     json: Option<File>,
 }
 
-/// To standard output the text, or in its place the object; to a file the object besides the text.
+/// Prints the text, or the object in its place, to standard output. Writes the object to a file in addition to the
+/// text.
 fn print(
     to: Option<&Path>,
     file: Option<File>,

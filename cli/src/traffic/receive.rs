@@ -15,21 +15,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-/// Rounds in which nothing came, before other threads may run.
+/// Rounds without a packet before other threads may run.
 const PATIENCE: u32 = 64;
-/// Times in packets wrap at this.
+/// Times in packets wrap at this value.
 const WRAP: u64 = 1 << 48;
-/// An older packet's time is no time: a day.
+/// The maximum age of a packet whose time is used: a day.
 const OLDEST: u64 = 86_400 * SECOND;
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
-/// Seconds that are listed.
+/// Maximum number of listed seconds.
 const LISTED: usize = 3600;
 
-/// Receives as the arguments say; what came, and a line for everything that went wrong.
+/// Receives as the arguments say. Returns the counts, and a line for every failure.
 ///
 /// # Errors
-/// [`Failure::Input`] when the set-up fails.
+/// [`Failure::Input`] if the set-up fails.
 pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<Ended<Received>, Failure> {
     let mut station = Station::open(&args.port, &args.station, true)?;
     let SinkArgs { stream, src_mac, dst_mac, ttl, .. } = *args;
@@ -54,7 +54,7 @@ pub fn run(args: &SinkArgs, stop: &AtomicBool) -> Result<Ended<Received>, Failur
     Ok(Ended { report, broken, json })
 }
 
-/// What is more than the limits allow.
+/// Returns the counts that exceed the limits.
 fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String> {
     let tally = report.tally;
     let counts = [
@@ -70,7 +70,8 @@ fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String>
     })
 }
 
-/// A limit on what is lost says nothing where nothing came: a link that carries no packet loses none that is known of.
+/// Returns a line if nothing was received: a limit on loss proves nothing then, because a link without packets has
+/// no known loss.
 fn nothing_came(limits: &LimitArgs, report: &Received) -> Option<String> {
     let limit = limits.max_lost.filter(|&limit| report.tally.received == 0 && report.lost <= limit)?;
     Some(format!("check failed: nothing was received, of which --max-lost {limit} says nothing"))
@@ -78,15 +79,15 @@ fn nothing_came(limits: &LimitArgs, report: &Received) -> Option<String> {
 
 struct Sink {
     arrivals: Arrivals,
-    /// Corrupt packets by what was wrong.
+    /// Corrupt packets by fault.
     faults: BTreeMap<&'static str, u64>,
     bytes: u64,
-    /// When the first packet came, and the last.
+    /// The times of the first and the last packet.
     first: Option<u64>,
     last: u64,
     per_second: Vec<u64>,
     latency: Histogram,
-    /// Packets with a time that cannot be.
+    /// Packets with an impossible time.
     unusable: u64,
 }
 
@@ -104,7 +105,7 @@ impl Sink {
         }
     }
 
-    /// Receives until it is enough.
+    /// Receives until the end condition.
     fn receive(&mut self, station: &mut Station, args: &SinkArgs, stop: &AtomicBool) {
         let nanoseconds =
             |seconds: Option<f64>| seconds.map(|s| Duration::from_secs_f64(s).as_nanos() as u64);
@@ -124,7 +125,7 @@ impl Sink {
             if idle > 0 && station.ports.iter().all(|port| port.rx_finished()) {
                 return;
             }
-            // Also where every round receives something: a flood does not keep the sink from ending.
+            // Checked even if every round receives something, so that a flood does not keep the sink from ending.
             let now = monotonic_ns();
             let is_over =
                 |time: Option<u64>, since: u64| time.is_some_and(|time| now.saturating_sub(since) >= time);
@@ -134,7 +135,7 @@ impl Sink {
         }
     }
 
-    /// One burst of each port; returns how many frames came.
+    /// Receives one burst of each port. Returns the number of frames.
     #[inline]
     fn round(&mut self, station: &mut Station) -> usize {
         let share = station.share();
@@ -172,7 +173,7 @@ impl Sink {
         }
     }
 
-    /// Counts what came in this second.
+    /// Counts the packets of this second.
     #[inline]
     fn count(&mut self, now: u64, n: u64) {
         let first = *self.first.get_or_insert(now);

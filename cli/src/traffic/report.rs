@@ -1,4 +1,4 @@
-//! What a generator and a sink say at the end. COLD.
+//! The reports of a generator and a sink. COLD.
 
 use crate::forward::json::{self, Counters, line, rounded};
 use crate::forward::report::PortReport;
@@ -9,7 +9,7 @@ use netmem::stats::Histogram;
 use netmem_traffic::{Missed, Tally};
 use serde::Serialize;
 
-/// What a generator did.
+/// The counts of a generator.
 pub struct Sent {
     pub seconds: f64,
     pub sent: u64,
@@ -21,24 +21,24 @@ pub struct Sent {
     pub pool: Ledger,
 }
 
-/// What a sink saw.
+/// The counts of a sink.
 pub struct Received {
     /// From the first packet to the last.
     pub seconds: f64,
     pub tally: Tally,
     pub lost: u64,
     pub foreign: u64,
-    /// Corrupt packets by what was wrong.
+    /// Corrupt packets by fault.
     pub faults: Vec<(&'static str, u64)>,
     pub bytes: u64,
     pub per_second: Vec<u64>,
-    /// None without a packet whose time could be used.
+    /// None if no packet had a usable time.
     pub latency: Option<Latency>,
     pub ports: Vec<PortReport>,
     pub pool: Ledger,
 }
 
-/// How long packets took, in nanoseconds.
+/// The latencies of packets, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Latency {
     counted: u64,
@@ -52,7 +52,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The quantiles; None before the first.
+    /// Returns the quantiles, or None without a latency.
     pub fn of(histogram: &Histogram, unusable: u64) -> Option<Latency> {
         Some(Latency {
             counted: histogram.counted(),
@@ -100,13 +100,13 @@ struct ReceivedObject<'a> {
     pools: [json::Pool<'a>; 1],
 }
 
-/// Packets in so many seconds, by the second.
+/// Returns the packets a second, for this many packets in these seconds.
 fn pps(packets: u64, seconds: f64) -> Option<f64> {
     (seconds > 0.0).then(|| (packets as f64 / seconds).round())
 }
 
 impl Sent {
-    /// The object, on one line.
+    /// Returns the object, on one line.
     pub fn json(&self) -> String {
         line(&SentObject {
             seconds: rounded(self.seconds),
@@ -122,7 +122,7 @@ impl Sent {
         })
     }
 
-    /// The text for a person.
+    /// Returns the text for people.
     pub fn text(&self) -> String {
         let rate = pps(self.sent, self.seconds).unwrap_or_default();
         let flows =
@@ -139,7 +139,7 @@ impl Sent {
     }
 }
 
-/// A line about packets that were due and not sent, if there are any.
+/// Returns a line about packets that were due and not sent, if there are any.
 fn missed(Missed { no_room, behind, .. }: Missed) -> String {
     let causes = [
         (no_room, "the port had no room for"),
@@ -154,7 +154,7 @@ fn missed(Missed { no_room, behind, .. }: Missed) -> String {
 }
 
 impl Received {
-    /// The object, on one line.
+    /// Returns the object, on one line.
     pub fn json(&self) -> String {
         let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
         line(&ReceivedObject {
@@ -176,7 +176,7 @@ impl Received {
         })
     }
 
-    /// The text for a person.
+    /// Returns the text for people.
     pub fn text(&self) -> String {
         let Tally { received, corrupt, reordered, duplicates, .. } = self.tally;
         let counts = [
@@ -199,7 +199,7 @@ impl Received {
     fn rates(&self) -> String {
         let Some(mean) = pps(self.tally.received, self.seconds) else { return String::new() };
         let mean = thousands(mean as u64);
-        // The last second is not over.
+        // The last second is incomplete.
         let whole = self.per_second.split_last().map(|(_, whole)| whole).unwrap_or_default();
         match (whole.iter().min(), whole.iter().max()) {
             (Some(&least), Some(&most)) => {
@@ -230,7 +230,7 @@ impl Received {
     }
 }
 
-/// Ports and where the frames are.
+/// Returns the ports and the states of the frames.
 fn places(ports: &[PortReport], pool: &Ledger) -> String {
     let ports: String = ports.iter().map(port_line).collect();
     format!("\nports\n{ports}\nframes, after the ports were closed\n{}", pool_line(pool))

@@ -1,4 +1,4 @@
-//! Where packets are sent or received: ports, and the frames that they need. COLD but for `free_sent`.
+//! A station: ports, and the frames that they need to send or receive packets. COLD but for `free_sent`.
 
 use crate::args::StationArgs;
 use crate::failure::Failure;
@@ -22,33 +22,33 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long frames may take home once the ports are closed.
+/// The time for frames to be freed once the ports are closed.
 const HOME: Duration = Duration::from_secs(2);
 
 /// Ports with one worker and its pool.
 pub struct Station {
     pub ports: Vec<Box<dyn Port>>,
     pub owner: Owner,
-    /// The link address of each port.
+    /// The MAC address of each port.
     pub macs: Vec<MacAddr>,
     details: Vec<String>,
-    /// What keeps the privileges; None without a sandbox.
+    /// The broker, which keeps the privileges, or None without a sandbox.
     broker: Option<BrokerProcess>,
-    /// What the report is written to; None for standard output.
+    /// The file for the report, or None for standard output.
     json: Option<File>,
 }
 
-/// What is left of a station.
+/// The results of a closed station.
 pub struct Closed {
-    /// What the report is written to besides.
+    /// The file that also gets the report.
     pub json: Option<File>,
     pub ports: Vec<PortReport>,
     pub pool: Ledger,
-    /// One line for everything that does not add up.
+    /// One line for each failed check.
     pub broken: Vec<String>,
 }
 
-/// A core that the thread could not be pinned to, with those that it may run on.
+/// Returns the error for a core that the thread could not be pinned to, with the cores that it may run on.
 fn no_core(core: usize, error: &std::io::Error) -> String {
     let cores = cpu::allowed().unwrap_or_default();
     let runs = cores.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
@@ -62,10 +62,11 @@ fn no_core(core: usize, error: &std::io::Error) -> String {
 }
 
 impl Station {
-    /// Opens the ports, on the core that was asked for, to receive by them or only to send; then gives up what that has needed.
+    /// Opens the ports on the requested core, to receive on them or only to send, then drops the privileges that
+    /// were needed.
     ///
     /// # Errors
-    /// [`Failure::Input`] with the step and the remedy.
+    /// [`Failure::Input`] with the failed step and the remedy.
     pub fn open(specs: &[PortSpec], args: &StationArgs, receives: bool) -> Result<Station, Failure> {
         if let Some((_, twice)) = specs.iter().enumerate().find(|(i, spec)| specs[..*i].contains(spec)) {
             return Err(Failure::input(format!("--port {twice} is given twice: name another one")));
@@ -101,12 +102,13 @@ impl Station {
             ring: args.ring,
             frame_size,
             xdp_mode: args.xdp_mode.into(),
-            // A peer that asks for the address that packets go to shall get an answer, which is the kernel's.
+            // A peer that asks for the MAC address of the packets' destination must get an answer, which the kernel
+            // sends.
             punt: Punt::Neighbours,
-            // Who sends or counts beside a kernel takes nothing from it.
+            // A generator or sink that runs in addition to the kernel takes no packets from it.
             packets_alone: false,
             cut_mtu: None,
-            // Who sends waits for that as long as is said, and who receives for the first packet.
+            // A generator waits for the peer as long as requested, and a sink waits for the first packet.
             greet: |_| (),
         };
         let mut opener = setup.opener(&memory);
@@ -118,18 +120,20 @@ impl Station {
             station.macs.push(interface.mac);
             station.details.push(detail);
         }
-        // Opened now: without its capabilities, or as another user, the process may have no right to write there.
+        // Opened now: without its capabilities, or as another user, the process may have no permission to write
+        // there.
         station.json = args.json.as_deref().filter(|to| *to != Path::new("-")).map(writable).transpose()?;
         sandbox::enter(&plan, memory.bytes())?;
         Ok(station)
     }
 
-    /// Frames that each port may have posted for reception: none can take what another needs.
+    /// Returns the number of frames that each port may have posted for reception: no port can take frames that
+    /// another needs.
     pub fn share(&self) -> usize {
         (self.owner.pool.frames() / self.ports.len()).max(1)
     }
 
-    /// Frees what the ports have sent; returns how many frames.
+    /// Frees the frames that the ports have sent. Returns their number.
     pub fn free_sent(&mut self) -> usize {
         let Station { ports, owner, .. } = self;
         let (mut batch, mut freed) = (Batch::new(), 0);
@@ -142,7 +146,7 @@ impl Station {
         freed
     }
 
-    /// Closes the ports and waits for all frames to come home.
+    /// Closes the ports and waits for all frames to be freed.
     pub fn close(self) -> Closed {
         let Station { ports, owner, details, broker, json, .. } = self;
         let own: Vec<Pool> = ports.iter().filter_map(|port| port.own_pool().cloned()).collect();
@@ -168,13 +172,14 @@ impl Station {
     }
 }
 
-/// A file that is written to at the end; what it holds stays there until then.
+/// Opens a file that is written at the end. Its contents stay until then.
 fn writable(to: &Path) -> Result<File, Failure> {
     let file = File::options().write(true).create(true).truncate(false).open(to);
     file.map_err(|error| Failure::input(format!("--json: cannot write {}: {error}", to.display())))
 }
 
-/// What a port took and did not send, though it may never have been down before it was closed: a line for each way.
+/// Returns a line for each count of packets that a port accepted and did not send. The port need not have been down
+/// before the close.
 fn lost(name: &str, counters: &[(&str, u64)]) -> Vec<String> {
     let ways = [("tx_lost", ""), ("tx_stranded", ", to an interface that went while it had them")];
     let lines = ways.into_iter().filter_map(|(counter, how)| {
@@ -184,7 +189,8 @@ fn lost(name: &str, counters: &[(&str, u64)]) -> Vec<String> {
     lines.collect()
 }
 
-/// Frames for rings of so many places: of every queue where packets are received, of one where they are only sent.
+/// Returns the frames for rings with this many slots: of every queue if packets are received, of one if they are
+/// only sent.
 ///
 /// # Errors
 /// As [`queues_of`].
@@ -193,10 +199,10 @@ fn frames_for(specs: &[PortSpec], ring: u32, receives: bool) -> Result<usize, Fa
     Ok((4 * queues * ring as usize).clamp(64, 1 << 20))
 }
 
-/// How many queues a port has, each with a ring that wants frames.
+/// Returns the number of queues of a port. The ring of each needs frames.
 ///
 /// # Errors
-/// [`Failure::Input`] where nobody can tell.
+/// [`Failure::Input`] if the number cannot be found out.
 fn queues_of(spec: &PortSpec) -> Result<usize, Failure> {
     Ok(match &spec.device {
         DeviceSpec::Xdp(xdp) => xdp.count(1).map_err(Failure::Input)? as usize,

@@ -1,4 +1,5 @@
-//! Forwarders that drop packets for the reasons that no file of packets meets, recorded, and read by tshark.
+//! Forwarders that drop packets for the reasons that no file of packets causes. The drops are recorded, and tshark
+//! reads them.
 
 use super::*;
 use crate::forward::report::LOST_BETWEEN;
@@ -22,7 +23,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::process::Command;
 
-/// Those that a file of packets meets: `tests/record.rs` holds each to a run of the program.
+/// The reasons that a file of packets causes. `tests/record.rs` checks each in a run of the program.
 const FROM_A_FILE: [&str; 17] = [
     "short",
     "unknown_ethertype",
@@ -43,18 +44,20 @@ const FROM_A_FILE: [&str; 17] = [
     "beyond_scope",
 ];
 
-/// Those that links make, and no device of this process: `tests/netns/reasons.rs` holds them, and most of the others, to a run.
+/// The reasons that links cause, and no device of this process. `tests/netns/reasons.rs` checks them, and most of
+/// the others, in a run.
 const FROM_LINKS: [&str; 1] = ["tx_too_long"];
 
-/// Those of packets between two workers, which nobody has decided about and no recorder has seen: they are counted alone (ADR 0044).
+/// The reasons of packets between two workers. No decision was made about them and no recorder has seen them: they
+/// are only counted (ADR 0044).
 const NOT_RECORDED: [&str; 3] = ["inbox_full", "flow_limit", "inbox_gone"];
 
-/// A forwarder with a recorder, and what is at the other end of its first port.
+/// A forwarder with a recorder, and the device at the other end of its first port.
 struct Rig {
     recordings: Recordings,
     forwarder: Forwarder,
     near: MemDevice,
-    /// Kept: without it the second port's ring is not there.
+    /// Kept, because the second port's ring does not exist without it.
     _far: MemDevice,
     pool: Pool,
     w: Worker,
@@ -62,7 +65,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// Ports are called after the reason. `far` may stand in the place of the second.
+    /// Makes a rig whose ports have the reason's name. `far` may replace the second port.
     fn new(reason: Reason, decision: Box<dyn Decide>, far: Option<Box<dyn Port>>) -> Rig {
         let backing = BackingPreference::Small;
         let config = MemoryConfig { bytes: 4 << 20, workers: 1, backing, ..MemoryConfig::default() };
@@ -81,7 +84,7 @@ impl Rig {
         Rig { recordings, forwarder, near, _far, pool, w, memory }
     }
 
-    /// Receives so many packets of the built-in traffic, changed, and goes on for some rounds.
+    /// Receives this many packets of the built-in traffic, changed by `change`, and goes on for some rounds.
     fn receive(&mut self, packets: usize, size: usize, change: impl Fn(&mut [u8])) {
         let mut traffic = Traffic::new(1, size).unwrap();
         for _ in 0..packets {
@@ -97,7 +100,7 @@ impl Rig {
         }
     }
 
-    /// The packets that were recorded, and that as many were dropped for the reason as are said to be.
+    /// Returns the recorded packets. Asserts that as many were dropped for the reason.
     #[track_caller]
     fn recorded(self, reason: Reason) -> Vec<Recorded> {
         let recorded = self.recordings.read(&[]);
@@ -109,7 +112,8 @@ impl Rig {
     }
 }
 
-/// A router whose packets are to leave by port 1, and what changes the way: a neighbour that is not known, until something is changed.
+/// A router that sends packets by port 1 to a neighbour that is not known, and the control and neighbour to change
+/// that.
 fn router(mtu: Option<u16>) -> (Router, FibControl, Neighbour) {
     let (mut control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
     let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
@@ -119,7 +123,7 @@ fn router(mtu: Option<u16>) -> (Router, FibControl, Neighbour) {
     (Router::new(reader), control, neighbour)
 }
 
-/// What a route of this kind makes of packets.
+/// Sends packets to a route of this kind.
 fn to_hop(reason: Reason, hop: NextHop) -> Rig {
     let (router, mut control, _) = router(None);
     control.apply(vec![Change::Hop(HopId(0), hop)]);
@@ -128,7 +132,7 @@ fn to_hop(reason: Reason, hop: NextHop) -> Rig {
     rig
 }
 
-/// A neighbour that nobody asks for, or that is asked for and does not answer.
+/// Sends packets to a neighbour that is not asked for, or that is asked for and does not answer.
 fn to_neighbour(reason: Reason, is_asked: bool) -> Rig {
     let (router, mut control, neighbour) = router(None);
     let (waiting, _wanted) = waiting(20);
@@ -140,7 +144,7 @@ fn to_neighbour(reason: Reason, is_asked: bool) -> Rig {
     rig
 }
 
-/// No route leads back to where packets come from, and their port asks for one.
+/// Sends packets whose source has no route, on a port with a source check.
 fn from_nowhere(reason: Reason) -> Rig {
     let interfaces = traffic::INTERFACES.to_vec();
     let table = Fib { interfaces, reverse_path: vec![ReversePath::Loose], ..Fib::default() };
@@ -149,7 +153,8 @@ fn from_nowhere(reason: Reason) -> Rig {
     rig
 }
 
-/// Packets that are longer than their route carries, and may be cut or not; 60 bytes are too few for any that is cut.
+/// Sends packets that exceed their route's MTU, and may be fragmented or not. 60 bytes are too few for any
+/// fragment.
 fn too_long(reason: Reason, mtu: u16, may_be_cut: bool) -> Rig {
     let (router, mut control, neighbour) = router(Some(mtu));
     let mac = traffic::routes().into_iter().find(|route| route.port == 1).unwrap().mac;
@@ -166,7 +171,7 @@ fn too_long(reason: Reason, mtu: u16, may_be_cut: bool) -> Rig {
     rig
 }
 
-/// The local queue has 64 places and nobody reads it, or there is none.
+/// Passes packets to a local queue of 64 slots that no thread reads, or to none.
 fn to_local_queue(reason: Reason, is_there: bool) -> Rig {
     let mut rig = Rig::new(reason, Box::new(PassAll), None);
     let ends = is_there.then(|| local_queue(64));
@@ -179,7 +184,7 @@ fn to_local_queue(reason: Reason, is_there: bool) -> Rig {
     rig
 }
 
-/// A port whose file can hold nothing takes nothing from the first packet on that could not be written.
+/// A port whose file is on a full disk accepts nothing after the first packet that could not be written.
 fn to_a_full_disk(reason: Reason) -> Rig {
     let config =
         pcap::PcapConfig { output: Some("/dev/full".into()), ring: 64, ..pcap::PcapConfig::default() };
@@ -189,7 +194,7 @@ fn to_a_full_disk(reason: Reason) -> Rig {
     rig
 }
 
-/// Nobody takes what leaves: 64 packets are in the ring, 64 wait for it.
+/// No transmitted packet is taken: 64 packets are in the ring, and 64 wait for it.
 fn to_a_ring_that_stays_full(reason: Reason) -> Rig {
     let mut rig = Rig::new(reason, Box::new(CrossConnect), None);
     rig.receive(140, 64, |_| ());
@@ -206,7 +211,7 @@ fn without_memory_for_heads(reason: Reason) -> Rig {
     rig
 }
 
-/// Has each packet cut, which is one of UDP, of which it says that a card is to cut it as TCP.
+/// Decides to fragment each packet. It is UDP, and its offload request says that a card is to segment it as TCP.
 struct Confused;
 
 impl Decide for Confused {
@@ -233,7 +238,7 @@ fn with_an_offload_that_makes_no_sense(reason: Reason) -> Rig {
     rig
 }
 
-/// A run in which packets are dropped for this reason; None of those from a file.
+/// Runs a forwarder that drops packets for this reason. Returns None for the reasons caused by a file.
 fn run(reason: Reason) -> Option<Rig> {
     Some(match reason {
         Reason::IpRpfilter => from_nowhere(reason),
@@ -255,7 +260,8 @@ fn run(reason: Reason) -> Option<Rig> {
     })
 }
 
-/// What tshark says of a file: interface, verdict and comment of each packet; None where there is no tshark.
+/// Returns tshark's output for a file: interface, verdict and comment of each packet. Returns None if there is no
+/// tshark.
 fn tshark(path: &Path) -> Option<String> {
     let fields = ["interface_name", "verdict.ebpf_xdp", "comment"];
     let fields = fields.iter().flat_map(|field| ["-e".to_owned(), format!("frame.{field}")]);

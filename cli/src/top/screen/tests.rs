@@ -18,7 +18,7 @@ fn drawn(of: &Activity, view: &View, size: Size) -> String {
     text(&screen(of, view, "/run/netmem.sock every 1 s", size))
 }
 
-/// Holds the screen to the one that is kept, or keeps it.
+/// Compares the screen with the stored one, or stores it.
 #[track_caller]
 fn as_kept(name: &str, drawn: &str) {
     let file = format!("{}/tests/recorded/{name}.txt", env!("CARGO_MANIFEST_DIR"));
@@ -71,7 +71,7 @@ fn nothing_is_larger_than_the_screen_however_small_or_large_that_is() {
     }
 }
 
-/// The names of the rows between two headings.
+/// Returns the names of the rows between two headings.
 fn names(drawn: &str, heading: &str) -> Vec<String> {
     let below = drawn.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
     let rows = below.take_while(|line| line.contains("xdp:"));
