@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Service {
     socket: Option<UnixDatagram>,
-    /// The interval in which it expects a sign of life, which gets two, and the time of the next one. None if it
-    /// expects none.
+    /// Half the interval in which it expects a sign of life, and the time of the next one. None if it expects none.
     alive: Option<(Duration, Instant)>,
 }
 
