@@ -1,5 +1,5 @@
-//! Lines on standard error: with the level in front where that is the journal (sd-daemon(3)), with time and level where they are
-//! asked for. None waits for a reader while packets pass.
+//! Lines on standard error. If it is the journal, a line begins with its level (sd-daemon(3)). On request it begins
+//! with time and level. No line waits for a reader during a run.
 
 use netmem::system::stderr;
 use std::fmt::Display;
@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::SystemTime;
 use std::{env, fs};
 
-/// Whether lines begin with time and level.
+/// True if lines begin with time and level.
 static TIMES: AtomicBool = AtomicBool::new(false);
 
-/// How much a line matters, by syslog's numbers.
+/// The level of a line, with syslog's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Error = 3,
@@ -30,33 +30,35 @@ impl Level {
     }
 }
 
-/// From now on lines begin with their time and level, but for those to the journal.
+/// Makes lines begin with their time and level from now on, except for lines to the journal.
 pub fn with_times() {
     TIMES.store(true, Relaxed);
 }
 
-/// Opens standard error once more, so that no line waits for its reader. To be called before any thread gives up the right to open files.
+/// Opens standard error a second time, so that no line waits for its reader. Call this before any thread drops the
+/// permission to open files.
 pub fn prepare() {
     stderr::prepare();
 }
 
-/// From now on a line that cannot be written now is left out: packets pass, and signals are to be answered.
+/// From now on a line that cannot be written at once is left out: packets pass, and signals must be answered.
 pub fn never_wait() {
     stderr::may_wait(false);
 }
 
-/// From now on lines wait for who reads them, for some seconds all together.
+/// From now on lines wait for the reader, for some seconds in total.
 pub fn may_wait() {
     stderr::may_wait(true);
 }
 
-/// Says a line. Where it cannot be written it is left out, and how many were is said once it can again.
+/// Prints a line. If it cannot be written it is left out. The number of lines left out is printed when that is
+/// possible again.
 pub fn say(level: Level, line: impl Display) {
-    // Nothing to be done about a reader that is gone.
+    // An error is ignored: the reader is gone.
     let _ = stderr::say(whole(level, line).as_bytes(), left_out);
 }
 
-/// Says how many lines were left out, where that was not said yet and can be now.
+/// Prints the number of lines left out, if it was not printed yet and can be written now.
 pub fn catch_up() {
     stderr::catch_up(left_out);
 }
@@ -66,7 +68,7 @@ pub fn finish() {
     stderr::finish(left_out);
 }
 
-/// The line with its end, and what stands in front of it.
+/// Returns the line with its prefix and its newline.
 fn whole(level: Level, line: impl Display) -> String {
     if is_journal() {
         format!("<{}>{line}\n", level as u8)
@@ -78,13 +80,13 @@ fn whole(level: Level, line: impl Display) -> String {
     }
 }
 
-/// The line about so many that were left out.
+/// Returns the line about this many lines left out.
 fn left_out(lines: u64) -> String {
     let lines = if lines == 1 { "one line is".to_owned() } else { format!("{lines} lines are") };
     whole(Level::Warning, format_args!("netmem: {lines} left out here: standard error was not read"))
 }
 
-/// Whether standard error is the journal's: it says which socket is, by device and inode.
+/// Returns true if standard error is the journal's socket, which the environment names by device and inode.
 fn is_journal() -> bool {
     static JOURNAL: OnceLock<bool> = OnceLock::new();
     *JOURNAL.get_or_init(|| {

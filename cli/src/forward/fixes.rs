@@ -11,21 +11,22 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{fs, thread};
 
-/// How long a run that ends without one of its workers waits until its changes are taken back.
+/// The time that a run which ends without one of its workers waits for its changes to be undone.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What was changed for a run.
+/// The changes that were made for a run.
 pub struct Fixes {
     journal: Journal,
-    /// Whether anything is written there.
+    /// True if the journal has any changes of this run.
     any: bool,
 }
 
 impl Fixes {
-    /// Makes every change that needs nobody's decision, each written to the journal before.
+    /// Makes every change that does not need the operator's decision. Each is written to the journal first.
     ///
     /// # Errors
-    /// [`Failure::Input`]: the journal has changes already or cannot be written, or a change was not made. Then the host is as it was.
+    /// [`Failure::Input`] if the journal has changes already or cannot be written, or if a change was not made. The
+    /// host is unchanged then.
     pub fn make(wanted: &Wanted, file: &Path) -> Result<Fixes, Failure> {
         let mut fixes = Fixes { journal: Journal::at(file), any: false };
         let earlier = fixes.journal.changes().map_err(Failure::input)?.len();
@@ -38,7 +39,7 @@ impl Fixes {
         }
         for change in findings(&Host::read(wanted), wanted).into_iter().filter_map(|finding| finding.change) {
             if let Err(error) = fixes.journal.make(&change) {
-                // What it says is said.
+                // Its lines are printed already.
                 fixes.take_back().ok();
                 return Err(Failure::input(error));
             }
@@ -48,12 +49,13 @@ impl Fixes {
         Ok(fixes)
     }
 
-    /// Takes the changes back, the last one first, with a line for each that cannot be: it is still in the journal.
+    /// Undoes the changes, the last one first, and prints a line for each that cannot be undone. Such a change is
+    /// still in the journal.
     ///
     /// # Errors
-    /// [`Failure::Run`], whose lines were said, where one cannot be.
+    /// [`Failure::Run`], whose lines are printed already, if one cannot be undone.
     fn take_back(&self) -> Result<(), Failure> {
-        // A journal that is there may be another run's.
+        // An existing journal may belong to another run.
         if !self.any {
             return Ok(());
         }
@@ -70,22 +72,23 @@ impl Fixes {
     }
 }
 
-/// Takes back what was changed, if anything was.
+/// Undoes the changes, if any were made.
 ///
 /// # Errors
-/// That something was not, of which a line was said.
+/// A change was not undone. A line about it is printed already.
 pub fn take_back(fixes: &Option<Fixes>) -> Result<(), String> {
     let taken_back = fixes.as_ref().map_or(Ok(()), Fixes::take_back);
     taken_back.map_err(|_| "something was not taken back".to_owned())
 }
 
-/// As [`take_back`], by the broker of this process where it has one: who has given up its privileges changes nothing of a host.
+/// As [`take_back`], by the broker of this process if it has one: a process that has dropped its privileges cannot
+/// change the host.
 ///
 /// # Errors
-/// [`Failure::Run`], whose lines were said.
+/// [`Failure::Run`], whose lines are printed already.
 pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Failure> {
     let Some(made) = fixes else { return Ok(()) };
-    // One that ended while the run was set up has left this process its privileges.
+    // A broker that ended during the set-up of the run has left this process its privileges.
     let is_left = broker::is_gone() && sandbox::has_privileges();
     let broker = broker::current().filter(|_| is_by_broker && made.any && !is_left);
     let Some(broker) = broker else { return made.take_back() };
@@ -104,16 +107,17 @@ pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Fai
     })
 }
 
-/// Takes back what was changed, and the sockets that the run listens at, before the process ends without a worker that never does. What holds
-/// that up may hold this up too: it is waited for some seconds, and then left in the journal.
+/// Undoes the changes, and removes the sockets that the run listens on, before the process ends without a stuck
+/// worker. The cause of the stuck worker may block the undo too. So the undo gets some seconds, and after that the
+/// changes are left in the journal.
 pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, plan: &SandboxPlan) {
     let (done, is_done) = mpsc::channel();
     let its = Arc::clone(fixes);
-    // What it says is said.
+    // Its lines are printed already.
     let take_back = move || done.send(take_back_by(is_by_broker, &its).ok()).ok();
     let taking_back = thread::Builder::new().spawn(take_back);
     if !is_by_broker {
-        // One that is there now is this run's: it has not stopped listening. The broker does the same.
+        // A socket that exists now belongs to this run, which has not stopped listening. The broker does the same.
         let sockets = plan.listening.iter().chain(&plan.made);
         sockets.for_each(|path| drop(fs::remove_file(path)));
     }

@@ -1,5 +1,5 @@
-//! What is said on standard error while packets are forwarded: a line that is rewritten, where that is a
-//! terminal, and a line for every port that goes down or comes up again.
+//! Standard error during a run: a line that is rewritten, if that is a terminal, and a line for every port that
+//! goes down or comes up again.
 
 use super::worker_setup::WorkerSetup;
 use crate::log::{self, Level};
@@ -13,46 +13,47 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the line is rewritten.
+/// The interval at which the line is rewritten.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Changes of a port that are said at once; from then on one in each [`INTERVAL`], the newest. Why a port is down may be a peer's words.
+/// Maximum number of changes of a port that are printed at once. After that the newest is printed once in each
+/// [`INTERVAL`]. The reason why a port is down may be a peer's text.
 const CHANGES: u32 = 8;
 
-/// The line and what it is made of.
+/// The line and its data.
 pub struct Live {
     workers: Vec<Watched>,
     on: bool,
     begun: Instant,
-    /// When the line was last written, and how many packets had been received then.
+    /// The time at which the line was last written, and the number of packets received until then.
     last: (Instant, u64),
-    /// Characters of the line that stands there.
+    /// Width of the written line in characters.
     width: usize,
 }
 
-/// What is watched of one worker.
+/// The watched data of one worker.
 struct Watched {
     meters: Arc<Meters>,
     ports: Vec<WatchedPort>,
-    /// What was said to be wrong with each port, beside its state.
+    /// The last printed problem of each port, other than its state.
     complaints: Vec<Option<String>>,
     pool: Pool,
 }
 
-/// What is watched of one port.
+/// The watched data of one port.
 struct WatchedPort {
     name: String,
     counters: Arc<PortCounters>,
-    /// What was last said of it; one of which nothing was said is up.
+    /// The last printed state. A port without a printed state is up.
     said: PortState,
     /// It has been up before.
     was_up: bool,
-    /// Changes that may be said now, and since when there are so many.
+    /// The number of changes that may be printed now, and the time of that number.
     changes: (u32, Instant),
 }
 
 impl WatchedPort {
-    /// Whether a change may be said now.
+    /// Returns true if a change may be printed now.
     fn may_say(&mut self, now: Instant) -> bool {
         let (left, since) = &mut self.changes;
         let more = (now.duration_since(*since).as_nanos() / INTERVAL.as_nanos()) as u32;
@@ -64,7 +65,7 @@ impl WatchedPort {
         may
     }
 
-    /// It is so now; what is said of that.
+    /// Records a change, and returns the line about it.
     fn change(&mut self, state: &PortState) -> (Level, String) {
         let name = &self.name;
         let line = match state {
@@ -104,7 +105,7 @@ impl Watched {
 }
 
 impl Live {
-    /// A line about all workers; none unless it is `wanted` and standard error is a terminal.
+    /// Makes a line about all workers. There is none unless `wanted` is true and standard error is a terminal.
     pub fn new(setups: &[WorkerSetup], wanted: bool) -> Live {
         let now = Instant::now();
         Live {
@@ -116,7 +117,7 @@ impl Live {
         }
     }
 
-    /// Says what there is to say now; call it often.
+    /// Prints what is due. Call it often.
     pub fn tick(&mut self, states: &[Vec<PortState>]) {
         log::catch_up();
         self.say_changes(states);
@@ -127,12 +128,12 @@ impl Live {
         }
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub fn clear(&mut self) {
         if self.width > 0 {
             self.write("");
             self.width = 0;
-            // Nothing to be done about a terminal that is gone, or stands still.
+            // A terminal that is gone, or does not read, is ignored.
             let _ = stderr::offer(b"\r");
         }
     }
@@ -152,7 +153,7 @@ impl Live {
         lines.iter().for_each(|(level, line)| self.say(*level, line));
     }
 
-    /// Says what is wrong with ports beside their states, each once; call it often.
+    /// Prints the problems of ports other than their states, each once. Call it often.
     pub fn complain(&mut self, complaints: Vec<Vec<Option<String>>>) {
         let mut lines = Vec::new();
         for (worker, complaints) in self.workers.iter_mut().zip(complaints) {
@@ -165,13 +166,13 @@ impl Live {
         lines.iter().for_each(|line| self.say(Level::Warning, line));
     }
 
-    /// Says a line of its own.
+    /// Prints a separate line.
     pub fn say(&mut self, level: Level, line: &str) {
         self.clear();
         log::say(level, format_args!("netmem: {line}"));
     }
 
-    /// Packets per second are those of the time since the last line, nanoseconds the median of recent
+    /// Returns the line. Packets per second are those since the last line, and nanoseconds are the median of recent
     /// windows.
     fn line(&mut self, now: Instant) -> String {
         let received = self.workers.iter().map(|worker| worker.meters.received.get()).sum();
@@ -188,10 +189,10 @@ impl Live {
         )
     }
 
-    /// Writes over what stands there.
+    /// Overwrites the written line.
     fn write(&mut self, line: &str) {
         let width = self.width.max(line.len());
-        // A terminal that stands still gets the next one.
+        // A terminal that does not read gets the next one.
         if stderr::offer(format!("\r{line:<width$}").as_bytes()).is_ok() {
             self.width = line.len();
         }
@@ -210,7 +211,7 @@ pub mod tests {
     use netmem::forward::{Free, Idle};
     use netmem::stats::Writer;
 
-    /// Two workers with two ports of the built-in network each.
+    /// Returns two workers with two ports of the built-in network each.
     pub fn dataplane() -> Dataplane {
         let offer = Offer { generators: 2, flows: 1, size: 64, packets: None, pause: true };
         let source = Source::BuiltIn(offer);
@@ -258,7 +259,7 @@ pub mod tests {
         set_up::open(&plan, Asked::default()).unwrap()
     }
 
-    /// Seen: a peer that came and went had 50 lines a second written, each with words of its own.
+    /// Seen: a peer that connected and disconnected repeatedly caused 50 lines a second, each with text of its own.
     #[test]
     fn a_port_that_flaps_has_a_few_lines_at_once_and_then_one_in_a_while() {
         let dataplane = dataplane();
@@ -292,7 +293,7 @@ pub mod tests {
         assert!(second.contains(" 3 s  100 packets/s"), "{second}");
     }
 
-    /// Seen: "is up again" of a memif port that nobody had ever connected to.
+    /// Seen: "is up again" for a memif port without any connection before.
     #[test]
     fn a_port_is_up_again_only_if_it_was_up_before() {
         let dataplane = dataplane();

@@ -1,13 +1,14 @@
-//! The system calls that each side is left with (seccomp(2)).
+//! The system calls that each side may still make (seccomp(2)).
 //!
 //! Each side has three filters:
 //!
-//! 1. A process that makes one of the calls by which an intruder takes a process over is ended (`SIGSYS`). So is one that types into a terminal by ioctl(2).
+//! 1. A process that makes one of the calls by which an intruder takes over a process is ended (`SIGSYS`). So is
+//!    one that types into a terminal by ioctl(2).
 //! 2. clone3(2) fails with `ENOSYS`, since no filter can see its arguments. The C library then makes threads by clone(2).
 //! 3. A call that is not listed fails with `EPERM`. clone(2) may make threads alone. A C library that tries a new call first takes its other way.
 //!
-//! clone3(2) is on the third list: where two filters fail a call, the error of the last one counts. The kernel answers for calls whose arguments no filter looks
-//! at from a bitmap (Linux 5.11).
+//! clone3(2) is on the third list: if two filters fail a call, the error of the last one applies. For calls whose
+//! arguments no filter examines, the kernel answers from a bitmap (Linux 5.11).
 
 use super::failed;
 use crate::failure::Failure;
@@ -15,20 +16,20 @@ use seccompiler::{BpfProgram, apply_filter, compile_from_json};
 use serde_json::{Value, json};
 use std::env::consts::ARCH;
 
-/// Who is left with what.
+/// The sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Threads that move packets.
     Worker,
-    /// All others of the process.
+    /// All other threads of the process.
     Control,
     /// The broker.
     Broker,
-    /// A broker that runs programs to undo what was changed of the host.
+    /// A broker that runs programs to undo changes of the host.
     UndoingBroker,
 }
 
-/// Calls of all: memory, threads, time, signals, and what is done with descriptors that are there.
+/// Calls of all sides: memory, threads, time, signals, and the use of open descriptors.
 const OF_ALL: &str = "accept4 brk capget capset clock_getres clock_gettime clock_nanosleep clone3 close close_range dup dup3 \
     epoll_create1 epoll_ctl epoll_pwait eventfd2 exit exit_group fallocate fcntl fdatasync fstat fstatfs fsync ftruncate futex get_robust_list getcpu \
     getegid geteuid getgid getpeername getpid getppid getrandom getresgid getresuid getrusage getsockname getsockopt gettid gettimeofday getuid \
@@ -37,18 +38,18 @@ const OF_ALL: &str = "accept4 brk capget capset clock_getres clock_gettime clock
     recvmsg restart_syscall rseq rt_sigaction rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_getaffinity \
     sched_getparam sched_getscheduler sched_setaffinity sched_yield sendmmsg sendmsg sendto set_robust_list set_tid_address setsockopt \
     shutdown sigaltstack statx sysinfo tgkill tkill timerfd_create timerfd_settime timerfd_gettime uname write writev bind";
-/// The same by names that only older architectures have.
+/// Further calls of all sides, with names that only older architectures have.
 const OF_ALL_X86: &str =
     "access arch_prctl epoll_create epoll_wait eventfd getrlimit lstat poll readlink select stat time";
-/// Beside those: files, sockets, and what ends children.
+/// Additional calls of the control side: files, sockets, and ending children.
 const OF_CONTROL: &str = "accept chdir connect faccessat faccessat2 fchdir fchmod fchmodat fchown fchownat flock getdents64 \
     inotify_init1 linkat listen mkdirat openat pipe2 renameat renameat2 socket socketpair statfs umask unlinkat utimensat wait4 waitid \
     fadvise64 getcwd sendfile copy_file_range kill seccomp";
 const OF_CONTROL_X86: &str =
     "chmod chown getdents lchown link mkdir open pipe rename rmdir unlink alarm pause";
-/// Beside those of control: programs, and network namespaces.
+/// Additional calls of a broker: programs, and network namespaces.
 const OF_BROKER: &str = "bpf setns";
-/// Beside those of a broker: what runs a program.
+/// Additional calls of an undoing broker: running a program.
 const OF_UNDOING: &str = "clone execve getpgrp setpgid dup3 rt_sigaction getgroups";
 const OF_UNDOING_X86: &str = "vfork fork dup2";
 /// CLONE_THREAD of clone(2).
@@ -58,10 +59,10 @@ const TYPES_INTO_TERMINALS: [u64; 2] = [0x5412, 0x541c];
 /// ENOSYS.
 const NOT_THERE: u32 = 38;
 
-/// Calls by which a worker is ended.
+/// Calls that end a worker.
 const NOT_FOR_WORKERS: &str = "openat openat2 socket bpf execve execveat";
 const NOT_FOR_WORKERS_X86: &str = "open creat";
-/// Calls by which anybody is ended, but a broker for those that are its own.
+/// Calls that end any process, except a broker for its own calls.
 const NOT_FOR_ANY: &str = "execve execveat ptrace process_vm_readv process_vm_writev init_module finit_module delete_module kexec_load \
     mount umount2 pivot_root chroot unshare setns bpf perf_event_open userfaultfd open_by_handle_at name_to_handle_at add_key \
     request_key keyctl reboot swapon swapoff io_uring_setup io_uring_enter io_uring_register setuid setgid setresuid setresgid";
@@ -69,7 +70,7 @@ const NOT_FOR_ANY: &str = "execve execveat ptrace process_vm_readv process_vm_wr
 /// The filters of a side, ready for any thread, in the order in which they are applied.
 pub struct Compiled([BpfProgram; 3]);
 
-/// The names of a side: calls that are left to it, and calls by which it is ended.
+/// Returns the names of a side: the calls that it may make, and the calls that end it.
 fn names(side: Side) -> (Vec<&'static str>, Vec<&'static str>) {
     let on_x86 = |names: &'static str| if ARCH == "x86_64" { names } else { "" };
     let (mut left, mut ended) = (vec![OF_ALL, on_x86(OF_ALL_X86)], vec![NOT_FOR_ANY]);
@@ -89,7 +90,7 @@ fn names(side: Side) -> (Vec<&'static str>, Vec<&'static str>) {
     (left, ended)
 }
 
-/// A rule for a call, or for one with this argument.
+/// Returns a rule for a call, or for a call with this argument.
 fn rule(name: &str, argument: Option<Value>) -> Value {
     match argument {
         None => json!({ "syscall": name }),
@@ -97,10 +98,10 @@ fn rule(name: &str, argument: Option<Value>) -> Value {
     }
 }
 
-/// The filters of a side.
+/// Returns the filters of a side.
 ///
 /// # Errors
-/// [`Failure::Input`] where there is none for this architecture.
+/// [`Failure::Input`] if there is none for this architecture.
 pub fn compiled(side: Side) -> Result<Compiled, Failure> {
     let (left, ended) = names(side);
     let rules = |of: &[&str]| of.iter().map(|name| rule(name, None)).collect::<Vec<_>>();
@@ -123,12 +124,12 @@ pub fn compiled(side: Side) -> Result<Compiled, Failure> {
     Ok(Compiled(["ended", "old", "left"].map(|name| compiled.remove(name).unwrap_or_default())))
 }
 
-/// Leaves the calling thread, and those that it starts, with the calls of these filters.
+/// Applies these filters to the calling thread, and to the threads that it starts.
 ///
 /// # Errors
-/// [`Failure::Input`] where the kernel has no such filters.
+/// [`Failure::Input`] if the kernel has no such filters.
 pub fn apply(filters: &Compiled) -> Result<(), Failure> {
-    // By the last a worker is left without seccomp(2).
+    // After the last filter a worker cannot call seccomp(2).
     let done = filters.0.iter().try_for_each(|filter| apply_filter(filter));
     done.map_err(|error| failed("filter system calls", &error))
 }

@@ -1,5 +1,5 @@
-//! What the program gives up once its ports are open, and who keeps it: capabilities by a broker (`netmem::system::broker`), system calls by
-//! filters (ADR 0058). COLD.
+//! Drops the program's privileges once its ports are open. A broker keeps the capabilities
+//! (`netmem::system::broker`), and filters limit the system calls (ADR 0058). COLD.
 //!
 //! ```text
 //!   start ──► broker: the capabilities that ports and neighbours need, and the system calls of that
@@ -32,32 +32,33 @@ use std::panic;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether this process's threads are to give up what they do not need.
+/// True if this process's threads are to drop the privileges that they do not need.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// What is given up.
+/// The privileges that are dropped, and the resources that stay accessible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxPlan {
-    /// Whether anything is.
+    /// True if privileges are dropped.
     pub on: bool,
-    /// As whom all but the broker go on.
+    /// The user of all processes but the broker.
     pub user: Option<User>,
     /// Its interfaces.
     pub interfaces: Vec<String>,
-    /// Sockets of the file system that the run listens at.
+    /// Sockets in the file system that the run listens on.
     pub listening: Vec<PathBuf>,
-    /// Those that its ports may make.
+    /// Sockets that the run's ports may create.
     pub made: Vec<PathBuf>,
-    /// Whether the broker runs programs, which undo what was changed of the host.
+    /// True if the broker runs programs, which undo changes of the host.
     pub undoes: bool,
-    /// Those that it connects to.
+    /// Sockets that the run connects to.
     pub peers: Vec<PathBuf>,
-    /// Whether a port may have its memory locked again.
+    /// True if a port may lock its memory again.
     pub locks_again: bool,
 }
 
 impl SandboxPlan {
-    /// What a run with these ports gives up that listens at no socket of its own and changes nothing of the host.
+    /// Returns the plan of a run with these ports that listens on no socket of its own and does not change the
+    /// host.
     pub fn of_ports(ports: &[PortSpec], args: &SandboxArgs) -> SandboxPlan {
         let met = |role: Role| {
             let path = move |port: &PortSpec| match &port.device {
@@ -86,7 +87,7 @@ impl SandboxPlan {
     }
 }
 
-/// Starts the broker of a run, which has changes of the host undone by `undo`. None without a sandbox.
+/// Starts the broker of a run. `undo` undoes changes of the host. Returns None without a sandbox.
 ///
 /// # Errors
 /// [`Failure::Input`] with the remedy.
@@ -112,7 +113,7 @@ pub fn start(
         undo: Box::new(undo),
     };
     let begin = || become_broker(&filter);
-    // What it says is said.
+    // Its lines are printed already.
     let end = || drop((setup.undo)());
     broker::start(&setup, begin, end).map(Some).map_err(|error| match error {
         BrokerError::Fork(error) => threads::none("the broker", &error),
@@ -120,7 +121,8 @@ pub fn start(
     })
 }
 
-/// Gives up what the set-up has needed, for this thread and all that it starts. Its packet memory has so many bytes.
+/// Drops the privileges that the set-up needed, for this thread and all threads that it starts. `memory_bytes` is
+/// the size of its packet memory.
 ///
 /// # Errors
 /// [`Failure::Input`] with the remedy.
@@ -156,7 +158,8 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Leaves a process that opens sockets and programs for others with what a broker has; a line where that cannot be.
+/// Drops all privileges but a broker's, for a process that opens sockets and programs for others. Prints a line if
+/// that fails.
 pub fn enter_as_broker() {
     match filters::compiled(Side::Broker) {
         Ok(filter) => become_broker(&filter),
@@ -164,7 +167,7 @@ pub fn enter_as_broker() {
     }
 }
 
-/// Keeps the capabilities and system calls of a broker; a line where others are left.
+/// Keeps the capabilities and system calls of a broker. Prints a line if others are left.
 fn become_broker(filter: &Compiled) {
     // Before Linux 5.11 maps count as locked memory.
     let _ = privileges::raise_lock_limit();
@@ -179,16 +182,16 @@ fn warn(failure: &Failure) {
     log::say(Level::Warning, format_args!("netmem: {}", failure.lines().join("; ")));
 }
 
-/// Gives up what a worker does not need, on its thread, where the process is in a sandbox.
+/// Drops the privileges that a worker does not need, on its thread, if the process is in a sandbox.
 pub fn enter_worker() {
     if ENTERED.load(Relaxed) {
         let entered = filters::compiled(Side::Worker).and_then(|filter| filters::apply(&filter));
-        // The same was done for the whole process a moment ago, so that it can be done.
+        // The same was done for the whole process shortly before, so it works.
         entered.expect("a filter for a worker");
     }
 }
 
-/// That the broker has ended, where it has and that was not said yet.
+/// Returns a line if the broker has ended and that was not reported yet.
 pub fn look() -> Option<&'static str> {
     static SAID: AtomicBool = AtomicBool::new(false);
     (broker::is_gone() && !SAID.swap(true, Relaxed)).then_some(
@@ -197,21 +200,21 @@ pub fn look() -> Option<&'static str> {
     )
 }
 
-/// Why the set-up of a run has failed: that its broker has ended, where it has; otherwise as it is said.
+/// Returns the cause of a failed set-up: the broker has ended, or else the given failure.
 pub fn cause(failure: Failure) -> Failure {
     if !has_privileges() || !broker::is_gone() || failure == Failure::Interrupted {
         return failure;
     }
-    // What was asked of it and not answered may have many reasons besides.
+    // A request to the broker without an answer may have other reasons too.
     ended_early(&failure.lines().join("; "))
 }
 
-/// Whether this process has not given up yet what it began with.
+/// Returns true if this process has not dropped its initial privileges yet.
 pub fn has_privileges() -> bool {
     !ENTERED.load(Relaxed)
 }
 
-/// That the broker has ended before the run began, at that step.
+/// Returns the failure that the broker ended before the run began, at that step.
 fn ended_early(step: &str) -> Failure {
     Failure::input(format!(
         "sandbox: the broker (netmem-broker) has ended while the run was set up ({step}): find out what ended it (a lack of \
@@ -219,7 +222,7 @@ fn ended_early(step: &str) -> Failure {
     ))
 }
 
-/// That a step was refused, with the remedy.
+/// Returns the failure that a step was refused, with the remedy.
 fn failed(step: &str, why: &dyn std::fmt::Display) -> Failure {
     Failure::input(format!("sandbox: {step}: {why}: change that, or run without (--no-sandbox)"))
 }

@@ -8,12 +8,12 @@ use std::process::{Command, ExitStatus, exit};
 use std::time::Duration;
 use std::{env, thread};
 
-/// Names what the child of a test does on a thread of that side.
+/// Names the action of a test's child on a thread of that side.
 const PLANTED: &str = "NETMEM_PLANTED";
 /// SIGSYS.
 const ENDED: i32 = 31;
 
-/// How a process ends in which a thread of that side does that.
+/// Returns the status of a process in which a thread of that side performs the action.
 fn planted(side: &str, what: &str) -> ExitStatus {
     let program = env::current_exe().expect("this program");
     let mut command = Command::new(program);
@@ -21,7 +21,7 @@ fn planted(side: &str, what: &str) -> ExitStatus {
     command.env(PLANTED, format!("{side} {what}")).output().expect("it runs").status
 }
 
-/// The child's side of the tests below; else nothing.
+/// The child's side of the tests below. Does nothing otherwise.
 #[test]
 fn a_child_does_what_is_planted() {
     let Ok(planted) = env::var(PLANTED) else { return };
@@ -36,7 +36,7 @@ fn a_child_does_what_is_planted() {
     });
 }
 
-/// Does it; whether that was possible.
+/// Performs the action. Returns true if it succeeded.
 fn done(what: &str) -> bool {
     match what {
         "open" => File::open("/dev/null").is_ok(),
@@ -47,15 +47,15 @@ fn done(what: &str) -> bool {
         }
         "bpf" => AddressMaps::new().is_ok(),
         "nothing" => true,
-        // What ports, rests and the standard library do on a worker's thread.
+        // The actions of ports, pauses and the standard library on a worker's thread.
         "work" => {
             let memory = SharedMemory::new("ring", 4096).is_ok();
             thread::sleep(Duration::from_millis(1));
             memory && thread::spawn(|| vec![7_u8; 8 << 20].len()).join().is_ok()
         }
-        // A child would keep the broker from seeing the end of its parent.
+        // A child would keep the broker from noticing the end of its parent.
         "spawn" => Command::new("/bin/true").status().is_ok(),
-        // Has no place on any list.
+        // On none of the lists.
         "link" => std::fs::hard_link("/dev/null", "/dev/null").is_ok(),
         _ => unreachable!("{what}"),
     }
