@@ -1,4 +1,5 @@
-//! What an experiment is handed while it runs, and where its rows, ratios, checks and notes go.
+//! The interface that an experiment uses during a run: settings, measurement, and the report's rows, ratios, checks
+//! and notes.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,17 +13,17 @@ use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
 use crate::settings::Settings;
 
-/// Share of windows that may be lost to a slow generator before the run says nothing.
+/// The share of windows that may be lost to a slow generator before the run's result is void.
 pub const STARVED_MAX: f64 = 0.2;
 
-/// Windows of a variant in the round that counts nowhere.
+/// Windows of a variant in a round that does not count.
 const UNCOUNTED: usize = 8;
 
-/// What a report says that counts nothing but time.
+/// The note of a report that only counts time.
 const NO_COUNTERS: &str = "no hardware counters in this experiment: slab-descriptor counts instructions, branches and \
     last-level loads, by perf_event_open where the machine has counters, and by cachegrind where valgrind is installed";
 
-/// Whether a comparison stays on one core: what its interval may be wide.
+/// Whether a comparison stays on one core. This sets the maximum width of its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cores {
     /// One core: decided within 5 %.
@@ -32,7 +33,7 @@ pub enum Cores {
 }
 
 impl Cores {
-    /// The half-width of an interval, as a share of its median, from which on the ratio counts as decided.
+    /// Returns the half-width of an interval, as a share of its median, up to which the ratio counts as decided.
     pub fn half_width(self) -> f64 {
         match self {
             Self::Same => 0.05,
@@ -41,7 +42,7 @@ impl Cores {
     }
 }
 
-/// How much is measured of one set-up: rounds, and windows of every variant in each.
+/// The amount of measurement in one set-up: rounds, and windows of every variant in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effort {
     /// Rounds.
@@ -51,24 +52,24 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// What is left for each when `groups` share the rounds; one round at least.
+    /// Returns the share of each group when `groups` share the rounds, at least one round.
     pub fn shared_by(self, groups: usize) -> Self {
         Self { rounds: (self.rounds / groups.max(1)).max(1), ..self }
     }
 }
 
-/// Two variants, by their places, and the metric whose ratio is asked.
+/// Two variants, by index, and the metric of their ratio.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {
-    /// Above the line.
+    /// The numerator.
     pub a: usize,
-    /// Below the line.
+    /// The denominator.
     pub b: usize,
-    /// What is divided.
+    /// The metric that is divided.
     pub metric: Metric,
 }
 
-/// A step of an experiment's set-up that failed, with what the product said about it.
+/// A failed step of an experiment's set-up, with the product's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetUpError {
     /// The step.
@@ -78,7 +79,7 @@ pub struct SetUpError {
 }
 
 impl SetUpError {
-    /// For `map_err`: the error of `step`.
+    /// Returns a function for `map_err`: the error of `step`.
     pub fn at<E: Display>(step: &'static str) -> impl Fn(E) -> Self {
         move |cause| Self { step, cause: cause.to_string() }
     }
@@ -88,25 +89,25 @@ impl SetUpError {
 pub struct Bench<'a> {
     /// The time stamp counter.
     pub clock: Tsc,
-    /// Cores this process may use; the caller's thread is pinned to the first.
+    /// Cores that this process may use. The caller's thread is pinned to the first.
     pub cores: Vec<usize>,
     settings: &'a Settings,
     stop: &'a AtomicBool,
-    /// Hears how many rounds are done, and how many there may be.
+    /// Called with the number of finished rounds, and the maximum number of rounds.
     progress: &'a mut dyn FnMut(usize, usize),
     /// Rounds finished by the group that was cut short.
     cut_short: Option<usize>,
-    /// Groups measured, and sections done once.
+    /// Number of measured groups, and of sections done once.
     groups: usize,
     sections: usize,
-    /// Checks of this set-up that did not hold.
+    /// Failed checks of this set-up.
     failed: Vec<Check>,
     history: History,
     report: Report,
 }
 
 impl<'a> Bench<'a> {
-    /// A set-up that comes after those of `history` and fills `report`.
+    /// Makes a set-up that follows those of `history` and fills `report`.
     pub fn new(
         report: Report,
         history: History,
@@ -120,30 +121,31 @@ impl<'a> Bench<'a> {
         Self { clock, cores, settings, stop, progress, cut_short, groups, sections, failed, history, report }
     }
 
-    /// The value of a key of this experiment.
+    /// Returns the value of a key of this experiment.
     pub fn setting(&self, key: &str) -> u64 {
         self.settings.get(key)
     }
 
-    /// True once the run has been asked to end: groups that have not begun are not worth their set-up.
+    /// Returns true once the run has been asked to end. Groups that have not begun need not be set up then.
     pub fn stopped(&self) -> bool {
-        // Relaxed: the flag is a wish and carries no data.
+        // Relaxed: the flag is a request and carries no data.
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Raised when the run has been asked to end: for what waits elsewhere.
+    /// Returns the flag that is set when the run has been asked to end, for code that waits elsewhere.
     pub fn stop(&self) -> &'a AtomicBool {
         self.stop
     }
 
-    /// This set-up's part of the effort that the method's settings ask for.
+    /// Returns this set-up's part of the effort that the method's settings ask for.
     pub fn effort(&self) -> Effort {
         let rounds = self.setting("rounds").div_ceil(self.setting("setups").max(1));
         Effort { rounds: rounds as usize, windows: self.setting("windows") as usize }
     }
 
-    /// Measures `variants` in interleaved rounds and reports the ratios. The rows are the experiment's to report, from
-    /// what this returns, which holds what earlier set-ups gave for the same group: the set-ups of an experiment measure
+    /// Measures `variants` in interleaved rounds and reports the ratios. The experiment itself reports the rows,
+    /// from the returned series. These include earlier set-ups' values for the same group: the set-ups of an
+    /// experiment measure the same groups in the same order.
     /// the same groups in the same order.
     pub fn measure(
         &mut self,
@@ -154,11 +156,11 @@ impl<'a> Bench<'a> {
         self.measure_with(variants, comparisons, cores, self.effort())
     }
 
-    /// The same for one group of several that share the effort of the run: see [`Effort::shared_by`].
+    /// The same for one of several groups that share the effort of the run: see [`Effort::shared_by`].
     ///
-    /// A group all of whose ratios its set-ups have decided when that is asked (see ADR 0030) is not measured again: its
-    /// variants run for one short round that counts nowhere, so that what an experiment checks of them has something to be
-    /// checked of.
+    /// A group is not measured again if, at a check, its set-ups have decided all its ratios (see ADR 0030). Its
+    /// variants then run for one short round that does not count, so that the experiment's checks of them have
+    /// data.
     pub fn measure_with(
         &mut self,
         variants: &mut [Box<dyn Variant + '_>],
@@ -182,7 +184,7 @@ impl<'a> Bench<'a> {
         series
     }
 
-    /// What earlier set-ups gave for the group at hand, if that is enough.
+    /// Returns the values of earlier set-ups for the current group, if they suffice.
     fn settled(
         &self,
         variants: &[Box<dyn Variant + '_>],
@@ -199,7 +201,7 @@ impl<'a> Bench<'a> {
         (same && is_asked() && comparisons.iter().all(decided)).then(|| series.to_vec())
     }
 
-    /// One more set-up's rounds of the group at hand, behind those of the earlier ones.
+    /// Measures one more set-up's rounds of the current group, and appends them to the earlier ones.
     fn measure_anew(&mut self, variants: &mut [Box<dyn Variant + '_>], effort: Effort) -> Vec<Series> {
         let Effort { rounds, windows } = effort;
         // Each set-up has its own shuffle.
@@ -240,7 +242,8 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Reports one metric of one variant; nothing if no window of it counts, which [`measure`](Self::measure) notes.
+    /// Reports one metric of one variant. Reports nothing if no window of it counts, which
+    /// [`measure`](Self::measure) notes.
     pub fn row(&mut self, series: &Series, metric: Metric, published: Option<Published>) {
         let at = |q: f64| {
             let q = if metric.falls_with_ticks() { 1.0 - q } else { q };
@@ -260,7 +263,7 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Reports a figure that is not taken in windows: what was counted once.
+    /// Reports a figure that is not measured in windows but counted once.
     pub fn figure(&mut self, label: Label, metric: Metric, value: f64, published: Option<Published>) {
         let value = rounded(value);
         self.report.rows.push(Row {
@@ -276,8 +279,8 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Does and reports in the first set-up what is not worth repeating, because it comes out the same each time: what
-    /// `body` adds to the report stands in that of every set-up. It must not measure groups.
+    /// Runs and reports a part in the first set-up only, because its result is the same each time. Everything that
+    /// `body` adds to the report is in the report of every set-up. `body` must not measure groups.
     ///
     /// # Errors
     /// Those of `body`.
@@ -291,7 +294,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Reports whether something held in this set-up.
+    /// Reports a check of this set-up.
     pub fn check(&mut self, name: &str, ok: bool, detail: String) {
         let check = Check { name: name.to_owned(), ok, detail };
         if !ok {
@@ -300,12 +303,12 @@ impl<'a> Bench<'a> {
         self.report.checks.push(check);
     }
 
-    /// Reports whether something holds of all set-ups so far: what an earlier one answered does not count beside it.
+    /// Reports a check of all set-ups so far. It replaces the result of an earlier set-up.
     pub fn judge(&mut self, name: &str, ok: bool, detail: String) {
         self.report.checks.push(Check { name: name.to_owned(), ok, detail });
     }
 
-    /// Runs `body` beside the report and returns its checks: for a fault that is planted, and must be found.
+    /// Runs `body` outside the report and returns its checks: for a planted fault, which the checks must find.
     ///
     /// # Errors
     /// Those of `body`.
@@ -334,18 +337,18 @@ impl<'a> Bench<'a> {
         );
     }
 
-    /// Tells the reader something.
+    /// Adds a note for the reader.
     pub fn note(&mut self, note: impl Into<String>) {
         self.report.notes.push(note.into());
     }
 
-    /// The ratio reported last for these two variants.
+    /// Returns the last reported ratio of these two variants.
     pub fn reported_ratio(&self, a: &str, b: &str) -> Option<&Ratio> {
         self.report.ratios.iter().rev().find(|ratio| ratio.a == a && ratio.b == b)
     }
 
-    /// Ends the set-up: says what was cut short and what stayed open, what pauses took and who counted. The report is of
-    /// all set-ups so far.
+    /// Ends the set-up. Reports what was cut short, what is undecided, the time lost to pauses and the source of
+    /// counts. The report covers all set-ups so far.
     pub fn into_report(mut self) -> (Report, History) {
         if let Some(done) = self.cut_short {
             self.note(format!("stopped: the last rows are of the {done} rounds that were finished"));
@@ -369,7 +372,7 @@ impl<'a> Bench<'a> {
         (report, history)
     }
 
-    /// What pauses took before and during the run; `None` if nobody watched before.
+    /// Returns the time lost to pauses before and during the run, or `None` if it was not watched before.
     fn pauses(&self) -> Option<Pauses> {
         let History { before, during, .. } = &self.history;
         let longest = before.longest.max(during.longest) as f64;
@@ -381,12 +384,12 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Four decimals: more than any row is good for, and readable.
+/// Rounds to four decimals, more than the precision of any row.
 fn rounded(figure: f64) -> f64 {
     (figure * 1e4).round() / 1e4
 }
 
-/// Set-ups that a group was measured in.
+/// Returns the number of set-ups in which a group was measured.
 fn setups(group: &[Series]) -> usize {
     group.first().map_or(0, |series| series.setups.len() + 1)
 }

@@ -1,4 +1,4 @@
-//! Two runs side by side: whether their ratios agree within their own intervals.
+//! Compares two runs: whether their ratios agree within their own intervals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::json::{Ratio, Report};
 
-/// What two runs say about every ratio that at least one of them has.
+/// The agreement of two runs, for every ratio that at least one of them has.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Agreement {
     /// Ratios whose intervals overlap, decided in both runs.
@@ -16,17 +16,17 @@ pub struct Agreement {
     pub disagreeing: Vec<Disagreement>,
 }
 
-/// One ratio on which two runs do not agree.
+/// One ratio on which two runs disagree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Disagreement {
     /// The experiment that has it.
     pub experiment: String,
-    /// The ratio of either run; `None` where the run has none.
+    /// The ratio in each run, or `None` if the run does not have it.
     pub ratios: [Option<Ratio>; 2],
 }
 
 impl Agreement {
-    /// Compares two runs. Ratios belong together that have the same experiment, variants, parameters and metric.
+    /// Compares two runs. Ratios belong together if they have the same experiment, variants, parameters and metric.
     ///
     /// A ratio that is undecided in a run, or missing in one, counts as disagreeing.
     pub fn of(first: &[Report], second: &[Report]) -> Self {
@@ -38,7 +38,8 @@ impl Agreement {
             {
                 let name = name(&report.experiment, ratio);
                 let count = seen.entry(name.clone()).or_default();
-                // Two groups of an experiment may ask the same: the first of one run belongs to the first of the other.
+                // Two groups of an experiment may have the same comparison: the first of one run belongs to the
+                // first of the other.
                 *count += 1;
                 let pair = pairs.entry(format!("{name} {count:04}")).or_insert_with(|| Disagreement {
                     experiment: report.experiment.clone(),
@@ -51,7 +52,7 @@ impl Agreement {
         Self { agreeing: agreeing.len(), disagreeing }
     }
 
-    /// The share that agrees, times 100; `None` if neither run has a ratio.
+    /// Returns the share that agrees, times 100, or `None` if neither run has a ratio.
     pub fn percent(&self) -> Option<f64> {
         let all = self.agreeing + self.disagreeing.len();
         (all > 0).then(|| 100.0 * self.agreeing as f64 / all as f64)
@@ -65,7 +66,7 @@ impl Disagreement {
     }
 }
 
-/// A ratio's place in a run, as text in which equal places are equal: parameters come in the order of their names.
+/// Returns a ratio's identity in a run as text. Equal identities have equal text: parameters are sorted by name.
 fn name(experiment: &str, ratio: &Ratio) -> String {
     let params: BTreeMap<_, _> = ratio.params.iter().map(|(name, value)| (name, value.to_string())).collect();
     format!("{experiment} {} / {} {} {params:?}", ratio.a, ratio.b, ratio.metric)
@@ -96,7 +97,7 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// All that disagree, one line each, then the share that agrees.
+/// All disagreeing ratios, one line each, then the share that agrees.
 impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for disagreement in &self.disagreeing {

@@ -1,15 +1,15 @@
-//! What was wrong with a call to the lab: one line each, with what would be right.
+//! Errors of a call to the lab: one line each, with the valid alternatives.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A call that was refused before anything was measured, or a file that could not be read or written.
+/// A call that was rejected before any measurement, or a file that could not be read or written.
 #[derive(Debug)]
 pub enum LabError {
     /// No experiment of this name.
     UnknownExperiment {
-        /// The name as given; empty when none was given.
+        /// The given name, or empty if none was given.
         name: String,
         /// The names that exist.
         valid: Vec<&'static str>,
@@ -19,11 +19,11 @@ pub enum LabError {
         /// The text as given.
         text: String,
     },
-    /// A key that none of the chosen experiments knows.
+    /// A key that none of the chosen experiments has.
     UnknownKey {
         /// The key as given.
         key: String,
-        /// The keys that the chosen experiments know.
+        /// The keys of the chosen experiments.
         valid: Vec<&'static str>,
     },
     /// A value that is not a whole number in the key's range.
@@ -37,26 +37,26 @@ pub enum LabError {
         /// The largest value allowed.
         max: u64,
     },
-    /// A file is not what `netmem lab run --json` writes.
+    /// A file that `netmem lab run --json` did not write.
     Input {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         cause: String,
     },
     /// A file of the lab cannot be written.
     Output {
-        /// Where it should have gone.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nothing to make a page of.
+    /// There is nothing to make a page of.
     NoReports {
-        /// Where none was found.
+        /// The paths without a report.
         from: Vec<PathBuf>,
     },
-    /// The page would take the place of its own input.
+    /// The page would overwrite its own input.
     OutputIsInput {
         /// The file that is both.
         path: PathBuf,

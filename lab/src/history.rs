@@ -1,9 +1,9 @@
-//! What a run of an experiment keeps from one set-up to the next.
+//! The data of an experiment's run that is kept from one set-up to the next.
 //!
-//! Where memory lies decides part of what a loop over it costs, for as long as it lies there: two set-ups of the same
-//! variant may differ by more than the interval of either. So an experiment is set up anew several times in a run, its
-//! rounds are shared among the set-ups, and every set-up reports what all of them gave so far: the last one's report is
-//! the run's.
+//! The location of memory determines part of a loop's cost, and it stays the same during a set-up. So two set-ups
+//! of the same variant may differ by more than the interval of either. An experiment is therefore set up several
+//! times in a run, and its rounds are shared among the set-ups. Every set-up reports the values of all so far, and
+//! the last one's report is that of the run.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,21 +14,21 @@ use crate::method::round::Series;
 /// The set-ups of one experiment so far.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct History {
-    /// Set-ups finished.
+    /// Number of finished set-ups.
     pub(crate) setups: usize,
-    /// What pauses took before the set-ups.
+    /// Time lost to pauses before the set-ups.
     pub(crate) before: Gaps,
-    /// What pauses took of the windows.
+    /// Time lost to pauses in the windows.
     pub(crate) during: Gaps,
-    /// The series of each group that is measured, in the order in which every set-up measures them.
+    /// The series of each measured group, in the order in which every set-up measures them.
     groups: Vec<Vec<Series>>,
-    /// What was done in the first set-up only, in its order.
+    /// The sections of the first set-up only, in order.
     once: Vec<Section>,
-    /// Checks that did not hold, and will not hold for the run, whatever a later set-up says.
+    /// Failed checks. They stay failed for the run, whatever a later set-up reports.
     failed: Vec<Check>,
 }
 
-/// What a part of an experiment added to the report.
+/// The part of the report that a section of an experiment added.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Section {
     rows: Vec<Row>,
@@ -37,19 +37,19 @@ pub(crate) struct Section {
     notes: Vec<String>,
 }
 
-/// How long each part of a report is.
+/// The length of each part of a report.
 pub(crate) struct Lengths([usize; 4]);
 
 impl History {
-    /// What the set-ups so far gave for `group`.
+    /// Returns the values of the set-ups so far for `group`.
     pub(crate) fn of(&self, group: usize) -> &[Series] {
         self.groups.get(group).map_or(&[], Vec::as_slice)
     }
 
-    /// Adds what this set-up gave for `group` to what the earlier ones gave, and returns all of it.
+    /// Adds this set-up's values for `group` to the earlier ones, and returns all of them.
     ///
-    /// A group of other variants than before begins anew; until it has as many set-ups as there are at least, nothing of it is
-    /// decided.
+    /// A group whose variants have changed begins again. It is undecided until it has the minimum number of
+    /// set-ups.
     pub(crate) fn add(&mut self, group: usize, series: Vec<Series>) -> Vec<Series> {
         if group >= self.groups.len() {
             self.groups.resize(group + 1, Vec::new());
@@ -64,7 +64,7 @@ impl History {
         all
     }
 
-    /// Puts what section `place` added in the first set-up into `report`; false if this is the first.
+    /// Adds the content of section `place` of the first set-up to `report`. Returns false if this is the first.
     pub(crate) fn repeat(&self, place: usize, report: &mut Report) -> bool {
         let Some(section) = self.once.get(place).cloned() else { return false };
         report.rows.extend(section.rows);
@@ -74,7 +74,7 @@ impl History {
         true
     }
 
-    /// Keeps what was added to `report` since `before` for the set-ups to come.
+    /// Keeps everything that was added to `report` since `before` for later set-ups.
     pub(crate) fn keep(&mut self, report: &Report, before: &Lengths) {
         let Lengths([rows, ratios, checks, notes]) = *before;
         self.once.push(Section {
@@ -85,7 +85,7 @@ impl History {
         });
     }
 
-    /// Ends a set-up in which the checks `failed`: they stand in the reports of all later ones, too.
+    /// Ends a set-up in which the checks `failed`. They are in all later reports too.
     pub(crate) fn end(&mut self, report: &mut Report, failed: Vec<Check>) {
         report.checks.extend(self.failed.iter().cloned());
         self.setups += 1;
@@ -97,8 +97,9 @@ impl History {
     }
 }
 
-/// Whether it is asked after so many set-ups what is decided: after the least number, and after twice and four times as
-/// many. Asked after each one, whatever is narrow by chance would be called decided.
+/// Returns true if decisions are checked after this many set-ups: after the minimum number, and after twice and
+/// four times that number. With a check after each set-up, an interval that is narrow by chance would count as
+/// decided.
 pub(crate) fn is_asked(setups: usize, least: usize) -> bool {
     setups.is_multiple_of(least) && (setups / least).is_power_of_two()
 }

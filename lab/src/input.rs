@@ -1,4 +1,4 @@
-//! JSON files of earlier runs.
+//! Reads JSON files of earlier runs.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::error::LabError;
 use crate::json::{Report, SCHEMA};
 
-/// What `--json FILE` wrote: one object for one experiment, an array for several.
+/// The contents that `--json FILE` writes: one object for one experiment, an array for several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Content {
@@ -16,16 +16,17 @@ enum Content {
     One(Box<Report>),
 }
 
-/// The only field that is asked of a report of another version.
+/// The only field that is read from a report of another version.
 #[derive(Deserialize)]
 struct Version {
     schema: u32,
 }
 
-/// Reads the reports of one file, in its order.
+/// Reads the reports of one file, in order.
 ///
 /// # Errors
-/// [`LabError::Input`] if it cannot be read, is not what `netmem lab run --json` writes, or is of another schema.
+/// [`LabError::Input`] if the file cannot be read, was not written by `netmem lab run --json`, or has another
+/// schema.
 pub fn read(path: &Path) -> Result<Vec<Report>, LabError> {
     let refused = |cause: String| LabError::Input { path: path.to_owned(), cause };
     let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
@@ -45,7 +46,7 @@ fn parse(text: &str) -> Result<Vec<Report>, String> {
     }
 }
 
-/// Why a text is no report of this program.
+/// Returns the reason why a text is not a report of this program.
 fn why_not(text: &str) -> String {
     match (serde_json::from_str::<serde_json::Value>(text), serde_json::from_str::<Version>(text)) {
         (Err(error), _) => format!("it is not JSON ({error})"),

@@ -1,4 +1,4 @@
-//! The report's schema, version 1: the names that any script may read.
+//! The report's schema, version 1. Its names are stable for scripts.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,7 +8,8 @@ use crate::method::machine::Machine;
 /// The schema's version, first field of every report.
 pub const SCHEMA: u32 = 1;
 
-/// What a variant did, as names and values: `work`, `burst`, `cores`, `bytes`, `touch`, and what else varies.
+/// The properties of a variant, as names and values: `work`, `burst`, `cores`, `bytes`, `touch`, and others that
+/// vary.
 pub type Params = Map<String, Value>;
 
 /// One run of one experiment.
@@ -22,55 +23,56 @@ pub struct Report {
     pub source: String,
     /// True if run with fewer rounds.
     pub quick: bool,
-    /// Present and true if the run was ended before its time: what it has is of the set-ups, or the rounds, that were finished.
+    /// Present and true if the run was ended early. Its values are then those of the finished set-ups, or rounds.
     #[serde(default, skip_serializing_if = "is_false")]
     pub interrupted: bool,
-    /// Where it ran.
+    /// The machine of the run.
     pub machine: Machine,
-    /// The time that the machine stood still; absent from reports of before it was watched.
+    /// The time that the machine stood still. Absent from older reports.
     #[serde(default)]
     pub pauses: Option<Pauses>,
-    /// Who counted instructions, branches and cache misses; absent from reports of before this was said.
+    /// The source of counts of instructions, branches and cache misses. Absent from older reports.
     #[serde(default)]
     pub counters: Option<Counters>,
     /// One row per variant and metric.
     pub rows: Vec<Row>,
     /// Variants compared inside the same rounds.
     pub ratios: Vec<Ratio>,
-    /// What had to hold.
+    /// Conditions that must hold.
     pub checks: Vec<Check>,
-    /// What a reader must know to read the rows.
+    /// Information that a reader needs to interpret the rows.
     pub notes: Vec<String>,
 }
 
 /// The share of time in which the machine did not run this process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pauses {
-    /// While nothing but the clock was watched, just before the run.
+    /// While only the clock was watched, just before the run.
     pub before_percent: f64,
-    /// In the windows of the run: what they lasted beyond what their work takes. Null where none was taken.
+    /// In the windows of the run: their duration beyond the time of their work. Null if there were no windows.
     pub during_percent: Option<f64>,
     /// The longest pause of both, in microseconds.
     pub longest_us: f64,
 }
 
-/// The share of lost time from which on nothing is concluded from a run, in percent.
+/// The share of lost time, in percent, from which on a run is not used for conclusions.
 const PAUSES_TOO_MANY: f64 = 50.0;
 
 impl Pauses {
-    /// The share of its time that a run lost, in percent, if that is so much that no time of it stands.
+    /// Returns the share of its time that a run lost, in percent, if the share is so large that no time of the run
+    /// is valid.
     pub fn too_many(&self) -> Option<f64> {
         self.during_percent.filter(|lost| *lost >= PAUSES_TOO_MANY)
     }
 }
 
-/// Where a report's rows of instructions, branches and cache misses come from.
+/// The source of a report's rows of instructions, branches and cache misses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Counters {
     /// The processor's own counters, by perf_event_open(2).
     Perf,
-    /// A simulator's: cachegrind or callgrind.
+    /// A simulator: cachegrind or callgrind.
     Simulated,
     /// There are no such rows.
     None,
@@ -81,7 +83,7 @@ pub enum Counters {
 pub struct Row {
     /// `netmem`, `netmem/…`, `limit`, or a rival's name.
     pub variant: String,
-    /// What the variant did.
+    /// The properties of the variant.
     pub params: Params,
     /// `ns_per_op`, `cycles_per_op`, `pps`, `ns_per_packet`, `count`, `bytes`, `percent` or `latency_ns`.
     pub metric: String,
@@ -93,9 +95,9 @@ pub struct Row {
     pub p90: f64,
     /// Windows that count.
     pub windows: u64,
-    /// Windows that a pause or a short burst made worthless.
+    /// Windows that were dropped for a pause or a short burst.
     pub windows_dropped: u64,
-    /// The source's figure for the same thing, if it gives one.
+    /// The source's figure for the same quantity, if it gives one.
     pub published: Option<Published>,
 }
 
@@ -106,18 +108,18 @@ pub struct Published {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// What was measured there, and on what.
+    /// The quantity that was measured there, and the hardware.
     pub of: String,
 }
 
 /// Two variants compared: `a / b` inside each round, then the median over rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The variant above the line.
+    /// The numerator.
     pub a: String,
-    /// The variant below the line.
+    /// The denominator.
     pub b: String,
-    /// What both have in common.
+    /// The common properties of both.
     pub params: Params,
     /// The metric that was divided.
     pub metric: String,
@@ -127,29 +129,30 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the median's 95 % interval.
     pub high: f64,
-    /// Present and true if the interval stayed too wide after the last round that was allowed.
+    /// Present and true if the interval was still too wide after the last allowed round.
     #[serde(default, skip_serializing_if = "is_false")]
     pub undecided: bool,
 }
 
-/// Something that had to hold at the end of the run.
+/// A condition that must hold at the end of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// What was checked.
+    /// The condition.
     pub name: String,
     /// Whether it held.
     pub ok: bool,
-    /// The figures behind the answer.
+    /// The figures on which the result is based.
     pub detail: String,
 }
 
 impl Report {
-    /// True if every check held.
+    /// Returns true if every check held.
     pub fn ok(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }
 
-    /// Who counted, by the parameter `by` of the rows: the processor's counters before a simulator's.
+    /// Returns the source of counts, by the parameter `by` of the rows. The processor's counters take precedence
+    /// over a simulator.
     pub fn counted_by(&self) -> Counters {
         let by = |names: &[&str]| {
             let mut counters = self.rows.iter().filter_map(|row| row.params.get("by")?.as_str());
@@ -168,7 +171,7 @@ pub fn params<const N: usize>(entries: [(&str, Value); N]) -> Params {
     entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What two variants have in common.
+/// Returns the common properties of two variants.
 pub fn shared(a: &Params, b: &Params) -> Params {
     a.iter()
         .filter(|(name, value)| b.get(*name) == Some(value))
@@ -185,7 +188,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::method::machine::Cache;
 
-    /// A report with every field in use.
+    /// Returns a report that uses every field.
     pub(crate) fn sample() -> Report {
         Report {
             schema: SCHEMA,

@@ -1,21 +1,21 @@
-//! The lab: every published experiment of netmem's sources as one command, with the published figure beside
-//! the measured one.
+//! The lab: every published experiment of netmem's sources as one command, with the published figure next to the
+//! measured one.
 //!
 //! Read in this order:
 //!
 //! - [`experiments`]: the registry, and one file per experiment: its variants, its published figures, its checks.
-//! - [`method`]: how a figure is taken on a small, shared, noisy machine: windows by the time stamp counter,
-//!   interleaved rounds, ratios inside a round with a bootstrap interval.
-//! - [`bench`](mod@bench): what an experiment is handed while it runs, and where its rows go. [`history`]: what it keeps
-//!   from one set-up to the next.
-//! - [`runner`]: names and keys checked, experiments run in turns, Ctrl-C, the JSON file. [`remaining`]: how long it
-//!   still takes.
-//! - [`metric`]: what a row measures. [`rivals`]: the allocators that stand beside netmem.
-//! - [`json`]: the report's schema. [`table`]: the same report for a terminal. [`report`](mod@report): many of them as
-//!   one page.
-//! - [`output`]: the JSON file. [`input`]: such files read again. [`compare`]: whether two runs agree.
+//! - [`method`]: measurement on a small, shared, noisy machine: windows by the time stamp counter, interleaved
+//!   rounds, ratios inside a round with a bootstrap interval.
+//! - [`bench`](mod@bench): the interface that an experiment uses during a run. [`history`]: the data kept from one
+//!   set-up to the next.
+//! - [`runner`]: checks names and keys, runs experiments in turns, handles Ctrl-C, writes the JSON file.
+//!   [`remaining`]: the remaining time.
+//! - [`metric`]: the unit of a row. [`rivals`]: the allocators that netmem is compared with.
+//! - [`json`]: the report's schema. [`table`]: the same report for a terminal. [`report`](mod@report): many of them
+//!   as one page.
+//! - [`output`]: the JSON file. [`input`]: reads such files. [`compare`]: whether two runs agree.
 //! - [`settings`]: the keys of `--set`. [`sources`]: the published texts by key.
-//! - [`error`](mod@error): what was wrong with a call, in one line.
+//! - [`error`](mod@error): errors of a call, one line each.
 #![deny(unsafe_code)]
 
 pub mod bench;

@@ -1,4 +1,4 @@
-//! What a row measures, and how it follows from ticks per operation.
+//! The units of rows, and their values from ticks per operation.
 
 /// The unit of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Metric {
     NsPerPacket,
     /// Packets per second: one over the time per packet, so its p10 is the p90 of that time.
     Pps,
-    /// How many; what is counted stands in the row's parameters.
+    /// A count. The row's parameters name the counted item.
     Count,
     /// Bytes of memory.
     Bytes,
@@ -22,7 +22,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// The name in a report.
+    /// Returns the name in a report.
     pub fn name(self) -> &'static str {
         match self {
             Self::NsPerOp => "ns_per_op",
@@ -36,12 +36,12 @@ impl Metric {
         }
     }
 
-    /// True if more ticks mean a smaller figure.
+    /// Returns true if more ticks give a smaller figure.
     pub fn falls_with_ticks(self) -> bool {
         self == Self::Pps
     }
 
-    /// The figure for `ticks` per operation at `ticks_per_ns`. What is counted and not timed is the figure itself.
+    /// Returns the figure for `ticks` per operation at `ticks_per_ns`. A count is the figure itself.
     pub fn of(self, ticks: f64, ticks_per_ns: f64) -> f64 {
         match self {
             Self::NsPerOp | Self::NsPerPacket | Self::LatencyNs => ticks / ticks_per_ns,

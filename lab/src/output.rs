@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::LabError;
 
-/// The JSON file, opened before anything is measured and filled after.
+/// The JSON file, opened before any measurement and filled after.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -16,7 +16,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens or makes the file; what it holds stays until [`write`](Self::write).
+    /// Opens or creates the file. Its contents stay until [`write`](Self::write).
     ///
     /// # Errors
     /// [`LabError::Output`] if it cannot be opened for writing.
@@ -27,7 +27,7 @@ impl Output {
         }
     }
 
-    /// Replaces what the file holds with `content`.
+    /// Replaces the contents of the file with `content`.
     ///
     /// # Errors
     /// [`LabError::Output`] if it cannot be written.
@@ -37,7 +37,7 @@ impl Output {
     }
 }
 
-/// Replaces what the file held; a pipe or a terminal is only written to.
+/// Replaces the contents of the file. A pipe or a terminal is only written to.
 fn fill<T: Serialize>(file: &mut File, content: &T) -> io::Result<()> {
     if file.metadata()?.is_file() {
         file.set_len(0)?;

@@ -1,60 +1,62 @@
-//! How long a run still takes, from what its experiments say of themselves, corrected by what ran so far.
+//! The remaining time of a run, from the experiments' own estimates, corrected by the turns so far.
 
 use std::time::Duration;
 
-/// Seconds for which the experiments' own word counts beside what was seen: one short experiment says little of the rest.
+/// The weight of the experiments' own estimates against observed times, in seconds: one short experiment says
+/// little about the rest.
 const WORD: f64 = 10.0;
 
-/// The time that a run still needs.
+/// The remaining time of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Remaining {
-    /// Seconds that the turns still to come should take by their own word, without the one at hand.
+    /// Estimated seconds of later turns, without the current one.
     to_come: f64,
-    /// The one at hand.
+    /// Estimated seconds of the current turn.
     at_hand: f64,
-    /// Seconds that the finished ones should have taken.
+    /// Estimated seconds of the finished turns.
     expected: f64,
-    /// Seconds that they took.
+    /// Actual seconds of the finished turns.
     took: f64,
 }
 
 impl Remaining {
-    /// A turn of so many seconds by its own word is to come.
+    /// Adds a later turn with an estimate of this many seconds.
     pub fn expect(&mut self, seconds: f64) {
         self.to_come += seconds;
     }
 
-    /// Turns of so many seconds by their own word will not come.
+    /// Removes later turns with estimates of this many seconds.
     pub(crate) fn spend(&mut self, seconds: f64) {
         self.to_come = (self.to_come - seconds).max(0.0);
     }
 
-    /// How much slower than by their own word turns were so far.
+    /// Returns the ratio of actual to estimated time so far.
     pub(crate) fn pace(&self) -> f64 {
         (self.took + WORD) / (self.expected + WORD)
     }
 
-    /// One of the turns to come begins.
+    /// Begins one of the later turns.
     pub fn begin(&mut self, seconds: f64) {
         self.to_come = (self.to_come - seconds).max(0.0);
         self.at_hand = seconds;
     }
 
-    /// The turn at hand has ended after `took`.
+    /// Ends the current turn, which `took` this long.
     pub fn end(&mut self, took: Duration) {
         self.expected += self.at_hand;
         self.took += took.as_secs_f64();
         self.at_hand = 0.0;
     }
 
-    /// What is left when the turn at hand has run for `so_far`. A turn that outlasts its share is taken to be at its end.
+    /// Returns the remaining time when the current turn has run for `so_far`. A turn that exceeds its estimate
+    /// counts as finished.
     pub fn after(&self, so_far: Duration) -> Duration {
         let pace = self.pace();
         let at_hand = (self.at_hand * pace - so_far.as_secs_f64()).max(0.0);
         Duration::from_secs_f64(self.to_come * pace + at_hand)
     }
 
-    /// The share of the whole run that is done, 0 to 1.
+    /// Returns the share of the whole run that is done, 0 to 1.
     pub fn share_done(&self, so_far: Duration) -> f64 {
         let done = self.took + so_far.as_secs_f64();
         let all = done + self.after(so_far).as_secs_f64();
@@ -70,7 +72,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// Turns of 10, 20 and 30 seconds by their own word.
+    /// Turns with estimates of 10, 20 and 30 seconds.
     fn three() -> Remaining {
         let mut remaining = Remaining::default();
         [10.0, 20.0, 30.0].into_iter().for_each(|turn| remaining.expect(turn));
@@ -87,7 +89,7 @@ mod tests {
         let mut remaining = three();
         remaining.begin(10.0);
         remaining.end(seconds(30.0));
-        // 40 seconds where 20 were expected, the word of 10 counted in: twice as slow.
+        // 40 seconds instead of 20, with the weight of 10 for the estimates: twice as slow.
         assert_eq!(remaining.after(Duration::ZERO), seconds(100.0));
         remaining.begin(20.0);
         assert_eq!(remaining.after(seconds(15.0)), seconds(85.0));

@@ -1,9 +1,9 @@
-//! What netmem is measured beside, in the same process and the same rounds: general allocators, queues, and [`dpdk`].
+//! The comparison targets, in the same process and the same rounds: general allocators, queues, and [`dpdk`].
 //!
 //! The timed loops of the allocators are C (`shim/rivals.c`) and call the allocator directly, so that no single
-//! operation crosses the border between two languages. They are built in with the feature `rivals`; without it,
-//! [`note_missing`] says so in the report. tcmalloc, which is gperftools', would take the place of the process's `malloc` if it were linked;
-//! it is opened by its name instead, where it is installed.
+//! operation is a call between two languages. They are built in with the feature `rivals`. Without it,
+//! [`note_missing`] notes that in the report. gperftools' tcmalloc would replace the process's `malloc` if it were
+//! linked. It is opened by its name instead, if it is installed.
 
 #[cfg(not(feature = "rivals"))]
 mod absent;
@@ -27,48 +27,48 @@ use std::sync::OnceLock;
 
 use crate::bench::Bench;
 
-/// One general allocator, through its `malloc(bytes)` and `free`: blocks are aligned as it aligns them.
+/// One general allocator, used through its `malloc(bytes)` and `free`. Blocks have the allocator's alignment.
 #[derive(Debug)]
 pub struct Rival {
     /// Its name in a report.
     pub name: &'static str,
-    /// Its version, as it gives it.
+    /// Its version, as it reports it.
     pub version: String,
     loops: built::Loops,
 }
 
 impl Rival {
-    /// One block of `bytes`, at least 8, out and back, `ops` times; with `touch` the first 64 bytes are written.
-    /// Returns how often there was no memory.
+    /// Allocates and frees one block of `bytes`, at least 8, `ops` times. With `touch` the first 64 bytes are
+    /// written. Returns the number of failed allocations.
     #[inline]
     pub fn single(&self, bytes: usize, touch: bool, ops: u32) -> u64 {
         self.loops.single(bytes, touch, ops)
     }
 
-    /// As many blocks as `held` has places are out before the first goes back, oldest first, until `ops` blocks
-    /// went round. Returns for how many there was no memory.
+    /// Allocates as many blocks as `held` has room for before the first is freed, oldest first, until `ops` blocks
+    /// were freed. Returns the number of failed allocations.
     #[inline]
     pub fn bulk(&self, held: &mut Held, bytes: usize, touch: bool, ops: u32) -> u64 {
         self.loops.bulk(held, bytes, touch, ops)
     }
 
-    /// The two ends of one of netmem's rings of `slots`, through which blocks of `bytes` pass that are allocated at one
-    /// end and freed at the other; with `touch` the first 64 bytes of each are written at the one and the first 8 read
-    /// at the other.
+    /// Returns the two ends of one of netmem's rings of `slots`. Blocks of `bytes` are allocated at one end and
+    /// freed at the other. With `touch` the first 64 bytes of each are written at the sending end, and the first 8
+    /// are read at the receiving end.
     pub fn ring(&self, slots: usize, bytes: usize, touch: bool) -> (Sending, Receiving) {
         self.loops.ring(slots, bytes, touch)
     }
 }
 
-/// An allocator that could stand in the report and does not.
+/// An allocator that is supported and missing from the report.
 #[derive(Debug)]
 struct Missing {
     name: &'static str,
-    /// How to get it.
+    /// The way to install it.
     remedy: String,
 }
 
-/// What there is to be measured beside.
+/// The available comparison targets.
 #[derive(Debug, Default)]
 struct Found {
     there: Vec<Rival>,
@@ -80,20 +80,20 @@ fn found() -> &'static Found {
     FOUND.get_or_init(built::find)
 }
 
-/// The allocators that are there.
+/// Returns the available allocators.
 pub fn all() -> &'static [Rival] {
     &found().there
 }
 
-/// What `keep_memory` of `shim/rivals.c` does.
+/// The effect of `keep_memory` of `shim/rivals.c`.
 const KEPT: &str = "; on the heap up to 32 MiB and without giving memory back to the system \
     (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD), as a process that has lived for some time";
 
-/// Whose tcmalloc it is.
+/// The origin of the tcmalloc.
 const GPERFTOOLS: &str = "; it is gperftools', as Debian's libtcmalloc_minimal has it, and not the later TCMalloc with a \
     cache for each CPU";
 
-/// Tells the reader which allocators stand in the report, with their versions, or how to get those that do not.
+/// Notes the allocators in the report with their versions, and the way to install the missing ones.
 pub fn note_missing(bench: &mut Bench<'_>) {
     for Rival { name, version, .. } in all() {
         let more = match *name {
@@ -108,7 +108,7 @@ pub fn note_missing(bench: &mut Bench<'_>) {
     }
 }
 
-/// Tells the reader which queues rings are measured beside, with their versions, or how to get them.
+/// Notes the queues that rings are compared with and their versions, or the way to install them.
 pub fn note_queues(bench: &mut Bench<'_>) {
     #[cfg(feature = "rivals")]
     {
@@ -125,10 +125,10 @@ pub fn note_queues(bench: &mut Bench<'_>) {
     }
 }
 
-/// Every allocator that may be built in.
+/// Every supported allocator.
 pub const ALLOCATORS: [&str; 5] = ["glibc", "jemalloc", "mimalloc", "snmalloc", "tcmalloc"];
 
-/// How to get what was left out when this was built.
+/// The remedy for a build without them.
 #[cfg(not(feature = "rivals"))]
 pub const NOT_BUILT_IN: &str = "not built in: cargo build --release --features rivals";
 

@@ -1,4 +1,4 @@
-//! Experiments by name, in turns, and the JSON file.
+//! Runs experiments by name, in turns, and writes the JSON file.
 
 mod budget;
 mod process;
@@ -20,45 +20,47 @@ use budget::Budget;
 pub use process::take_turn;
 use turn::Turns;
 
-/// How to run.
+/// The options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The same rows with fewer rounds: about 10 s of unpaused time per experiment.
     pub quick: bool,
-    /// Where to write the reports; nowhere if `None`.
+    /// The path of the JSON file, or `None` for no file.
     pub json: Option<PathBuf>,
     /// Keys and values, as [`settings::split`](crate::settings::split) gives them.
     pub set: Vec<(String, String)>,
-    /// The program whose `lab turn` takes each turn in a process of its own ([`take_turn`]); `None` takes them on threads
-    /// of this process, so that the intervals do not hold by how much one process differs from the next.
+    /// The program whose `lab turn` takes each turn in a process of its own ([`take_turn`]). With `None`, turns run
+    /// on threads of this process, and the intervals do not include the differences between processes.
     pub turns_by: Option<PathBuf>,
-    /// Wall time that the run may take: what is least decided has turns until it is spent. `None`: as many as it needs.
+    /// The time limit of the run. Until it is reached, the least decided experiments get turns. `None`: as many
+    /// turns as needed.
     pub budget: Option<Duration>,
-    /// One experiment after the other, the JSON file written after each; those that it has are not run again.
+    /// Runs one experiment after the other and writes the JSON file after each. Experiments that the file has are
+    /// not run again.
     pub resume: bool,
 }
 
-/// What the runner is doing, for a line on the terminal.
+/// The state of the runner, for a line on the terminal.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
-    /// An experiment is set up, for the first time or anew.
+    /// An experiment is being set up, for the first time or again.
     Begin {
-        /// Which.
+        /// The experiment.
         experiment: &'static Experiment,
-        /// Which set-up of it, from 1.
+        /// The number of the set-up, from 1.
         setup: usize,
-        /// Set-ups that there may be at most; a run that is decided ends before.
+        /// Maximum number of set-ups. A decided run ends earlier.
         most: usize,
-        /// What the run still takes.
+        /// The remaining time of the run.
         remaining: Remaining,
-        /// What is left of its budget, if it has one.
+        /// The rest of its time limit, if it has one.
         left: Option<Duration>,
     },
     /// A round is finished.
     Round {
-        /// Of which experiment.
+        /// The experiment.
         experiment: &'static Experiment,
-        /// Rounds finished of the group at hand.
+        /// Finished rounds of the current group.
         done: usize,
         /// Rounds of the group in this set-up.
         of: usize,
@@ -67,12 +69,12 @@ pub enum Progress<'a> {
     End(&'a Report),
 }
 
-/// Every experiment, in the order of the registry.
+/// Returns every experiment, in the order of the registry.
 pub fn list() -> &'static [Experiment] {
     EXPERIMENTS
 }
 
-/// The list for a terminal: name, rough seconds, source, question, keys.
+/// Returns the list for a terminal: name, rough seconds, source, question, keys.
 pub fn list_text() -> String {
     let mut text = String::new();
     for Experiment { name, source, question, seconds, keys, .. } in EXPERIMENTS {
@@ -89,7 +91,7 @@ pub fn list_text() -> String {
     text
 }
 
-/// The list as a JSON array of `{"name", "source", "question", "seconds", "keys"}`.
+/// Returns the list as a JSON array of `{"name", "source", "question", "seconds", "keys"}`.
 pub fn list_json() -> serde_json::Value {
     let entry = |e: &Experiment| {
         let keys: Vec<&str> = METHOD_KEYS.iter().chain(e.keys).map(|key| key.name).collect();
@@ -102,17 +104,18 @@ pub fn list_json() -> serde_json::Value {
 
 /// Runs the experiments `names` (or `all`), pinned to a core.
 ///
-/// All of them take turns, and each is set up anew for each turn, in a process of its own where [`Options::turns_by`] says
-/// by whom, so that what changes between set-ups, and what changes on the machine over minutes, falls into the intervals;
-/// those with an undecided ratio have more turns. When `stop` is
-/// raised, the turn at hand keeps the rounds it has finished if it is the experiment's first, and the rest is not begun; what had
-/// turns to come says so ([`Report::interrupted`]).
-/// One name gives one object in the JSON file, several or `all` an array.
+/// All of them take turns, and each is set up again for each turn. With [`Options::turns_by`], each turn has a
+/// process of its own. So the intervals include the differences between set-ups, and the changes of the machine
+/// over minutes. Experiments with an undecided ratio get more turns.
+///
+/// When `stop` is set, the current turn keeps its finished rounds if it is the experiment's first, and no other
+/// turn begins. Experiments with missing turns are marked ([`Report::interrupted`]). One name gives one object in
+/// the JSON file, several or `all` an array.
 ///
 /// # Errors
-/// Before anything is measured: a name, key or value that is not valid, or a JSON file that cannot be opened for
-/// writing. After: a JSON file that could not be written. An experiment that cannot be set up, or whose check
-/// fails, is not an error here: its report says so ([`Report::ok`]).
+/// Before any measurement: an invalid name, key or value, or a JSON file that cannot be opened for writing. After:
+/// a JSON file that could not be written. An experiment that cannot be set up, or whose check fails, is not an
+/// error here: its report records it ([`Report::ok`]).
 pub fn run(
     names: &[String],
     options: &Options,
@@ -138,7 +141,7 @@ pub fn run(
     Ok(reports)
 }
 
-/// One turn of each, again and again, until all are over; then the reports of those that were begun.
+/// Takes one turn of each repeatedly, until all are finished. Returns the reports of those that were begun.
 fn take_turns(
     mut all: Vec<Turns<'_>>,
     budget: Option<Duration>,
@@ -149,7 +152,7 @@ fn take_turns(
     for turns in &all {
         (0..turns.expected()).for_each(|_| remaining.expect(turns.seconds()));
     }
-    // Relaxed: the flag is a wish and carries no data.
+    // Relaxed: the flag is a request and carries no data.
     let stopped = |begun: bool| begun && stop.load(Ordering::Relaxed);
     let (mut setup, mut begun, budget) = (0, false, Budget::new(budget));
     while !stopped(begun) && all.iter().any(|turns| !turns.over) {
@@ -175,7 +178,7 @@ fn take_turns(
             remaining.end(start.elapsed());
             match (&turns.report, turns.over) {
                 (Some(report), true) => progress(Progress::End(report)),
-                // It was to be the last, and something stayed undecided.
+                // It was expected to be the last, and a ratio is still undecided.
                 _ if setup >= turns.least() => remaining.expect(turns.seconds()),
                 _ => {}
             }
@@ -188,7 +191,7 @@ fn take_turns(
     all.into_iter().filter_map(|turns| turns.report).collect()
 }
 
-/// The experiments of `names`, each once, in the order given.
+/// Returns the experiments of `names`, each once, in the given order.
 fn choose(names: &[String]) -> Result<Vec<&'static Experiment>, LabError> {
     let unknown = |name: &str| LabError::UnknownExperiment {
         name: name.to_owned(),
@@ -210,7 +213,7 @@ fn choose(names: &[String]) -> Result<Vec<&'static Experiment>, LabError> {
     if chosen.is_empty() { Err(unknown("")) } else { Ok(chosen) }
 }
 
-/// Every key must be known to at least one of the experiments.
+/// Checks that at least one of the experiments has each key.
 fn check_keys(chosen: &[&Experiment], set: &[(String, String)]) -> Result<(), LabError> {
     let mut valid: Vec<&'static str> = METHOD_KEYS.iter().map(|key| key.name).collect();
     for key in chosen.iter().flat_map(|e| e.keys) {

@@ -7,7 +7,7 @@ use crate::error::LabError;
 pub struct Key {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it sets.
+    /// Its effect.
     pub what: &'static str,
     /// The smallest value allowed.
     pub min: u64,
@@ -19,7 +19,7 @@ pub struct Key {
     pub quick: u64,
 }
 
-/// The keys that every experiment knows.
+/// The keys of every experiment.
 pub const METHOD_KEYS: &[Key] = &[
     Key { name: "rounds", what: "rounds run at least", min: 1, max: 10_000, full: 101, quick: 21 },
     Key { name: "rounds-max", what: "rounds run at most", min: 1, max: 10_000, full: 606, quick: 126 },
@@ -57,8 +57,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults of [`METHOD_KEYS`] and of `own`, then every pair of `set` whose key is among them; the rest
-    /// belongs to another experiment of the same call.
+    /// Returns the defaults of [`METHOD_KEYS`] and of `own`, changed by every pair of `set` whose key is among
+    /// them. Other pairs belong to another experiment of the same call.
     ///
     /// # Errors
     /// [`LabError::BadValue`] for a value outside its key's range.
@@ -74,12 +74,12 @@ impl Settings {
         Ok(Self { values })
     }
 
-    /// The value of `key`; 0 if no such key was declared.
+    /// Returns the value of `key`, or 0 if no such key was declared.
     pub fn get(&self, key: &str) -> u64 {
         self.values.iter().find(|(name, _)| *name == key).map_or(0, |(_, value)| *value)
     }
 
-    /// The value of a key of the method as a share of what a full run has.
+    /// Returns the value of a key of the method as a share of its value in a full run.
     pub fn share_of_full(&self, key: &str) -> f64 {
         let full = METHOD_KEYS.iter().find(|known| known.name == key).map_or(1, |known| known.full);
         self.get(key) as f64 / full.max(1) as f64

@@ -1,13 +1,13 @@
-//! The texts that published what the experiments measure, by the keys of `docs/sources.md`.
+//! The texts that published the experiments' measurements, by the keys of `docs/sources.md`.
 
 /// A text that published figures.
 #[derive(Debug)]
 pub struct Source {
     /// Its key: author, two digits of the year, one word.
     pub key: &'static str,
-    /// Author, year, title and where it appeared, in one line.
+    /// Author, year, title and place of publication, in one line.
     pub citation: &'static str,
-    /// Where it can be read, or where the archive of its list finds it by its subject; empty for none.
+    /// A link to the text, or to the list archive that finds it by its subject. Empty if there is none.
     pub link: &'static str,
 }
 
@@ -52,8 +52,8 @@ pub(crate) const NONE: Source =
 
 const ALL: [&Source; 6] = [&BULK, &HAND_OFF, &PAGE, &MBUF, &PAGES, &NONE];
 
-/// The citation of the text with this key; the key itself where there is no such text, as in a report that another
-/// version wrote.
+/// Returns the citation of the text with this key, or the key itself if there is no such text, as in a report of
+/// another version.
 pub fn citation(key: &str) -> String {
     match ALL.iter().find(|source| source.key == key) {
         Some(source) if source.key == NONE.key => source.citation.to_owned(),
@@ -62,7 +62,7 @@ pub fn citation(key: &str) -> String {
     }
 }
 
-/// Where the text with this key can be read; `None` where there is no such text.
+/// Returns the link of the text with this key, or `None` if there is no such text.
 pub(crate) fn link(key: &str) -> Option<&'static str> {
     ALL.iter().find(|source| source.key == key).map(|source| source.link).filter(|link| !link.is_empty())
 }

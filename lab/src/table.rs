@@ -1,9 +1,10 @@
-//! A report for a terminal: measured beside published, what varies in front.
+//! A report for a terminal: measured and published figures next to each other, varying parameters first.
 
 use crate::json::{Params, Pauses, Published, Ratio, Report, Row, shared};
 use crate::sources::citation;
 
-/// The report as text, ending in a newline. Where a table is wider than `columns`, each of its rows has lines of its own.
+/// Returns the report as text, ending in a newline. If a table is wider than `columns`, each of its rows has lines
+/// of its own.
 pub fn text(report: &Report, columns: Option<usize>) -> String {
     let mut text = format!("{}  (source: {})\n", report.experiment, citation(&report.source));
     text += &format!("{}\n", machine(report));
@@ -75,13 +76,14 @@ fn paused(pauses: &Pauses) -> String {
     )
 }
 
-/// What all of `params` have in common.
+/// Returns the common parameters of all `params`.
 pub(crate) fn common<'a>(mut params: impl Iterator<Item = &'a Params>) -> Params {
     let Some(first) = params.next() else { return Params::new() };
     params.fold(first.clone(), |common, one| shared(&common, one))
 }
 
-/// What is the same wherever it is, of rows with these names: a row of another kind may lack it, but none of the same name.
+/// Returns the parameters that have the same value in all rows with these names. A row with another name may lack a
+/// parameter.
 fn undisputed<'a>(rows: impl Iterator<Item = (String, &'a Params)>) -> Params {
     let rows: Vec<_> = rows.collect();
     let is_so = |name: &String, value| {
@@ -97,7 +99,7 @@ fn undisputed<'a>(rows: impl Iterator<Item = (String, &'a Params)>) -> Params {
         .collect()
 }
 
-/// A name, and what is not common to all.
+/// Returns a name with the parameters that are not common to all.
 pub(crate) fn named(name: &str, params: &Params, common: &Params) -> String {
     let own: Params = params
         .iter()
@@ -143,8 +145,8 @@ fn ratio_cells(ratio: &Ratio, common: &Params) -> [String; 5] {
     ]
 }
 
-/// Columns as wide as their widest cell; the first two to the left, figures to the right. Where that is wider than `columns`, a line
-/// with the first cell of each row, and below it the others behind their names.
+/// Formats columns as wide as their widest cell, the first two left-aligned, figures right-aligned. If the result
+/// is wider than `columns`, each row has a line with its first cell, and the other cells with their names below it.
 fn aligned<const N: usize>(
     columns: Option<usize>,
     head: [&str; N],
@@ -171,7 +173,8 @@ fn aligned<const N: usize>(
     text
 }
 
-/// A row as lines of at most so many columns: its first cell, and then the others that are not empty, each behind its name.
+/// Returns a row as lines of at most `columns` characters: its first cell, and then the others that are not empty,
+/// each after its name.
 fn apart<const N: usize>(head: &[&str; N], line: &[String; N], columns: usize) -> String {
     let (mut text, mut taken) = (line[0].clone(), columns);
     for (name, cell) in head.iter().zip(line).skip(1).filter(|(_, cell)| !cell.is_empty()) {
@@ -187,7 +190,7 @@ fn apart<const N: usize>(head: &[&str; N], line: &[String; N], columns: usize) -
     text + "\n"
 }
 
-/// A figure with as many digits as it is good for, thousands apart.
+/// Returns a figure with as many digits as are significant, with thousands separators.
 fn figure(value: f64) -> String {
     if value.abs() < 1_000.0 {
         return format!("{value:.*}", if value.abs() < 100.0 { 2 } else { 1 });
@@ -195,7 +198,7 @@ fn figure(value: f64) -> String {
     format!("{}{}", if value < 0.0 { "-" } else { "" }, thousands(value.abs().round() as u64))
 }
 
-/// A whole number with its thousands apart: `12,345,678`.
+/// Returns a whole number with thousands separators: `12,345,678`.
 pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -235,7 +238,7 @@ mod tests {
         assert!(text.contains(line), "{text}");
     }
 
-    /// Seen: 83 % of the time lost to pauses, and the figures looked as good as any.
+    /// Seen: 83 % of the time was lost to pauses, and the figures looked valid.
     #[test]
     fn a_run_that_lost_half_of_its_time_to_pauses_is_not_to_be_quoted() {
         let with = |during_percent| {

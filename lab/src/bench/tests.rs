@@ -1,4 +1,4 @@
-//! What a report says of what was measured.
+//! Tests of the reports of measurements.
 
 use super::*;
 use crate::json::{Params, tests::sample};

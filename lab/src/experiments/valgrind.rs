@@ -64,7 +64,7 @@ fn end(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        // Relaxed: the flag is a wish and carries no data.
+        // Relaxed: the flag is a request and carries no data.
         if stop.load(Ordering::Relaxed) {
             child.kill()?;
             return child.wait().map(|_| None);

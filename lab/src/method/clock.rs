@@ -1,16 +1,16 @@
-//! Where ticks come from.
+//! The source of ticks.
 
 use netmem::system::clock;
 
 /// A counter that rises at a constant rate.
 pub trait Clock {
-    /// The counter now.
+    /// Returns the current count.
     fn ticks(&self) -> u64;
 
-    /// Ticks in one nanosecond.
+    /// Returns the ticks in one nanosecond.
     fn ticks_per_ns(&self) -> f64;
 
-    /// Lets `ticks` pass without giving the core away.
+    /// Waits for `ticks` without yielding the core.
     fn wait(&self, ticks: u64) {
         let start = self.ticks();
         while self.ticks().wrapping_sub(start) < ticks {
@@ -26,7 +26,7 @@ pub struct Tsc {
 }
 
 impl Tsc {
-    /// Takes the rate that `netmem::system::clock` calibrated once for the process.
+    /// Uses the rate that `netmem::system::clock` calibrated once for the process.
     pub fn new() -> Self {
         Self { ticks_per_ns: clock::ticks_per_ns() }
     }
@@ -54,7 +54,7 @@ pub(crate) mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// A clock that moves only when a test says so: two ticks a nanosecond.
+    /// A clock that only advances when a test tells it to: two ticks a nanosecond.
     #[derive(Default)]
     pub(crate) struct Synthetic(Cell<u64>);
 
@@ -78,8 +78,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// A clock that goes on by the next of its steps at every reading; two ticks a nanosecond. The first reading is 0,
-    /// and a reading past the last step moves no more.
+    /// A clock that advances by the next of its steps at every reading: two ticks a nanosecond. The first reading
+    /// is 0. After the last step it does not advance.
     pub(crate) struct Scripted<'a>(Cell<u64>, Cell<&'a [u64]>);
 
     impl<'a> Scripted<'a> {

@@ -1,4 +1,4 @@
-//! The fingerprint of the machine: what a reader must know to compare two reports.
+//! The fingerprint of the machine, which a reader needs to compare two reports.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 
-/// Where a report was made; a field is null where the system does not tell.
+/// The machine of a report. A field is null if the system does not provide the value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
@@ -21,13 +21,14 @@ pub struct Machine {
     pub is_virtual: Option<bool>,
     /// Rate of the time stamp counter, in GHz: the "cycles" of every row.
     pub tsc_ghz: f64,
-    /// True if that counter keeps its rate whatever the processor's frequency, and runs on in its sleep.
+    /// True if that counter keeps its rate at any frequency of the processor and also runs while the processor
+    /// sleeps.
     #[serde(default)]
     pub tsc_invariant: Option<bool>,
-    /// The caches that the first core has, nearest first; empty where the system does not tell.
+    /// The caches of the first core, nearest first. Empty if the system does not report them.
     #[serde(default)]
     pub caches: Vec<Cache>,
-    /// Huge pages: how many of 2 MiB, and whether transparent ones are in use.
+    /// Huge pages: the number of 2 MiB pages, and whether transparent ones are in use.
     pub hugepages: Option<String>,
     /// The frequency governor of the first core.
     pub governor: Option<String>,
@@ -46,7 +47,7 @@ pub struct Cache {
     pub shared_by: usize,
 }
 
-/// Where Linux tells what caches the first core has, one directory for each.
+/// The directory in which Linux describes the first core's caches, with one directory for each.
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
 impl Machine {
@@ -70,8 +71,8 @@ impl Machine {
     }
 }
 
-/// Bytes of memory that may be taken without anything being moved out of it, by the kernel's estimate (proc_meminfo(5),
-/// MemAvailable); `None` where it gives none.
+/// Returns the bytes of memory that can be allocated without reclaim, by the kernel's estimate (proc_meminfo(5),
+/// MemAvailable), or `None` if there is no estimate.
 pub fn memory_available() -> Option<usize> {
     available(&fs::read_to_string("/proc/meminfo").ok()?)
 }
@@ -109,7 +110,7 @@ fn keeps_its_rate(cpuinfo: &str) -> Option<bool> {
     Some(["constant_tsc", "nonstop_tsc"].iter().all(|flag| flags.contains(flag)))
 }
 
-/// The caches under `directory`, as far as it tells: `index0`, `index1` and so on (Linux,
+/// Returns the caches under `directory`: `index0`, `index1` and so on (Linux,
 /// Documentation/ABI/testing/sysfs-devices-system-cpu).
 fn caches(directory: &Path) -> Vec<Cache> {
     let cache = |index: usize| {
@@ -129,7 +130,7 @@ fn kibibytes(size: &str) -> Option<u64> {
     size.strip_suffix('K')?.parse().ok()
 }
 
-/// How many cores a list as `0-3,8` names.
+/// Returns the number of cores in a list such as `0-3,8`.
 fn listed_cores(list: &str) -> Option<usize> {
     let part = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -146,7 +147,7 @@ fn hugepages(reserved: Option<String>, transparent: Option<String>) -> Option<St
     (!known.is_empty()).then(|| known.join(", "))
 }
 
-/// The word in brackets of `always [madvise] never`.
+/// Returns the word in brackets of `always [madvise] never`.
 fn chosen(modes: &str) -> Option<&str> {
     Some(modes.split_once('[')?.1.split_once(']')?.0)
 }

@@ -1,18 +1,18 @@
-//! How a figure is taken on a machine that is small, shared and paused without notice.
+//! The method of measurement on a machine that is small, shared and paused without notice.
 //!
-//! One [window] is some 25 µs of work between two readings of the time stamp counter; a pause spoils the
-//! one window that it falls into, and that window is dropped and counted. A [round] runs every
-//! variant once, in shuffled order, on the same pinned cores. A [ratio] is taken inside a round, so that
-//! whatever the machine did in that round it did to both sides; its median over rounds comes with a bootstrap
-//! interval. An experiment is set up anew several times in a run, because where its memory lies costs something for as
-//! long as it lies there; the interval holds that share too. No mean over a run appears anywhere.
+//! A [window] is some 25 µs of work between two readings of the time stamp counter. A pause affects the one window
+//! in which it occurs, and that window is dropped and counted. A [round] runs every variant once, in shuffled
+//! order, on the same pinned cores. A [ratio] is computed inside a round, so the machine's state in that round
+//! affects both sides. The median over rounds has a bootstrap interval. An experiment is set up several times in a
+//! run, because the location of its memory affects its cost during a whole set-up. The interval includes that share
+//! too. No mean over a run is reported.
 //!
-//! - [`clock`]: where ticks come from, so that tests can drive time.
+//! - [`clock`]: the source of ticks, so that tests can control time.
 //! - [`window`]: windows of a loop of operations on one core.
 //! - [`poll`]: windows of a poll loop that a generator on another core feeds.
-//! - [`round`]: the interleaving. [`layout`]: what makes one set-up differ from the next.
-//! - [`ratio`]: the bootstrap interval. [`quantile`], [`random`]: what it needs.
-//! - [`machine`]: the fingerprint of the machine. [`pauses`]: the time that it takes away.
+//! - [`round`]: the interleaving. [`layout`]: the differences between set-ups.
+//! - [`ratio`]: the bootstrap interval, which uses [`quantile`] and [`random`].
+//! - [`machine`]: the fingerprint of the machine. [`pauses`]: the time lost to pauses.
 
 pub mod clock;
 pub mod layout;

@@ -1,26 +1,26 @@
-//! How much time the machine takes away: gaps in which this process does not run, and no clock of its own shows it.
+//! The time that the machine takes away: gaps in which this process does not run. No clock of its own shows them.
 
 use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 
-/// Two neighbouring readings of the clock that lie further apart than this have a pause between them: a hundred times
-/// more than a timer's interrupt takes.
+/// If two neighbouring readings of the clock differ by more than this, there was a pause between them. It is a
+/// hundred times the duration of a timer interrupt.
 const GAP_NS: f64 = 20_000.0;
 
-/// Time watched, and what of it was lost. All in ticks.
+/// The watched time, and the part of it that was lost, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Gaps {
-    /// Time looked at, lost or not.
+    /// The watched time, lost or not.
     pub watched: u64,
-    /// What of it was lost to pauses.
+    /// The time lost to pauses.
     pub lost: u64,
     /// The longest pause.
     pub longest: u64,
 }
 
 impl Gaps {
-    /// Reads the clock again and again for at least `ns` nanoseconds, with nothing else to do.
+    /// Reads the clock repeatedly for at least `ns` nanoseconds, and does nothing else.
     pub fn watch(clock: &impl Clock, ns: f64) -> Self {
         let [wanted, gap] = [ns, GAP_NS].map(|ns| (ns * clock.ticks_per_ns()) as u64);
         let mut gaps = Self::default();
@@ -34,21 +34,21 @@ impl Gaps {
         gaps
     }
 
-    /// `watched` ticks have passed, of which one pause took `lost`.
+    /// Adds `watched` ticks, of which one pause took `lost`.
     pub fn spend(&mut self, watched: u64, lost: u64) {
         self.watched += watched;
         self.lost += lost;
         self.longest = self.longest.max(lost);
     }
 
-    /// Adds what `other` saw.
+    /// Adds the times of `other`.
     pub fn add(&mut self, other: Self) {
         self.watched += other.watched;
         self.lost += other.lost;
         self.longest = self.longest.max(other.longest);
     }
 
-    /// The share lost, times 100; `None` if nothing was watched.
+    /// Returns the lost share, times 100, or `None` if nothing was watched.
     pub fn percent(&self) -> Option<f64> {
         (self.watched > 0).then(|| 100.0 * self.lost as f64 / self.watched as f64)
     }

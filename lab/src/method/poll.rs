@@ -1,10 +1,10 @@
 //! Windows of a poll loop: one core is measured while another one feeds it.
 //!
-//! A window counts only if every poll in it found at least one full burst waiting. Otherwise the generator was the
-//! slower side, and the window would show the generator's cost under the device's name. A device that is quicker
-//! than its generator rests before each window until enough is waiting; it rests without polling, so that all of
-//! its work falls into windows. Where a window starves because the machine paused the generator's core, it counts
-//! as paused: it lasted far longer than a slow generator would make it last.
+//! A window counts only if every poll in it found at least one full burst. Otherwise the generator was the slower
+//! side, and the window would show the generator's cost instead of the device's. A device that is faster than its
+//! generator rests before each window until enough packets are waiting. It rests without polling, so that all of
+//! its work is in windows. If a window starves because the machine paused the generator's core, it counts as
+//! paused: it lasted far longer than with a slow generator.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,49 +15,49 @@ use super::pauses::Gaps;
 use super::round::{Label, Variant};
 use super::window::{Window, Windows, empty_cost};
 
-/// A window that lasts longer than this many nanoseconds ends where it is: the other side has stopped.
+/// A window that lasts longer than this many nanoseconds is ended: the other side has stopped.
 const PATIENCE_NS: f64 = 2e9;
 
-/// What one step adds to that at most, so that a pause of the machine does not use the patience up.
+/// Maximum part of one step that counts, so that a pause of the machine does not use up the time limit.
 const STEP_NS: f64 = 1e6;
 
-/// The first rest after a window that starved, and the longest one.
+/// The first rest after a window that starved, and the longest rest.
 const REST_NS: [f64; 2] = [1e3, 256e3];
 
-/// A window that starved for more than this many times the last full window met a pause of the other core.
+/// A window that starved for more than this many times the last full window had a pause of the other core.
 const PAUSE_FACTOR: u64 = 16;
 
-/// After a full window the rest becomes shorter by one part in this many.
+/// After a full window the rest is shortened by one part in this many.
 const REST_SHRINK: u64 = 64;
 
 /// Windows run before the first that counts: the generator's thread is still starting in the first ones.
 const WARM_UP: usize = 4;
 
-/// How a poll loop is cut into windows.
+/// The division of a poll loop into windows.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Packets that a poll must find for its window to count.
     pub burst: usize,
-    /// Packets that make a window.
+    /// Packets in a window.
     pub packets: u64,
-    /// Whether windows count in which the device had to wait: the pace of the pair is asked then, not the cost of
-    /// one side, and the device never rests.
+    /// True if windows count in which the device had to wait. Then the pace of the pair is measured, not the cost
+    /// of one side, and the device never rests.
     pub waits: bool,
 }
 
-/// Cuts a poll loop into windows, and learns how long to rest before each.
+/// Divides a poll loop into windows, and adapts the rest before each.
 #[derive(Debug)]
 pub struct PollSampler<'a, C: Clock> {
     clock: &'a C,
     shape: Shape,
-    /// Ticks of rest before the next window: none at first, doubled by every window that starves, a little less
-    /// after every other one.
+    /// Ticks of rest before the next window: none at first, doubled by every window that starves, and slightly
+    /// reduced after every other one.
     rest: u64,
     /// Ticks of the last full window; 0 before the first.
     typical: u64,
 }
 
-/// What [`PollSampler::sample`] took.
+/// The result of [`PollSampler::sample`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Polled {
     /// The windows in which every poll found a full burst.
@@ -66,11 +66,11 @@ pub struct Polled {
     pub starved: u64,
     /// Windows dropped because the generator's core was paused.
     pub paused: u64,
-    /// The time of those, and what of it the pause took.
+    /// The time of those windows, and the part of it that pauses took.
     pub gaps: Gaps,
 }
 
-/// What became of one window.
+/// The outcome of one window.
 enum Outcome {
     Full(Window),
     Starved(Window),
@@ -78,14 +78,15 @@ enum Outcome {
 }
 
 impl<'a, C: Clock> PollSampler<'a, C> {
-    /// A sampler that does not rest yet.
+    /// Makes a sampler that does not rest yet.
     pub fn new(clock: &'a C, shape: Shape) -> Self {
         Self { clock, shape, rest: 0, typical: 0 }
     }
 
-    /// Times `count` windows of `poll`, which runs one poll round and gives the packets that it found waiting.
+    /// Measures `count` windows of `poll`, which runs one poll round and returns the number of packets that it
+    /// found waiting.
     ///
-    /// A window that outlasts all patience ends the sampling, and what is missing then counts as starved.
+    /// A window that exceeds the time limit ends the sampling. The missing windows then count as starved.
     pub fn sample(&mut self, count: usize, poll: &mut dyn FnMut() -> usize) -> Polled {
         let [rest_first, rest_max] = REST_NS.map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
         let mut polled = Polled::default();
@@ -116,8 +117,8 @@ impl<'a, C: Clock> PollSampler<'a, C> {
         polled
     }
 
-    /// One round: `count` windows of `poll` while `peer` turns on another core, what an empty poll loop costs taken
-    /// off.
+    /// Runs one round: `count` windows of `poll` while `peer` runs on another core. The cost of an empty poll loop
+    /// is subtracted.
     pub fn round(
         &mut self,
         count: usize,
@@ -139,7 +140,8 @@ impl<'a, C: Clock> PollSampler<'a, C> {
         windows
     }
 
-    /// A window ends by packets, never by polls: however long the device starves, it costs one window.
+    /// Runs a window. It ends after a number of packets, not of polls: however long the device starves, that costs
+    /// one window.
     fn window(&self, poll: &mut dyn FnMut() -> usize) -> Outcome {
         let [patience, step_max] = [PATIENCE_NS, STEP_NS].map(|ns| (ns * self.clock.ticks_per_ns()) as u64);
         let mut window = Window { ticks: 0, ops: 0, steps: 0, longest_step: 0 };
@@ -164,14 +166,14 @@ impl<'a, C: Clock> PollSampler<'a, C> {
     }
 }
 
-/// Runs `peer` again and again on another thread, pinned to `core`, for as long as `measured` runs on this one,
-/// which begins when the other one does.
+/// Runs `peer` repeatedly on another thread, pinned to `core`, while `measured` runs on this one. `measured` begins
+/// when `peer` does.
 pub fn beside<R>(core: Option<usize>, peer: &mut (dyn FnMut() + Send), measured: impl FnOnce() -> R) -> R {
     // Relaxed: the flags carry no data; the scope's join orders what the peer wrote.
     let [begun, done] = [(); 2].map(|()| AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
-            // A peer that cannot be pinned is a noisier one, not a wrong one.
+            // A peer that cannot be pinned adds noise, but no error.
             let _ = core.map(netmem::system::cpu::pin);
             begun.store(true, Ordering::Relaxed);
             while !done.load(Ordering::Relaxed) {
@@ -186,7 +188,7 @@ pub fn beside<R>(core: Option<usize>, peer: &mut (dyn FnMut() + Send), measured:
     })
 }
 
-/// Raises the flag when dropped, after a panic too, so that the other thread always ends.
+/// Sets the flag when dropped, even after a panic, so that the other thread always ends.
 struct Raised<'a>(&'a AtomicBool);
 
 impl Drop for Raised<'_> {

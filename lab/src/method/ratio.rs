@@ -1,4 +1,4 @@
-//! The median of a few dozen round ratios, and how far it may be trusted.
+//! The median of a few dozen round ratios, and its confidence interval.
 
 use super::quantile::{median, of_sorted};
 use super::random::Random;
@@ -6,7 +6,7 @@ use super::random::Random;
 /// Samples drawn with replacement for one interval.
 const RESAMPLES: usize = 1_000;
 
-/// Ratios below which no interval is believed.
+/// Minimum number of ratios for an interval to be used.
 const ROUNDS_MIN: usize = 5;
 
 /// A median with its 95 % interval.
@@ -18,17 +18,17 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Values behind it.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Interval {
-    /// The bootstrap interval of the median of all values (percentile method, Efron 1979), where the values come from
-    /// several set-ups, each with a memory layout of its own that all of its values share: set-ups are drawn with
+    /// Returns the bootstrap interval of the median of all values (percentile method, Efron 1979). The values come
+    /// from several set-ups, each with a memory layout that all of its values share. So set-ups are drawn with
     /// replacement, then values within each (the bootstrap of clusters: Davison and Hinkley, "Bootstrap Methods and
     /// their Application", 1997, section 3.8). With one set-up this is the ordinary bootstrap.
     ///
-    /// `None` of an empty sample. The same seed gives the same interval.
+    /// Returns `None` for an empty sample. The same seed gives the same interval.
     pub fn of_median(setups: &[&[f64]], seed: u64) -> Option<Self> {
         let setups: Vec<&[f64]> = setups.iter().copied().filter(|values| !values.is_empty()).collect();
         let (mut random, mut draw) = (Random::new(seed), Vec::new());
@@ -51,12 +51,12 @@ impl Interval {
         })
     }
 
-    /// True if the half-width is at most `share` of the median and enough rounds stand behind it.
+    /// Returns true if the half-width is at most `share` of the median and there are enough rounds.
     pub fn decided(&self, share: f64) -> bool {
         self.count >= ROUNDS_MIN && (self.high - self.low) / 2.0 <= share * self.median
     }
 
-    /// The same interval of the inverted ratios.
+    /// Returns the interval of the inverted ratios.
     pub fn inverted(self) -> Self {
         Self { median: 1.0 / self.median, low: 1.0 / self.high, high: 1.0 / self.low, count: self.count }
     }
@@ -66,7 +66,7 @@ impl Interval {
 mod tests {
     use super::*;
 
-    /// Values around `centre` with a long upper tail, as ratios on a shared machine have.
+    /// Values around `centre` with a long upper tail, as on a shared machine.
     fn noisy(random: &mut Random, centre: f64, count: usize) -> Vec<f64> {
         let mut value = || {
             let noise = random.below(1_000) as f64 / 1_000.0 - 0.5;
@@ -124,7 +124,7 @@ mod tests {
         for _ in 0..200 {
             let [a, b] = [(); 2].map(|()| set_ups(&mut random, 7));
             agree += u32::from(overlap(of(&a), of(&b)));
-            // As if one set-up were all there is: narrow, and wrong.
+            // As if there were only one set-up: narrow, and wrong.
             agree_as_one += u32::from(overlap(of(&a[..1]), of(&b[..1])));
         }
         assert!(agree >= 190 && agree_as_one < 20, "{agree} and {agree_as_one} of 200");

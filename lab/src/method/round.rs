@@ -11,25 +11,25 @@ use super::ratio::Interval;
 use super::window::Windows;
 use crate::json::Params;
 
-/// A variant's name and parameters, as they stand in the report.
+/// A variant's name and parameters, as they are in the report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Label {
     /// `netmem`, `netmem/…`, `limit`, or a rival's name.
     pub variant: String,
-    /// What it does.
+    /// The properties of the variant.
     pub params: Params,
 }
 
-/// Something that can be measured beside others.
+/// Something that can be measured together with others.
 pub trait Variant {
-    /// Its name and parameters.
+    /// Returns its name and parameters.
     fn label(&self) -> &Label;
 
     /// Runs it for `windows` windows.
     fn round(&mut self, windows: usize) -> Windows;
 }
 
-/// How much is measured of one set-up.
+/// The amount of measurement in one set-up.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Rounds.
@@ -40,14 +40,14 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What one variant gave over all finished rounds. Every variant has the same number of rounds.
+/// The values of one variant over all finished rounds. Every variant has the same number of rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Whose it is.
+    /// The variant.
     pub label: Label,
-    /// The median ticks per operation of each round; `None` where the round left no window.
+    /// The median ticks per operation of each round, or `None` if the round has no window.
     pub rounds: Vec<Option<f64>>,
-    /// How many rounds there had been when each set-up but the last ended; rising. Empty where there was one set-up.
+    /// The number of rounds at the end of each set-up but the last, in rising order. Empty if there was one set-up.
     pub setups: Vec<usize>,
     /// Ticks per operation of every window that counts.
     pub per_op: Vec<f64>,
@@ -69,7 +69,7 @@ impl Series {
         self.starved += round.starved;
     }
 
-    /// The same variant over both: `self` of the set-ups so far, `last` of one more.
+    /// Returns the same variant over both: `self` from the set-ups so far, `last` from one more.
     pub fn followed_by(mut self, last: Self) -> Self {
         self.setups.push(self.rounds.len());
         self.rounds.extend(last.rounds);
@@ -79,13 +79,13 @@ impl Series {
         self
     }
 
-    /// Ticks per operation at quantile `q` over all windows; `None` if none counts.
+    /// Returns the ticks per operation at quantile `q` over all windows, or `None` if none counts.
     pub fn at(&self, q: f64) -> Option<f64> {
         quantile(&self.per_op, q)
     }
 
-    /// This over `other`, ticks by ticks inside each round: the median over rounds and its interval, which holds what
-    /// one set-up differs from the next. `None` if no round has both.
+    /// Returns this series divided by `other`, ticks by ticks inside each round: the median over rounds and its
+    /// interval, which includes the differences between set-ups. Returns `None` if no round has both.
     pub fn over(&self, other: &Self, seed: u64) -> Option<Interval> {
         let ratio = |round: usize| Some((self.rounds[round])? / (*other.rounds.get(round)?)?);
         let ends = self.setups.iter().copied().chain([self.rounds.len()]);
@@ -99,8 +99,9 @@ impl Series {
     }
 }
 
-/// Runs `variants` round by round until the rounds are used up or `stop` is raised. A round that was cut short is not counted for any variant. `gaps` takes what its
-/// windows lost to pauses; `progress` hears how many rounds are done.
+/// Runs `variants` round by round until all rounds are done or `stop` is set. A round that was cut short does not
+/// count for any variant. The time lost to pauses is added to `gaps`, and `progress` is called with the number of
+/// finished rounds.
 pub fn interleave(
     variants: &mut [Box<dyn Variant + '_>],
     plan: &Plan,
@@ -115,7 +116,7 @@ pub fn interleave(
         random.shuffle(&mut order);
         let mut round = vec![Windows::default(); variants.len()];
         for &turn in &order {
-            // Relaxed: the flag is a wish and carries no data.
+            // Relaxed: the flag is a request and carries no data.
             if stop.load(Ordering::Relaxed) {
                 return series;
             }
@@ -136,8 +137,8 @@ pub(crate) mod tests {
 
     pub(crate) const PLAN: Plan = Plan { rounds: 21, windows: 40, seed: 1 };
 
-    /// `cost` ticks an operation, up to a tenth more by chance, the machine up to twice as slow from round to
-    /// round, and a pause in one window of twenty.
+    /// `cost` ticks an operation, up to a tenth more at random. The machine is up to twice as slow from round to
+    /// round, and one window of twenty has a pause.
     fn synthetic<'a>(clock: &'a Synthetic, name: &str, cost: f64, seed: u64) -> Box<dyn Variant + 'a> {
         let mut random = Random::new(seed);
         let body = move |ops: u32| {

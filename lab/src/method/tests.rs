@@ -1,5 +1,5 @@
-//! The lab's own test: what is known beforehand is found. A scripted machine stands in for the real one; all else is what
-//! experiments are measured with.
+//! The lab's own test: known effects are found. A scripted machine replaces the real one. The other parts are those
+//! that experiments are measured with.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,13 +17,13 @@ const PLAN: Plan = Plan { rounds: 3, windows: 48, seed: 1 };
 /// Ticks of a planted pause: 400 µs.
 const PAUSE: u64 = 800_000;
 
-/// What one operation of a variant costs, and what befalls it.
+/// The cost of one operation of a variant, and its disturbances.
 #[derive(Clone, Copy)]
 struct Known {
     ticks: f64,
-    /// Extra ticks by where its memory lies, from nothing to so many, other in each set-up.
+    /// Maximum number of extra ticks for the location of its memory, different in each set-up.
     layout: f64,
-    /// One call in so many is interrupted by a pause; never if 0.
+    /// One call in this many is interrupted by a pause, or none if 0.
     paused_every: u64,
 }
 
@@ -46,7 +46,7 @@ fn variant<'a>(clock: &'a Synthetic, known: Known, seed: u64) -> Box<dyn Variant
     Box::new(OpLoop::new(Label { variant: "netmem".into(), params: Params::new() }, clock, Box::new(body)))
 }
 
-/// The series of `a` and `b` over all set-ups of one run, and what was lost to pauses.
+/// Returns the series of `a` and `b` over all set-ups of one run, and the time lost to pauses.
 fn run(a: Known, b: Known, seed: u64) -> ([Series; 2], Gaps) {
     let (clock, mut gaps) = (Synthetic::default(), Gaps::default());
     let mut all: Option<Vec<Series>> = None;

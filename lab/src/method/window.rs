@@ -1,4 +1,4 @@
-//! Windows of a loop of operations on one core, and the rule that drops those with a pause in them.
+//! Windows of a loop of operations on one core, and the rule that drops windows with a pause.
 
 use std::hint::black_box;
 
@@ -7,24 +7,25 @@ use super::pauses::Gaps;
 use super::quantile::{median, quantile};
 use super::round::{Label, Variant};
 
-/// A window longer, per operation, than this many times the round's lower quartile contains a pause.
+/// If a window is longer per operation than this many times the round's lower quartile, it contains a pause.
 pub const WINDOW_FACTOR: f64 = 4.0;
 
-/// So does a window with a single step longer than this many times the lower quartile of a step.
+/// If a single step of a window is longer than this many times the lower quartile of a step, the window contains a
+/// pause.
 pub const STEP_FACTOR: f64 = 16.0;
 
-/// What a window of operations should last at least; with doubling it lasts up to twice as much, and so stays
-/// within the 10 µs to 1 ms that are short against the gaps of a paused machine and long against one reading of
-/// the clock.
+/// Minimum duration of a window of operations. With doubling it lasts up to twice as long. So it stays within 10 µs
+/// to 1 ms, which is short compared with the gaps of a paused machine and long compared with one reading of the
+/// clock.
 const WINDOW_NS: f64 = 25_000.0;
 
-/// Operations in a window at least.
+/// Minimum operations in a window.
 const OPS_MIN: u32 = 64;
 
-/// Operations in a window at most, so that an operation that costs nothing still ends.
+/// Maximum operations in a window, so that a window of operations without cost still ends.
 const OPS_MAX: u32 = 1 << 20;
 
-/// Windows run before the first that counts: they bring the variant's own lines back into the cache.
+/// Windows run before the first that counts: they load the variant's own lines into the cache.
 const WARM_UP: usize = 2;
 
 /// One stretch of time between two readings of the clock.
@@ -43,24 +44,24 @@ pub struct Window {
 /// One variant's windows of one round.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Windows {
-    /// Ticks per operation of every window that counts, the empty loop already taken off.
+    /// Ticks per operation of every window that counts, without the cost of an empty loop.
     pub per_op: Vec<f64>,
     /// Windows dropped because a pause fell into them.
     pub paused: u64,
     /// Windows dropped because the generator did not keep a full burst waiting.
     pub starved: u64,
-    /// The time of all these windows, and what of it pauses took.
+    /// The time of all these windows, and the part of it that pauses took.
     pub gaps: Gaps,
 }
 
 impl Windows {
-    /// Drops the windows that contain a pause and takes `empty` ticks per operation off the others.
+    /// Drops the windows that contain a pause, and subtracts `empty` ticks per operation from the others.
     ///
-    /// A pause is seen in two ways: the whole window took more than [`WINDOW_FACTOR`] times the lower quartile of
-    /// this round's windows, or two neighbouring readings of the clock inside it lie more than [`STEP_FACTOR`]
-    /// times the lower quartile of a step apart. The quartile is taken anew in every round, so a machine that
-    /// changes its frequency does not turn every window into a pause. What such a window took beyond the work of an
-    /// ordinary one is time lost.
+    /// A pause is detected in two ways. The whole window took more than [`WINDOW_FACTOR`] times the lower quartile
+    /// of this round's windows. Or two neighbouring readings of the clock inside it differ by more than
+    /// [`STEP_FACTOR`] times the lower quartile of a step. The quartile is computed in every round, so that a
+    /// machine that changes its frequency does not turn every window into a pause. The time of such a window beyond
+    /// the work of an ordinary one counts as lost.
     pub fn without_pauses(windows: &[Window], empty: f64) -> Self {
         let per_op = |w: &Window| w.ticks as f64 / w.ops.max(1) as f64;
         let per_step = |w: &Window| w.ticks as f64 / w.steps.max(1) as f64;
@@ -81,7 +82,7 @@ impl Windows {
     }
 }
 
-/// Times `count` windows of `ops` operations each.
+/// Measures `count` windows of `ops` operations each.
 pub fn sample<C: Clock>(clock: &C, count: usize, ops: u32, body: &mut dyn FnMut(u32)) -> Vec<Window> {
     let mut windows = Vec::with_capacity(count);
     for _ in 0..count {
@@ -104,21 +105,22 @@ pub struct OpLoop<'a, C: Clock> {
 }
 
 impl<'a, C: Clock> OpLoop<'a, C> {
-    /// Takes `body`, which does as many operations as it is told, and finds how many make a window.
+    /// Takes `body`, which runs the given number of operations, and determines the number in a window.
     pub fn new(label: Label, clock: &'a C, body: Box<dyn FnMut(u32) + 'a>) -> Self {
         Self::of(1, label, clock, body)
     }
 
-    /// The same for operations that come in bulks of `bulk`: a window is whole bulks, and what is taken off is one
-    /// turn of an empty loop for each.
+    /// The same for operations in bulks of `bulk`. A window is a multiple of a bulk, and one turn of an empty loop
+    /// is subtracted for each.
     pub fn of(bulk: u32, label: Label, clock: &'a C, mut body: Box<dyn FnMut(u32) + 'a>) -> Self {
         let bulk = bulk.max(1);
         let ops = window_ops(clock, bulk, &mut *body);
         Self { label, clock, bulk, ops, warm_up: WARM_UP, body }
     }
 
-    /// The same with `ops` operations in a window and `warm_up` windows before the first that counts, both given: for
-    /// operations that cost less the more of them came before, so that all variants of a group have to do equally many.
+    /// The same with a given number of `ops` in a window and of `warm_up` windows before the first that counts.
+    /// This is for operations that cost less after more of them have run, so that all variants of a group must run
+    /// equally many.
     pub fn fixed(
         (ops, warm_up): (u32, usize),
         label: Label,
@@ -143,7 +145,7 @@ impl<C: Clock> Variant for OpLoop<'_, C> {
     }
 }
 
-/// Doubles the operations, whole bulks, until the shortest of three windows lasts long enough.
+/// Doubles the operations, in whole bulks, until the shortest of three windows lasts long enough.
 fn window_ops<C: Clock>(clock: &C, bulk: u32, body: &mut dyn FnMut(u32)) -> u32 {
     let wanted = (WINDOW_NS * clock.ticks_per_ns()) as u64;
     let mut ops = OPS_MIN.next_multiple_of(bulk);
@@ -153,14 +155,14 @@ fn window_ops<C: Clock>(clock: &C, bulk: u32, body: &mut dyn FnMut(u32)) -> u32 
     ops
 }
 
-/// The loop around the operations, without them.
+/// The loop around the operations, without the operations.
 fn empty_loop(ops: u32) {
     for _ in 0..ops {
         black_box(());
     }
 }
 
-/// Ticks per operation of an empty loop; 0 if the clock did not move.
+/// Returns the ticks per operation of an empty loop, or 0 if the clock did not advance.
 pub fn empty_cost(empty: &[Window]) -> f64 {
     quantile(&Windows::without_pauses(empty, 0.0).per_op, 0.5).unwrap_or(0.0)
 }

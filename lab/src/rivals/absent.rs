@@ -1,4 +1,4 @@
-//! In the place of the allocators where they are not built in: nothing of this can be made.
+//! Replaces the allocators in a build without them: none of these types can be made.
 
 use super::dpdk::Passed;
 use super::{ALLOCATORS, Found, Missing, NOT_BUILT_IN};
@@ -11,22 +11,22 @@ pub(super) fn find() -> Found {
 #[derive(Debug)]
 pub(super) enum Loops {}
 
-/// Places for blocks, of which there are none.
+/// Room for blocks. There is none.
 #[derive(Debug)]
 pub struct Held(());
 
 impl Held {
-    /// No places.
+    /// Makes no room.
     pub fn new(_: usize) -> Self {
         Self(())
     }
 }
 
-/// Where blocks would be sent.
+/// The sending end.
 #[derive(Debug)]
 pub enum Sending {}
 
-/// Where they would arrive.
+/// The receiving end.
 #[derive(Debug)]
 pub enum Receiving {}
 

@@ -1,8 +1,8 @@
 //! DPDK: mempools, mbufs, and rings between one producer and one consumer, or many producers.
 //!
-//! Its environment is started when it is first asked for, on the thread that asks: without huge pages, devices, files
-//! of its own or signal handlers; one thread of its own sleeps for good. Each thread that uses a pool is registered
-//! first, so that it has caches, and is unregistered when it ends.
+//! Its environment is started on first use, on the calling thread. It has no huge pages, devices, files of its own
+//! or signal handlers. One thread of its own sleeps forever. Each thread that uses a pool is registered first, so
+//! that it has caches, and is unregistered when it ends.
 
 #[cfg(not(dpdk))]
 mod absent;
@@ -19,12 +19,12 @@ pub use built::{
     Dpdk, Frames, IdReceiving, IdSending, PacketReceiving, PacketSending, Packets, Receiving, Sending,
 };
 
-/// What a side of a ring has done in one call.
+/// The result of one call at a side of a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Items that went through.
     pub items: u64,
-    /// Allocations that failed, or items that were not what was sent in their place.
+    /// Failed allocations, or items that differ from the sent ones.
     pub wrong: u64,
 }
 
@@ -37,7 +37,7 @@ impl Passed {
     }
 }
 
-/// Items that one call of a ring moves, where it is not one.
+/// Items that one call of a ring moves, unless it moves one.
 pub const BURST: usize = 32;
 
 #[cfg(all(test, dpdk))]

@@ -1,9 +1,9 @@
-//! netmem's mempool ops for DPDK, as they are installed: the plug-in is opened by its name.
+//! netmem's installed mempool ops for DPDK. The plug-in is opened by its name.
 //!
-//! The plug-in is linked to DPDK's shared libraries, and registers its ops with them; the lab has DPDK's archives in it, and runs those. So the ops are taken
-//! over from the one table into the other ([`Dpdk::adopt_ops`]).
+//! The plug-in is linked to DPDK's shared libraries, and registers its ops with them. The lab contains DPDK's
+//! static archives, and runs those. So the ops are copied from the one table into the other ([`Dpdk::adopt_ops`]).
 //!
-//! Sound because the plug-in and DPDK's libraries only register what they have when they are opened.
+//! Sound because the plug-in and DPDK's libraries only register their ops when they are opened.
 
 use std::env;
 use std::ffi::CStr;
@@ -13,20 +13,20 @@ use super::dpdk::Dpdk;
 use super::libnetmem::{LIBRARY, library};
 use crate::system::library::Library;
 
-/// What netmem's ops are called.
+/// The name of netmem's ops.
 pub const NETMEM: &CStr = c"netmem";
-/// DPDK's own, where none are chosen.
+/// DPDK's default ops.
 pub const RING: &CStr = c"ring_mp_mc";
 
-/// The plug-in's file, beside libnetmem's.
+/// The plug-in's file, in the folder of libnetmem.
 const PLUG_IN: &str = "librte_mempool_netmem.so";
 
-/// Makes netmem's ops ops of this DPDK.
+/// Registers netmem's ops with this DPDK.
 ///
 /// # Errors
-/// How to get them.
+/// The way to install them.
 pub fn adopt(dpdk: Dpdk) -> Result<(), String> {
-    // First: so the plug-in has found it, also where it is not installed.
+    // First, so that the plug-in finds the library even if that is not installed.
     library()?;
     let beside = env::var(LIBRARY).ok().map(|library| Path::new(&library).with_file_name(PLUG_IN));
     let named = beside.map_or_else(|| PLUG_IN.to_owned(), |path| path.to_string_lossy().into_owned());

@@ -1,13 +1,13 @@
-//! The wall time that a run may take, and what it is spent on.
+//! The time limit of a run, and its distribution.
 
 use std::time::{Duration, Instant};
 
 use super::turn::Turns;
 
-/// So much longer than expected a turn may take before it goes over the budget.
+/// The factor by which a turn may exceed its estimate.
 const MARGIN: f64 = 1.25;
 
-/// Wall time from the begin of a run on.
+/// The time limit from the beginning of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     begun: Instant,
@@ -15,25 +15,25 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Begins now; `None` is without end.
+    /// Begins now. `None` is no limit.
     pub(super) fn new(most: Option<Duration>) -> Self {
         Self { begun: Instant::now(), most }
     }
 
-    /// Whether a turn of so many seconds, as far as is known, still ends within it.
+    /// Returns true if a turn with this estimate still ends within the limit.
     pub(super) fn affords(&self, seconds: f64) -> bool {
         self.most
             .is_none_or(|most| self.begun.elapsed().as_secs_f64() + MARGIN * seconds <= most.as_secs_f64())
     }
 
-    /// What is left of it, if it has an end.
+    /// Returns the remaining time, if there is a limit.
     pub(super) fn left(&self) -> Option<Duration> {
         self.most.map(|most| most.saturating_sub(self.begun.elapsed()))
     }
 }
 
-/// Who is to have a turn of those that are not over: in the registry's order as long as one has fewer set-ups than the least;
-/// then those with the widest intervals first.
+/// Returns the unfinished experiments in the order of their turns. The registry's order applies while one has fewer
+/// set-ups than the minimum. After that the widest intervals come first.
 pub(super) fn order(all: &[Turns<'_>], setup: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..all.len()).filter(|&place| !all[place].over).collect();
     if places.iter().all(|&place| setup > all[place].least()) {

@@ -1,9 +1,9 @@
 //! A turn in a process of its own.
 //!
-//! What a process is given for as long as it lives costs something for as long as it lives: where its libraries and its
-//! stacks lie, which of its heaps an allocator gives a thread, how the allocator's own tables came to be laid out. Set-ups
-//! of one process share all that, so their spread does not hold it, and the next run differs by more than either's interval
-//! says. A process for each set-up lets that share vary, too.
+//! Some properties of a process affect its cost and stay the same as long as it lives. These are the location of
+//! its libraries and stacks, the heap that an allocator gives to a thread, and the layout of the allocator's own
+//! tables. All set-ups of one process share them, so the spread of the set-ups does not include them, and the next
+//! run differs by more than either's interval. With a process for each set-up these properties vary too.
 //!
 //! ```text
 //!   this process                                       netmem lab turn
@@ -11,8 +11,9 @@
 //!     progress, result        ◄── a socket ────────      Told, one line each
 //!     end of what is written  ──────────────────────►     stop
 //! ```
-//! It is in a process group of its own, so that Ctrl-C comes to this one alone; and if this one dies, it hears that as a wish
-//! to stop. If it has not ended [`FAREWELL`] after that wish, it is ended: whatever it waits for, it outlives nobody for long.
+//! The other process has a process group of its own, so that only this process gets Ctrl-C. If this process dies,
+//! the other one takes that as a request to stop. If it has not ended [`FAREWELL`] after that request, it is ended.
+//! So it never outlives this process for long.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -32,13 +33,13 @@ use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::history::History;
 use crate::settings::Settings;
 
-/// How long the wish to stop may wait before it is passed on.
+/// The delay until a request to stop is passed on.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long a turn may take to end after it heard the wish to stop.
+/// The time for a turn to end after the request to stop.
 const FAREWELL: Duration = Duration::from_secs(60);
 
-/// A turn that is to be taken.
+/// A turn to take.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) experiment: String,
@@ -47,18 +48,18 @@ pub(super) struct Order {
     pub(super) history: History,
 }
 
-/// What is heard of it.
+/// A message about the turn.
 #[derive(Debug, Serialize, Deserialize)]
 enum Told {
-    /// So many rounds are done, of so many.
+    /// Finished rounds, and the number of rounds.
     Round(usize, usize),
     Taken(Box<Taken>),
 }
 
-/// Has `program` take the turn.
+/// Lets `program` take the turn.
 ///
 /// # Errors
-/// What went wrong with the process.
+/// The error of the process.
 pub(super) fn take_elsewhere(
     program: &Path,
     order: &Order,
@@ -73,7 +74,7 @@ pub(super) fn take_elsewhere(
         command.spawn().map_err(failed)?
     };
     let mut child = Ended(child);
-    // A process that ends without reading it says more by its exit.
+    // If a process ends without reading it, its exit status is more informative.
     let _ = line(order).and_then(|line| (&ours).write_all(&line));
     let heard = hear(&ours, stop, rounds).map_err(failed)?;
     drop(ours);
@@ -87,18 +88,18 @@ pub(super) fn take_elsewhere(
     }
 }
 
-/// A process that does not outlive this.
+/// A process that is ended when this is dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // One that has ended already is just as well.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Listens until the result has come, or the other end is gone.
+/// Receives messages until the result has come, or the other end is gone.
 fn hear(
     stream: &UnixStream,
     stop: &AtomicBool,
@@ -107,7 +108,7 @@ fn hear(
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut reader, mut line) = (BufReader::new(stream), Vec::new());
     loop {
-        // Relaxed: the flag is a wish and carries no data.
+        // Relaxed: the flag is a request and carries no data.
         if stop.load(Ordering::Relaxed) {
             // It may be gone by now.
             let _ = stream.shutdown(Shutdown::Write);
@@ -118,11 +119,11 @@ fn hear(
                 Told::Round(done, of) => rounds(done, of),
                 Told::Taken(taken) => return Ok(Some(*taken)),
             },
-            // What has come of a line stays in it.
+            // The part of a line that has come stays in the buffer.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 continue;
             }
-            // It ended without reading all that was written to it.
+            // It ended without reading everything that was written to it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -130,11 +131,11 @@ fn hear(
     }
 }
 
-/// Takes the turn that standard input orders, and tells there what comes of it: the other side of a run whose
+/// Takes the turn that standard input orders, and sends the results there. This is the other side of a run whose
 /// [`Options::turns_by`](super::Options::turns_by) names this program.
 ///
 /// # Errors
-/// What is wrong with standard input, in one line.
+/// The error of standard input, in one line.
 pub fn take_turn() -> Result<(), String> {
     let failed = |error: io::Error| format!("standard input is no socket of netmem lab run: {error}");
     let stream = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from).map_err(failed)?;
@@ -148,27 +149,27 @@ pub fn take_turn() -> Result<(), String> {
         .ok_or_else(|| format!("no experiment {:?}", order.experiment))?;
     let settings = Settings::new(experiment.keys, order.quick, &order.set).map_err(|e| e.to_string())?;
     let stop: &'static AtomicBool = Box::leak(Box::default());
-    // Ends with the process.
+    // The thread ends with the process.
     let listening = thread::Builder::new().spawn(move || {
         let _ = reader.read(&mut [0]);
-        // Relaxed: the flag is a wish and carries no data.
+        // Relaxed: the flag is a request and carries no data.
         stop.store(true, Ordering::Relaxed);
         thread::sleep(FAREWELL);
         crate::system::process::kill_this();
     });
     listening.map_err(|error| format!("no thread for the set-up: {error}: see `ulimit -u` and pids.max"))?;
     let tell = |told: &Told| line(told).and_then(|line| (&stream).write_all(&line));
-    // If nobody listens any more, the wish to stop has come, too.
+    // If the other side is gone, the request to stop has come too.
     let mut rounds = |done, of| drop(tell(&Told::Round(done, of)));
     let taken = take((experiment, &settings, order.quick), order.history, stop, &mut rounds);
     match tell(&Told::Taken(Box::new(taken))) {
-        // Nobody is there to be told that nobody listens.
+        // The other side is gone, so there is no one to tell.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         told => told.map_err(failed),
     }
 }
 
-/// As one line of JSON.
+/// Returns the value as one line of JSON.
 fn line(what: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
@@ -184,7 +185,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (stop, mut heard) = (AtomicBool::new(true), Vec::new());
         let teller = thread::spawn(move || {
-            // The wish to stop has been passed on.
+            // The request to stop has been passed on.
             assert_eq!((&theirs).read(&mut [0]).unwrap(), 0);
             let line = line(&Told::Round(3, 21)).unwrap();
             for byte in line.iter().chain(b"{\"Round\"") {

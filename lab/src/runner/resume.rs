@@ -1,4 +1,5 @@
-//! A run that is resumed: one experiment after the other, the file written after each, and those that it has are not run again.
+//! A resumed run: one experiment after the other, the file written after each. Experiments that the file has are
+//! not run again.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +17,12 @@ use crate::method::machine::Machine;
 use crate::output::Output;
 use crate::report::files;
 
-/// Whether two runs were on machines that go by the same name.
+/// Returns true if two runs were on machines with the same name.
 fn same_machine(a: &Machine, b: &Machine) -> bool {
     (&a.cpu, a.cores, &a.kernel) == (&b.cpu, b.cores, &b.kernel)
 }
 
-/// What the file has; nothing where there is none, or it is empty.
+/// Returns the reports of the file, or none if it does not exist or is empty.
 fn earlier(path: &Path) -> Result<Vec<Report>, LabError> {
     match fs::metadata(path) {
         Ok(there) if there.len() > 0 => input::read(path),
@@ -29,10 +30,10 @@ fn earlier(path: &Path) -> Result<Vec<Report>, LabError> {
     }
 }
 
-/// Runs those of `all` that the file lacks, and gives the reports of all that were asked for.
+/// Runs the experiments of `all` that the file lacks, and returns the reports of all requested ones.
 ///
-/// A report of the file stands if it is of this machine, as quick as what is asked, and was not interrupted; reports of other
-/// machines and experiments stay in it.
+/// A report of the file is used if it is from this machine, has the requested effort, and was not interrupted.
+/// Reports of other machines and experiments stay in the file.
 pub(super) fn run(
     all: Vec<Turns<'_>>,
     (path, options): (&Path, &Options),
@@ -41,7 +42,7 @@ pub(super) fn run(
 ) -> Result<Vec<Report>, LabError> {
     let here = Machine::read(&Tsc::new(), cpu::allowed().unwrap_or_default().len());
     let mut file = earlier(path)?;
-    // That it cannot be written is to be known before anything is measured.
+    // An unwritable file must be reported before any measurement.
     drop(Output::open(path)?);
     let mut asked = Vec::new();
     for turns in all {
@@ -52,7 +53,7 @@ pub(super) fn run(
             asked.push(report.clone());
             continue;
         }
-        // Relaxed: the flag is a wish and carries no data.
+        // Relaxed: the flag is a request and carries no data.
         if stop.load(Ordering::Relaxed) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! One experiment of a run: set up anew for each of its turns, until its ratios are decided.
+//! One experiment of a run: set up again for each of its turns, until its ratios are decided.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -25,21 +25,21 @@ pub(super) struct Turns<'a> {
     settings: &'a Settings,
     options: &'a Options,
     history: History,
-    /// Of all turns so far; `None` before the first.
+    /// Of all turns so far, or `None` before the first.
     pub(super) report: Option<Report>,
-    /// Whether no turn is to come.
+    /// True if no turn is left.
     pub(super) over: bool,
     /// Seconds of the longest turn so far.
     pub(super) slowest: f64,
 }
 
-/// What comes of a turn.
+/// The result of a turn.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Taken {
-    /// Of all turns with this one.
+    /// Of all turns including this one.
     pub(super) report: Report,
     pub(super) history: History,
-    /// Whether it could not be set up.
+    /// True if it could not be set up.
     pub(super) failed: bool,
 }
 
@@ -49,34 +49,36 @@ impl<'a> Turns<'a> {
         Self { experiment, settings, options, history, report, over: false, slowest: 0.0 }
     }
 
-    /// Set-ups that there are at least.
+    /// Returns the minimum number of set-ups.
     pub(super) fn least(&self) -> usize {
         least(self.settings)
     }
 
-    /// Set-ups that there are at most: no more than the rounds allow, each with as many as one of the least has.
+    /// Returns the maximum number of set-ups: as many as the rounds allow, each with as many rounds as one of the
+    /// minimum has.
     pub(super) fn most(&self) -> usize {
         let [rounds, rounds_max] = ["rounds", "rounds-max"].map(|key| self.settings.get(key) as usize);
         self.least().max(rounds_max / rounds.div_ceil(self.least()).max(1))
     }
 
-    /// Seconds that a turn takes, by the experiment's own word.
+    /// Returns the seconds of a turn, by the experiment's own estimate.
     pub(super) fn seconds(&self) -> f64 {
         f64::from(self.experiment.seconds) * self.settings.share_of_full("rounds") / self.least() as f64
     }
 
-    /// Seconds that the next turn will take, by those before it, or by its own word and how right that of others was.
+    /// Returns the expected seconds of the next turn, from the turns before it, or from its own estimate and the
+    /// accuracy of others' estimates.
     pub(super) fn will_take(&self, remaining: &Remaining) -> f64 {
         if self.slowest > 0.0 { self.slowest } else { self.seconds() * remaining.pace() }
     }
 
-    /// Half the width of the widest interval of a ratio, as a share of its median; of those that are undecided.
+    /// Returns half the width of the widest interval of an undecided ratio, as a share of its median.
     pub(super) fn widest(&self) -> f64 {
         let open = self.report.iter().flat_map(|report| &report.ratios).filter(|ratio| ratio.undecided);
         open.map(|ratio| (ratio.high - ratio.low) / 2.0 / ratio.median).fold(0.0, f64::max)
     }
 
-    /// No turn is to come: the run's time is spent.
+    /// Records that no turn is left, because the run's time is used up.
     pub(super) fn spend(&mut self) {
         self.over = true;
         let setups = self.history.setups;
@@ -85,12 +87,12 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Turns still to come if nothing stays undecided.
+    /// Returns the number of turns left if every ratio is decided by then.
     pub(super) fn expected(&self) -> usize {
         if self.over { 0 } else { self.least().saturating_sub(self.history.setups).max(1) }
     }
 
-    /// Runs one turn. One that `stop` cuts short is lost, if there is one before it.
+    /// Runs one turn. A turn that `stop` cuts short is discarded, unless it is the first.
     pub(super) fn run(&mut self, stop: &AtomicBool, progress: &mut (dyn FnMut(Progress<'_>) + Send)) {
         let earlier = self.report.take();
         let experiment = self.experiment;
@@ -107,7 +109,7 @@ impl<'a> Turns<'a> {
         let setups = history.setups;
         let open = report.ratios.iter().any(|ratio| ratio.undecided);
         self.over = failed || setups >= self.most() || !open && is_asked(setups, self.least());
-        // Relaxed: the flag is a wish and carries no data.
+        // Relaxed: the flag is a request and carries no data.
         if let (true, false, Some(mut earlier)) = (stop.load(Ordering::Relaxed), failed, earlier) {
             earlier.notes.push(format!("stopped: the rows are of {} set-ups", setups - 1));
             report = earlier;
@@ -118,7 +120,7 @@ impl<'a> Turns<'a> {
         self.report = Some(report);
     }
 
-    /// On a thread of its own, so that its pinning ends with it.
+    /// Takes a turn on a thread of its own, so that its pinning ends with it.
     fn take_here(
         &self,
         history: History,
@@ -139,13 +141,13 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// The turn, for a process of its own.
+    /// Returns the turn as an order for another process.
     fn order(&self, history: History) -> Order {
         let Options { quick, set, .. } = self.options;
         Order { experiment: self.experiment.name.to_owned(), quick: *quick, set: set.clone(), history }
     }
 
-    /// What comes of a turn whose process died: what the turns before it gave still stands.
+    /// Returns the result of a turn whose process died: the values of the turns before it stay.
     fn died(&self, cause: String, earlier: Option<Report>, history: History) -> Taken {
         let empty = || empty(self.experiment, self.options.quick, Machine::read(&Tsc::new(), 0));
         let mut report = earlier.unwrap_or_else(empty);
@@ -153,18 +155,18 @@ impl<'a> Turns<'a> {
         Taken { report, history, failed: true }
     }
 
-    /// Whether this is what a simulator counts: the loop of one variant, in the process that the simulator looks at.
+    /// Returns true if a simulator counts here: the loop of one variant, in the process that the simulator watches.
     fn is_counted(&self) -> bool {
         self.options.set.iter().any(|(key, _)| key == "body")
     }
 }
 
-/// Set-ups that there are at least.
+/// Returns the minimum number of set-ups.
 fn least(settings: &Settings) -> usize {
     settings.get("setups").max(1) as usize
 }
 
-/// Takes one turn on this thread, which is pinned by it.
+/// Takes one turn on this thread, and pins the thread.
 pub(super) fn take(
     (experiment, settings, quick): (&'static Experiment, &Settings, bool),
     mut history: History,

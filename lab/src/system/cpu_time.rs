@@ -1,18 +1,18 @@
-//! Time that processes have had a core, all their threads together, up to the moment at which it is asked.
+//! The CPU time of processes: of all their threads together, up to the present.
 
 use rustix::process::{Pid, getpid};
 use std::io;
 use std::process::Child;
 
-/// The clock of a process's time on cores.
+/// The CPU-time clock of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuClock(libc::clockid_t);
 
 impl CpuClock {
-    /// That of a child.
+    /// Returns the clock of a child.
     ///
     /// # Errors
-    /// What `clock_getcpuclockid(3)` says.
+    /// The error of `clock_getcpuclockid(3)`.
     pub fn of(child: &Child) -> io::Result<CpuClock> {
         CpuClock::of_process(Pid::from_child(child))
     }
@@ -24,7 +24,7 @@ impl CpuClock {
         if done == 0 { Ok(CpuClock(clock)) } else { Err(io::Error::from_raw_os_error(done)) }
     }
 
-    /// That of this process.
+    /// Returns the clock of this process.
     ///
     /// # Errors
     /// As [`CpuClock::of`].
@@ -32,7 +32,7 @@ impl CpuClock {
         CpuClock::of_process(getpid())
     }
 
-    /// Nanoseconds; 0 where the process is gone.
+    /// Returns nanoseconds, or 0 if the process is gone.
     pub fn ns(self) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: it writes a time, to one that lives over the call.

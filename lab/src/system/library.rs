@@ -1,4 +1,4 @@
-//! A shared library that is opened while the program runs (dlopen(3)). It stays open.
+//! A shared library that is opened at run time (dlopen(3)) and stays open.
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
@@ -8,10 +8,10 @@ use std::ptr::NonNull;
 pub struct Library(*mut c_void);
 
 impl Library {
-    /// Opens the library of that name or path; None where there is none.
+    /// Opens the library with this name or path. Returns None if there is none.
     ///
     /// # Safety
-    /// What it does when it is opened is sound.
+    /// The code that it runs when it is opened is sound.
     pub unsafe fn open(name: &str) -> Option<Library> {
         let name = CString::new(name).ok()?;
         // SAFETY: a text that lives over the call; the caller answers for the library.
@@ -19,17 +19,18 @@ impl Library {
         (!opened.is_null()).then_some(Library(opened))
     }
 
-    /// The function of that name; None where it has none.
+    /// Returns the function with this name, or None if there is none.
     ///
     /// # Safety
-    /// `F` is a pointer to a function, of the type that the library's has.
+    /// `F` is a pointer to a function of the same type as the library's function.
     pub unsafe fn function<F: Copy>(self, name: &CStr) -> Option<F> {
         assert_eq!(size_of::<F>(), size_of::<*mut c_void>(), "a pointer to a function");
         // SAFETY: an address that is not NULL, of a function of that type: the caller's promise.
         self.address(name).map(|found| unsafe { std::mem::transmute_copy(&found) })
     }
 
-    /// Where what has that name lies, in the library or in one that it needs; None where there is none.
+    /// Returns the address of the symbol with this name, in the library or in one that it needs, or None if there
+    /// is none.
     pub fn address(self, name: &CStr) -> Option<NonNull<c_void>> {
         // SAFETY: a library that is open, and a text that lives over the call.
         NonNull::new(unsafe { libc::dlsym(self.0, name.as_ptr()) })

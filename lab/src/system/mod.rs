@@ -1,5 +1,5 @@
-//! System calls that only experiments make: the processor's counters, the time that processes have had a core, processes that stand
-//! still and go on, libraries that are opened while it runs, and datagrams by io_uring.
+//! System calls of experiments only: the processor's counters, CPU time of processes, stopping and resuming
+//! processes, opening libraries, and datagrams by io_uring.
 
 #[allow(unsafe_code)]
 pub(crate) mod cpu_time;

@@ -1,7 +1,7 @@
-//! perf_event_open(2): the processor's own counts of what one thread does in user mode.
+//! perf_event_open(2): the processor's own counts for one thread in user mode.
 //!
-//! Virtual machines mostly have no such counters, and a kernel may forbid them (`kernel.perf_event_paranoid` above 2
-//! without CAP_PERFMON): [`Counters::open`] then says so.
+//! Most virtual machines have no such counters, and a kernel may forbid them (`kernel.perf_event_paranoid` above 2
+//! without CAP_PERFMON). In that case [`Counters::open`] returns an error.
 //!
 //! Source: perf_event_open(2), `linux/perf_event.h`.
 
@@ -9,22 +9,22 @@ use rustix::io::read;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What can be counted.
+/// The countable events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Instructions retired.
     Instructions,
-    /// Cycles of the core, as fast as it happens to run.
+    /// Cycles of the core, at its current frequency.
     Cycles,
     /// Branches retired.
     Branches,
-    /// Branches that were predicted wrong.
+    /// Mispredicted branches.
     BranchMisses,
     /// Loads that reached the last-level cache.
     LastLevelLoads,
-    /// Loads that missed it.
+    /// Loads that missed the last-level cache.
     LastLevelMisses,
-    /// Page faults: counted by the kernel, so there on every machine that tests run on.
+    /// Page faults. The kernel counts them, so they are available on every test machine.
     #[cfg(test)]
     PageFaults,
 }
@@ -36,7 +36,7 @@ impl Event {
         #[cfg(test)]
         const SOFTWARE: u32 = 1;
         const CACHE: u32 = 3;
-        /// PERF_COUNT_HW_CACHE_LL, OP_READ; the result stands above.
+        /// PERF_COUNT_HW_CACHE_LL, OP_READ. The result is in the upper bits.
         const LAST_LEVEL_READ: u64 = 2;
         const MISS: u64 = 1 << 16;
         match self {
@@ -52,7 +52,7 @@ impl Event {
     }
 }
 
-/// The first published form of `struct perf_event_attr` (PERF_ATTR_SIZE_VER0): every kernel takes it.
+/// The first published form of `struct perf_event_attr` (PERF_ATTR_SIZE_VER0). Every kernel accepts it.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -68,11 +68,11 @@ struct Attributes {
     config1: u64,
 }
 
-/// Not counting until it is told to; nor in the kernel; nor in a hypervisor.
+/// Disabled at first, and not counting in the kernel or in a hypervisor.
 const DISABLED: u64 = 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-/// With the count come the nanoseconds for which it was wanted, and those for which it ran.
+/// The count is followed by the nanoseconds for which it was enabled, and those for which it ran.
 const TIME_ENABLED: u64 = 1;
 const TIME_RUNNING: u64 = 2;
 
@@ -89,18 +89,19 @@ impl Counters {
     /// Opens one counter for each of `events`, on the calling thread.
     ///
     /// # Errors
-    /// What perf_event_open(2) says: `NotFound` where the processor, or its hypervisor, has no such counter,
-    /// `PermissionDenied` where the kernel forbids it.
+    /// The error of perf_event_open(2): `NotFound` if the processor, or its hypervisor, has no such counter,
+    /// `PermissionDenied` if the kernel forbids it.
     pub fn open(events: &[Event]) -> io::Result<Self> {
         events.iter().map(|event| open(*event)).collect::<io::Result<Vec<_>>>().map(Self)
     }
 
-    /// Counts while `body` runs, which must stay on this thread; the counts come in the order of the events.
+    /// Counts while `body` runs, which must stay on this thread. Returns the counts in the order of the events.
     ///
-    /// Where there are more events than counters the kernel takes turns, and a count is scaled to the whole time.
+    /// If there are more events than counters, the kernel multiplexes them, and a count is scaled to the whole
+    /// time.
     ///
     /// # Errors
-    /// What ioctl(2) or read(2) says.
+    /// The error of ioctl(2) or read(2).
     pub fn count(&mut self, body: impl FnOnce()) -> io::Result<Vec<f64>> {
         self.tell(RESET)?;
         self.tell(ENABLE)?;
@@ -149,7 +150,7 @@ fn open(event: Event) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 
-/// The count, scaled up if the counter had to share its place.
+/// Returns the count, scaled up if the counter was multiplexed.
 fn value(counter: &OwnedFd) -> io::Result<f64> {
     let mut bytes = [0; 24];
     if read(counter, &mut bytes)? != bytes.len() {
@@ -195,14 +196,15 @@ mod tests {
                 return assert!(forbidden.contains(&error.kind()), "{error}");
             }
         };
-        // Page faults happen in user mode, whoever handles them; 4 MiB are mapped apart and never touched before.
+        // Page faults count in user mode, whatever handles them. 4 MiB are mapped separately and never touched
+        // before.
         const PAGES: usize = 1_024;
         let counts = counters.count(|| {
             let mut memory = Vec::<u8>::with_capacity(PAGES * 4_096);
             memory.resize(PAGES * 4_096, 1);
             black_box(&memory);
         });
-        // Huge pages make fewer of them.
+        // Huge pages cause fewer of them.
         assert!(counts.unwrap()[0] >= 1.0);
         let nothing = counters.count(|| ()).unwrap();
         assert!(nothing[0] < PAGES as f64, "{nothing:?}");

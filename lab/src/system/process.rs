@@ -1,4 +1,4 @@
-//! Processes that this one has started: one stands still, and goes on; none outlives who started it.
+//! Child processes of this one: they can be stopped and resumed, and none outlives its parent.
 
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, set_parent_process_death_signal,
@@ -9,25 +9,25 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Starts a child. It is killed when the thread that starts it ends, by whatever end: also one that stands still.
+/// Starts a child. It is killed when the thread that started it ends, for any reason, even if the child is stopped.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn start(command: &mut Command) -> io::Result<Child> {
     let parent = getpid();
     let prepare = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // Who ended before that is not waited for.
+        // The parent may have ended before that.
         if getppid() == Some(parent) { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     };
     // SAFETY: between fork and exec it makes two system calls, and neither allocates nor takes a lock.
     unsafe { command.pre_exec(prepare) }.spawn()
 }
 
-/// The same on `core`, where all its threads stay.
+/// Starts a child on `core`, where all its threads stay.
 ///
 /// # Errors
-/// What the system says, of the core too.
+/// The system's error, including errors of the core.
 pub fn start_on(core: usize, command: &mut Command) -> io::Result<Child> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("core {core}: no such core")));
@@ -38,20 +38,21 @@ pub fn start_on(core: usize, command: &mut Command) -> io::Result<Child> {
     start(unsafe { command.pre_exec(move || Ok(sched_setaffinity(None, &only)?)) })
 }
 
-/// Ends this process at once, whatever its threads do (SIGKILL): nothing is run at its end.
+/// Ends this process at once, whatever its threads do (SIGKILL). Nothing is run at its end.
 pub fn kill_this() {
-    // A process may signal itself always.
+    // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::KILL);
 }
 
-/// Stops all threads of a child (SIGSTOP), and comes back when they stand still.
+/// Stops all threads of a child (SIGSTOP), and returns when they have stopped.
 ///
 /// # Errors
-/// `NotFound` if it has ended; its status is still there. Else what `kill(2)` or `waitid(2)` says.
+/// `NotFound` if it has ended; its status is still available. Otherwise the error of `kill(2)` or `waitid(2)`.
 pub fn stop(child: &Child) -> io::Result<()> {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::STOP)?;
-    // One that has ended is only looked at: its number is its own until its status is taken, by whoever has the `Child`.
+    // A child that has ended is only examined: its number is not reused until the owner of the `Child` takes its
+    // status.
     let either = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
     loop {
         match waitid(WaitId::Pid(pid), either) {
@@ -61,23 +62,23 @@ pub fn stop(child: &Child) -> io::Result<()> {
             Err(errno) => return Err(errno.into()),
         }
     }
-    // Told once is enough.
+    // One notification is enough.
     waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG)?;
     Ok(())
 }
 
-/// Lets a child go on that [`stop`] stopped (SIGCONT).
+/// Resumes a child that [`stop`] stopped (SIGCONT).
 ///
 /// # Errors
-/// What `kill(2)` says.
+/// The error of `kill(2)`.
 pub fn resume(child: &Child) -> io::Result<()> {
     Ok(kill_process(Pid::from_child(child), Signal::CONT)?)
 }
 
-/// Asks a child to end (SIGTERM); one that stands still does so when it goes on.
+/// Asks a child to end (SIGTERM). A stopped child ends when it is resumed.
 ///
 /// # Errors
-/// What `kill(2)` says.
+/// The error of `kill(2)`.
 pub fn terminate(child: &Child) -> io::Result<()> {
     Ok(kill_process(Pid::from_child(child), Signal::TERM)?)
 }

@@ -1,9 +1,10 @@
-//! Datagrams of a socket by io_uring(7), each answered from the buffer in which it came.
+//! Receives datagrams of a socket by io_uring(7), and answers each from the buffer in which it came.
 //!
 //! # Soundness
-//! The kernel writes to buffers, addresses and headers of the slots, by raw pointers that it was given when a request was submitted. The slots lie in one box, which is
-//! neither moved nor freed, and of which nothing is read or written, while a request of theirs is under way: the ring is [emptied](AnswerRing::end) before they go, and
-//! where it cannot be they are leaked.
+//! The kernel writes to buffers, addresses and headers of the slots, by raw pointers that it was given when a
+//! request was submitted. The slots lie in one box. While a request of theirs is pending, the box is neither moved
+//! nor freed, and nothing of it is read or written. The ring is [emptied](AnswerRing::end) before the slots are
+//! freed. If it cannot be emptied, they are leaked.
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,19 +14,19 @@ use std::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-/// Receptions under way.
+/// Pending receptions.
 const SLOTS: usize = 64;
 
-/// Bytes that a datagram may have.
+/// Maximum bytes of a datagram.
 pub const ROOM: usize = 128;
 
-/// One datagram on its way in or out.
+/// One datagram that is being received or sent.
 struct Slot {
     header: libc::msghdr,
     part: libc::iovec,
     peer: libc::sockaddr_in,
     room: [u8; ROOM],
-    /// The request under way sends.
+    /// True if the pending request sends.
     sends: bool,
 }
 
@@ -38,10 +39,10 @@ pub struct AnswerRing {
 }
 
 impl AnswerRing {
-    /// A ring of `socket`, which outlives it.
+    /// Makes a ring of `socket`, which outlives it.
     ///
     /// # Errors
-    /// What io_uring_setup(2) says: there is none, or it is forbidden.
+    /// The error of io_uring_setup(2): there is no io_uring, or it is forbidden.
     pub fn new(socket: &UdpSocket) -> io::Result<AnswerRing> {
         // SAFETY: all zeros are a value of each of these structures of C.
         let (header, part, peer) = unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };
@@ -55,10 +56,11 @@ impl AnswerRing {
         Ok(ring)
     }
 
-    /// Waits for datagrams, at most so long, and sends what `answer` makes of each in its buffer; where that is None, nothing.
+    /// Waits for datagrams for at most `at_most`, and sends the answer that `answer` makes of each in its buffer.
+    /// Sends nothing if that is None.
     ///
     /// # Errors
-    /// What the system says of a request.
+    /// The system's error of a request.
     pub fn round(
         &mut self,
         at_most: Duration,
@@ -83,7 +85,7 @@ impl AnswerRing {
         Ok(())
     }
 
-    /// Submits what was pushed, and waits for one that is done, or until the time is up.
+    /// Submits the pushed requests, and waits until one is done or the time is over.
     fn wait(&mut self, at_most: Duration) -> io::Result<()> {
         let at_most = Timespec::from(at_most);
         match self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&at_most)) {
@@ -102,7 +104,7 @@ impl AnswerRing {
         self.push(&opcode::SendMsg::new(socket, header).build().user_data(index as u64))
     }
 
-    /// The header of a request by a slot that has none under way.
+    /// Prepares the header of a request for a slot that has none pending.
     fn header(&mut self, index: usize, len: usize, sends: bool) -> *mut libc::msghdr {
         let slot = &mut self.slots[index];
         slot.sends = sends;
@@ -121,7 +123,7 @@ impl AnswerRing {
         Ok(())
     }
 
-    /// Takes back all requests and waits until none is under way.
+    /// Cancels all requests and waits until none is pending.
     fn end(&mut self) -> io::Result<()> {
         self.ring.submit()?;
         match self.ring.submitter().register_sync_cancel(None, CancelBuilder::any()) {

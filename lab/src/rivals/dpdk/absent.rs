@@ -1,4 +1,4 @@
-//! What stands in for DPDK where it is not built in: nothing of it can be had.
+//! Replaces DPDK in a build without it: none of these types can be made.
 
 use std::ffi::CStr;
 use std::num::NonZeroU32;
@@ -6,39 +6,39 @@ use std::num::NonZeroU32;
 use super::Passed;
 use crate::system::library::Library;
 
-/// DPDK, which is not here.
+/// DPDK, which is not built in.
 #[derive(Debug, Clone, Copy)]
 pub enum Dpdk {}
 
-/// A mempool of frames, which there is none of.
+/// A mempool of frames. There is none.
 #[derive(Debug)]
 pub enum Frames {}
 
-/// A mempool of packets, which there is none of.
+/// A mempool of packets. There is none.
 #[derive(Debug)]
 pub enum Packets {}
 
-/// The sending end of a ring of packets, which there is none of.
+/// The sending end of a ring of packets. There is none.
 #[derive(Debug)]
 pub enum PacketSending {}
 
-/// The receiving end of a ring of packets, which there is none of.
+/// The receiving end of a ring of packets. There is none.
 #[derive(Debug)]
 pub enum PacketReceiving {}
 
-/// The sending end of a ring, which there is none of.
+/// The sending end of a ring. There is none.
 #[derive(Debug)]
 pub enum Sending {}
 
-/// The receiving end of a ring, which there is none of.
+/// The receiving end of a ring. There is none.
 #[derive(Debug)]
 pub enum Receiving {}
 
-/// A sending end of a ring of ids, which there is none of.
+/// A sending end of a ring of ids. There is none.
 #[derive(Debug, Clone)]
 pub enum IdSending {}
 
-/// The receiving end of a ring of ids, which there is none of.
+/// The receiving end of a ring of ids. There is none.
 #[derive(Debug)]
 pub enum IdReceiving {}
 
@@ -70,7 +70,7 @@ impl Dpdk {
     }
 
     /// # Errors
-    /// There is nothing to be called.
+    /// Always: there is no DPDK to call.
     pub fn adopt_ops(&self, _: Library, _: &CStr) -> Result<(), String> {
         match *self {}
     }
