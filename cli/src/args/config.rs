@@ -1,8 +1,8 @@
 //! A configuration file: the long options of `netmem forward` as keys.
 //!
-//! The file becomes words of the command line, put in front of what was typed, and what was typed counts: an option that is
-//! there, or one that excludes it, takes the key's place. So a key means what its option means, and nothing else; only
-//! where a value is wrong is said in another way, with its place.
+//! The file becomes words of the command line, in front of the typed ones, and typed options take precedence. A
+//! typed option replaces the key of the same name, and a key of an option that it excludes. So a key has exactly
+//! the meaning of its option. Only errors of values are reported in another way, with their place in the file.
 
 use super::fold::one_line;
 use crate::failure::Failure;

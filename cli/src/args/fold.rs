@@ -1,4 +1,4 @@
-//! Folding clap's paragraphs into one line.
+//! Folds clap's paragraphs into one line.
 
 use clap::{Command, Error};
 use std::ffi::OsString;

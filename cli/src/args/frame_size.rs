@@ -1,4 +1,4 @@
-//! How large frames are, and what follows from that.
+//! The size of frames, and sizes derived from it.
 
 use super::number::power_of_two;
 use netmem::limits::{CHUNK_SIZE, FRAME_SIZE_MAX};

@@ -1,4 +1,4 @@
-//! Numbers with a range: what is outside is refused with the range.
+//! Numbers with a range: a value outside it is rejected with an error that has the range.
 
 use std::borrow::Cow;
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! `netmem forward`: what becomes of frames on their way, and where passed ones go.
+//! `netmem forward`: the full path of packets, and the local queue for passed ones.
 
 use super::number::{seconds, whole};
 use super::switch::Switch;

@@ -1,4 +1,4 @@
-//! `netmem forward`: how many packets are recorded, where they are written and when; `netmem record`.
+//! `netmem forward`: the number of recorded packets, and the file and time for writing them; `netmem record`.
 
 use super::number::whole;
 use crate::failure::Failure;

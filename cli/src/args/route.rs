@@ -1,4 +1,4 @@
-//! `--route`, `--address` and `--reverse-path`: what is written, with ports by number or by the interface's name.
+//! `--route`, `--address` and `--reverse-path`: the text form, with ports by number or by the interface's name.
 
 use super::attached;
 use netmem_ports::PortSpec;

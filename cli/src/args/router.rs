@@ -1,4 +1,4 @@
-//! `netmem forward`: what a router says and does beside forwarding.
+//! `netmem forward`: a router's ICMP errors and checks.
 
 use super::number::whole;
 use super::route::{ByPort, PortReversePath, own_address, reverse_path};

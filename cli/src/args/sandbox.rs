@@ -1,4 +1,4 @@
-//! What a run gives up once its ports are open: `netmem forward`, `netmem gen`, `netmem sink`.
+//! The privileges that a run drops once its ports are open: `netmem forward`, `netmem gen`, `netmem sink`.
 
 use clap::Args;
 use std::fs;

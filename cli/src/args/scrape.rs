@@ -1,4 +1,4 @@
-//! `netmem forward`: who may read the metrics, and where.
+//! `netmem forward`: the address of the metrics, and the hosts that may read them.
 
 use crate::failure::Failure;
 use crate::metrics::Address;

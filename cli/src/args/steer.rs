@@ -1,4 +1,4 @@
-//! `netmem forward --steer`: how workers share what they receive.
+//! `netmem forward --steer`: the sharing of received packets between workers.
 
 use super::number::{power_of_two, whole};
 use super::switch::Switch;

@@ -1,4 +1,4 @@
-//! What is on or off.
+//! A value that is on or off.
 
 use clap::ValueEnum;
 

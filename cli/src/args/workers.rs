@@ -1,4 +1,4 @@
-//! `netmem forward`: how many workers there are and what each does.
+//! `netmem forward`: the number of workers and the set-up of each.
 
 use super::number::{patience, whole};
 use super::steer::SteerArgs;

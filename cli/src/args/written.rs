@@ -1,4 +1,4 @@
-//! What a configuration file and the command line say of each option, as it is written.
+//! The text of each option, from a configuration file and the command line.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};

@@ -1,7 +1,7 @@
-//! `cluster-pool`: [rizzo02-mbuf]'s eight cells. Packets are forwarded fast or through rules, their head and frame are kept
-//! together in a ready pool or not, and the allocators below are used without a lock or under one. Beside the source's 50
-//! pairs, as many as a ring holds; `max` changed all the time; and the source's own form, one list of pairs, under the lock
-//! that its caller holds or one of its own.
+//! `cluster-pool`: [rizzo02-mbuf]'s eight cells. Packets are forwarded fast or through rules, their head and frame
+//! are kept together in a ready pool or not, and the allocators below are used without a lock or under one.
+//! Additional variants: as many pairs as a ring holds instead of the source's 50; `max` changed all the time; and
+//! the source's own form, one list of pairs, under its caller's lock or a lock of its own.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,7 +1,8 @@
-//! `forward-bulk-free`: one core forwards one flow of the smallest IPv4 packets between two `mem` ports. Every packet has
-//! a head from a slab cache, as in the source; the heads of sent packets are freed one by one, or in bulk at TX completion, over the
-//! source's slab layer in its settings. Beside these four: frames freed in bulk too, heads taken in bulk too, ready arrays of
-//! heads, today's layer, frames without heads, and the bare relay.
+//! `forward-bulk-free`: one core forwards one flow of the smallest IPv4 packets between two `mem` ports. As in the
+//! source, every packet has a head from a slab cache. The heads of sent packets are freed one by one, or in bulk at
+//! TX completion, over the source's slab layer in its settings. Variants in addition to these four: frames freed in
+//! bulk too, heads taken in bulk too, ready arrays of heads, today's layer, frames without heads, and the bare
+//! relay.
 
 mod share;
 mod variants;

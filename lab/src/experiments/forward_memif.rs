@@ -1,5 +1,5 @@
-//! `forward-memif`: what a packet costs netmem and DPDK's testpmd that pass it on from one memif interface to another, on one
-//! core, between the same two peers.
+//! `forward-memif`: the cost of a packet for netmem and for DPDK's testpmd, which forward it from one memif
+//! interface to another, on one core, between the same two peers.
 
 use std::cell::RefCell;
 use std::path::{self, PathBuf};

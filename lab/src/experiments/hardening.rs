@@ -1,4 +1,5 @@
-//! `hardening`: what each part of a memory's hardening costs a page, an object, a frame, and a slab that comes and goes.
+//! `hardening`: the cost of each part of a memory's hardening for a page, an object, a frame, and a slab that is
+//! allocated and freed.
 
 use std::cell::Cell;
 use std::hint::black_box;

@@ -45,11 +45,11 @@ pub struct Experiment {
     pub name: &'static str,
     /// The key of the text that published it ([`sources`](crate::sources)), or `none`.
     pub source: &'static str,
-    /// What it answers.
+    /// The question that it answers.
     pub question: &'static str,
     /// Seconds that a full run takes, roughly and without pauses.
     pub seconds: u32,
-    /// Its own settings, besides those of the method.
+    /// Its own settings, in addition to those of the method.
     pub keys: &'static [Key],
     /// Runs it on the calling thread.
     pub(crate) run: fn(&mut Bench<'_>) -> Result<(), SetUpError>,
@@ -79,7 +79,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     rivals::EXPERIMENT,
 ];
 
-/// Checks that every frame of `pool` is home.
+/// Checks that every frame of `pool` is back in it.
 fn check_home(bench: &mut Bench<'_>, variant: &str, pool: &Pool) {
     let ledger = pool.ledger();
     let home = ledger.free + ledger.cached + ledger.ready + ledger.returning;

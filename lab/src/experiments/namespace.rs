@@ -1,4 +1,4 @@
-//! A network namespace of an experiment's own, by ip(8). COLD.
+//! A network namespace for an experiment, made by ip(8). COLD.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use netmem::system::netns;
 
 use super::scratch;
 
-/// A network namespace; gone when dropped.
+/// A network namespace, which is deleted when dropped.
 #[derive(Debug)]
 pub(super) struct Namespace {
     name: String,
@@ -20,7 +20,7 @@ impl Namespace {
     /// Makes one, with `place` in its name.
     ///
     /// # Errors
-    /// Why that cannot be done here.
+    /// The reason why that is not possible here.
     pub(super) fn new(place: &str) -> Result<Namespace, String> {
         static SWEPT: Once = Once::new();
         SWEPT.call_once(sweep);
@@ -29,7 +29,7 @@ impl Namespace {
         Ok(Namespace { name })
     }
 
-    /// What ip-netns(8) calls it.
+    /// Returns its name in ip-netns(8).
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -37,7 +37,7 @@ impl Namespace {
     /// Runs `f` on a thread inside.
     ///
     /// # Errors
-    /// Why it cannot be entered.
+    /// The reason why it cannot be entered.
     pub(super) fn inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, String> {
         netns::inside(&self.name, f).map_err(|error| format!("cannot enter a network namespace: {error}"))
     }
@@ -45,7 +45,7 @@ impl Namespace {
     /// Writes a setting below `/proc/sys/net`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn set(&self, setting: &str, value: &str) -> Result<(), String> {
         let write = || fs::write(format!("/proc/sys/net/{setting}"), value);
         self.inside(write)?.map_err(|error| format!("{setting}: {error}"))
@@ -54,22 +54,22 @@ impl Namespace {
     /// Runs ip(8) inside with these words.
     ///
     /// # Errors
-    /// What it says.
+    /// The message of ip(8).
     pub(super) fn ip(&self, words: &str) -> Result<(), String> {
         ip(&format!("-n {} {words}", self.name))
     }
 
-    /// Has ip(8) do all that `lines` say, one by one.
+    /// Runs all `lines` as commands of ip(8), in order.
     ///
     /// # Errors
-    /// What it says about the first that fails.
+    /// The message of ip(8) about the first that fails.
     pub(super) fn ip_batch(&self, lines: &str) -> Result<(), String> {
         let mut ip = Command::new("ip");
         ip.args(["-n", &self.name, "-batch", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut ip = ip.stdout(Stdio::null()).spawn().map_err(not_run)?;
         let input = ip.stdin.take();
         let out = thread::scope(|scope| {
-            // Its end is the input's. Where ip(8) stops reading, its exit says why.
+            // The end of `lines` is the end of the input. If ip(8) stops reading, its exit status has the reason.
             scope.spawn(move || input.map(|mut input| input.write_all(lines.as_bytes())));
             ip.wait_with_output()
         });
@@ -82,15 +82,15 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // One that is gone already is just as well.
+        // It may be gone already.
         let _ = ip(&format!("netns del {}", self.name));
     }
 }
 
-/// Deletes the namespaces of labs that were killed and could not.
+/// Deletes the namespaces of labs that were killed before they could.
 fn sweep() {
     for name in scratch::left_over(Path::new("/run/netns")) {
-        // Somebody may have been quicker.
+        // Another process may have deleted it first.
         let _ = ip(&format!("netns del {name}"));
     }
 }
@@ -107,7 +107,7 @@ fn not_run(error: std::io::Error) -> String {
     format!("ip(8) cannot be run ({error}): apt-get install iproute2")
 }
 
-/// A link address as ip(8) writes it.
+/// Returns a MAC address in the notation of ip(8).
 pub(super) fn written(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

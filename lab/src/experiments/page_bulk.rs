@@ -1,4 +1,4 @@
-//! `page-bulk`: 1 to 128 order-0 pages at once, by one call for all or by one call for each.
+//! `page-bulk`: 1 to 128 order-0 pages at once, with one call for all or one call for each.
 
 use std::cell::Cell;
 

@@ -1,6 +1,7 @@
 //! `page-cross-worker`: pages are allocated on core A, go through a ring one at a time, and are freed on core B.
-//! Beside it the ring alone, frames that come home to their pool, and what answers the source's own question, "cross
-//! CPU issue, or outstanding pages issue?": one worker with as many pages out, and two workers side by side.
+//! Compared with the ring alone and with frames that are freed to their pool. Controls answer the source's own
+//! question, "cross CPU issue, or outstanding pages issue?": one worker with as many pages out, and two workers
+//! that run in parallel.
 
 mod alone;
 mod findings;

@@ -1,5 +1,5 @@
-//! `page-fast-path`: one order-0 page, allocated and freed again and again, so that only the per-worker list is
-//! at work; node statistics on and off. Beside it a bare `Vec` and general allocators with blocks of 4 KiB.
+//! `page-fast-path`: one order-0 page, allocated and freed repeatedly, so that only the per-worker list is used.
+//! Node statistics are on or off. Compared with a bare `Vec` and general allocators with blocks of 4 KiB.
 
 use std::cell::Cell;
 use std::hint::black_box;

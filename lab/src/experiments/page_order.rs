@@ -1,5 +1,5 @@
-//! `page-order`: blocks of 1 to 1,024 pages, what one costs and what each 4 KiB of it costs; and what it pins when
-//! 64 bytes of it are kept.
+//! `page-order`: blocks of 1 to 1,024 pages: the cost of a block and of each of its 4 KiB. Also the memory that a
+//! block pins if 64 bytes of it are kept.
 
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
-//! `page-outstanding`: N order-0 pages are taken out before the first goes back, for worker's lists as [brouer17-pages]
-//! saw them, as Linux had them in 2017 and has had them since 2021, and self-tuning. Past the list's size every batch is a
-//! visit to the node. Then the same in memories of several sizes.
+//! `page-outstanding`: N order-0 pages are allocated before the first is freed. The worker's lists are those that
+//! [brouer17-pages] measured, those of Linux in 2017, those of Linux since 2021, and self-tuning ones. Past the
+//! list's size every batch needs an access to the node. Then the same in memories of several sizes.
 
 mod knee;
 mod size;

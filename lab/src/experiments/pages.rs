@@ -1,5 +1,5 @@
-//! What the page experiments have in common: a worker that takes pages out and brings them back, the names of
-//! what it does, and the account at the end.
+//! The common parts of the page experiments: a worker that allocates and frees pages, the names of its operations,
+//! and the final check.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -14,32 +14,32 @@ use crate::json::{Published, params};
 use crate::method::round::{Label, Series};
 use crate::rivals::{Held, Rival};
 
-/// File name of the source of all page experiments.
+/// The key of the source of all page experiments.
 pub(super) const SOURCE: &str = crate::sources::PAGES.key;
 
-/// Bytes written into what is touched: one cache line.
+/// Bytes written into a touched page: one cache line.
 pub(super) const LINE: usize = 64;
 
-/// What every byte of a written line holds.
+/// The value of every byte of a written line.
 const STAMP: u8 = 0xa5;
 
-/// A worker of its own, and places for the pages that it holds.
+/// A worker of its own, with room for the pages that it holds.
 pub(super) struct Hand<'a> {
     memory: &'a Memory,
     worker: Worker,
     places: Vec<Option<Page>>,
-    /// Counts the allocations for which there was no page.
+    /// Counts failed allocations.
     refused: &'a Cell<u64>,
 }
 
 impl<'a> Hand<'a> {
-    /// A fresh worker, whose lists are empty, that holds `count` blocks at once.
+    /// Makes a worker with empty lists that holds `count` blocks at once.
     pub(super) fn new(memory: &'a Memory, count: usize, refused: &'a Cell<u64>) -> Result<Self, SetUpError> {
         let worker = memory.worker().map_err(SetUpError::at("worker"))?;
         Ok(Self { memory, worker, places: (0..count).map(|_| None).collect(), refused })
     }
 
-    /// One page out and back, `ops` times; if `TOUCH`, its first line is written.
+    /// Allocates and frees one page, `ops` times. If `TOUCH`, writes its first line.
     #[inline(never)]
     pub(super) fn one<const TOUCH: bool>(&mut self, ops: u32) {
         self.round_trips::<TOUCH>(0, ops);
@@ -68,7 +68,7 @@ impl<'a> Hand<'a> {
         self.refuse(refused);
     }
 
-    /// Fills all places, one call for each page, then empties them the same way, until `ops` pages went round.
+    /// Allocates `count` pages with one call each, then frees them in the same way, until `ops` pages were freed.
     #[inline(never)]
     pub(super) fn one_by_one<const TOUCH: bool>(&mut self, ops: u32) {
         let mut refused = 0;
@@ -85,7 +85,7 @@ impl<'a> Hand<'a> {
         self.refuse(refused);
     }
 
-    /// The same by one call for all places.
+    /// The same with one call for all pages.
     #[inline(never)]
     pub(super) fn in_bulk<const TOUCH: bool>(&mut self, ops: u32) {
         let mut refused = 0;
@@ -98,7 +98,7 @@ impl<'a> Hand<'a> {
         self.refuse(refused);
     }
 
-    /// Writes the first line of every page held.
+    /// Writes the first line of every held page.
     #[inline(always)]
     fn touch<const TOUCH: bool>(&mut self, part: usize) {
         if TOUCH {
@@ -111,7 +111,7 @@ impl<'a> Hand<'a> {
     }
 }
 
-/// `ops` in parts of `count`.
+/// Divides `ops` into parts of `count`.
 fn parts(ops: u32, count: usize) -> impl Iterator<Item = usize> {
     let ops = ops as usize;
     (0..ops).step_by(count.max(1)).map(move |done| count.min(ops - done))
@@ -125,13 +125,13 @@ pub(super) fn write_line(page: &mut Page) {
     }
 }
 
-/// Whether the first line is as it was written.
+/// Returns true if the first line is as it was written.
 #[inline(always)]
 pub(super) fn line_is_written(page: &Page) -> bool {
     page.bytes().first_chunk::<LINE>() == Some(&[STAMP; LINE])
 }
 
-/// A rival's loop as the body of a variant: blocks of `bytes`, `count` out at once.
+/// Returns a rival's loop as the body of a variant: blocks of `bytes`, `count` allocated at once.
 pub(super) fn rival_loop<'a>(
     rival: &'a Rival,
     bytes: usize,
@@ -149,7 +149,7 @@ pub(super) fn rival_loop<'a>(
     })
 }
 
-/// Names a variant that takes order-0 pages on one core and touches none, then what is `own` to it.
+/// Names a variant that allocates order-0 pages on one core and touches none, with its own parameters.
 pub(super) fn label(variant: &str, own: &[(&str, Value)]) -> Label {
     let mut params = params([
         ("work", "page".into()),
@@ -162,18 +162,18 @@ pub(super) fn label(variant: &str, own: &[(&str, Value)]) -> Label {
     Label { variant: variant.to_owned(), params }
 }
 
-/// A figure of a kernel, in cycles.
+/// Returns a figure of a kernel, in cycles.
 pub(super) fn cycles(value: f64, of: &str) -> Published {
     Published { value, unit: "cycles".to_owned(), of: of.to_owned() }
 }
 
-/// The median in nanoseconds; `None` if no window counts.
+/// Returns the median in nanoseconds, or `None` if no window counts.
 pub(super) fn median_ns(bench: &Bench<'_>, series: &Series) -> Option<f64> {
     use crate::method::clock::Clock;
     series.at(0.5).map(|ticks| ticks / bench.clock.ticks_per_ns())
 }
 
-/// Checks that no allocation was refused, and that every page of `memory` is where it was before anything ran.
+/// Checks that no allocation failed, and that every page of `memory` is where it was at the start.
 pub(super) fn check_pages(bench: &mut Bench<'_>, name: &str, memory: &Memory, refused: u64) {
     let PageStats { total, free, cached, allocated, freed, .. } = memory.stats();
     bench.check(&format!("{name}: every allocation succeeded"), refused == 0, format!("{refused} refused"));
@@ -184,7 +184,7 @@ pub(super) fn check_pages(bench: &mut Bench<'_>, name: &str, memory: &Memory, re
     );
 }
 
-/// What a run tells of its memory.
+/// Notes the properties of a run's memory.
 pub(super) fn note_memory(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {} MiB, {}", memory.bytes() >> 20, memory.region().backing()));
     bench.note("cycles are ticks of the time stamp counter");

@@ -1,7 +1,7 @@
-//! `pool-recycle`: what it costs to get a page for a packet and to give it back, where a pool keeps pages mapped, where
-//! a driver keeps them by the call at their last release, where it looks whether the head of a queue is free, and where
-//! nothing is kept; with mappings that cost nothing or much, and with none or many pages held meanwhile; and whether a
-//! frame costs more where up to millions are in use.
+//! `pool-recycle`: the cost of a page for a packet, allocated and freed, in these cases: a pool keeps pages mapped,
+//! a driver keeps them by the call at their last release, a driver checks whether the head of a queue is free, and
+//! nothing is kept. Mappings cost nothing or much, and no or many pages are held at the time. Also whether a frame
+//! costs more if up to millions are in use.
 
 mod driver;
 mod in_use;

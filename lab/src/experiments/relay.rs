@@ -1,5 +1,5 @@
-//! The bare bound of forwarding: frames come out of one ring, have one line of their header touched, and go into
-//! another ring. No allocation, no completion, no table.
+//! The lower bound of forwarding: frames come out of one ring, one line of their header is touched, and they go
+//! into another ring. There is no allocation, completion or table.
 
 use netmem::limits::BATCH_MAX;
 use netmem::page::Memory;
@@ -13,7 +13,7 @@ use crate::bench::{Bench, SetUpError};
 /// Bytes of the packets: the smallest Ethernet frame.
 pub(super) const PACKET_BYTES: usize = 64;
 
-/// Where the TTL stands in an Ethernet frame that carries IPv4.
+/// Offset of the TTL in an Ethernet frame with IPv4.
 const TTL: usize = 22;
 
 /// The TTL that the far side writes.
@@ -45,12 +45,12 @@ impl Relay {
         Ok((Relay { input, output, pool }, far))
     }
 
-    /// Passes at most `burst` frames (and at most a batch) on; returns how many were waiting.
+    /// Forwards at most `burst` frames (and at most a batch). Returns the number of frames that were waiting.
     pub(super) fn poll(&mut self, burst: usize) -> usize {
         let mut frames = Batch::new();
         let found = self.input.recv_burst(burst.min(BATCH_MAX), |frame| {
             frame.prefetch();
-            // There is room: a burst is at most a batch. Were there none, the frame would go home.
+            // There is room: a burst is at most a batch. Without room the frame would return to its pool.
             let _ = frames.push(frame);
         });
         for frame in frames.iter_mut() {
@@ -63,8 +63,8 @@ impl Relay {
         found
     }
 
-    /// Lets everything in flight arrive, on this thread, and checks that every frame came back, touched, and is
-    /// home.
+    /// Lets every frame in flight arrive, on this thread. Checks that every frame came back, touched, and is back
+    /// in its pool.
     pub(super) fn settle(mut self, mut far: FarSide, worker: &mut Worker, bench: &mut Bench<'_>) {
         let mut home = 0;
         while self.poll(BATCH_MAX) + far.receive() > 0 {
@@ -83,19 +83,19 @@ impl Relay {
     }
 }
 
-/// Generator and sink: what it gets back it checks, writes anew and sends again.
+/// Generator and sink: checks the frames that come back, rewrites them and sends them again.
 pub(super) struct FarSide {
     to_relay: Sender<Frame>,
     from_relay: Receiver<Frame>,
     hand: Batch,
     sent: u64,
     returned: u64,
-    /// Frames whose header was not what the relay makes of it.
+    /// Frames whose header is not the one that the relay writes.
     corrupt: u64,
 }
 
 impl FarSide {
-    /// One turn: a batch at most.
+    /// Runs one turn: a batch at most.
     pub(super) fn turn(&mut self) {
         self.receive();
         self.hand.iter_mut().for_each(write_packet);

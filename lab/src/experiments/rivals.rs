@@ -1,5 +1,5 @@
-//! `rivals`: the same work by netmem, by DPDK and by the general allocators of the machine in the same rounds: frames,
-//! packets, objects, pages, the same across cores, rings alone.
+//! `rivals`: the same work by netmem, by DPDK and by the general allocators of the machine in the same rounds:
+//! frames, packets, objects, pages, the same across cores, rings alone.
 
 mod crossing;
 mod frames;

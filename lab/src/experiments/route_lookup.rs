@@ -1,10 +1,10 @@
-//! `route-lookup`: a full table of either family: what a route costs to load and to change, what memory it takes, what a
-//! lookup costs; beside a plain prefix map of the library that the table is built on, the kernel's own table, and a table of
-//! a few routes.
+//! `route-lookup`: a full table of either family: the cost of loading and changing a route, the memory that it
+//! takes, and the cost of a lookup. Compared with a plain prefix map of the library that the table is built on, the
+//! kernel's own table, and a table of a few routes.
 //!
-//! The prefixes are made up: as many of each length as the Internet's tables have, roughly, and none twice. poptrie, the
-//! other library that answers such lookups, is left out: to build a table takes it time that grows with the square of its
-//! routes.
+//! The prefixes are made up, all different, with roughly as many of each length as in the Internet's tables.
+//! poptrie, the other library for such lookups, is left out: the time to build its table grows with the square of
+//! the number of routes.
 
 mod kernel;
 mod reverse_path;

@@ -1,5 +1,5 @@
 //! The product's forwarder between two `mem` wires, and the far side of both: a generator that sends one UDP flow
-//! from prebuilt frames, a sink that compares every byte of what comes out, and a retention of what is passed up.
+//! from prebuilt frames, a sink that compares every byte of the output, and a retention for passed packets.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What a lab makes outside of its own process, by names that tell whose they are: a later lab takes away what one that was
-//! killed could not. COLD.
+//! Objects that a lab makes outside of its own process. Their names tell the lab they belong to, so that a later
+//! lab removes those of a killed one. COLD.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

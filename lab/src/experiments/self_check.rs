@@ -1,6 +1,6 @@
-//! `self-check`: the lab measures what is known beforehand. A loop that spins a known part longer is found with that size,
-//! the same loop twice ties, pauses that are put into windows are dropped and move nothing, and a packet that somebody
-//! takes off the wire fails the check that all experiments with packets end with.
+//! `self-check`: the lab measures known effects. A loop that spins a known part longer is found with that
+//! difference, and the same loop twice is a tie. Pauses that are put into windows are dropped and change nothing. A
+//! packet that is taken off the wire fails the final check of all experiments with packets.
 
 use std::hint::black_box;
 use std::thread;

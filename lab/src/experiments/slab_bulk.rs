@@ -1,5 +1,5 @@
-//! `slab-bulk`: objects of 256 bytes, allocated and freed one by one or many at once: the loop, detached freelists,
-//! the case that is worst for them, caches merged or not, and the default layer beside general allocators.
+//! `slab-bulk`: objects of 256 bytes, allocated and freed one by one or in bulk: the loop, detached freelists,
+//! their worst case, caches merged or not, and the default layer compared with general allocators.
 
 mod elsewhere;
 mod findings;

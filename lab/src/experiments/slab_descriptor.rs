@@ -1,5 +1,5 @@
-//! `slab-descriptor`: how a slab's word is changed (a lock, a lock that touches two more cold lines, 128-bit CAS, one
-//! packed 64-bit word) and how large the page descriptor is in which it stands (56, 64 or 32 bytes).
+//! `slab-descriptor`: the method that changes a slab's word (a lock, a lock that touches two more cold lines,
+//! 128-bit CAS, one packed 64-bit word), and the size of the page descriptor with that word (56, 64 or 32 bytes).
 
 mod axes;
 mod counted;

@@ -1,4 +1,4 @@
-//! Objects of which only the first words are written, and the account that is kept of them.
+//! Objects of which only the first words are written, and the account of them.
 
 use std::mem::MaybeUninit;
 

@@ -1,5 +1,4 @@
-//! Two more shapes of a variant: windows that something untimed prepares, and a loop beside which another core
-//! works.
+//! Two more kinds of variants: windows after an untimed preparation, and a loop while another core works.
 
 use crate::bench::Effort;
 use crate::method::clock::Clock;

@@ -1,4 +1,4 @@
-//! A working set of objects that stays out of the cache, and the loops that go round in it.
+//! A working set of allocated objects, and the loops over it.
 
 use std::hint::black_box;
 

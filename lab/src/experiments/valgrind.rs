@@ -1,4 +1,4 @@
-//! This program, run again under valgrind: what is counted there repeats exactly.
+//! Runs this program again under valgrind, whose counts are exactly repeatable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};

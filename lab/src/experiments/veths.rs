@@ -5,8 +5,8 @@
 //!   eth0 ═══════════════════ one       two ═══════════════════ eth0
 //!   10.77.1.1                10.77.1.254 10.77.2.254           10.77.2.1
 //! ```
-//! The hosts' addresses are in packets only, and nobody answers, unless they are told them. The machine has its own two where the kernel is
-//! the router.
+//! The hosts' addresses are in packets only, and no host answers, unless the addresses are set on them. The machine
+//! has two addresses of its own if the kernel is the router.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};

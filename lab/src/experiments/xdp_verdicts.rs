@@ -1,5 +1,6 @@
-//! `xdp-verdicts`: what a packet costs that is dropped, sent back, redirected to a second device, or passed to a
-//! local queue that keeps it and frees it elsewhere. The memory is the same in each; only where it comes home from differs.
+//! `xdp-verdicts`: the cost of a packet that is dropped, sent back, redirected to a second device, or passed to a
+//! local queue that keeps it and frees it on another worker. The memory is the same in each case. Only the place
+//! where it is freed differs.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Why netmem loses where it does, as far as that was found out: by experiment and setting.
+//! The causes of netmem's losses, as far as they are known, by experiment and setting.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The part of the page that is one report's.
+//! The part of the page for one report.
 
 use super::html::Html;
 use super::{machine, noise, number, plot, ratios, rows};

@@ -1,4 +1,4 @@
-//! Reports from files, and the page into one.
+//! Reads reports from files, and writes the page to a file.
 
 use std::fs::{self, OpenOptions};
 use std::io;

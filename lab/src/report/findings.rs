@@ -1,4 +1,4 @@
-//! What the page says, for programs: claims, targets and losses, without plots and tables.
+//! The page's contents for programs: claims, targets and losses, without plots and tables.
 
 use serde::Serialize;
 

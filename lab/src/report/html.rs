@@ -1,4 +1,4 @@
-//! Markup in which text cannot become markup: names are the program's own, everything else is escaped.
+//! HTML in which text cannot become markup: names come from the program, and everything else is escaped.
 
 /// Attributes: the name is the program's own, the value may be anybody's.
 pub(super) type Attributes<'a> = &'a [(&'static str, &'a str)];

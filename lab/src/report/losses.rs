@@ -1,4 +1,4 @@
-//! Where netmem loses: every ratio to a rival whose whole interval lies on the rival's side.
+//! netmem's losses: every ratio to a rival whose whole interval lies on the rival's side.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Where a report was made, and how much of its time the machine stood still.
+//! The machine of a report, and the share of its time in which it stood still.
 
 use super::html::Html;
 use super::number;

@@ -1,11 +1,13 @@
-//! Reports as one page of HTML: nothing external, readable with scripts off, on a telephone and on a screen.
+//! Reports as one page of HTML, without external resources, readable with scripts off, on a telephone and on a
+//! screen.
 //!
-//! [`page`] makes text of reports and does nothing else; [`files`] reads the one and writes the other. [`findings()`] is what
-//! the page says, for programs.
+//! [`page`] makes text of reports and does nothing else. [`files`] reads reports and writes the page.
+//! [`findings()`] returns the page's contents for programs.
 //!
-//! - `html`: markup in which text cannot become markup. `style.css`: the looks. `number`: figures for people.
-//! - `claims`: what the sources say, and what of it holds here. `targets`: what netmem has to reach.
-//! - `losses`: where it is slower than a rival; `causes`: why. `noise`: where a run cannot tell.
+//! - `html`: HTML in which text cannot become markup. `style.css`: the style. `number`: figures for people.
+//! - `claims`: the claims of the sources, and whether they hold here. `targets`: netmem's targets.
+//! - `losses`: cases in which netmem is slower than a rival; `causes`: the causes. `noise`: cases that a run cannot
+//!   decide.
 //! - `experiment`: the part of one report, from `rows`, `ratios`, `machine` and `plot`.
 
 mod causes;

@@ -1,4 +1,4 @@
-//! Where a run cannot tell: noise larger than the effect.
+//! Cases that a run cannot decide: the noise is larger than the effect.
 
 use super::html::Html;
 use crate::json::{Ratio, Report};

@@ -1,4 +1,4 @@
-//! Figures for people: as many digits as they are good for.
+//! Figures for people, with as many digits as are significant.
 
 use crate::table::thousands;
 

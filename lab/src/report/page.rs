@@ -1,4 +1,4 @@
-//! The page: its head, what it says first, and the order of the rest.
+//! The page: its head, its summary, and the order of the other parts.
 
 use super::claims::Verdict;
 use super::html::Html;

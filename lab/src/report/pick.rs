@@ -1,4 +1,4 @@
-//! Finding rows and ratios by their names and parameters.
+//! Finds rows and ratios by their names and parameters.
 
 use serde_json::Value;
 

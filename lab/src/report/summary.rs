@@ -1,4 +1,4 @@
-//! The first thing to read: each source's claims, and what of them holds.
+//! The summary at the top: each source's claims, and whether they hold.
 
 use super::claims::{Claim, Finding, SOURCES, Source, Verdict};
 use super::html::Html;

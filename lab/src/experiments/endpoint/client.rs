@@ -1,4 +1,4 @@
-//! Who asks: a bounded number of requests under way, each answer compared.
+//! The client: a bounded number of requests in flight, and each answer compared.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};

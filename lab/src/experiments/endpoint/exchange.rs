@@ -1,4 +1,5 @@
-//! A client and a server in windows: how long all who have a part in a request and its answer had a core.
+//! A client and a server in windows: the CPU time of all processes and threads that take part in a request and its
+//! answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

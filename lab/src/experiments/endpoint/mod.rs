@@ -1,5 +1,6 @@
-//! `endpoint`: what a request over UDP and its answer cost over all cores, where a server of netmem answers in the frame that brought it, beside
-//! servers over the kernel's sockets, by recvmmsg and sendmmsg and by io_uring.
+//! `endpoint`: the CPU time over all cores of a request over UDP and its answer. A netmem server answers in the
+//! frame of the request. It is compared with servers over the kernel's sockets, by recvmmsg and sendmmsg and by
+//! io_uring.
 
 mod client;
 mod exchange;

@@ -1,4 +1,4 @@
-//! What is asked, and what is answered.
+//! The requests and their answers.
 
 /// What the servers do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

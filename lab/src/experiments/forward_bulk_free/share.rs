@@ -1,5 +1,5 @@
-//! The share of the forwarder's instructions that the slab's slow paths take, under callgrind: this program runs itself
-//! there with both sides of a variant on one thread, and only the forwarder's rounds are counted.
+//! The share of the forwarder's instructions that the slab's slow paths take, under callgrind. This program runs
+//! itself there with both sides of a variant on one thread, and only the forwarder's rounds are counted.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What heads come from in each variant, and who shares their slabs.
+//! The source of heads in each variant, and the sharing of their slabs.
 
 use netmem::forward::Free;
 use netmem::packet::{HeadCacheConfig, HeadCacheMode};

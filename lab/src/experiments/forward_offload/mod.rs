@@ -1,6 +1,6 @@
-//! `forward-offload`: what a byte of a TCP stream between two hosts costs through netmem, where packets of many segments cross as they
-//! are, by packet sockets and by TAP interfaces, where they are cut, and over AF_XDP, beside the kernel's own forwarding; how fast eight streams
-//! are.
+//! `forward-offload`: the cost of a byte of a TCP stream between two hosts through netmem. Packets of many segments
+//! cross unsegmented by packet sockets and by TAP interfaces, or are segmented, or cross over AF_XDP. All are
+//! compared with the kernel's own forwarding. Also measures the rate of eight streams.
 
 mod stream;
 

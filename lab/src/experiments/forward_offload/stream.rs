@@ -1,5 +1,5 @@
-//! Streams of TCP through a device, in windows at their receiving end: how long all who have a part in them had a core meanwhile, or how long
-//! the bytes took.
+//! TCP streams through a device, in windows at their receiving end: the CPU time of all processes and threads that
+//! take part, or the time of the bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

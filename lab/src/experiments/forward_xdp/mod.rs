@@ -1,5 +1,5 @@
-//! `forward-xdp`: what a packet costs from one veth to another, through netmem and DPDK's testpmd over AF_XDP, and through the
-//! kernel's own forwarding, between the same two hosts.
+//! `forward-xdp`: the cost of a packet from one veth to another, through netmem and DPDK's testpmd over AF_XDP, and
+//! through the kernel's own forwarding, between the same two hosts.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;

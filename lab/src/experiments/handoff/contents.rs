@@ -1,4 +1,5 @@
-//! What the loop's frames hold: the packet of its flow in each, written before, and found there again at the end.
+//! The contents of the loop's frames: the packet of its flow in each, written before the measurement and checked at
+//! the end.
 
 use netmem::limits::BATCH_MAX;
 use netmem::page::Memory;

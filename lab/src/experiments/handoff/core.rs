@@ -1,6 +1,6 @@
-//! One worker of a loop of the experiment's own: it receives, steers, forwards and transmits through the product's own stages. The
-//! network at both of its sides costs the same in every variant: a packet comes in as a descriptor of bytes that were
-//! written before, and goes out as one that is looked at and not read.
+//! One worker of the experiment's own loop. It receives, steers, forwards and transmits through the product's own
+//! stages. The network at both sides costs the same in every variant. A packet comes in as a descriptor of bytes
+//! that were written before, and goes out as one that is examined and not read.
 
 use std::hint::black_box;
 use std::sync::Arc;

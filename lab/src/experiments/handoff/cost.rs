@@ -1,5 +1,5 @@
-//! What handing off costs, both sides: a fixed number of frames goes to and fro between two workers in bursts of 32, by
-//! their inboxes and by two bare rings. Nobody reads or writes a frame.
+//! The cost of a hand-off on both sides: a fixed number of frames goes back and forth between two workers in bursts
+//! of 32, by their inboxes and by two bare rings. The frames are not read or written.
 
 use std::cell::RefCell;
 

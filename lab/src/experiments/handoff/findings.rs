@@ -1,4 +1,4 @@
-//! What the figures say to the thread of the source.
+//! The answers of the figures to the source's thread.
 
 use netmem::limits::CHUNK_SIZE;
 

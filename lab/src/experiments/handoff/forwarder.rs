@@ -1,6 +1,6 @@
-//! One worker that runs the product's forwarder: routes, a port for each network, and where it is asked for heads and filter
-//! rules. Here the headers' line of every packet is written when it comes in and compared when it leaves, at the same cost in
-//! every variant: a router changes it, so that it cannot stay as it was.
+//! One worker that runs the product's forwarder: routes, a port for each network, and heads and filter rules if
+//! requested. The headers' line of every packet is written when it comes in and compared when it leaves, at the
+//! same cost in every variant. A router changes this line, so it cannot be written once.
 
 use std::sync::Arc;
 

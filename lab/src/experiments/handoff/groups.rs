@@ -1,4 +1,4 @@
-//! What varies, one group of variants for each: the first one is what the others are held against.
+//! The varied parameters, with one group of variants for each. The others are compared with the first of a group.
 
 use netmem::steer::Record;
 

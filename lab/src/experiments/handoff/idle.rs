@@ -1,4 +1,5 @@
-//! A forwarder without traffic: the share of a core that it takes asleep, and how long the packet waits that wakes it.
+//! A forwarder without traffic: the share of a core that it uses while it sleeps, and the delay of the packet that
+//! wakes it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

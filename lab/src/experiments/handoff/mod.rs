@@ -1,5 +1,6 @@
-//! `handoff`: lists of packets that one core receives and another forwards, beside one core that does it all and beside
-//! two that each have queues of their own, which the thread of the source would rather have.
+//! `handoff`: lists of packets that one core receives and another forwards. They are compared with one core that
+//! does all the work, and with two cores that each have queues of their own, which the source's thread would
+//! prefer.
 
 mod contents;
 mod core;

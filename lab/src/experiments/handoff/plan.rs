@@ -1,4 +1,4 @@
-//! What one variant is: who receives, who forwards, and how much work that is.
+//! The definition of one variant: the receiving worker, the forwarding worker, and the amount of work.
 
 use netmem::limits::{CACHE_LINE, CHUNK_SIZE};
 use netmem::steer::Record;

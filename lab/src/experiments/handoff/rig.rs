@@ -1,4 +1,4 @@
-//! A variant with all that belongs to it: memory, workers, the mesh between them, and the balance at the end.
+//! A variant with its parts: memory, workers, the mesh between them, and the balance at the end.
 
 use std::cell::RefCell;
 use std::time::Duration;

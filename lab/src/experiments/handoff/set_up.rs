@@ -1,4 +1,4 @@
-//! Workers that share packets, made ready: their memory, ports and lanes.
+//! Sets up workers that share packets: their memory, ports and lanes.
 
 use std::sync::Arc;
 

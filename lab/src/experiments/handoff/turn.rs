@@ -1,4 +1,4 @@
-//! What the workers of every variant have in common: packets that come in, a poll round, and packets that leave.
+//! The common parts of the workers of every variant: incoming packets, a poll round, and outgoing packets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

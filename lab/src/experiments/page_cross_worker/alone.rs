@@ -1,5 +1,5 @@
-//! The controls: one worker with as many pages out as a ring holds, one with none, and one that takes out and
-//! brings back many at once, alone and while another core does the same.
+//! The controls: one worker with as many pages out as a ring holds, one with none, and one that allocates and frees
+//! many at once, alone and while another core does the same.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

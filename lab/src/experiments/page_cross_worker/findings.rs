@@ -1,4 +1,4 @@
-//! What the figures answer: the target, the source's question, its remedy.
+//! The answers of the figures: the target, the source's question, its remedy.
 
 use super::alone::{ALONE, Alone, BESIDE, NONE_OUT};
 use super::{DELAYED, PAGE, PAIR_UNDER_WAY, RING, TOUCHED, of};

@@ -1,4 +1,4 @@
-//! What passes from one core to another: a number, a page, a frame.
+//! The items that pass from one core to another: a number, a page, a frame.
 
 use netmem::page::{Memory, Page};
 use netmem::pool::{Frame, Pool};

@@ -1,4 +1,5 @@
-//! What the experiment `rivals` asks too: a page passed one at a time over the bare ring, by the pace of the pair.
+//! A measurement that the experiment `rivals` also uses: a page passed one at a time over the bare ring, at the
+//! pace of the pair.
 
 use netmem::page::Memory;
 

@@ -1,4 +1,4 @@
-//! The two ends of a ring through which something passes, one at a time; and how a side waits.
+//! The two ends of a ring through which items pass one at a time, and the waiting of each side.
 
 use netmem::ring::{Receiver, Sender};
 

@@ -1,4 +1,4 @@
-//! Where a worker's list ends, by what is counted; and how the time looks there.
+//! The number of pages at which a worker's list ends, from counters, and the time at that number.
 
 /// Offsets that differ by less than this share of the curve's highest point are almost constant.
 const CONSTANT: f64 = 0.1;

@@ -1,4 +1,4 @@
-//! Whether a page's cost or its bookkeeping grows with the memory.
+//! Whether a page's cost or its bookkeeping grows with the size of the memory.
 
 use std::cell::Cell;
 

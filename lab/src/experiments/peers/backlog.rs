@@ -1,4 +1,4 @@
-//! Windows within a backlog that the device under test works off alone, seen at the sink.
+//! Windows within a backlog that the device under test processes alone, seen at the sink.
 
 use netmem::limits::BATCH_MAX;
 
@@ -8,48 +8,50 @@ use crate::method::clock::Clock;
 use crate::method::round::{Label, Variant};
 use crate::method::window::{Window, Windows};
 
-/// Packets of a backlog before its window begins, and those that are left when it ends: more than any device's burst,
-/// with as many again under way behind it.
+/// Packets of a backlog before its window begins, and packets that are left when it ends. This is more than any
+/// device's burst, and as many again in flight.
 const MARGIN: usize = 4 * BATCH_MAX;
 
 /// Windows before the first that counts.
 const WARM_UP: usize = 4;
 
-/// A look that gives no more than so many, which were all there was, comes no later than one look behind the last of them.
+/// If a check finds at most this many packets, and they were all there were, it comes no later than one check after
+/// the last of them.
 const FEW: usize = 16;
 
-/// How long the receiver rests when it found nothing: a look takes the line of the ring's index from the device's core.
+/// The receiver's rest when it found nothing: a check takes the cache line of the ring's index from the device's
+/// core.
 const REST_NS: f64 = 100.0;
 
-/// A path whose device is all that costs anything: the sender writes into memory.
+/// A path on which only the device costs anything: the sender writes into memory.
 pub(in crate::experiments) struct Backlog {
     path: Path,
     /// Packets of one backlog.
     packets: usize,
 }
 
-/// What a backlog gave.
+/// The result of a backlog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worked {
     /// A window of the device.
     Window(Window),
-    /// None: the machine paused the receiver, and the device went on.
+    /// No window: the machine paused the receiver, and the device went on.
     Paused,
-    /// None: the receiver did not keep up.
+    /// No window: the receiver did not keep up.
     Starved,
 }
 
-/// The window within a backlog, as it is seen by who receives.
+/// The window within a backlog, as the receiver sees it.
 #[derive(Debug)]
 struct Span {
-    /// Packets that come before it, and with which it ends.
+    /// Number of packets that come before it, and number with which it ends.
     first: usize,
     last: usize,
-    /// When it began, and how many had come.
+    /// The time at which it began, and the number of packets until then.
     begun: Option<(u64, usize)>,
     before: u64,
     seen: Window,
-    /// There when it is over.
+    /// Set when it is over.
     window: Option<Window>,
 }
 
@@ -59,8 +61,8 @@ impl Span {
         Span { first, last, begun: None, before: 0, seen, window: None }
     }
 
-    /// At `now` so many have come. A window begins and ends where the receiver `kept_up`: the time is the device's then,
-    /// however much slower the receiver was meanwhile.
+    /// Records that `come` packets have come at `now`. A window begins and ends only when the receiver `kept_up`.
+    /// Its time is then the device's, even if the receiver was slower in between.
     fn look(&mut self, now: u64, come: usize, kept_up: bool) {
         match self.begun {
             None if kept_up && come >= self.first => (self.begun, self.before) = (Some((now, come)), now),
@@ -79,12 +81,12 @@ impl Span {
 }
 
 impl Backlog {
-    /// Backlogs of `packets` packets on `path`.
+    /// Makes backlogs of `packets` packets on `path`.
     pub(in crate::experiments) fn new(path: Path, packets: usize) -> Backlog {
         Backlog { path, packets }
     }
 
-    /// One backlog.
+    /// Runs one backlog.
     fn work_off(&mut self) -> Result<Worked, String> {
         self.path.hold()?;
         self.path.ends.post();
@@ -101,7 +103,7 @@ impl Backlog {
         Ok(window.map_or(without, Worked::Window))
     }
 
-    /// Sends a backlog, or as much of it as there is room for; returns how many packets.
+    /// Sends a backlog, as far as there is room. Returns the number of packets.
     fn fill(&mut self) -> usize {
         let mut sent = 0;
         while sent < self.packets && self.path.ends.write(self.packets - sent) > 0 {
@@ -113,10 +115,11 @@ impl Backlog {
         sent
     }
 
-    /// Reads the clock as `sent` packets come: how many came, the window of a device that the receiver kept up with, if one
-    /// lies within, and the longest time between two looks.
+    /// Reads the clock while `sent` packets come. Returns the number that came, the longest time between two
+    /// checks, and the window of the device, if the receiver kept up with one.
     ///
-    /// Where the port tells how many have come they are received behind the window: the receiver is no slower than a look.
+    /// If the port reports how many packets have come, they are received after the window: the receiver is then no
+    /// slower than a check.
     fn watch(&mut self, sent: usize) -> (usize, Option<Window>, u64) {
         let Path { clock, ends, .. } = &mut self.path;
         let rest = (REST_NS * clock.ticks_per_ns()) as u64;
@@ -142,7 +145,7 @@ impl Backlog {
             }
             waited = got == 0;
             looks += 1;
-            // A port that asks for a call in each round gets one now and then.
+            // A port that needs a call in each round gets one now and then.
             if looks.is_multiple_of(64) {
                 ends.kick();
             }
@@ -162,8 +165,8 @@ impl Variant for Backlog {
         &self.path.label
     }
 
-    /// Backlogs that were gone before the receiver had caught up would show the receiver's cost under the device's name: they
-    /// count as starved.
+    /// A backlog that was finished before the receiver had caught up would show the receiver's cost instead of the
+    /// device's. It counts as starved.
     fn round(&mut self, windows: usize) -> Windows {
         let (mut taken, mut paused, mut starved) = (Vec::with_capacity(windows), 0, 0);
         for turn in 0..WARM_UP + windows {

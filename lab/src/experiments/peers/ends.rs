@@ -10,7 +10,7 @@ use netmem_traffic::{Arrival, Arrivals, Expected, Stream, StreamConfig};
 
 use crate::bench::SetUpError;
 
-/// What both ends work with.
+/// The worker and pool of both ends.
 pub(in crate::experiments) struct Tools {
     pub(in crate::experiments) memory: Memory,
     pub(in crate::experiments) worker: Worker,
@@ -18,10 +18,10 @@ pub(in crate::experiments) struct Tools {
 }
 
 impl Tools {
-    /// A worker of `memory`, and a pool of `frames` frames.
+    /// Makes a worker of `memory`, and a pool of `frames` frames.
     ///
     /// # Errors
-    /// The step and the remedy.
+    /// The failed step and the remedy.
     pub(in crate::experiments) fn new(memory: Memory, frames: usize) -> Result<Tools, SetUpError> {
         let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
         let config = PoolConfig { name: "peers".into(), frames, dma: DmaMap::Umem, ..PoolConfig::default() };
@@ -37,7 +37,7 @@ pub(in crate::experiments) struct Ends {
     receiver: Box<dyn Port>,
     stream: Stream,
     arrivals: Arrivals,
-    /// Written, and not taken by the port yet.
+    /// Written, and not accepted by the port yet.
     waiting: Batch,
     /// Received, and not judged yet.
     received: Vec<Frame>,
@@ -45,10 +45,10 @@ pub(in crate::experiments) struct Ends {
 }
 
 impl Ends {
-    /// Ends of a stream as `config` has it, by these two ports.
+    /// Makes the ends of a stream with `config`, on these two ports.
     ///
     /// # Errors
-    /// The step and the remedy.
+    /// The failed step and the remedy.
     pub(in crate::experiments) fn new(
         tools: Tools,
         [sender, receiver]: [Box<dyn Port>; 2],
@@ -60,7 +60,7 @@ impl Ends {
         Ok(Ends { tools, sender, receiver, stream, arrivals, waiting, received, sent: 0 })
     }
 
-    /// Whether both ports are up; the first reason why not.
+    /// Checks that both ports are up. The error is the first reason why not.
     pub(in crate::experiments) fn are_up(&mut self) -> Result<(), String> {
         for port in [&mut self.sender, &mut self.receiver] {
             port.kick();
@@ -71,14 +71,14 @@ impl Ends {
         Ok(())
     }
 
-    /// Posts frames to receive into.
+    /// Posts frames for reception.
     pub(in crate::experiments) fn post(&mut self) {
         let Tools { worker, pool, .. } = &mut self.tools;
         self.receiver.refill(worker, pool);
         self.receiver.kick();
     }
 
-    /// Writes the next burst of at most `n` packets, to be sent; returns how many wait for it.
+    /// Writes the next burst of at most `n` packets to be sent. Returns the number of packets that wait.
     pub(in crate::experiments) fn write(&mut self, n: usize) -> usize {
         let Tools { worker, pool, .. } = &mut self.tools;
         let first = self.waiting.len();
@@ -94,7 +94,7 @@ impl Ends {
         self.waiting.len()
     }
 
-    /// Sends what is written, as far as the port takes it; returns how many packets.
+    /// Sends the written packets, as far as the port accepts them. Returns their number.
     pub(in crate::experiments) fn send(&mut self) -> usize {
         let sent = self.sender.tx(&mut self.tools.worker, &mut self.waiting);
         self.sender.kick();
@@ -102,7 +102,7 @@ impl Ends {
         sent
     }
 
-    /// Frees what was sent.
+    /// Frees the sent frames.
     pub(in crate::experiments) fn complete(&mut self) {
         let mut done = Batch::new();
         while self.sender.complete(&mut self.tools.worker, &mut done) > 0 {
@@ -111,7 +111,7 @@ impl Ends {
         self.sender.kick();
     }
 
-    /// Receives a burst, to be judged later; returns how many packets came.
+    /// Receives a burst, to be judged later. Returns the number of packets.
     #[inline]
     pub(in crate::experiments) fn receive(&mut self) -> usize {
         let mut batch = Batch::new();
@@ -122,18 +122,18 @@ impl Ends {
         n
     }
 
-    /// Packets that have come and were not received; None where the port does not tell.
+    /// Returns the number of packets that have come and were not received, or None if the port does not report it.
     #[inline]
     pub(in crate::experiments) fn waiting(&mut self) -> Option<usize> {
         self.receiver.rx_pending()
     }
 
-    /// Lets the receiving port do what it does once in a round.
+    /// Lets the receiving port do its work of a round.
     pub(in crate::experiments) fn kick(&mut self) {
         self.receiver.kick();
     }
 
-    /// Judges what was received and frees it; returns how many packets of the stream came whole.
+    /// Judges the received packets and frees them. Returns the number of unchanged packets of the stream.
     pub(in crate::experiments) fn judge(&mut self) -> usize {
         let mut whole = 0;
         let mut done = Batch::new();
@@ -149,17 +149,17 @@ impl Ends {
         whole
     }
 
-    /// Frames for packets that were sent.
+    /// Returns the number of sent packets.
     pub(in crate::experiments) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// What arrived.
+    /// Returns the arrivals.
     pub(in crate::experiments) fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// Begins a new count: what was sent until now, and is lost, counts no more.
+    /// Begins a new count. Packets sent before, and lost, do not count any more.
     pub(in crate::experiments) fn forget(&mut self, config: StreamConfig) -> Result<(), SetUpError> {
         let expected = Expected { stream: config.stream, ..Expected::default() };
         self.stream = Stream::new(config).map_err(SetUpError::at("stream"))?;
@@ -169,7 +169,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Closes both ports; what is left has the pool, whose frames are to be home.
+    /// Closes both ports. Returns the tools with the pool, to which all frames must return.
     pub(in crate::experiments) fn close(self) -> Tools {
         let Ends { mut tools, sender, receiver, mut waiting, received, .. } = self;
         waiting.free(&mut tools.worker);

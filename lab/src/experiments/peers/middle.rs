@@ -13,23 +13,23 @@ use crate::system::process;
 
 use super::super::scratch;
 
-/// How long one may take to end when it is asked to.
+/// The time to end after a request.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// A process that forwards, and stands still when it is told to. Ended when dropped.
+/// A process that forwards, and stops when it is told to. It is ended when dropped.
 pub(in crate::experiments) struct Middle {
     child: Child,
     stands: bool,
-    /// What it prints goes there.
+    /// The file with its output.
     said: PathBuf,
 }
 
 impl Middle {
-    /// Starts `command` on `core`, where all its threads stay; what it prints goes to `said`, and what DPDK keeps of it beside
-    /// that. It does not outlive the calling thread, whatever ends that.
+    /// Starts `command` on `core`, where all its threads stay. Its output goes to `said`, and DPDK's run-time files
+    /// go next to that. The process never outlives the calling thread.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(in crate::experiments) fn start(
         mut command: Command,
         core: usize,
@@ -37,7 +37,7 @@ impl Middle {
     ) -> io::Result<Middle> {
         let out = File::create(said)?;
         command.stdin(Stdio::piped()).stdout(out.try_clone()?).stderr(out);
-        // Otherwise some MiB in /run for every testpmd that ever was.
+        // Otherwise every testpmd would leave some MiB in /run.
         let kept = said.with_extension("kept");
         fs::create_dir_all(&kept)?;
         command.env("RUNTIME_DIRECTORY", kept);
@@ -45,10 +45,10 @@ impl Middle {
         Ok(Middle { child, stands: false, said: said.to_owned() })
     }
 
-    /// The clock of its time on cores.
+    /// Returns its CPU-time clock.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(in crate::experiments) fn cpu_clock(&self) -> io::Result<CpuClock> {
         CpuClock::of(&self.child)
     }
@@ -56,7 +56,7 @@ impl Middle {
     /// Waits until it has made these files, or has ended.
     ///
     /// # Errors
-    /// When it has ended or the time is up, with what it said last.
+    /// If it has ended or the time is over, with its last output.
     pub(in crate::experiments) fn wait_for(
         &mut self,
         files: &[PathBuf],
@@ -75,10 +75,10 @@ impl Middle {
         Ok(())
     }
 
-    /// Makes it stand still; nothing if it does.
+    /// Stops it. Does nothing if it is stopped.
     ///
     /// # Errors
-    /// When it has ended, with what it said last.
+    /// If it has ended, with its last output.
     pub(in crate::experiments) fn hold(&mut self) -> io::Result<()> {
         if !self.stands {
             self.ended().map_or(Ok(()), Err)?;
@@ -88,7 +88,7 @@ impl Middle {
         Ok(())
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     ///
     /// # Errors
     /// As [`Middle::hold`].
@@ -99,7 +99,7 @@ impl Middle {
         Ok(())
     }
 
-    /// Whether it has ended, with what it said last.
+    /// Returns an error with its last output if it has ended.
     pub(in crate::experiments) fn ended(&mut self) -> Option<io::Error> {
         match self.child.try_wait() {
             Ok(None) => None,
@@ -120,7 +120,7 @@ impl Drop for Middle {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         if matches!(self.child.try_wait(), Ok(None)) {
-            // The number is its own still. Should it end now, nobody else hears of this.
+            // The process number is not reused yet. If the process ends now, the signal reaches no other process.
             let _ = process::terminate(&self.child);
             let _ = process::resume(&self.child);
         }
@@ -136,10 +136,10 @@ impl Drop for Middle {
     }
 }
 
-/// This very program, if it is `netmem`: it forwards as it does for everybody.
+/// Returns the command of this program, if it is `netmem`: it then forwards in the same way as for any user.
 ///
 /// # Errors
-/// Why it cannot be started: the lab is part of another program.
+/// The reason why it cannot be started: the lab is part of another program.
 pub(in crate::experiments) fn netmem() -> Result<Command, String> {
     let program =
         env::current_exe().map_err(|error| format!("this program does not know where it lies: {error}"))?;
@@ -152,8 +152,8 @@ pub(in crate::experiments) fn netmem() -> Result<Command, String> {
     Ok(Command::new(program))
 }
 
-/// DPDK's testpmd, which passes packets on from either of two virtual devices to the other, by a thread of its own on `core`.
-/// `memory` are its options about memory.
+/// Returns the command of DPDK's testpmd, which forwards packets between two virtual devices on a thread of its own
+/// on `core`. `memory` are its memory options.
 pub(in crate::experiments) fn testpmd(
     program: &Path,
     core: usize,
@@ -170,14 +170,14 @@ pub(in crate::experiments) fn testpmd(
     command
 }
 
-/// Where netmem's memory lay, as it said when it ended; None where it said nothing.
+/// Returns the backing of netmem's memory, as it reported at its end, or None without such a report.
 pub(in crate::experiments) fn backing(said: &Path) -> Option<String> {
     let said = fs::read_to_string(said).ok()?;
     let (_, behind) = said.split_once("\"backing\":")?;
     behind.split('"').nth(1).map(str::to_owned)
 }
 
-/// testpmd's options about memory: huge pages where enough are free. To be asked before anything else takes them.
+/// Returns testpmd's memory options: huge pages if enough are free. Call this before other code takes them.
 pub(in crate::experiments) fn memory_of_dpdk() -> &'static str {
     let told = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |key: &str| {
@@ -190,10 +190,10 @@ pub(in crate::experiments) fn memory_of_dpdk() -> &'static str {
     }
 }
 
-/// KiB of free huge pages with which testpmd is started on them.
+/// KiB of free huge pages from which on testpmd uses them.
 const HUGE_KIB: u64 = 300 << 10;
 
-/// Where a program lies, by PATH.
+/// Returns the path of a program in PATH.
 pub(in crate::experiments) fn find(program: &str) -> Option<PathBuf> {
     let paths = env::var_os("PATH")?;
     env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file())

@@ -1,5 +1,5 @@
-//! The two ends of a path, and windows of what is between them: a process that forwards, or the kernel. All windows are seen at
-//! the sink.
+//! The two ends of a path, and windows of the part between them: a forwarding process, or the kernel. All windows
+//! are seen at the sink.
 //!
 //! ```text
 //!   sender ─► port ─► the device under test, a process on a core of its own ─► port ─► receiver
@@ -9,8 +9,9 @@
 //! | [`Backlog`] | costs nothing that belongs to the path: it writes into memory, before the device goes on | the device's alone |
 //! | [`Flow`] | carries packets to the device by system calls | of all cores, while packets flow |
 //!
-//! The device never finds less than a full burst: it stands still while its ring is filled. Both ends are on the caller's core,
-//! one after the other, so two cores are enough. Every packet is judged by the product's own sink, outside of windows.
+//! The device always finds at least a full burst: it is stopped while its ring is filled. Both ends are on the
+//! caller's core, one after the other, so two cores are enough. The product's own sink judges every packet, outside
+//! of windows.
 
 mod backlog;
 mod ends;

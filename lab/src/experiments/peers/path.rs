@@ -1,4 +1,4 @@
-//! A path: two ends and what is between them.
+//! A path: two ends and the part between them.
 
 use std::cell::RefCell;
 
@@ -12,34 +12,35 @@ use crate::method::clock::{Clock, Tsc};
 use crate::method::round::{Label, Variant};
 use crate::method::window::Windows;
 
-/// How long packets that are under way may take, no step counted with more than [`STEP_NS`]: the machine may stand still
-/// meanwhile.
+/// The time limit for packets in flight. A step counts with at most [`STEP_NS`], because the machine may be paused
+/// in it.
 const PATIENCE_NS: f64 = 2e9;
 const STEP_NS: f64 = 1e6;
 
-/// How long a device may take to begin, at first, in looks of [`LOOK_NS`] each.
+/// The time limit for a device to begin, in checks of [`LOOK_NS`] each.
 const LOOKS: usize = 4_000;
 const LOOK_NS: f64 = 5e6;
 
-/// Two looks further apart than this have a pause of the machine between them: a full burst by system calls takes half.
+/// Two checks with more time between them had a pause of the machine between them. A full burst by system calls
+/// takes half of it.
 const GAP_NS: f64 = 100_000.0;
 
-/// Two ends, and the device under test between them or the kernel alone.
+/// Two ends, with the device under test or the kernel alone between them.
 pub(in crate::experiments) struct Path {
     pub(super) label: Label,
     pub(super) clock: Tsc,
     pub(super) ends: Ends,
     middle: Option<Middle>,
-    /// Why there is nothing more to measure.
+    /// The reason why nothing more can be measured.
     pub(super) broken: Option<String>,
 }
 
 impl Path {
-    /// A path with `middle` between both ends, or with the kernel alone; waits until packets come through, and leaves the device
-    /// standing still.
+    /// Makes a path with `middle` between both ends, or the kernel alone. Waits until packets come through, and
+    /// leaves the device stopped.
     ///
     /// # Errors
-    /// When none does.
+    /// If no packet comes through.
     pub(in crate::experiments) fn new(
         label: Label,
         (ends, middle): (Ends, Option<Middle>),
@@ -52,32 +53,32 @@ impl Path {
         Ok(path)
     }
 
-    /// Whether a process is between the ends, and not the kernel alone.
+    /// Returns true if a process is between the ends, and not the kernel alone.
     pub(super) fn has_device(&self) -> bool {
         self.middle.is_some()
     }
 
-    /// Makes the device stand still.
+    /// Stops the device.
     pub(super) fn hold(&mut self) -> Result<(), String> {
         self.middle.as_mut().map_or(Ok(()), Middle::hold).map_err(|error| error.to_string())
     }
 
-    /// Lets the device go on.
+    /// Resumes the device.
     pub(super) fn release(&mut self) -> Result<(), String> {
         self.middle.as_mut().map_or(Ok(()), Middle::release).map_err(|error| error.to_string())
     }
 
-    /// A wait for packets that are under way.
+    /// Returns a wait for packets in flight.
     pub(super) fn patience(clock: &Tsc) -> Patience {
         Patience::new(clock, PATIENCE_NS)
     }
 
-    /// Whether the machine stood still in a step of so many ticks.
+    /// Returns true if the machine was paused in a step of this many ticks.
     pub(super) fn is_gap(&self, ticks: u64) -> bool {
         ticks as f64 > GAP_NS * self.clock.ticks_per_ns()
     }
 
-    /// Sends until a burst has come through whole.
+    /// Sends until a burst has come through unchanged.
     fn begin(&mut self) -> Result<(), String> {
         let mut up = Ok(());
         for _ in 0..LOOKS {
@@ -93,7 +94,7 @@ impl Path {
             let come = self.collect(BATCH_MAX, LOOK_NS);
             self.ends.complete();
             if come >= BATCH_MAX {
-                // What was sent before may still come; it shall not come into what is counted.
+                // Packets sent before may still come. They must not be part of the measurement.
                 while self.collect(usize::MAX, 10.0 * LOOK_NS) > 0 {}
                 self.ends.complete();
                 return Ok(());
@@ -102,7 +103,7 @@ impl Path {
         Err(up.err().unwrap_or_else(|| "no packet comes out of it".to_owned()))
     }
 
-    /// Receives until `n` packets have come, or none comes for `ns`; how many came whole.
+    /// Receives until `n` packets have come, or none comes for `ns`. Returns the number of unchanged packets.
     fn collect(&mut self, n: usize, ns: f64) -> usize {
         let mut waited = Patience::new(&self.clock, ns);
         let (mut come, mut whole) = (0, 0);
@@ -119,7 +120,8 @@ impl Path {
         whole
     }
 
-    /// Checks that every packet came whole and once, and that all frames are home, when the path is taken away.
+    /// Checks that every packet came unchanged and once, and that all frames are back in the pool, when the path is
+    /// closed.
     pub(super) fn settle(self, bench: &mut Bench<'_>) {
         let Path { label, ends, middle, broken, .. } = self;
         let (name, sent, tally) = (label.variant, ends.sent(), ends.arrivals().tally());
@@ -151,7 +153,7 @@ impl Path {
 pub(in crate::experiments) struct Borrowed<'a, V>(&'a RefCell<V>, Label);
 
 impl<'a, V: Variant> Borrowed<'a, V> {
-    /// It as one of several variants.
+    /// Returns it as one of several variants.
     pub(in crate::experiments) fn new(variant: &'a RefCell<V>) -> Borrowed<'a, V> {
         let label = variant.borrow().label().clone();
         Borrowed(variant, label)
@@ -168,11 +170,11 @@ impl<V: Variant> Variant for Borrowed<'_, V> {
     }
 }
 
-/// A bounded wait, in which a pause of the machine counts for little.
+/// A bounded wait, in which a pause of the machine counts little.
 pub(super) struct Patience {
     left: u64,
     step_max: u64,
-    /// The clock at the last look.
+    /// The clock at the last check.
     pub(super) now: u64,
 }
 
@@ -182,7 +184,7 @@ impl Patience {
         Patience { left: ticks(ns), step_max: ticks(STEP_NS), now: clock.ticks() }
     }
 
-    /// Looks at the clock; whether the time is up.
+    /// Reads the clock. Returns true if the time is over.
     #[inline]
     pub(super) fn is_over(&mut self, clock: &Tsc) -> bool {
         let now = clock.ticks();

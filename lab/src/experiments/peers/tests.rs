@@ -1,4 +1,4 @@
-//! Backlogs and flows between two ends that are joined without a device, or with a faulty port in its place.
+//! Backlogs and flows between two ends that are joined without a device, or with a faulty port instead.
 
 use netmem::limits::CHUNK_SIZE;
 use netmem::page::MemoryConfig;
@@ -18,7 +18,7 @@ use netmem::system::cpu;
 
 const RING: u32 = 1_024;
 
-/// A path straight from a memif client to its server, whose port is wrapped.
+/// Makes a path directly from a memif client to its server, whose port is wrapped.
 fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Path {
     let frames = 4 * RING as usize;
     let config = MemoryConfig { bytes: frames * CHUNK_SIZE, workers: 1, ..MemoryConfig::default() };
@@ -37,7 +37,7 @@ fn path(folder: &Folder, wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port
     Path::new(label, (ends, None), &stream(2)).unwrap()
 }
 
-/// What eight windows gave, and what is said at the end.
+/// The windows of a measurement, and the final report.
 type Settled = (Windows, Report);
 
 fn backlogs(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Settled {
@@ -52,7 +52,7 @@ fn flows(wrap: impl FnOnce(Box<dyn Port>, &Pool) -> Box<dyn Port>) -> Settled {
     (flow.round(8), report_of(false, |bench| flow.settle(bench)))
 }
 
-/// A port that does this to packets.
+/// Makes a port with these faults.
 fn faulty(config: FaultConfig) -> impl Fn(Box<dyn Port>, &Pool) -> Box<dyn Port> {
     move |port, pool| Box::new(FaultPort::new(port, pool.clone(), config.clone()))
 }

@@ -1,5 +1,5 @@
-//! The ways of a driver that has no pool, each on the page stage itself and with nothing else on its path: pages kept by
-//! the call at their last release that [brouer17-pages] asks for, the older trick, and no recycling at all.
+//! The methods of a driver without a pool, each on the page stage itself with nothing else on its path: pages kept
+//! by the call at their last release, as [brouer17-pages] asks for, the older method, and no recycling at all.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Whether a frame costs more where more of them are in use: from 1 Ki to 1 Mi that are written, and to 4 Mi of which nothing
-//! is touched but what the pool keeps of them. The next in an order without pattern goes back, and one comes out.
+//! Whether a frame costs more if more frames are in use: from 1 Ki to 1 Mi that are written, and to 4 Mi of which
+//! only the pool's own data are touched. The next in an order without a pattern is freed, and one is allocated.
 
 use std::cell::RefCell;
 use std::hint::black_box;

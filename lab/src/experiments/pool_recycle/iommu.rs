@@ -1,4 +1,5 @@
-//! A model of a device's mappings: each takes the core so long, and so does each line that goes over where the device sees no caches.
+//! A model of a device's mappings: each takes the core a fixed time, and so does each line that is synchronized if
+//! the device does not see the caches.
 
 use std::io;
 use std::ptr::NonNull;

@@ -1,5 +1,5 @@
-//! What it saves to hand over only what was touched, to a device that does not see the processor's caches and back: bursts of frames
-//! through a pool whose device takes so long for each line.
+//! The gain of synchronizing only the touched part of a frame with a device that does not see the processor's
+//! caches: bursts of frames through a pool whose device takes a fixed time for each line.
 
 use netmem::limits::PAGE_SIZE;
 use netmem::pool::{Batch, Pool, PoolConfig};

@@ -1,4 +1,4 @@
-//! A page out and the oldest one back, in each of the ways.
+//! One page allocated and the oldest one freed, by each of the methods.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};

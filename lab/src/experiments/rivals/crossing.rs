@@ -1,5 +1,5 @@
-//! From one core to another in bursts: packets that are allocated and written here and read and freed there, the same for
-//! blocks of memory, and rings alone.
+//! From one core to another in bursts: packets that are allocated and written on one core and read and freed on the
+//! other, the same for blocks of memory, and rings alone.
 
 mod blocks;
 mod many;

@@ -1,4 +1,4 @@
-//! Frames out of their pool and back on the core that owns it, beside a mempool's objects.
+//! Frames allocated and freed on the core that owns their pool, compared with a mempool's objects.
 
 use std::hint::black_box;
 

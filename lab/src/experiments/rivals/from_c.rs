@@ -1,4 +1,5 @@
-//! Frames out of their pool and back by the calls of libnetmem, as a program in C makes them, beside the library's own and a mempool's objects.
+//! Frames allocated and freed by the calls of libnetmem, as in a C program, compared with the library's own frames
+//! and a mempool's objects.
 
 use std::cell::RefCell;
 

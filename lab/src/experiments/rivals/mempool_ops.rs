@@ -1,4 +1,4 @@
-//! A mempool's objects by netmem's mempool ops beside DPDK's own, in mempools that are the same but for that.
+//! A mempool's objects with netmem's mempool ops and with DPDK's own, in otherwise equal mempools.
 
 use super::target::Target;
 use super::{CACHE, FRAME, FRAMES, Scene, check_dpdk, over_first, rows};

@@ -1,4 +1,4 @@
-//! Packets: a head and a frame out, a line written, and back, on one core, beside mbufs.
+//! Packets: a head and a frame allocated, a line written, and both freed, on one core, compared with mbufs.
 
 use std::cell::Cell;
 use std::hint::black_box;

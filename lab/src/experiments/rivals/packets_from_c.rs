@@ -1,4 +1,4 @@
-//! Packets by the calls of libnetmem, as a program in C makes them, beside the library's own and DPDK's mbufs.
+//! Packets by the calls of libnetmem, as in a C program, compared with the library's own and DPDK's mbufs.
 
 use std::cell::{Cell, RefCell};
 

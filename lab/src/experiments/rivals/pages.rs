@@ -1,4 +1,4 @@
-//! Order-0 pages on one core, one or many that are out at once, beside blocks of 4 KiB of general allocators.
+//! Order-0 pages on one core, one or many allocated at once, compared with blocks of 4 KiB of general allocators.
 
 use std::cell::Cell;
 

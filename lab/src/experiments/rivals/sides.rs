@@ -1,4 +1,4 @@
-//! The two ends of what crosses from one core to another: numbers or packets, netmem's or DPDK's.
+//! The two ends of a transfer from one core to another: numbers or packets, netmem's or DPDK's.
 
 use netmem::packet::{HeadCache, Packet, Packets};
 use netmem::pool::{Batch, Pool};

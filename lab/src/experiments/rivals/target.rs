@@ -1,4 +1,4 @@
-//! What a row has to reach.
+//! The target of a row.
 
 use crate::bench::Bench;
 use crate::method::ratio::Interval;

@@ -1,4 +1,4 @@
-//! The same routes in the kernel's table, in a network namespace, and the windows in which a program inside the kernel
+//! The same routes in the kernel's table, in a network namespace, and windows in which a program inside the kernel
 //! looks them up.
 
 use std::cell::{Cell, RefCell};

@@ -1,4 +1,4 @@
-//! What the reverse path check costs: frames that the product's router decides about, with the check and without.
+//! The cost of the reverse path check: the product's router decides about frames with the check and without it.
 
 use std::hint::black_box;
 use std::net::IpAddr;

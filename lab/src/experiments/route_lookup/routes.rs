@@ -1,4 +1,4 @@
-//! The made-up table: prefixes, where they lead, and destinations that they cover.
+//! The made-up table: prefixes, next hops, and destinations that the prefixes cover.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

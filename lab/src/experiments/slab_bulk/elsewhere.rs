@@ -1,5 +1,5 @@
-//! Frees of objects that are not of the active slab: a working set over many slabs, in an order in which the
-//! objects of a slab stand together, and in one in which no two objects of a bulk share a slab.
+//! Frees of objects outside of the active slab: a working set over many slabs, in an order in which the objects of
+//! a slab are adjacent, and in one in which no two objects of a bulk share a slab.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What must hold at the end, and what the source found beside what is found here.
+//! The final checks, and the source's findings compared with these.
 
 use netmem::page::Memory;
 

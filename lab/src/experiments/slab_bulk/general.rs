@@ -1,5 +1,5 @@
-//! The default layer beside the general allocators of the machine: one object, or many that are out at once, written or
-//! not.
+//! The default layer compared with the general allocators of the machine: one object, or many allocated at once,
+//! written or not.
 
 use std::cell::Cell;
 

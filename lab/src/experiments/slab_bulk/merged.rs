@@ -1,5 +1,5 @@
-//! Two caches of the same objects, merged or not. The neighbour keeps seven objects for each one of ours, taken in
-//! turn, so that of a merged slab only an eighth is ours.
+//! Two caches of the same objects, merged or not. The neighbour keeps seven objects for each one of this cache,
+//! allocated in turn, so that only an eighth of a merged slab belongs to this cache.
 
 use netmem::slab::{Cache, CacheConfig, Object};
 

@@ -1,4 +1,4 @@
-//! Out of the cache and back: the loops that are timed.
+//! The timed loops: allocate from the cache and free.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! A bulk is allocated and freed again at once: the source's own loop, on its own layer and on the default one.
+//! A bulk is allocated and freed at once: the source's own loop, on its own layer and on the default one.
 
 use netmem::slab::CacheConfig;
 

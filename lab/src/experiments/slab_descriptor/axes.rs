@@ -1,4 +1,4 @@
-//! Every other axis alone, at 256 bytes: how the objects are used, and what the second core does meanwhile.
+//! Every other parameter alone, at 256 bytes: the use of the objects, and the work of the second core.
 
 use super::form::ALL;
 use super::group::{self, Answer, Group, Neighbour};

@@ -1,4 +1,4 @@
-//! The same events as in [`simulated`](super::simulated), by the processor's own counters where it has some.
+//! The same events as in [`simulated`](super::simulated), by the processor's own counters if it has any.
 
 use std::io::{Error, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! The forms: a descriptor's size times the way a slab's word is changed.
+//! The forms: a descriptor's size combined with the method that changes a slab's word.
 
 use netmem::page::DescriptorSize;
 use netmem::slab::{CacheConfig, Layer, WordForm};

@@ -1,5 +1,5 @@
-//! What is left of it in forwarding: the router of `forward-bulk-free`, with a head for every packet that is taken
-//! from a cache in each form, and given back a few hundred packets later.
+//! The effect on forwarding: the router of `forward-bulk-free`, with a head for every packet. The head is allocated
+//! from a cache in each form and freed a few hundred packets later.
 
 use std::cell::RefCell;
 use std::sync::Mutex;

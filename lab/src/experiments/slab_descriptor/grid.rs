@@ -1,4 +1,4 @@
-//! The grid, every form at six sizes warm and cold, and all sizes for the forms that the source compares.
+//! The grid: every form at six sizes warm and cold, and all sizes for the forms that the source compares.
 
 use super::form::{ALL, DEFAULT, LOCKED, PATCHED, VANILLA};
 use super::group::{self, Answer, Group, Neighbour};

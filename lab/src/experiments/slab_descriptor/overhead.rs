@@ -1,4 +1,4 @@
-//! What descriptors cost in memory, for each GiB that they describe.
+//! The memory of descriptors for each GiB that they describe.
 
 use netmem::page::Memory;
 

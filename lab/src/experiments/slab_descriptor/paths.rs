@@ -1,5 +1,5 @@
-//! Which way the frees of a group went, by SLUB's own counters: what is called warm must not reach a slab's word, and what
-//! is called cold must.
+//! The paths of a group's frees, by SLUB's own counters. Frees called warm must not reach a slab's word, and those
+//! called cold must.
 
 use super::usage::Use;
 use crate::bench::Bench;

@@ -1,4 +1,4 @@
-//! The questions of the source: the time of one form over that of another.
+//! The questions of the source: the time of one form divided by that of another.
 
 use super::form::{COLD_LOCK, DEFAULT, FORMS, Form, LOCKED, PATCHED, VANILLA};
 use crate::bench::Comparison;

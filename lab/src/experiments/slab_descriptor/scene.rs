@@ -1,4 +1,4 @@
-//! What all groups of the run share: a memory for each size of descriptor, and what became of the objects.
+//! The common parts of all groups of the run: a memory for each size of descriptor, and the counts of objects.
 
 use std::cell::{Cell, RefCell};
 

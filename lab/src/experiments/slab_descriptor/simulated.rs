@@ -1,8 +1,8 @@
-//! Instructions, branches and loads of one pair, by the cache simulator of valgrind: this program runs itself under
-//! it, once with the pairs and once without, for each form.
+//! Instructions, branches and loads of one pair, by the cache simulator of valgrind. This program runs itself under
+//! valgrind, once with the pairs and once without, for each form.
 //!
-//! Objects go back in a random order, so that descriptors are cold; for the two kernels of the source there are also rows in
-//! the order of allocation, which the source does not exclude.
+//! Objects are freed in a random order, so that descriptors are cold. For the two kernels of the source there are
+//! also rows in the order of allocation, which the source does not exclude.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

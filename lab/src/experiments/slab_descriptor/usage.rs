@@ -1,4 +1,4 @@
-//! How a working set is used.
+//! The use of a working set.
 
 /// One way to use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! How a published ratio and a measured one are held against each other: by the whole interval, never by a median alone.
+//! Compares a published ratio with a measured one, by the whole interval and never by a median alone.
 
 use super::{Finding, Verdict};
 use crate::json::{Ratio, Report, Row};

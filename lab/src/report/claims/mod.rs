@@ -1,4 +1,4 @@
-//! What the sources say, one claim each, and what of it holds in the reports at hand.
+//! The claims of the sources, and whether each holds in the given reports.
 
 mod bulk_free;
 mod descriptor;

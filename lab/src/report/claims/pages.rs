@@ -1,4 +1,4 @@
-//! [brouer17-pages]: what memory costs a packet, page by page.
+//! [brouer17-pages]: the cost of memory for a packet, page by page.
 
 use super::judge::Measured;
 use super::{Claim, Finding, Source, Verdict};

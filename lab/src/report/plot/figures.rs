@@ -1,4 +1,4 @@
-//! Which plots an experiment has.
+//! The plots of an experiment.
 
 use super::declared::FIGURES;
 use crate::json::{Report, Row};

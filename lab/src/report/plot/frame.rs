@@ -1,4 +1,4 @@
-//! What both kinds of plot are drawn with: text, lines, marks.
+//! The common drawing primitives of both kinds of plot: text, lines, marks.
 
 use super::Look;
 use crate::report::html::Html;

@@ -1,4 +1,4 @@
-//! One colour a contender, the same in all plots of a page.
+//! One colour for each contender, the same in all plots of a page.
 
 use super::{Look, Series};
 use crate::json::Report;

@@ -1,7 +1,9 @@
 //! Plots as SVG, drawn for a telephone and for a screen: text keeps its size, so the drawing has to reflow.
 //!
-//! - `figures`: what a plot is declared by; `declared`: which an experiment has. `gather`: the points of one, from the rows of a report.
-//! - `looks`: one colour a contender. `scale`: figures to places, and ticks. `frame`: axes and budgets. `curves` and `dots`: the two kinds of plot.
+//! - `figures`: the declaration of a plot; `declared`: the plots of each experiment. `gather`: the points of a
+//!   plot, from the rows of a report.
+//! - `looks`: one colour for each contender. `scale`: figures to positions, and ticks. `frame`: axes and budgets.
+//!   `curves` and `dots`: the two kinds of plot.
 
 mod curves;
 mod declared;

@@ -1,4 +1,4 @@
-//! From figures to places on an axis.
+//! Maps figures to positions on an axis.
 
 /// An axis between two places.
 #[derive(Debug, Clone, Copy, PartialEq)]

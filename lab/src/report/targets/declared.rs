@@ -1,4 +1,4 @@
-//! The lines of what netmem has to reach.
+//! The list of netmem's targets.
 
 use super::{Against, Target};
 use crate::report::causes;

@@ -1,4 +1,4 @@
-//! What netmem has to reach: at most so much of a rival's time, work by work.
+//! netmem's targets: a maximum share of a rival's time, for each kind of work.
 
 mod declared;
 

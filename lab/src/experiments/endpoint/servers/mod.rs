@@ -1,4 +1,4 @@
-//! Who answers.
+//! The servers.
 
 mod port;
 mod sockets;

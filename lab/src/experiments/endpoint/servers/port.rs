@@ -1,4 +1,4 @@
-//! A server over a port of netmem, which answers in the frame that brought the request.
+//! A server over a netmem port, which answers in the frame of the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Objects of 256 bytes and pages: allocated on one core and freed on another, in bursts, beside the blocks of general
-//! allocators; all through the same ring.
+//! Objects of 256 bytes and pages: allocated on one core and freed on another, in bursts. Compared with the blocks
+//! of general allocators, all through the same ring.
 
 use netmem::limits::PAGE_SIZE;
 use netmem::page::{Memory, Page};

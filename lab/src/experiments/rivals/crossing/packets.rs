@@ -1,4 +1,5 @@
-//! Packets: allocated and written on one core, read and freed on another, beside mbufs through DPDK's ring and libnetmem's packets through its lane.
+//! Packets: allocated and written on one core, read and freed on another. Compared with mbufs through DPDK's ring
+//! and libnetmem's packets through its lane.
 
 use std::sync::Arc;
 
