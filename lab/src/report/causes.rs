@@ -5,17 +5,17 @@ use serde_json::Value;
 use super::pick::{self, Fixed};
 use crate::json::{Params, Ratio, Report};
 
-/// A page alone: also the cause of a missed target.
+/// A single page: also the cause of a missed target.
 pub(super) const PAGE: &str = "58 instructions: a way in and out past those who may rob the list, a gauge and a counter for each call, and the question whose the page is; a general allocator pops a list of its thread.";
 /// Frames in bulk, written.
 pub(super) const WRITTEN: &str = "A frame carries the length of its data, so each write has a fifth store beside the four of the line, and 23 instructions; a mempool's element has no length. In some layouts of the binary both vary by a factor of two: stores to frames and loads of the batch that lie a multiple of 4 KiB apart.";
-/// Routing between veths beside the kernel.
+/// Routing between veths, compared with the kernel.
 pub(super) const COPIES: &str = "In copy mode the kernel copies each packet out of its own into ours and into a new one of its own again, on two cores: about 585 ns on the sender's and as many on the device's were seen, 765 in all for the kernel, which copies none and stays on one; testpmd pays about what netmem pays. ADR 0032 has the samples: a third of the sender's time is receiving by AF_XDP, a quarter of the device's is its own packet and copy.";
 const ORDERS: &str = "From order 4 on a worker has no list of its own: the block is split off a larger one and joined again, each under the node's lock. A general allocator keeps a freed block of that size in a bin.";
 const HELD: &str = "More objects are held than a worker's sheaves and the barn keep, so that the rest come out of slabs and go back into them; a general allocator's list of its thread has no such end.";
 const UNKNOWN: &str = "The cause was not found out.";
 
-/// One reason to lose.
+/// One cause of a loss.
 struct Cause {
     experiment: &'static str,
     fits: fn(&Params) -> bool,
@@ -30,7 +30,7 @@ fn is(params: &Params, name: &str, value: &str) -> bool {
     pick::has(params, &[(name, value)])
 }
 
-/// The first that fits is told.
+/// The first that matches is reported.
 const CAUSES: &[Cause] = &[
     Cause { experiment: "page-fast-path", fits: |_| true, why: PAGE },
     Cause { experiment: "page-order", fits: |params| number(params, "order") > 3, why: ORDERS },
@@ -53,13 +53,13 @@ const CAUSES: &[Cause] = &[
     Cause { experiment: "forward-xdp", fits: |params| is(params, "routes", "true"), why: COPIES },
 ];
 
-/// Why this ratio is lost.
+/// Returns the cause of this lost ratio.
 pub(super) fn of(experiment: &str, ratio: &Ratio) -> &'static str {
     let fits = |cause: &&Cause| cause.experiment == experiment && (cause.fits)(&ratio.params);
     CAUSES.iter().find(fits).map_or(UNKNOWN, |cause| cause.why)
 }
 
-/// What is dear beside the bare bound of the same run, though no rival was there.
+/// Work that is expensive compared with the bare bound of the same run, without a rival.
 struct Dear {
     experiment: &'static str,
     what: &'static str,
@@ -68,7 +68,7 @@ struct Dear {
     why: &'static str,
 }
 
-/// Times the bound's cost from which on it is told.
+/// The multiple of the bound's cost from which on it is reported.
 const WORTH_TELLING: f64 = 4.0;
 
 const DEAR: &[Dear] = &[Dear {
@@ -79,7 +79,7 @@ const DEAR: &[Dear] = &[Dear {
     why: "Each goes onto the way home alone, a line that its owner reads; frames that are freed as a batch pay that once for all of them.",
 }];
 
-/// Those that are dear for certain, a sentence each.
+/// Returns the work that is certainly expensive, one sentence each.
 pub(super) fn dear(reports: &[Report]) -> Vec<String> {
     let all = DEAR.iter().flat_map(|dear| {
         let of_it = reports.iter().filter(|report| report.experiment == dear.experiment);

@@ -7,15 +7,15 @@ use crate::json::Report;
 use crate::sources::{citation, link};
 use crate::table;
 
-/// Lines of a table that are shown without being asked for.
+/// Lines of a table that are shown unfolded.
 const SHOWN: usize = 16;
 
-/// The question of an experiment of the registry.
+/// Returns the question of an experiment of the registry.
 fn question(name: &str) -> Option<&'static str> {
     EXPERIMENTS.iter().find(|experiment| experiment.name == name).map(|experiment| experiment.question)
 }
 
-/// The whole part; `place` is which of several machines' it is, from 0.
+/// Writes the whole part. `place` is the number of its machine, from 0.
 pub(super) fn write(html: &mut Html, report: &Report, place: usize) {
     let id =
         if place == 0 { report.experiment.clone() } else { format!("{}-{}", report.experiment, place + 1) };
@@ -62,7 +62,7 @@ fn folded(html: &mut Html, open: bool, title: &str, inside: impl FnOnce(&mut Htm
     html.line();
 }
 
-/// The checks that failed, in the open; the others folded.
+/// Writes the failed checks unfolded, and the others folded.
 fn checks(html: &mut Html, report: &Report) {
     let failed = report.checks.iter().filter(|check| !check.ok).count();
     for check in report.checks.iter().filter(|check| !check.ok) {
@@ -95,9 +95,9 @@ fn notes(html: &mut Html, report: &Report) {
     });
 }
 
-/// How many windows count, and how many were dropped.
+/// Returns the number of windows that count, and of dropped windows.
 fn windows(report: &Report) -> String {
-    // A variant's windows are in each of its metrics: what it has of the first one counts.
+    // A variant's windows are in each of its metrics, so only those of the first metric count.
     let first = report.rows.first().map_or("", |row| row.metric.as_str());
     let timed = report.rows.iter().filter(|row| row.metric == first);
     let sums = timed.fold((0_u64, 0_u64), |(kept, dropped), row| {

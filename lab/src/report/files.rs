@@ -8,12 +8,12 @@ use crate::error::LabError;
 use crate::input;
 use crate::json::Report;
 
-/// The reports of `from`, in order: files that `netmem lab run --json` wrote, and directories, of which each file that
-/// ends in `.json` counts, by name. Refuses beforehand what would fail after: an `out` that cannot be written.
+/// Reads the reports of `from`, in order: files written by `netmem lab run --json`, and directories, of which each
+/// file that ends in `.json` is read, by name. An `out` that cannot be written is an error before that.
 ///
 /// # Errors
-/// [`LabError::Input`] for what is no report, [`LabError::NoReports`] if there is none, [`LabError::Output`] if `out`
-/// cannot be written, and [`LabError::OutputIsInput`] if it is one of the files.
+/// [`LabError::Input`] for a file that is not a report, [`LabError::NoReports`] if there is none,
+/// [`LabError::Output`] if `out` cannot be written, and [`LabError::OutputIsInput`] if it is one of the files.
 pub fn read(from: &[PathBuf], out: Option<&Path>) -> Result<Vec<Report>, LabError> {
     if let Some(out) = out {
         may_write(out).map_err(|source| LabError::Output { path: out.to_owned(), source })?;
@@ -30,7 +30,7 @@ pub fn read(from: &[PathBuf], out: Option<&Path>) -> Result<Vec<Report>, LabErro
     if reports.is_empty() { Err(LabError::NoReports { from: from.to_vec() }) } else { Ok(reports) }
 }
 
-/// The file itself, or the JSON files of a directory.
+/// Returns the file itself, or the JSON files of a directory.
 fn files(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -48,7 +48,7 @@ fn is_same(file: &Path, out: &Path) -> bool {
     file.canonicalize().is_ok_and(|file| out.canonicalize().is_ok_and(|out| out == file))
 }
 
-/// What an existing `out` says about being written; one that does not exist shows when it is.
+/// Checks that an existing `out` can be written. One that does not exist is checked when it is written.
 fn may_write(out: &Path) -> io::Result<()> {
     match fs::metadata(out) {
         Ok(existing) if existing.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
@@ -57,11 +57,11 @@ fn may_write(out: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes `text` to `path`, whole or not at all: into a file beside it that then takes its name. What is no file, as a
-/// pipe, is written to.
+/// Writes `text` to `path`, whole or not at all: into a file beside it, which then takes its name. A pipe or device
+/// is written to directly.
 ///
 /// # Errors
-/// [`LabError::Output`] if it cannot be written; a page that was there before stays.
+/// [`LabError::Output`] if it cannot be written. An earlier page stays.
 pub fn write(path: &Path, text: &str) -> Result<(), LabError> {
     let written = match fs::metadata(path) {
         Ok(existing) if !existing.is_file() => fs::write(path, text),
@@ -78,7 +78,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_file_name(beside);
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // It is of no use to anybody; the first error is the one to tell.
+        // The partial file is useless. The first error is the one to report.
         let _ = fs::remove_file(&beside);
     }
     written

@@ -12,7 +12,7 @@ use crate::json::{Report, SCHEMA};
 #[derive(Debug, Serialize)]
 pub struct Findings {
     schema: u32,
-    /// One for each experiment that was run, in the order of the page.
+    /// One for each experiment with a report, in the order of the page.
     experiments: Vec<Run>,
     /// Experiments of the registry without a report.
     not_run: Vec<&'static str>,
@@ -28,7 +28,7 @@ struct Run {
     interrupted: bool,
     cpu: Option<String>,
     checks: usize,
-    /// Names of the checks that do not hold.
+    /// Names of the failed checks.
     failed: Vec<String>,
     ratios: usize,
     undecided: usize,
@@ -44,9 +44,9 @@ struct Claim {
     published: &'static str,
     measured: String,
     verdict: &'static str,
-    /// Why, in a sentence or two.
+    /// The reason, in a sentence or two.
     sentence: String,
-    /// What each machine says, the worst first, which is the claim's own; empty where there are not several.
+    /// The finding of each machine, the worst first, which is also the claim's. Empty with one machine.
     machines: Vec<OnMachine>,
 }
 
@@ -58,7 +58,8 @@ struct OnMachine {
     sentence: String,
 }
 
-/// What the page of the same reports says. Of two reports of one experiment on one machine the last counts.
+/// Returns the contents of the page for the same reports. Of two reports of one experiment on one machine the last
+/// counts.
 pub fn findings(reports: &[Report]) -> Findings {
     let reports = last_of_each(reports);
     let ran = |name: &&str| reports.iter().any(|report| report.experiment == *name);

@@ -1,26 +1,26 @@
 //! HTML in which text cannot become markup: names come from the program, and everything else is escaped.
 
-/// Attributes: the name is the program's own, the value may be anybody's.
+/// Attributes: the name comes from the program, and the value may be any text.
 pub(super) type Attributes<'a> = &'a [(&'static str, &'a str)];
 
-/// Markup under construction.
+/// HTML under construction.
 #[derive(Debug, Default)]
 pub(super) struct Html {
     markup: String,
 }
 
 impl Html {
-    /// Markup that stands in this program, as it is.
+    /// Adds markup of this program, unescaped.
     pub(super) fn own(&mut self, markup: &'static str) {
         self.markup += markup;
     }
 
-    /// Text of anybody.
+    /// Adds any text, escaped.
     pub(super) fn text(&mut self, text: &str) {
         text.chars().for_each(|letter| self.letter(letter));
     }
 
-    /// An element with what `inside` writes.
+    /// Adds an element with the content that `inside` writes.
     pub(super) fn element(
         &mut self,
         name: &'static str,
@@ -35,23 +35,23 @@ impl Html {
         self.markup.push('>');
     }
 
-    /// An element with nothing but text in it.
+    /// Adds an element that only contains text.
     pub(super) fn leaf(&mut self, name: &'static str, attributes: Attributes<'_>, text: &str) {
         self.element(name, attributes, |html| html.text(text));
     }
 
-    /// An element that has no inside.
+    /// Adds an element without content.
     pub(super) fn empty(&mut self, name: &'static str, attributes: Attributes<'_>) {
         self.open(name, attributes);
         self.markup += "/>";
     }
 
-    /// A line's end, so that the page can be read as text too.
+    /// Adds a newline, so that the page can be read as text too.
     pub(super) fn line(&mut self) {
         self.markup.push('\n');
     }
 
-    /// The markup.
+    /// Returns the markup.
     pub(super) fn into_markup(self) -> String {
         self.markup
     }
@@ -68,7 +68,7 @@ impl Html {
         }
     }
 
-    /// Control characters are shown as what they are: nothing that can be read.
+    /// Control characters are replaced by a visible character.
     fn letter(&mut self, letter: char) {
         match letter {
             '&' => self.markup += "&amp;",

@@ -12,35 +12,35 @@ use crate::table;
 #[derive(Debug)]
 pub(super) struct Losses<'r> {
     report: &'r Report,
-    /// How many ratios of the same pair there are, lost or not.
+    /// Number of ratios of the same pair, lost or not.
     of: usize,
     lost: Vec<&'r Ratio>,
 }
 
-/// The same for programs.
+/// The same, for programs.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
     experiment: String,
     a: String,
     b: String,
     metric: String,
-    /// Settings in which the whole interval lies on the rival's side, of so many.
+    /// Number of settings in which the whole interval lies on the rival's side.
     lost: usize,
     of: usize,
-    /// How many times the rival's cost, in the worst of them.
+    /// Multiple of the rival's cost, in the worst setting.
     worst: f64,
-    /// Why, each once, the worst first.
+    /// The causes, each once, the worst first.
     causes: Vec<&'static str>,
 }
 
-/// How many times the rival's cost, whichever of the two stands above the line.
+/// Returns the multiple of the rival's cost, whichever of the two is the numerator.
 fn cost(ratio: &Ratio) -> (f64, f64, f64) {
     let inverse = pick::more_is_better(&ratio.metric) != pick::is_rival(&ratio.a);
     let Ratio { median, low, high, .. } = *ratio;
     if inverse { (1.0 / median, 1.0 / high, 1.0 / low) } else { (median, low, high) }
 }
 
-/// True for a ratio between netmem, under any setting, and a rival.
+/// Returns true for a ratio between netmem, under any setting, and a rival.
 fn is_a_race(ratio: &Ratio) -> bool {
     (pick::is_netmem(&ratio.a) && pick::is_rival(&ratio.b))
         || (pick::is_rival(&ratio.a) && pick::is_netmem(&ratio.b))
@@ -50,7 +50,7 @@ fn is_lost(ratio: &Ratio) -> bool {
     is_a_race(ratio) && cost(ratio).1 > 1.0
 }
 
-/// Every loss, in the order of the reports.
+/// Returns every loss, in the order of the reports.
 pub(super) fn find(reports: &[Report]) -> Vec<Losses<'_>> {
     let mut found: Vec<Losses<'_>> = Vec::new();
     for report in reports {
@@ -73,12 +73,12 @@ pub(super) fn find(reports: &[Report]) -> Vec<Losses<'_>> {
     found
 }
 
-/// True if any report has netmem beside a rival.
+/// Returns true if any report compares netmem with a rival.
 pub(super) fn were_there_rivals(reports: &[Report]) -> bool {
     reports.iter().flat_map(|report| &report.ratios).any(is_a_race)
 }
 
-/// The section's content.
+/// Writes the section's content.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
     targets::write_missed(html, reports);
     let dear = causes::dear(reports);
@@ -102,7 +102,7 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
 
 impl<'r> Losses<'r> {
     pub(super) fn outcome(&self) -> Outcome {
-        // There is one: what is found is found with its first.
+        // It exists: a pair is made with its first loss.
         let worst = self.lost[0];
         Outcome {
             experiment: self.report.experiment.clone(),
@@ -116,7 +116,7 @@ impl<'r> Losses<'r> {
         }
     }
 
-    /// Why, each once, the worst first, with the settings that are lost for it.
+    /// Returns the causes, each once, the worst first, with the settings that are lost for that cause.
     fn causes(&self) -> Vec<(&'static str, Vec<&'r Ratio>)> {
         let mut causes: Vec<(&'static str, Vec<&'r Ratio>)> = Vec::new();
         for ratio in &self.lost {

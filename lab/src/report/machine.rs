@@ -8,19 +8,19 @@ use crate::method::machine::Cache;
 /// The share of lost time from which on the page warns.
 const PAUSES_WORTH_A_WARNING: f64 = 20.0;
 
-/// The share of its time that a run lost to pauses, in percent, if that is so much that it does not stand.
+/// Returns the share of its time that a run lost to pauses, in percent, if that is so much that the run is void.
 pub(super) fn does_not_stand(report: &Report) -> Option<f64> {
     report.pauses.and_then(|pauses| pauses.too_many())
 }
 
-/// What a machine is called: its processor, cores and kernel.
+/// Returns the name of a machine: its processor, cores and kernel.
 pub(super) fn name(report: &Report) -> String {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let machine = &report.machine;
     format!("{}, {} cores, Linux {}", known(&machine.cpu), machine.cores, known(&machine.kernel))
 }
 
-/// The machine's traits, each with its name.
+/// Returns the machine's properties, each with its name.
 fn traits(report: &Report) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -64,7 +64,7 @@ fn caches(caches: &[Cache]) -> String {
     caches.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// What the run itself tells: pauses, and who counted events.
+/// Returns the properties of the run: pauses, and the source of counts.
 fn run(report: &Report) -> Vec<(&'static str, String)> {
     let pauses = report.pauses.map_or_else(
         || "not watched in this run".to_owned(),
@@ -101,17 +101,17 @@ fn list(html: &mut Html, facts: Vec<(&'static str, String)>) {
     html.line();
 }
 
-/// The machine alone.
+/// Writes the machine alone.
 pub(super) fn write(html: &mut Html, report: &Report) {
     list(html, traits(report));
 }
 
-/// The machine, and how it did during this run.
+/// Writes the machine, and its state during this run.
 pub(super) fn write_with_run(html: &mut Html, report: &Report) {
     list(html, run(report).into_iter().chain(traits(report)).collect());
 }
 
-/// A warning for a run that lost much of its time.
+/// Writes a warning for a run that lost much of its time.
 pub(super) fn warn(html: &mut Html, report: &Report) {
     if report.interrupted {
         html.own("<p class=\"warning\"><b>Interrupted. </b>The run was ended before its time: its intervals are of fewer set-ups.</p>\n");

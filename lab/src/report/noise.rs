@@ -3,24 +3,24 @@
 use super::html::Html;
 use crate::json::{Ratio, Report};
 
-/// Half the width of an interval around 1 up to which a ratio tells: there is no difference.
+/// Half the width of an interval around 1 up to which a ratio shows that there is no difference.
 const EQUAL: f64 = 0.01;
 
-/// What a ratio cannot tell, or tells of nothing.
+/// The uncertainty of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// Its interval stayed wider than the method allows, and holds 1.
+    /// Its interval stayed wider than the method allows, and contains 1.
     Undecided,
-    /// Its interval stayed wider than the method allows, on one side of 1: there is a difference, and how large it is is not known well.
+    /// Its interval stayed wider than the method allows, on one side of 1: there is a difference of uncertain size.
     Imprecise,
-    /// Its interval holds 1, and what lies on either side of it.
+    /// Its interval contains 1, and values on either side of it.
     SpansOne,
-    /// Its interval holds 1 and hardly anything else: no doubt, but no difference.
+    /// Its interval contains 1 and hardly anything else: there is certainly no difference.
     Equal,
 }
 
 impl Doubt {
-    /// What is doubtful about `ratio`, the worse first.
+    /// Returns the uncertainty of `ratio`, the worse one first.
     pub(super) fn about(ratio: &Ratio) -> Option<Doubt> {
         let Ratio { low, high, undecided, .. } = *ratio;
         match low <= 1.0 && high >= 1.0 {
@@ -32,12 +32,12 @@ impl Doubt {
         }
     }
 
-    /// True if noise is larger than the effect.
+    /// Returns true if noise is larger than the effect.
     fn is_noise(self) -> bool {
         matches!(self, Self::Undecided | Self::SpansOne)
     }
 
-    /// The words of its mark.
+    /// Returns the text of its mark.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Undecided => "undecided",
@@ -52,7 +52,7 @@ fn count(report: &Report, doubt: Doubt) -> usize {
     report.ratios.iter().filter(|ratio| Doubt::about(ratio) == Some(doubt)).count()
 }
 
-/// The warning of one experiment; nothing where all is decided.
+/// Writes the warning of one experiment, or nothing if every ratio is decided.
 pub(super) fn warn(html: &mut Html, report: &Report) {
     let (undecided, ties) = (count(report, Doubt::Undecided), count(report, Doubt::SpansOne));
     let imprecise = count(report, Doubt::Imprecise);
@@ -87,7 +87,7 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
     });
 }
 
-/// The page's own warning: where, and how much of it.
+/// Writes the page's own warning: the experiments, and the number of ratios.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
     let doubtful: Vec<&Report> = reports
         .iter()
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(doubt(0.6, 2.2, true), Some(Doubt::Undecided));
     }
 
-    /// Seen: 0.696 (0.662 to 0.732) was undecided, though its sign is not.
+    /// Seen: 0.696 (0.662 to 0.732) was undecided, although its sign is certain.
     #[test]
     fn a_ratio_whose_sign_is_decided_is_imprecise_at_most() {
         assert_eq!(doubt(0.662, 0.732, true), Some(Doubt::Imprecise));
@@ -140,7 +140,7 @@ mod tests {
         assert!(page.into_markup().contains("Nowhere: "));
     }
 
-    /// Seen: "Noise is larger than the effect" stood over an experiment of which that is so of 2 ratios of 196.
+    /// Seen: "Noise is larger than the effect" was above an experiment with 2 such ratios of 196.
     #[test]
     fn a_few_ratios_that_cannot_be_told_from_noise_are_not_said_of_all() {
         let mut report = sample();

@@ -2,7 +2,7 @@
 
 use crate::table::thousands;
 
-/// Three digits that count, and thousands apart: `0.0784`, `12.1`, `2,043,575`.
+/// Returns three significant digits, with thousands separators: `0.0784`, `12.1`, `2,043,575`.
 pub(super) fn figure(value: f64) -> String {
     if !value.is_finite() {
         return "unknown".to_owned();
@@ -19,12 +19,12 @@ pub(super) fn figure(value: f64) -> String {
     format!("{value:.*}", usize::try_from(2 - digits_before).unwrap_or(0))
 }
 
-/// A ratio with its interval: `0.273 (0.271 to 0.280)`.
+/// Returns a ratio with its interval: `0.273 (0.271 to 0.280)`.
 pub(super) fn with_interval(median: f64, low: f64, high: f64) -> String {
     if low < high { format!("{median:.3} ({low:.3} to {high:.3})") } else { format!("{median:.3}") }
 }
 
-/// For an axis: `500`, `20 k`, `4 M`.
+/// Returns a number for an axis: `500`, `20 k`, `4 M`.
 pub(super) fn tick(value: f64) -> String {
     let shortened =
         [(1e9, " G"), (1e6, " M"), (1e4, " k")].into_iter().find(|(size, _)| value.abs() >= *size);
@@ -38,7 +38,7 @@ pub(super) fn tick(value: f64) -> String {
     format!("{text}{unit}")
 }
 
-/// The same in short, for a table.
+/// Returns the short unit of a metric, for a table.
 pub(super) fn short_unit(metric: &str) -> &str {
     match metric {
         "ns_per_op" => "ns/op",
@@ -49,7 +49,7 @@ pub(super) fn short_unit(metric: &str) -> &str {
     }
 }
 
-/// What a metric is measured in, for an axis; an unknown metric is its own name.
+/// Returns the unit of a metric, for an axis. The unit of an unknown metric is its own name.
 pub(super) fn unit(metric: &str) -> &str {
     match metric {
         "ns_per_op" => "ns per operation",

@@ -7,11 +7,12 @@ use crate::experiments::EXPERIMENTS;
 use crate::json::Report;
 use crate::table::thousands;
 
-/// The reports as one page of HTML that needs nothing else: no network, no scripts.
+/// Returns the reports as one page of HTML without external resources or scripts.
 ///
-/// First each source's claims, then what netmem has to reach, where it loses and where the run cannot tell; then each
-/// experiment of the registry in its order, or how to run it, and after those what the registry does not know. Of two
-/// reports of one experiment on one machine the last is shown; those of several machines stand side by side.
+/// The page begins with each source's claims, netmem's targets, its losses, and the cases that a run cannot decide.
+/// Then come the experiments of the registry in order, or the command that runs a missing one, and last the
+/// experiments that the registry does not know. Of two reports of one experiment on one machine the last is shown.
+/// Those of several machines are shown next to each other.
 pub fn page(reports: &[Report]) -> String {
     let shown = last_of_each(reports);
     let mut html = Html::default();
@@ -29,7 +30,7 @@ pub fn page(reports: &[Report]) -> String {
     html.into_markup()
 }
 
-/// The last report of each experiment on each machine, in the registry's order, unknown ones last.
+/// Returns the last report of each experiment on each machine, in the registry's order, unknown ones last.
 pub(super) fn last_of_each(reports: &[Report]) -> Vec<Report> {
     let place = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).unwrap_or(EXPERIMENTS.len());
     let mut shown: Vec<Report> = Vec::new();
@@ -56,7 +57,7 @@ fn head(html: &mut Html) {
     html.line();
 }
 
-/// The title, what came out in one glance, and where things are.
+/// Writes the title, the summary, and the table of contents.
 fn opening(html: &mut Html, reports: &[Report], given: usize) {
     html.element("header", &[], |html| {
         html.own("<h1>netmem: the lab's report</h1>\n<p class=\"lead\">Every published experiment on packet memory, run again on this machine: what the sources claim, what is measured here, and whether it holds.</p>\n");
@@ -122,7 +123,7 @@ fn tile_words(verdict: Verdict) -> &'static str {
     }
 }
 
-/// A part of the page with its title.
+/// Writes a part of the page with its title.
 fn part(html: &mut Html, id: &'static str, title: &'static str, inside: impl FnOnce(&mut Html)) {
     html.element("section", &[("id", id)], |html| {
         html.leaf("h2", &[], title);

@@ -6,7 +6,7 @@ use super::number;
 use crate::json::{Ratio, Report};
 use crate::table;
 
-/// The table; nothing where there is no ratio.
+/// Writes the table, or nothing if there is no ratio.
 pub(super) fn write(html: &mut Html, report: &Report) {
     if report.ratios.is_empty() {
         return;

@@ -18,11 +18,11 @@ impl<'r> Line<'r> {
             && self.rows.iter().all(|other| other.metric != row.metric)
     }
 
-    /// The lines of `report`, in the order of its rows.
+    /// Returns the lines of `report`, in the order of its rows.
     fn all(report: &'r Report) -> Vec<Line<'r>> {
         let mut lines: Vec<Line<'r>> = Vec::new();
         for row in &report.rows {
-            // Metrics of one variant follow each other closely; to look further back would be quadratic.
+            // The metrics of one variant are close together. Searching further back would be quadratic.
             match lines.iter_mut().rev().take(8).find(|line| line.fits(row)) {
                 Some(line) => line.rows.push(row),
                 None => lines.push(Line { rows: vec![row] }),
@@ -32,7 +32,7 @@ impl<'r> Line<'r> {
     }
 }
 
-/// The table; nothing where there is no row.
+/// Writes the table, or nothing if there is no row.
 pub(super) fn write(html: &mut Html, report: &Report) {
     if report.rows.is_empty() {
         return;
@@ -59,7 +59,7 @@ fn write_line(html: &mut Html, line: &Line<'_>, shared: &Params) {
         let each = |html: &mut Html, label: &'static str, text: &dyn Fn(&Row) -> Option<String>| {
             html.element("td", &[("data-label", label)], |html| {
                 for text in line.rows.iter().filter_map(|row| text(row)) {
-                    // What was published comes with a sentence, which wraps.
+                    // A published figure comes with a sentence, which wraps.
                     let class = if label == "published" { "said" } else { "figure" };
                     html.leaf("span", &[("class", class)], &text);
                 }

@@ -5,13 +5,13 @@ use super::html::Html;
 use super::machine;
 use crate::json::Report;
 
-/// How many claims came out so.
+/// Returns the number of claims with this verdict.
 pub(super) fn count(reports: &[Report], verdict: Verdict) -> usize {
     let claims = SOURCES.iter().flat_map(|source| source.claims);
     claims.filter(|claim| claim.finding(reports).verdict == verdict).count()
 }
 
-/// All sources.
+/// Writes all sources.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
     SOURCES.iter().for_each(|source| of_source(html, source, reports));
 }
@@ -37,7 +37,7 @@ fn of_source(html: &mut Html, source: &Source, reports: &[Report]) {
     html.line();
 }
 
-/// The claim with the worst that was found of it, and under it each machine where there are several.
+/// Writes the claim with its worst finding, and below it each machine if there are several.
 fn of_claim(html: &mut Html, claim: &Claim, findings: &[(Option<&Report>, Finding)]) {
     let Some((_, worst)) = findings.first() else { return };
     html.element("li", &[("id", &format!("claim-{}", claim.name))], |html| {

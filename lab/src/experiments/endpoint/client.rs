@@ -11,13 +11,13 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendmmsg};
 use super::super::veths::Veths;
 use super::work::{MOST, Work};
 
-/// Datagrams of one call.
+/// Datagrams in one call.
 const BURST: usize = 32;
 
-/// How long no answer may come before the exchange is given up.
+/// The time without an answer after which the exchange is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the server's machine may do at first: nobody listens yet.
+/// Number of tries at the start, when no server may listen yet.
 const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -29,19 +29,19 @@ pub(super) struct Client {
     /// Every request, by its number, and every answer.
     requests: Vec<Vec<u8>>,
     answers: Vec<Vec<u8>>,
-    /// Which requests are under way.
+    /// The requests in flight.
     waits: Vec<bool>,
     under_way: usize,
     next: u16,
-    /// Answers to nothing that was asked, and those that are not as they have to be.
+    /// Answers without a request, and wrong answers.
     pub(super) wrong: u64,
 }
 
 impl Client {
-    /// A client on the first host.
+    /// Makes a client on the first host.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn new(
         veths: &Veths,
         to: SocketAddr,
@@ -66,10 +66,10 @@ impl Client {
         self.work.name()
     }
 
-    /// Asks one thing until it is answered, for a server that may not listen yet.
+    /// Sends one request repeatedly until it is answered, because the server may not listen yet.
     ///
     /// # Errors
-    /// Nothing answers.
+    /// No answer comes.
     pub(super) fn wait_for_server(&mut self) -> Result<(), String> {
         let said = |error: std::io::Error| error.to_string();
         self.socket.set_read_timeout(Some(PAUSE)).map_err(said)?;
@@ -78,21 +78,22 @@ impl Client {
             let asked = self.socket.send(&self.requests[0]);
             let answered = asked.and_then(|_| self.socket.recv(&mut room)).is_ok();
             if !answered {
-                // At once, where the other machine says that nobody listens.
+                // The call returns at once if the other machine reports that no server listens.
                 std::thread::sleep(PAUSE / 5);
             }
             answered
         });
-        // What else of these is answered later is none of the exchange.
+        // Later answers to these requests are not part of the exchange.
         while self.socket.recv(&mut room).is_ok() {}
         self.socket.set_read_timeout(Some(PATIENCE)).map_err(said)?;
         if answered { Ok(()) } else { Err("the server answers nothing".to_owned()) }
     }
 
-    /// Asks and receives until so many answers came, with as many requests under way as may be until `count` are asked, and none at the end.
+    /// Sends requests and receives until `count` answers have come. The maximum number of requests is in flight
+    /// until all are sent, and none at the end.
     ///
     /// # Errors
-    /// No answer comes, or what the system says.
+    /// No answer comes, or the system's error.
     pub(super) fn ask(&mut self, count: usize) -> Result<(), String> {
         let (mut asked, mut came) = (0, 0);
         while came < count {

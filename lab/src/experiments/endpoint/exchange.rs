@@ -16,18 +16,18 @@ use crate::method::round::{Label, Variant};
 use crate::method::window::{Window, Windows};
 use crate::system::cpu_time::CpuClock;
 
-/// Answers of a window.
+/// Answers in a window.
 const WINDOW: usize = 1024;
-/// Windows of one round at most.
+/// Maximum number of windows in one round.
 const WINDOWS: usize = 4;
 /// Windows before the first that counts.
 const WARM_UP: usize = 1;
 
-/// Who serves.
+/// The server.
 pub(super) enum Serving {
-    /// A thread of this process, in the rounds of this exchange alone.
+    /// A thread of this process, which runs in the rounds of this exchange only.
     Here(Server),
-    /// Another program, by its name, which stands still in the rounds of others.
+    /// Another program, by its name, which is stopped in the rounds of others.
     There(String, Middle),
 }
 
@@ -41,15 +41,15 @@ pub(super) struct Exchange {
     place: (String, usize),
     clocks: Vec<CpuClock>,
     put_off: Vec<Ksoftirqd>,
-    /// Why there is nothing more to measure.
+    /// The reason why nothing more can be measured.
     broken: Option<String>,
 }
 
 impl Exchange {
-    /// An exchange whose server lives in the namespace `place.0`, on the core `place.1`.
+    /// Makes an exchange whose server runs in the namespace `place.0`, on the core `place.1`.
     ///
     /// # Errors
-    /// What the system says of the clocks.
+    /// The system's error of the clocks.
     pub(super) fn new(serving: Serving, client: Client, place: (&str, usize)) -> std::io::Result<Exchange> {
         let (name, mut clocks) = match &serving {
             Serving::Here(server) => (server.name.to_owned(), Vec::new()),
@@ -67,17 +67,17 @@ impl Exchange {
         Ok(exchange)
     }
 
-    /// Has another program stand still.
+    /// Stops another program.
     fn hold(&mut self) {
         if let Serving::There(_, middle) = &mut self.serving {
-            // It has its sockets before.
+            // It opens its sockets before.
             let ready = self.client.wait_for_server();
             let held = ready.and_then(|()| middle.hold().map_err(|error| error.to_string()));
             self.broken = held.err();
         }
     }
 
-    /// Exchanges for so many windows.
+    /// Runs this many windows.
     fn run(&mut self, windows: usize) -> Result<Vec<Window>, String> {
         let Exchange { clock, serving, client, place, clocks, put_off, .. } = self;
         let ticks = || {
@@ -108,7 +108,7 @@ impl Exchange {
                         .map_err(|error| error.to_string())?
                     });
                     let taken = exchanged();
-                    // Relaxed: a wish, which carries no data.
+                    // Relaxed: a request to end, which carries no data.
                     ends.store(true, Ordering::Relaxed);
                     served.join().unwrap_or_else(|_| Err("the server panicked".to_owned()))?;
                     taken
@@ -117,7 +117,7 @@ impl Exchange {
         }
     }
 
-    /// Checks that every request was answered as it has to be, when the exchange is taken away.
+    /// Checks that every request was answered correctly, when the exchange is closed.
     pub(super) fn settle(self, bench: &mut Bench<'_>) {
         let wrong = self.client.wrong;
         let work = self.client.work();
@@ -129,7 +129,7 @@ impl Exchange {
     }
 }
 
-/// One window. A wait for what comes is no pause, and a pause of the machine takes no core's time.
+/// Runs one window. Waiting for packets is not a pause, and a pause of the machine takes no CPU time.
 fn window(client: &mut Client, ticks: &dyn Fn() -> u64) -> Result<Window, String> {
     let before = ticks();
     client.ask(WINDOW)?;
@@ -166,11 +166,11 @@ mod tests {
     use super::super::work::Work;
     use super::*;
 
-    /// Set where this test is the program that another test starts.
+    /// Set if this test is the program that another test starts.
     const IS_PROGRAM: &str = "NETMEM_LAB_TEST_IS_ECHO";
     const ADDRESS: &str = "10.77.1.254:7";
 
-    /// A program that echoes, as long as it is let.
+    /// A program that echoes until it is ended.
     #[test]
     fn a_program_that_echoes() {
         if env::var_os(IS_PROGRAM).is_none() {
@@ -179,7 +179,7 @@ mod tests {
         let socket = UdpSocket::bind(ADDRESS).unwrap();
         let mut room = [0; 2048];
         loop {
-            // An error tells of an earlier answer that found nobody.
+            // An error reports an earlier answer that reached no socket.
             if let Ok((len, from)) = socket.recv_from(&mut room) {
                 socket.send_to(&room[..len], from).ok();
             }

@@ -36,10 +36,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const KEYS: &[Key] =
     &[Key { name: "outstanding", what: "requests under way at most", min: 1, max: 512, full: 64, quick: 64 }];
 
-/// Names programs that are measured too, as echoes, with `:` between them as in `PATH`: each is started with the interface and the UDP port behind it.
+/// Names further programs to measure, as echo servers, separated by `:` as in `PATH`. Each is started with the
+/// interface and the UDP port as its arguments.
 const PROGRAMS: &str = "NETMEM_LAB_ECHO";
 
-/// The interface of the machine with the server, and its address there.
+/// The interface of the server's machine, and its address there.
 const INTERFACE: &str = "one";
 const ADDRESS: [u8; 4] = [10, 77, 1, 254];
 
@@ -82,7 +83,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// The programs that are named, each with what it is called in the rows: `program/` and its file name, or its whole path where two have one file name.
+/// Returns the named programs with their names in the rows: `program/` and the file name, or the whole path if two
+/// have the same file name.
 fn programs(named: Option<OsString>) -> Vec<(String, PathBuf)> {
     let programs: Vec<_> = named
         .iter()
@@ -99,7 +101,8 @@ fn programs(named: Option<OsString>) -> Vec<(String, PathBuf)> {
     programs.iter().map(|program| (name(program), program.clone())).collect()
 }
 
-/// netmem's server, and the others, over the server of sockets, and each named program over the first of them.
+/// Measures netmem's server and the others, compared with the server of sockets, and each named program compared
+/// with the first of them.
 fn measure(bench: &mut Bench<'_>, laid: &[(RefCell<Exchange>, Veths)]) {
     let metric = Metric::NsPerOp;
     let (sockets, named) = (1, servers::ALL.len());
@@ -115,7 +118,7 @@ fn measure(bench: &mut Bench<'_>, laid: &[(RefCell<Exchange>, Veths)]) {
     }
 }
 
-/// A client and a server, and the interfaces between them.
+/// Makes a client and a server, and the interfaces between them.
 fn exchange(
     bench: &Bench<'_>,
     core: usize,

@@ -1,32 +1,32 @@
 //! The requests and their answers.
 
-/// What the servers do.
+/// The work of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// They send back what came.
+    /// They send the request back.
     Echo,
     /// They answer a question with the address of its name.
     Dns,
 }
 
-/// Bytes of a request that is sent back.
+/// Bytes of a request to an echo server.
 const ECHO: usize = 64;
 
-/// The name that is asked for, as it is sent, and its address.
+/// The requested name in wire format, and its address.
 const NAME: &[u8] = b"\x03www\x07example\x04test\x00";
 const ADDRESS: [u8; 4] = [192, 0, 2, 80];
 
-/// A DNS header, and what follows a question's name: type A, class IN.
+/// A DNS header, and the fields after a question's name: type A, class IN.
 const HEADER: usize = 12;
 const A_IN: [u8; 4] = [0, 1, 0, 1];
 
 /// The answer's record: the question's name again, type A, class IN, 300 seconds, four bytes.
 const RECORD: [u8; 12] = [0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4];
 
-/// Bytes by which an answer may be longer than its request.
+/// Maximum number of bytes by which an answer exceeds its request.
 pub(super) const LONGER: usize = RECORD.len() + ADDRESS.len();
 
-/// Bytes that any request or answer has at most.
+/// Maximum bytes of a request or answer.
 pub(super) const MOST: usize = 128;
 
 impl Work {
@@ -37,7 +37,7 @@ impl Work {
         }
     }
 
-    /// The server's UDP port.
+    /// Returns the server's UDP port.
     pub(super) fn port(self) -> u16 {
         match self {
             Work::Echo => 7,
@@ -45,7 +45,7 @@ impl Work {
         }
     }
 
-    /// Request number `id`.
+    /// Returns request number `id`.
     pub(super) fn request(self, id: u16) -> Vec<u8> {
         let [high, low] = id.to_be_bytes();
         match self {
@@ -59,7 +59,7 @@ impl Work {
         }
     }
 
-    /// What request number `id` is answered with.
+    /// Returns the answer to request number `id`.
     pub(super) fn expected(self, id: u16) -> Vec<u8> {
         let request = self.request(id);
         match self {
@@ -72,7 +72,7 @@ impl Work {
         }
     }
 
-    /// The number of the request that an answer is for; None of what is none.
+    /// Returns the number of the request that an answer belongs to, or None if it is not an answer.
     pub(super) fn id(self, answer: &[u8]) -> Option<u16> {
         let &[high, low, ..] = answer else { return None };
         Some(u16::from_be_bytes(match self {
@@ -81,7 +81,8 @@ impl Work {
         }))
     }
 
-    /// Makes of the first `len` bytes of `room` their answer, which may be [longer](LONGER); how long it is. None of what is no request.
+    /// Turns the first `len` bytes of `room` into their answer, which may be [longer](LONGER). Returns its length,
+    /// or None if they are not a request.
     pub(super) fn answer(self, room: &mut [u8], len: usize) -> Option<usize> {
         match self {
             Work::Echo => Some(len),

@@ -12,10 +12,10 @@ use super::plan::Plan;
 use super::turn::{FLOWS, PACKET};
 use crate::bench::SetUpError;
 
-/// Bytes of link addresses, which forwarding swaps.
+/// Bytes of the MAC addresses, which forwarding swaps.
 const ADDRESSES: usize = 12;
 
-/// The packet of each flow, from its first byte that forwarding keeps.
+/// Returns the packet of each flow, from the first byte that forwarding does not change.
 pub(super) fn packets() -> Result<Vec<[u8; PACKET]>, SetUpError> {
     let mut traffic = Traffic::new(FLOWS, PACKET).map_err(SetUpError::at("traffic"))?;
     let packet = |_| {
@@ -26,7 +26,7 @@ pub(super) fn packets() -> Result<Vec<[u8; PACKET]>, SetUpError> {
     Ok((0..FLOWS).map(packet).collect())
 }
 
-/// A pool in whose every frame the packet of its flow is written.
+/// Makes a pool and writes the packet of its flow into every frame.
 pub(super) fn filled_pool(plan: &Plan, memory: &Memory, w: &mut Worker) -> Result<Pool, SetUpError> {
     let config = PoolConfig { name: plan.variant.clone(), frames: plan.frames(), ..PoolConfig::default() };
     let pool = Pool::new(memory, w, &config).map_err(SetUpError::at("pool"))?;
@@ -35,7 +35,7 @@ pub(super) fn filled_pool(plan: &Plan, memory: &Memory, w: &mut Worker) -> Resul
     Ok(pool)
 }
 
-/// Frames that hold another packet than they did at first, but for what forwarding swaps.
+/// Returns the number of frames whose packet has changed, except for the swapped bytes.
 pub(super) fn changed_frames(pool: &Pool, w: &mut Worker) -> usize {
     let Ok(packets) = packets() else { return pool.frames() };
     let mut changed = 0;
@@ -45,7 +45,7 @@ pub(super) fn changed_frames(pool: &Pool, w: &mut Worker) -> usize {
     changed
 }
 
-/// Calls `f` with the data of every frame that is home.
+/// Calls `f` with the data of every frame that is in the pool.
 fn each_frame(pool: &Pool, w: &mut Worker, mut f: impl FnMut(&mut [u8])) {
     let mut all = Vec::new();
     loop {

@@ -15,15 +15,15 @@ use netmem::wire::{Headers, ipv4, udp};
 
 use super::turn::{Arriving, FLOWS, Left, NUMBERS, PACKET, Turn};
 
-/// Lines asked for ahead of their turn.
+/// Number of lines that are prefetched.
 const AHEAD: usize = 8;
 
-/// Which flow the frame is of whose data this is.
+/// Returns the flow of the frame with this data.
 pub(super) fn flow_of(data: &[u8]) -> usize {
     (data.as_ptr().addr() >> CHUNK_SHIFT) % FLOWS
 }
 
-/// Where packets come in.
+/// The incoming packets.
 pub(super) struct Intake {
     pub(super) ports: Vec<(MemPort, MemDevice)>,
     pub(super) pool: Pool,
@@ -43,12 +43,12 @@ pub(super) struct Core {
     pub(super) out: (MemPort, MemDevice),
     pub(super) sums: u64,
     pub(super) record: Record,
-    /// Whether a packet is forwarded by the worker that consumes its flow alone.
+    /// True if a packet is only forwarded by the worker that consumes its flow.
     pub(super) consumed: bool,
     pub(super) left: Arc<Left>,
 }
 
-/// The worker that consumes a flow.
+/// Returns the worker that consumes a flow.
 pub(super) fn consumer_of(flow: usize) -> usize {
     flow % 2
 }
@@ -59,12 +59,12 @@ impl Turn for Core {
         let mut moved = self.receive();
         let mut frames = Batch::new();
         let is_first = self.outbox.worker() == 0;
-        // Once: another worker may send for ever, and the caller wants to look at the clock.
+        // Once: another worker may send forever, and the caller must read the clock.
         if let Some(source) = self.inbox.take(&mut self.w, &mut frames) {
             moved += frames.len();
             match (self.record, is_first) {
                 (Record::Second, _) => self.consume(&mut frames),
-                // Comes back, forwarded.
+                // It comes back after it was forwarded.
                 (Record::First, true) => self.transmit(&mut frames),
                 (Record::First, false) => {
                     self.work(&mut frames);
@@ -96,7 +96,8 @@ impl Turn for Core {
 }
 
 impl Core {
-    /// A burst from each port: what is steered elsewhere is listed, what stays is forwarded.
+    /// Receives a burst from each port. Packets that are steered elsewhere are listed, and the others are
+    /// forwarded.
     fn receive(&mut self) -> usize {
         let Some(mut intake) = self.intake.take() else { return 0 };
         let (mut received, mut frames) = (0, Batch::new());
@@ -115,7 +116,7 @@ impl Core {
         received
     }
 
-    /// Forwards what this worker consumes, and hands what the other one does over to it.
+    /// Forwards the packets that this worker consumes, and hands those of the other worker over.
     fn consume(&mut self, frames: &mut Batch) {
         if self.consumed {
             let (own, mut mine, mut others) = (self.outbox.worker(), Batch::new(), Batch::new());
@@ -137,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Sends back to where it came from; where work is heavy the packet's bytes are summed up first.
+    /// Sends packets back to their sender. If work is heavy the packet's bytes are summed first.
     fn work(&mut self, frames: &mut Batch) {
         let (sums, mut damaged) = (self.sums, 0);
         frames.each_data_mut(AHEAD, |_, data| {
@@ -152,7 +153,8 @@ impl Core {
         self.left.damaged[self.outbox.worker()].add(|own| &own.0, damaged);
     }
 
-    /// By this worker's own queue; the network takes all at once, and frames that it is done with go home.
+    /// Transmits on this worker's own queue. The network takes all at once, and returns finished frames to their
+    /// pool.
     fn transmit(&mut self, frames: &mut Batch) {
         let Self { w, outbox, out: (port, device), left, .. } = self;
         let own = outbox.worker();

@@ -20,21 +20,22 @@ use crate::metric::Metric;
 
 const BURST: usize = 32;
 
-/// Bursts that go to and fro between two cores. On one core it is one: an inbox gives what waits, and so it is a burst.
+/// Bursts that go back and forth between two cores. On one core it is one, because an inbox returns every waiting
+/// frame, and thus a burst.
 const BURSTS: usize = 8;
 
-/// Frames between two readings of the clock, and looks in vain after which it is read all the same.
+/// Frames between two readings of the clock, and number of fruitless checks after which it is read anyway.
 const PASS: usize = 256;
 const LOOKS: usize = 1_024;
 
-/// What handing off may cost at most, in bare rings.
+/// The maximum cost of a hand-off, in bare rings.
 const AT_MOST: f64 = 2.0;
 
 const HANDED: &str = "netmem/hand-off";
 
-/// One side: what comes from the other one goes back to it.
+/// One side: frames from the other side go back to it.
 trait End: Send {
-    /// Returns how many frames came.
+    /// Returns the number of frames that came.
     fn pass(&mut self) -> usize;
 }
 
@@ -66,7 +67,7 @@ impl End for Ring {
     fn pass(&mut self) -> usize {
         let mut frames = Batch::new();
         let came = self.input.recv_burst(BURST, |frame| {
-            // There is room for a burst; were there none, the frame would go home.
+            // There is room for a burst. Without room the frame would return to its pool.
             let _ = frames.push(frame);
         });
         self.output.send_burst(came, &mut frames.drain());
@@ -79,7 +80,7 @@ struct Trip<'a> {
     label: Label,
     ends: RefCell<[Box<dyn End>; 2]>,
     sampler: PollSampler<'a, Tsc>,
-    /// The other end's core; None if it is this one.
+    /// The other end's core, or None if it is this one.
     peer_core: Option<usize>,
 }
 
@@ -116,7 +117,7 @@ fn passed(pass: &mut dyn FnMut() -> usize) -> usize {
     done
 }
 
-/// Measures on one core, then across two, and checks the bound that was set.
+/// Measures on one core, then across two, and checks the bound.
 pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -> Result<(), SetUpError> {
     let memory = Memory::new(&MemoryConfig::default()).map_err(SetUpError::at("memory"))?;
     let mut owner = memory.worker().map_err(SetUpError::at("worker"))?;
@@ -148,7 +149,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -
     Ok(())
 }
 
-/// The ratio that was just measured is within its bound, or, with few rounds, not surely beyond it.
+/// Checks that the last ratio is within its bound or, with few rounds, not certainly beyond it.
 fn bound(bench: &mut Bench<'_>, cores: Cores) {
     let Some(ratio) = bench.reported_ratio(HANDED, "limit") else { return };
     let (ok, detail) =
@@ -191,7 +192,7 @@ fn rings(owner: &mut Worker, pool: &Pool, bursts: usize) -> [Box<dyn End>; 2] {
     [Box::new(Ring { input: returned, output: there }), Box::new(Ring { input, output: back })]
 }
 
-/// Gives the frames that go to and fro to `send`.
+/// Passes the frames that go back and forth to `send`.
 fn send_bursts(
     owner: &mut Worker,
     pool: &Pool,

@@ -7,7 +7,7 @@ use crate::bench::Bench;
 use crate::json::{Published, Ratio};
 use crate::method::round::Label;
 
-/// What the source, and its nearest descendant, printed for the same thing.
+/// Returns the figure that the source, and its nearest descendant, printed for the same quantity.
 pub(super) fn published(label: &Label) -> Option<Published> {
     let load = label.params.get("load").and_then(|load| load.as_str()).unwrap_or_default();
     let (value, of) = match (label.variant.as_str(), load) {
@@ -26,7 +26,7 @@ pub(super) fn published(label: &Label) -> Option<Published> {
     Some(Published { value, unit: "pps".to_owned(), of: of.to_owned() })
 }
 
-/// Which way a ratio decides.
+/// Returns the direction in which a ratio decides.
 fn says(ratio: &Ratio) -> &'static str {
     if ratio.low > 1.0 {
         "gains"
@@ -37,7 +37,7 @@ fn says(ratio: &Ratio) -> &'static str {
     }
 }
 
-/// Answers for one load, whose variants were just measured.
+/// Answers for one load, whose variants were measured last.
 pub(super) fn answer(bench: &mut Bench<'_>, load: &str) {
     for (variant, what) in [("netmem/handed", "all packets"), ("netmem/shared", "half the flows")] {
         let one = bench.reported_ratio(variant, "netmem/one").map(sentence);
@@ -55,7 +55,7 @@ fn sentence(ratio: &Ratio) -> String {
     format!("{} ({median} times the rate, {low} to {high})", says(ratio))
 }
 
-/// How to read the rows.
+/// Notes the interpretation of the rows.
 pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
     let cache = last_level_cache();
     let reached = match cache {
@@ -91,7 +91,7 @@ pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
     );
 }
 
-/// Bytes of the last-level cache, as the kernel says.
+/// Returns the bytes of the last-level cache, as the kernel reports them.
 fn last_level_cache() -> Option<u64> {
     let size =
         |level| std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size")).ok();

@@ -15,11 +15,11 @@ use netmem_traffic::{INTERFACES, Traffic};
 use super::turn::{Arriving, FLOWS, Left, NUMBERS, PACKET, Turn};
 use crate::bench::SetUpError;
 
-/// Where a packet's flow and number stand, in the payload, beside the other bytes of its headers' line. No checksum is over them.
+/// The offsets of a packet's flow and number in the payload, in the headers' line. No checksum covers them.
 const FLOW: std::ops::Range<usize> = 46..48;
 const NUMBER: std::ops::Range<usize> = 48..50;
 
-/// Where UDP has its checksum: 0, so that the number is free.
+/// The offset of the UDP checksum: 0, so that the number can change.
 const CHECKSUM: std::ops::Range<usize> = 40..42;
 
 /// The headers' line of a packet.
@@ -30,7 +30,7 @@ type Line = [u8; CACHE_LINE];
 pub(super) struct Lines([(Line, Line); FLOWS]);
 
 impl Lines {
-    /// Those of the lab's traffic through this table, coming in by its first port.
+    /// Makes the lines of the lab's traffic through this table, coming in on its first port.
     pub(super) fn new(fib: &Fib) -> Result<Lines, SetUpError> {
         let mut traffic = Traffic::new(FLOWS, PACKET).map_err(SetUpError::at("traffic"))?;
         Ok(Lines(std::array::from_fn(|_| {
@@ -45,7 +45,7 @@ impl Lines {
         })))
     }
 
-    /// Writes the `nth` packet of all; the flows take turns. Returns its length.
+    /// Writes the `nth` packet of all. The flows take turns. Returns its length.
     #[inline]
     fn write(&self, nth: u64, room: &mut [u8]) -> usize {
         let Some(place) = room.first_chunk_mut::<CACHE_LINE>() else { return 0 };
@@ -54,7 +54,7 @@ impl Lines {
         PACKET
     }
 
-    /// The flow and the number of a packet that left; None where it is not as it must be.
+    /// Returns the flow and the number of a packet that left, or None if the packet is wrong.
     #[inline]
     fn read(&self, data: &[u8]) -> Option<(usize, u64)> {
         let (line, _) = data.split_first_chunk::<CACHE_LINE>().filter(|_| data.len() == PACKET)?;
@@ -66,7 +66,7 @@ impl Lines {
     }
 }
 
-/// Where packets come in.
+/// The incoming packets.
 pub(super) struct Incoming {
     pub(super) devices: Vec<MemDevice>,
     pub(super) burst: usize,
@@ -110,7 +110,7 @@ impl Turn for Routing {
 }
 
 impl Routing {
-    /// A burst into each port.
+    /// Puts a burst into each port.
     fn receive(&mut self) {
         let Self { incoming: Some(incoming), lines, left, .. } = self else { return };
         let Incoming { devices, burst, arriving } = incoming;
@@ -126,7 +126,7 @@ impl Routing {
         }
     }
 
-    /// The network takes all that leaves at once.
+    /// Lets the network take every packet that leaves at once.
     fn collect(&mut self) {
         let Self { out, lines, left, number, .. } = self;
         loop {

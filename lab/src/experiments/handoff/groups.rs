@@ -4,15 +4,16 @@ use netmem::steer::Record;
 
 use super::plan::{ALL_HANDED, By, Plan, Way};
 
-/// Places in a ring where packets are handed over by flow. A frame is of one flow always, and a pool gives out first what
-/// its owner freed itself: the more frames are posted, beside those that stay at home, the less that favours its flows.
+/// Slots in a ring if packets are handed over by flow. A frame always belongs to one flow, and a pool first returns
+/// the frames that its owner freed itself. The more frames are posted, compared with those in the pool, the less
+/// this favours the owner's flows.
 const RING_BY_FLOW: usize = 8192;
 
-/// Variants that are measured in the same rounds, each over the first.
+/// Variants that are measured in the same rounds, each compared with the first.
 pub(super) type Group = Vec<Plan>;
 
-/// One worker, hand-off of all to a second, two workers with queues of their own, and hand-off of half the flows, at light
-/// and at heavy work.
+/// One worker, hand-off of all packets to a second, two workers with queues of their own, and hand-off of half the
+/// flows, at light and at heavy work.
 pub(super) fn headlines(sums: u64) -> [Group; 2] {
     [0, sums].map(|sums| {
         [("one", Way::One), ("handed", ALL_HANDED), ("queues", Way::Queues), ("shared", Way::Handed("hash"))]
@@ -21,11 +22,12 @@ pub(super) fn headlines(sums: u64) -> [Group; 2] {
     })
 }
 
-/// Places in the ring of the one port, whose frames come round in turn: working sets of 2, 64, 256, 1,024 and 2,048 MiB.
+/// Slots in the ring of the one port, whose frames are used in turn: working sets of 2, 64, 256, 1,024 and 2,048
+/// MiB.
 pub(super) const RINGS: [usize; 5] = [1 << 10, 1 << 15, 1 << 17, 1 << 19, 1 << 20];
 
-/// All the other axes, each swept alone; working sets as far as `rings` go. Of ports, working sets and other work on the
-/// cores each step is a group: one worker, all handed over, and two queues.
+/// All the other parameters, each varied alone, with working sets as far as `rings` go. For ports, working sets and
+/// other work on the cores each step is a group: one worker, all handed over, and two queues.
 pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
     let handed = |variant: String| Plan::new(&variant, ALL_HANDED);
     let heavy = |variant: &str, way| Plan { sums, ring: RING_BY_FLOW, ..Plan::new(variant, way) };
@@ -67,11 +69,11 @@ pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
     groups
 }
 
-/// Places in the ring of the port whose packets the product's forwarder takes out of a working set of 64 MiB.
+/// Slots in the ring of the port with which the product's forwarder has a working set of 64 MiB.
 const RING_OF_FORWARDER: usize = RINGS[1];
 
-/// The product's forwarder, in the same ways: it routes frames, routes packets with heads, has four ports, has a larger working
-/// set, and has other work beside it.
+/// The product's forwarder, in the same variants: it routes frames, routes packets with heads, has four ports, has
+/// a larger working set, and has other work on its core.
 pub(super) fn forwarder() -> Vec<Group> {
     let frames = |plan| Plan { by: By::Frames, ..plan };
     vec![

@@ -19,13 +19,13 @@ use crate::method::round::{Label, Series};
 use crate::method::window::{Window, Windows};
 use crate::metric::Metric;
 
-/// Packets that each find the forwarder asleep.
+/// Number of packets that each find the forwarder asleep.
 const WAKE_UPS: usize = 200;
 
-/// How long its share of the core is watched.
+/// The time for which its share of the core is measured.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// The share of a core, in percent, that a sleeping forwarder takes at most.
+/// The maximum share of a core, in percent, of a sleeping forwarder.
 const SHARE_MAX: f64 = 2.0;
 
 /// A packet that takes longer than this is lost.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 const BYTES: usize = 64;
 
-/// What the network saw.
+/// The measurements of the network.
 struct Seen {
     /// Percent of a core.
     share: f64,
@@ -58,7 +58,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, core: usize) -> Result<(), SetUpErr
     let begun = Instant::now();
     thread::scope(|scope| {
         scope.spawn(|| {
-            // One that cannot be pinned is measured where it runs.
+            // If it cannot be pinned, it is measured where it runs.
             let _ = netmem::system::cpu::pin(core);
             let before = cpu_time();
             forwarder.run(&mut worker, &stop);
@@ -84,13 +84,14 @@ pub(super) fn measure(bench: &mut Bench<'_>, core: usize) -> Result<(), SetUpErr
     Ok(())
 }
 
-/// Nanoseconds that the calling thread has run; 0 where the kernel does not say.
+/// Returns the CPU time of the calling thread in nanoseconds, or 0 if the kernel does not report it.
 fn cpu_time() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)
 }
 
-/// Sends a packet each time the forwarder has gone to sleep; returns how long each was on its way, and how many were lost.
+/// Sends a packet each time the forwarder has gone to sleep. Returns the time of each, and the number of lost
+/// packets.
 fn wake_ups(clock: &Tsc, [from, to]: &mut [MemDevice; 2], sleeps: impl Fn() -> u64) -> (Vec<Window>, usize) {
     let (mut waits, mut lost) = (Vec::new(), 0);
     for _ in 0..WAKE_UPS {
@@ -98,13 +99,13 @@ fn wake_ups(clock: &Tsc, [from, to]: &mut [MemDevice; 2], sleeps: impl Fn() -> u
         while sleeps() == before && begun.elapsed() < PATIENCE {
             thread::yield_now();
         }
-        // It counts a sleep before it begins.
+        // It counts a sleep before the sleep begins.
         thread::sleep(Duration::from_micros(100));
         let (sent, begun) = (clock.ticks(), Instant::now());
         from.deliver(1, |_| BYTES);
         while to.collect(1, |_| ()) == 0 && begun.elapsed() < PATIENCE {}
         let ticks = clock.ticks().wrapping_sub(sent);
-        // Tells that it was sent.
+        // Confirms that it was sent.
         to.collect(1, |_| ());
         lost += usize::from(begun.elapsed() >= PATIENCE);
         waits.push(Window { ticks, ops: 1, steps: 1, longest_step: ticks });

@@ -66,7 +66,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     sweeps.extend(groups::forwarder());
     let effort = bench.effort().shared_by((headlines.len() + sweeps.len()) / 3);
     for (group, load) in headlines.into_iter().zip(["light", "heavy"]) {
-        // What the experiment is named after is to be decided.
+        // The comparison that names the experiment must be decided.
         measure(bench, group, peer_core, Effort { rounds: 2 * effort.rounds, ..effort })?;
         findings::answer(bench, load);
     }
@@ -86,12 +86,12 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// The steps of the working set that are asked for, as far as there is memory.
+/// Returns the requested steps of the working set, as far as there is memory.
 fn rings(bench: &mut Bench<'_>) -> &'static [usize] {
     let asked = &groups::RINGS[..bench.setting("rings") as usize];
     let room = memory_available().map_or(usize::MAX, |bytes| bytes / CHUNK_SIZE);
-    // Four receive in a group: one worker, one that hands over, and two with queues. A rig's memory is a fourth larger than its
-    // frames, and others want some, too.
+    // Four workers of a group receive: one worker, one that hands over, and two with queues. A rig's memory is a
+    // fourth larger than its frames, and other variants need some too.
     let fits = |steps: &usize| asked[*steps - 1] * 4 * 3 / 2 <= room;
     let steps = (1..=asked.len()).rev().find(fits).unwrap_or(1);
     if steps < asked.len() {

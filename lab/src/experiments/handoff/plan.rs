@@ -7,35 +7,35 @@ use super::turn::PACKET;
 use crate::json::params;
 use crate::method::round::Label;
 
-/// Who does the work.
+/// The distribution of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// One worker receives, forwards and transmits; the other core is idle.
+    /// One worker receives, forwards and transmits. The other core is idle.
     One,
     /// One worker receives, and steers by this policy to two.
     Handed(&'static str),
-    /// Two workers, each with receive queues of its own: what spreading in hardware gives.
+    /// Two workers, each with receive queues of its own, as with RSS in hardware.
     Queues,
 }
 
-/// What a worker runs.
+/// The program of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// A loop of the experiment's own over the product's stages.
+    /// The experiment's own loop over the product's stages.
     Loop,
     /// The product's forwarder, which routes frames.
     Frames,
-    /// The product's forwarder, which routes packets with heads, and holds them against filter rules.
+    /// The product's forwarder, which routes packets with heads and matches them with filter rules.
     Packets,
 }
 
-/// All that the first worker receives goes to the second.
+/// All packets of the first worker go to the second.
 pub(super) const ALL_HANDED: Way = Way::Handed("map=rx0:1,rx1:1,rx2:1,rx3:1");
 
-/// Frames beyond those that are posted and under way: two caches full.
+/// Frames in addition to those posted and in flight: two full caches.
 const SPARE: usize = 1024;
 
-/// Places in the rings of ports that receive nothing.
+/// Slots in the rings of ports that receive nothing.
 pub(super) const FEW: usize = 64;
 
 /// One variant.
@@ -45,27 +45,28 @@ pub(super) struct Plan {
     pub(super) way: Way,
     /// Receiving ports of each worker that receives.
     pub(super) ports: usize,
-    /// Lines of a packet that the first worker reads before it hands it over.
+    /// Lines of a packet that the first worker reads before it hands the packet over.
     pub(super) lines: usize,
-    /// Sums of its 512 bytes that are made of each packet: none is light work, with one it is read.
+    /// Number of sums of its 512 bytes that are computed for each packet: none is light work, and one reads it
+    /// once.
     pub(super) sums: u64,
     /// Packets that a port receives at once.
     pub(super) burst: usize,
-    /// Packets under way between two workers at most.
+    /// Maximum number of packets in flight between two workers.
     pub(super) inbox: u32,
     pub(super) record: Record,
-    /// Places in the ring of each receiving port: its frames come round in turn, so this is the working set.
+    /// Slots in the ring of each receiving port. Its frames are used in turn, so this is the working set.
     pub(super) ring: usize,
-    /// Percent of a worker's time that other work on its core takes, beside each round in which packets moved.
+    /// Percent of a worker's time that other work on its core takes, in each round in which packets moved.
     pub(super) pressure: u64,
     pub(super) by: By,
-    /// Whether each flow is consumed by one of two workers, every second by the second: a packet that comes to the other one is
-    /// handed over once more.
+    /// True if each flow is consumed by one of two workers, every second flow by the second. A packet that comes to
+    /// the other worker is handed over once more.
     pub(super) consumed: bool,
 }
 
 impl Plan {
-    /// Light work, one port, nothing read beforehand, bursts of 32, no other work on the cores.
+    /// Light work, one port, nothing read in advance, bursts of 32, no other work on the cores.
     pub(super) fn new(variant: &str, way: Way) -> Plan {
         Plan {
             variant: format!("netmem/{variant}"),
@@ -83,19 +84,19 @@ impl Plan {
         }
     }
 
-    /// Frames that one receiving worker's pool has: those that are posted, those under way, and some to spare. A forwarder
-    /// gives each of its ports an equal share, that by which packets leave too.
+    /// Returns the frames of one receiving worker's pool: those posted, those in flight, and some spare ones. A
+    /// forwarder gives each of its ports an equal share, including the port by which packets leave.
     pub(super) fn frames(&self) -> usize {
         let ports = self.ports + usize::from(self.by != By::Loop);
         ports * self.ring + self.inbox as usize + SPARE
     }
 
-    /// Frames of a worker that receives nothing: a forwarder's ports want some.
+    /// Returns the frames of a worker that receives nothing: a forwarder's ports need some.
     pub(super) fn few_frames(&self) -> usize {
         (self.ports + 1) * FEW + SPARE
     }
 
-    /// Bytes of all pools.
+    /// Returns the bytes of all pools.
     pub(super) fn bytes(&self) -> usize {
         let frames = match self.way {
             Way::Queues => 2 * self.frames(),
@@ -104,19 +105,19 @@ impl Plan {
         frames * CHUNK_SIZE
     }
 
-    /// A port's variants of one worker, all handed over, and two queues, by what sets them apart.
+    /// Returns a port's variants with one worker, all handed over, and two queues, with their differences.
     pub(super) fn three_ways(name: &str, of: impl Fn(Plan) -> Plan) -> Vec<Plan> {
         [("one", Way::One), ("handed", ALL_HANDED), ("queues", Way::Queues)]
             .map(|(way, by)| of(Plan::new(&format!("{name}-{way}"), by)))
             .into()
     }
 
-    /// Whether every packet of a flow must leave in its turn.
+    /// Returns true if every packet of a flow must leave in order.
     pub(super) fn keeps_order(&self) -> bool {
         self.way != Way::Handed("round-robin")
     }
 
-    /// How much work a packet is.
+    /// Returns the amount of work for a packet.
     pub(super) fn load(&self) -> &'static str {
         match (self.by, self.sums) {
             (By::Packets, _) => "packets",
@@ -127,7 +128,8 @@ impl Plan {
         }
     }
 
-    /// Bytes of the working set that are read or written: the headers' line of each frame, or all of its packet.
+    /// Returns the bytes of the working set that are read or written: the headers' line of each frame, or its whole
+    /// packet.
     pub(super) fn touched(&self) -> usize {
         let of_a_frame = if self.sums == 0 { CACHE_LINE } else { PACKET };
         self.ports * self.ring * of_a_frame

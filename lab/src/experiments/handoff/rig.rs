@@ -18,10 +18,10 @@ use crate::method::poll::{PollSampler, Shape};
 use crate::method::round::{Label, Variant};
 use crate::method::window::Windows;
 
-/// Looks in vain after which the measured worker lets its clock be read.
+/// Number of fruitless checks after which the measured worker lets its clock be read.
 const LOOKS: usize = 256;
 
-/// Rounds in a row in which nothing moves: then nothing is under way.
+/// Number of consecutive rounds without movement after which nothing is in flight.
 const LAST_LOOKS: usize = 3;
 
 /// One variant.
@@ -29,7 +29,7 @@ pub(super) struct Rig {
     pub(super) plan: Plan,
     label: Label,
     workers: RefCell<Workers>,
-    /// One, or of two queues one for each.
+    /// One, or one for each of two queues.
     shared: Vec<Shared>,
     _memory: Memory,
 }
@@ -49,15 +49,15 @@ impl Rig {
         Ok(Rig { label: plan.label(), plan, workers: RefCell::new(all), shared, _memory: memory })
     }
 
-    /// Packets that left, of each that receives; 0 for the second where there is but one.
+    /// Returns the packets that left, for each worker that receives. The second is 0 if there is only one.
     fn left(&self) -> [u64; 2] {
         let mut left = [0; 2];
         left.iter_mut().zip(&self.shared).for_each(|(sum, shared)| *sum = shared.left.total());
         left
     }
 
-    /// Lets everything that is under way leave, on this thread, and checks that nothing was lost, late, damaged or leaked.
-    /// Returns packets that were late.
+    /// Lets every packet in flight leave, on this thread. Checks that nothing was lost, late, damaged or leaked.
+    /// Returns the number of late packets.
     pub(super) fn settle(self, bench: &mut Bench<'_>) -> u64 {
         let (name, plan) = (describe(&self.label), &self.plan);
         let mut workers = self.workers.into_inner();
@@ -92,7 +92,7 @@ impl Rig {
         let mut w = workers.swap_remove(0).into_worker();
         drop(workers);
         let pools = || self.shared.iter().flat_map(|shared| &shared.pools);
-        // What a router leaves is compared as it leaves.
+        // A router's packets are compared when they leave.
         let changed: usize = match plan.by {
             By::Loop => pools().map(|pool| changed_frames(pool, &mut w)).sum(),
             By::Frames | By::Packets => 0,
@@ -116,23 +116,23 @@ impl Rig {
         }
     }
 
-    /// Packets that went from one worker to another.
+    /// Returns the number of packets that went from one worker to another.
     pub(super) fn handed(&self) -> u64 {
         self.shared.iter().flat_map(|shared| (shared.stats)()).map(|stats| stats.received).sum()
     }
 
-    /// Packets that left.
+    /// Returns the number of packets that left.
     pub(super) fn total(&self) -> u64 {
         total(&self.left())
     }
 
-    /// Says of each flow that a packet has left that is to come yet.
+    /// Records for each flow that a packet has left which is still to come.
     pub(super) fn skip(&self) {
         self.shared.iter().for_each(|shared| shared.left.skip());
     }
 }
 
-/// The variant and what sets it apart in its group.
+/// Returns the variant and its differences in its group.
 fn describe(label: &Label) -> String {
     let of = |name: &str| label.params.get(name).and_then(|value| value.as_str()).unwrap_or_default();
     format!("{}, {}", label.variant, of("load"))
@@ -153,7 +153,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// A round of a worker on a core where other work takes `pressure` percent of the time, as long as packets move.
+/// Runs a round of a worker on a core where other work takes `pressure` percent of the time, while packets move.
 #[inline]
 fn beside_other_work(worker: &mut dyn Turn, pressure: u64, clock: &Tsc) -> usize {
     if pressure == 0 {
@@ -171,8 +171,8 @@ fn total(left: &[u64; 2]) -> u64 {
     left.iter().sum()
 }
 
-/// Whether fewer than `wanted` packets have left, or of those of one that receives, if it has ever received, less than a
-/// fourth of them.
+/// Returns true if fewer than `wanted` packets have left, or fewer than a fourth of them from a worker that
+/// receives and has ever received.
 fn is_short(before: &[u64; 2], left: &[u64; 2], wanted: u64) -> bool {
     let behind = |(before, left): (&u64, &u64)| *left > 0 && left - before < wanted / 4;
     total(left) - total(before) < wanted || before.iter().zip(left).any(behind)
@@ -191,7 +191,8 @@ impl Variant for Pace<'_> {
         let wanted = (4 * rig.plan.burst) as u64;
         let mut poll = || {
             let (mut looks, mut left) = (0, before);
-            // Each of two that receive must have its part: where one is paused, the other's work would pass for both's.
+            // Each of two receiving workers must have its part. If one is paused, the other's work would count for
+            // both.
             while looks < LOOKS && is_short(&before, &left, wanted) {
                 let idle = beside_other_work(&mut **last, pressure, clock) == 0;
                 left = rig.left();

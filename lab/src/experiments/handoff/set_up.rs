@@ -21,27 +21,27 @@ use super::turn::{Arriving, FLOWS, Left, Turn};
 use crate::bench::SetUpError;
 use crate::experiments::router::{PacketSetup, packet_path};
 
-/// Places in the rings by which packets leave.
+/// Slots in the rings by which packets leave.
 const RING_OUT: usize = 4096;
 
-/// Filter rules that packets with heads are held against.
+/// Number of filter rules that packets with heads are matched with.
 const RULES: usize = 16;
 
-/// What workers share that hand packets to each other.
+/// The shared parts of workers that hand packets to each other.
 pub(super) struct Shared {
     pub(super) left: Arc<Left>,
     pub(super) pools: Vec<Pool>,
-    /// What travelled between them.
+    /// Returns the statistics of packets between them.
     pub(super) stats: Box<dyn Fn() -> Vec<WorkerStats>>,
 }
 
 /// A forwarder's.
 type Ports = Vec<Box<dyn Port>>;
 
-/// The workers, the first of which receives.
+/// The workers. The first receives.
 pub(super) type Workers = Vec<Box<dyn Turn>>;
 
-/// One worker, or two with lanes between them.
+/// Makes one worker, or two with lanes between them.
 pub(super) fn workers(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> {
     match plan.by {
         By::Loop => loops(plan, memory),
@@ -124,7 +124,8 @@ fn wire_of(name: &str, ring: usize) -> Result<(MemPort, MemDevice), SetUpError> 
     wire(name, &MemConfig { ring, ..MemConfig::default() }).map_err(SetUpError::at("wire"))
 }
 
-/// Packets that may be under way: a burst comes on top, and what has left counts as waiting until its reader comes back.
+/// Returns the packets that may be in flight. A burst comes on top, and a packet that has left counts as waiting
+/// until its reader comes back.
 fn under_way(plan: &Plan) -> u64 {
     (plan.inbox as usize).saturating_sub(BATCH_MAX + plan.burst) as u64
 }
@@ -136,7 +137,8 @@ fn loop_intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
     Ok(Intake { ports, pool, burst: plan.burst, lines: plan.lines, arriving, numbers: vec![0; FLOWS] })
 }
 
-/// The ports of a forwarder, the last of which is the way out; the network behind those by which packets come in, and behind that one.
+/// Makes the ports of a forwarder, of which the last is the output, and the networks behind the input ports and
+/// behind the output port.
 fn ports(incoming: usize, ring: usize) -> Result<(Ports, Vec<MemDevice>, MemDevice), SetUpError> {
     let (mut ports, mut devices) = (Ports::new(), Vec::new());
     for port in 0..incoming {
@@ -149,7 +151,7 @@ fn ports(incoming: usize, ring: usize) -> Result<(Ports, Vec<MemDevice>, MemDevi
     Ok((ports, devices, out))
 }
 
-/// The router between the lab's two hosts, where the first has several links and the second the last.
+/// Returns the router between the lab's two hosts. The first host has several links, and the second the last.
 fn fib(incoming: usize) -> Fib {
     let ([near, far], [first, second]) = (INTERFACES, netmem_traffic::routes());
     let routes = [first, Route { port: incoming as u8, ..second }];

@@ -5,40 +5,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use netmem::stats::{Count, Writer};
 use netmem::sync::Worker;
 
-/// Bytes of a packet. In the loop its descriptor says up to [`NUMBERS`] more: the padding's length is its number within its
-/// flow, so that order can be checked and not one byte need be read or written for it.
+/// Bytes of a packet. In the loop its descriptor gives up to [`NUMBERS`] more: the length of the padding is its
+/// number within its flow. So order can be checked without reading or writing a byte.
 pub(super) const PACKET: usize = 512;
 
-/// Flows. In the loop a frame's place in memory says its flow.
+/// Number of flows. In the loop a frame's position in memory gives its flow.
 pub(super) const FLOWS: usize = 64;
 
-/// A flow's numbers wrap here. At most a fourth as many of its packets are under way.
+/// A flow's numbers wrap here. At most a fourth as many of its packets are in flight.
 pub(super) const NUMBERS: u64 = 512;
 
 /// A worker of a variant, with the network at its sides.
 pub(super) trait Turn: Send {
-    /// A poll round; returns how many packets moved.
+    /// Runs a poll round. Returns the number of moved packets.
     fn poll(&mut self) -> usize;
 
-    /// Lets no packet in any more; returns how many came in.
+    /// Lets no more packets in. Returns the number that came in.
     fn end(&mut self) -> u64;
 
-    /// Lets the network finish with everything; returns how many packets this worker dropped by itself.
+    /// Lets the network finish all frames. Returns the number of packets that this worker itself dropped.
     fn complete(&mut self) -> u64;
 
-    /// What is left of it when nothing is under way.
+    /// Returns the worker when nothing is in flight.
     fn into_worker(self: Box<Self>) -> Worker;
 }
 
-/// Packets that come in, and how many of them may be under way: none is dropped.
+/// The incoming packets, and the limit of packets in flight: none is dropped.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    /// Packets that may be under way; the network waits beyond that.
+    /// Maximum number of packets in flight. Beyond that the network waits.
     pub(super) under_way: u64,
     pub(super) received: u64,
-    /// Packets that had left when it was looked up last.
+    /// Number of packets that had left at the last check.
     left: u64,
-    /// None comes in any more.
+    /// No more packets come in.
     over: bool,
 }
 
@@ -47,7 +47,7 @@ impl Arriving {
         Arriving { under_way, received: 0, left: 0, over: false }
     }
 
-    /// Whether more may come in now.
+    /// Returns true if more may come in now.
     pub(super) fn is_open(&mut self, left: &Left) -> bool {
         if self.received - self.left > self.under_way {
             self.left = left.total();
@@ -55,28 +55,28 @@ impl Arriving {
         !self.over && self.received - self.left <= self.under_way
     }
 
-    /// Lets none in any more; how many came in.
+    /// Lets no more in. Returns the number that came in.
     pub(super) fn end(&mut self) -> u64 {
         self.over = true;
         self.received
     }
 }
 
-/// On a line of its own: written by one worker at a time.
+/// On a cache line of its own: written by one worker at a time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Own<T>(pub(super) T);
 
-/// What has left, by whichever worker.
+/// The packets that have left, by any worker.
 #[derive(Debug)]
 pub(super) struct Left {
     /// The highest number of each flow that has left, plus one.
     next: Vec<Own<AtomicU64>>,
     /// Packets that left by each worker.
     pub(super) done: [Writer<Own<Count>>; 2],
-    /// Packets that left behind one of their flow that came later.
+    /// Packets that left after a later packet of their flow.
     pub(super) late: [Writer<Own<Count>>; 2],
-    /// Packets whose bytes did not sum up.
+    /// Packets whose bytes had a wrong sum.
     pub(super) damaged: [Writer<Own<Count>>; 2],
 }
 
@@ -86,10 +86,10 @@ impl Left {
         Left { next, done: Default::default(), late: Default::default(), damaged: Default::default() }
     }
 
-    /// Notes that the packet of a flow with this number has left; true if it is late.
+    /// Records that the packet of a flow with this number has left. Returns true if it is late.
     pub(super) fn note(&self, flow: usize, number: u64) -> bool {
-        // Relaxed: a flow that keeps its order is noted by one worker at a time, and what hands it to the next one orders
-        // both; of one that does not, some may be missed.
+        // Relaxed: a flow that keeps its order is recorded by one worker at a time, and the hand-over to the next
+        // worker orders both. For a flow that does not, some may be missed.
         let next = &self.next[flow].0;
         let expected = next.load(Ordering::Relaxed);
         let ahead = number.wrapping_sub(expected) % NUMBERS;
@@ -100,13 +100,13 @@ impl Left {
         false
     }
 
-    /// Says of each flow that one packet more has left.
+    /// Records for each flow that one more packet has left.
     #[cfg(test)]
     pub(super) fn skip(&self) {
         self.next.iter().for_each(|next| _ = next.0.fetch_add(1, Ordering::Relaxed));
     }
 
-    /// Packets that left, by all workers.
+    /// Returns the number of packets that left, by all workers.
     pub(super) fn total(&self) -> u64 {
         self.done.iter().map(|done| done.0.get()).sum()
     }

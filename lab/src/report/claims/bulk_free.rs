@@ -72,7 +72,7 @@ pub(super) const SOURCE: Source = Source {
     slip: None,
 };
 
-/// Packets per second of the source: before its change, with it, and with more on top.
+/// Packets per second of the source: before its change, with it, and with further changes.
 const BEFORE: f64 = 2_043_575.0;
 const BULK: f64 = 2_090_522.0;
 const TUNED: f64 = 2_124_217.0;
@@ -100,8 +100,8 @@ fn detached(report: &Report) -> Option<Finding> {
     })
 }
 
-/// What frees heads alone in bulk, as the source's change did. Runs before it was made have what also takes them in bulk, and frees
-/// frames so.
+/// Returns the variant that frees only heads in bulk, as the source's change did. Older runs lack it. For them it
+/// returns the variant that also takes heads in bulk and frees frames in bulk.
 fn patched(report: &Report) -> &'static str {
     let is_there = pick::row(report, "netmem/patched", "pps", &[]).is_some();
     if is_there { "netmem/patched" } else { "netmem/bulk" }
@@ -118,7 +118,7 @@ fn bulk(report: &Report) -> Option<Finding> {
     }))
 }
 
-/// A variant over bulk free, which is what the source calls patched.
+/// Returns the finding about a variant compared with bulk free, which the source calls patched.
 fn over_bulk(report: &Report, variant: &str, published: f64) -> Option<Finding> {
     let ratio = Measured::find_or_over(report, variant, patched(report), "pps")?;
     Some(ratio.finding(published / BULK, "it forwards", "the packets of bulk free alone"))

@@ -98,10 +98,10 @@ pub(super) const SOURCE: Source = Source {
 const BEFORE: &str = "netmem/64-cas128";
 const AFTER: &str = "netmem/56-cas128";
 const LOCK: &str = "netmem/64-lock-interrupts";
-/// The same, whose further lines have left a core's own caches; runs of before it was made have none.
+/// The same, with its further lines out of a core's own caches. Older runs do not have it.
 const COLD_LOCK: &str = "netmem/64-lock-interrupts-cold";
 
-/// Differences below this share count as none.
+/// Differences below this share count as no difference.
 const NONE: f64 = 0.02;
 
 fn warm(report: &Report) -> Option<Finding> {
@@ -121,7 +121,8 @@ fn warm(report: &Report) -> Option<Finding> {
     Some(Finding { measured: format!("{:.3}", widest.median), verdict, sentence })
 }
 
-/// The share of frees that went the slow way, in percent: at most where they are warm, and at least where they are cold.
+/// Returns the share of frees that took the slow path, in percent: the maximum of the warm ones, and the minimum of
+/// the cold ones.
 fn warm_path(report: &Report) -> Option<Finding> {
     let shares = |usage| {
         let fixed = [("event", "free_slowpath"), ("use", usage)];
@@ -131,7 +132,7 @@ fn warm_path(report: &Report) -> Option<Finding> {
     let (warm, cold) = (shares("warm"), shares("cold+write"));
     let most = warm.iter().copied().reduce(f64::max)?;
     let least = cold.iter().copied().reduce(f64::min)?;
-    // Frees are counted, not timed: there is no interval around them.
+    // Frees are counted and not timed, so there is no interval.
     let verdict = if most == 0.0 && least >= 50.0 { Verdict::Holds } else { Verdict::Fails };
     let sentence = format!(
         "Here at most {} % of the frees are slow in {} warm groups, and at least {} % in {} cold ones.",
@@ -144,7 +145,7 @@ fn warm_path(report: &Report) -> Option<Finding> {
     Some(Finding { measured, verdict, sentence })
 }
 
-/// Cold and written, alone on the machine.
+/// Cold and written, with no other work on the machine.
 fn cold<'r>(report: &'r Report, a: &str, b: &str, bytes: &str) -> Option<&'r Ratio> {
     let fixed = [("use", "cold+write"), ("bytes", bytes), ("work", "object")];
     let alone = |ratio: &&Ratio| {
@@ -156,7 +157,7 @@ fn cold<'r>(report: &'r Report, a: &str, b: &str, bytes: &str) -> Option<&'r Rat
     report.ratios.iter().find(alone)
 }
 
-/// What is to be said of a ratio whose run freed in the order of allocation, as all did of before frees were shuffled.
+/// Returns the remark about a ratio whose run freed in the order of allocation, as all older runs did.
 fn order(ratio: &Ratio) -> &'static str {
     if ratio.params.contains_key("order") {
         return "";
@@ -180,7 +181,7 @@ fn lock(report: &Report) -> Option<Finding> {
     Some(finding.because(&format!("{lines}{}", order(ratio))))
 }
 
-/// In either form, at the size at which the source saw the most.
+/// In either form, at the size with the source's largest effect.
 fn size_alone(report: &Report) -> Option<Finding> {
     let swap = cold(report, AFTER, BEFORE, "32")?;
     let lock = Measured::of(cold(report, "netmem/56-lock", "netmem/64-lock", "32")?);
@@ -197,7 +198,7 @@ fn size_alone(report: &Report) -> Option<Finding> {
 fn by_size(report: &Report) -> Option<Finding> {
     let ratios = (cold(report, AFTER, BEFORE, "32")?, cold(report, AFTER, BEFORE, "4096")?);
     let (small, large) = (Measured::of(ratios.0), Measured::of(ratios.1));
-    // That it wins: its inverse is more than 1.
+    // The claim is a gain: the inverse is more than 1.
     let wins = Measured { low: 1.0 / large.high, high: 1.0 / large.low, ..large };
     let verdict = small.against(1.05).max(wins.is_more());
     let sentence = format!(
@@ -211,7 +212,7 @@ fn by_size(report: &Report) -> Option<Finding> {
 }
 
 fn simulated(report: &Report, event: &str, published: f64) -> Option<Finding> {
-    // Runs of before frees were shuffled have one order alone, and do not name it.
+    // Older runs, before frees were shuffled, have one order only, and do not name it.
     let of = |variant| {
         let random = [("event", event), ("order", "random")];
         let row = |fixed| pick::row(report, variant, "count", fixed);
@@ -248,7 +249,7 @@ fn memory(report: &Report) -> Option<Finding> {
         mebibytes(after),
         mebibytes(before)
     );
-    // Bytes are counted: there is no interval around them.
+    // Bytes are counted, so there is no interval.
     let counted =
         Measured { median: after / before, low: after / before, high: after / before, undecided: false };
     let measured = format!("{} → {} MiB", mebibytes(before), mebibytes(after));

@@ -5,8 +5,8 @@ use crate::json::{Ratio, Report, Row};
 use crate::report::number;
 use crate::report::pick::{self, Fixed};
 
-/// Shares of a published effect, in its logarithm. A claim holds if the whole interval lies between half of its effect and
-/// twice of it; below a twentieth there is no effect to speak of.
+/// Shares of a published effect, in its logarithm. A claim holds if the whole interval lies between half of its
+/// effect and twice its effect. Below a twentieth there is no effect.
 const HALF: f64 = 0.5;
 const TWICE: f64 = 2.0;
 const HARDLY: f64 = 0.05;
@@ -17,48 +17,50 @@ pub(super) struct Measured {
     pub(super) median: f64,
     pub(super) low: f64,
     pub(super) high: f64,
-    /// Whether the interval stayed wider than the method allows.
+    /// True if the interval stayed wider than the method allows.
     pub(super) undecided: bool,
 }
 
 impl Measured {
-    /// A ratio of one run, taken inside its rounds.
+    /// Returns a ratio of one run, computed inside its rounds.
     pub(super) fn of(ratio: &Ratio) -> Self {
         let Ratio { median, low, high, undecided, .. } = *ratio;
         Self { median, low, high, undecided }
     }
 
-    /// Two rows that no ratio joins, with the spread of their windows; exact where both are counted, not timed.
+    /// Returns the ratio of two rows without a common ratio, with the spread of their windows. It is exact if both
+    /// are counts.
     pub(super) fn over(a: &Row, b: &Row) -> Option<Self> {
         let (median, low, high) = (a.median / b.median, a.p10 / b.p90, a.p90 / b.p10);
         let finite = [median, low, high].iter().all(|x| x.is_finite());
         finite.then_some(Self { median, low, high, undecided: false })
     }
 
-    /// The ratio of these variants in `report`.
+    /// Returns the ratio of these variants in `report`.
     pub(super) fn find(report: &Report, a: &str, b: &str, fixed: Fixed<'_>) -> Option<Self> {
         pick::ratio(report, a, b, fixed).map(Self::of)
     }
 
-    /// The ratio of these variants, or where the run took none, that of their rows of `metric`.
+    /// Returns the ratio of these variants or, if the run has none, that of their rows of `metric`.
     pub(super) fn find_or_over(report: &Report, a: &str, b: &str, metric: &str) -> Option<Self> {
         let row = |variant| pick::row(report, variant, metric, &[]);
         Self::find(report, a, b, &[]).or_else(|| Self::over(row(a)?, row(b)?))
     }
 
-    /// As text, with its interval.
+    /// Returns the text, with the interval.
     pub(super) fn text(self) -> String {
         number::with_interval(self.median, self.low, self.high)
     }
 
-    /// How much of the published effect is seen, at least and at most: 1 is all of it, below 0 the opposite.
+    /// Returns the minimum and the maximum share of the published effect that is seen: 1 is all of it, below 0 is
+    /// the opposite.
     fn seen(self, published: f64) -> (f64, f64) {
         let seen = |here: f64| here.ln() / published.ln();
         let (low, high) = (seen(self.low), seen(self.high));
         (low.min(high), low.max(high))
     }
 
-    /// Held against the published ratio.
+    /// Compares it with the published ratio.
     pub(super) fn against(self, published: f64) -> Verdict {
         let (least, most) = self.seen(published);
         match () {
@@ -72,7 +74,7 @@ impl Measured {
         }
     }
 
-    /// Held against a claim of no difference: at most `share` away from 1.
+    /// Compares it with a claim of no difference: at most `share` away from 1.
     pub(super) fn is_near_one(self, share: f64) -> Verdict {
         match () {
             () if self.undecided => Verdict::CannotTell,
@@ -82,7 +84,7 @@ impl Measured {
         }
     }
 
-    /// Held against a claim without a figure: that it is more than 1.
+    /// Compares it with a claim without a figure: that it is more than 1.
     pub(super) fn is_more(self) -> Verdict {
         match () {
             () if self.undecided => Verdict::CannotTell,
@@ -92,7 +94,7 @@ impl Measured {
         }
     }
 
-    /// What a verdict against a published ratio says beyond its name.
+    /// Returns the remark of a verdict against a published ratio, in addition to its name.
     fn addition(self, published: f64) -> &'static str {
         let (least, most) = self.seen(published);
         match self.against(published) {
@@ -108,7 +110,7 @@ impl Measured {
         }
     }
 
-    /// The finding for a published ratio; `what` is completed by the ratio: "a page costs … times".
+    /// Returns the finding for a published ratio. `what` is completed by the ratio: "a page costs … times".
     pub(super) fn finding(self, published: f64, what: &str, of: &str) -> Finding {
         let (verdict, addition) = (self.against(published), self.addition(published));
         let sentence =

@@ -11,55 +11,55 @@ use crate::json::Report;
 use crate::report::{machine, number};
 use crate::sources;
 
-/// A source: the texts in which its claims stand.
+/// A source: the texts with its claims.
 #[derive(Debug)]
 pub(super) struct Source {
     /// Its key and citation.
     pub(super) text: &'static sources::Source,
-    /// What it is about, and whose it is.
+    /// Its subject and author.
     pub(super) title: &'static str,
-    /// What it claims.
+    /// Its claims.
     pub(super) claims: &'static [Claim],
-    /// Where its own figures contradict it.
+    /// The passage in which its own figures contradict it.
     pub(super) slip: Option<&'static str>,
 }
 
-/// One thing that a source says and that can be measured.
+/// One measurable statement of a source.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// What programs call it.
+    /// Its name for programs.
     pub(super) name: &'static str,
     /// The experiment that measures it.
     pub(super) experiment: &'static str,
-    /// What the source says.
+    /// The statement.
     pub(super) says: &'static str,
     /// Its figure.
     pub(super) published: &'static str,
-    /// Whether it stands on time, which a pause spoils, or on what was counted.
+    /// True if it depends on time, which a pause invalidates, and not on counts.
     pub(super) timed: bool,
-    /// What a report says about it; `None` where the report lacks the rows.
+    /// Judges a report. Returns `None` if the report lacks the rows.
     judge: fn(&Report) -> Option<Finding>,
 }
 
-/// Whether a claim holds, the worst last.
+/// The verdict about a claim, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// None of the reports has the rows.
     NotMeasured,
-    /// What is measured here is not what the source measured.
+    /// This measurement differs from that of the source.
     NotComparable,
-    /// The whole interval lies between half of the effect and twice of it.
+    /// The whole interval lies between half of the effect and twice the effect.
     Holds,
-    /// The whole interval lies on the claimed side, and outside of that.
+    /// The whole interval lies on the claimed side, and outside of that range.
     OtherRegime,
-    /// The interval has more than one of these in it.
+    /// The interval covers more than one of these.
     CannotTell,
-    /// The whole interval leaves no such effect.
+    /// The whole interval excludes such an effect.
     Fails,
 }
 
 impl Verdict {
-    /// All of them, in the order in which they are told.
+    /// All verdicts, in the order in which they are reported.
     pub(super) const ALL: [Self; 6] = [
         Self::Holds,
         Self::OtherRegime,
@@ -69,7 +69,7 @@ impl Verdict {
         Self::NotMeasured,
     ];
 
-    /// In words.
+    /// Returns the verdict in words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -81,7 +81,7 @@ impl Verdict {
         }
     }
 
-    /// For programs.
+    /// Returns the name for programs.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -93,7 +93,7 @@ impl Verdict {
         }
     }
 
-    /// The class that colours it.
+    /// Returns the class for its colour.
     pub(super) fn class(self) -> &'static str {
         match self {
             Self::Holds => "good",
@@ -104,24 +104,24 @@ impl Verdict {
     }
 }
 
-/// What was found about a claim.
+/// The finding about a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Finding {
-    /// The figure measured here.
+    /// The measured figure.
     pub(super) measured: String,
-    /// Whether the claim holds.
+    /// The verdict.
     pub(super) verdict: Verdict,
-    /// In a sentence or two, why.
+    /// The reason, in a sentence or two.
     pub(super) sentence: String,
 }
 
 impl Finding {
-    /// What is measured here is not what the source measured, and why.
+    /// Returns the finding that this measurement differs from that of the source, with the reason.
     fn not_comparable(measured: String, reason: &str) -> Self {
         Self { measured, verdict: Verdict::NotComparable, sentence: format!("Not comparable: {reason}.") }
     }
 
-    /// The same with one sentence more.
+    /// Returns the same with one more sentence.
     fn because(mut self, more: &str) -> Self {
         self.sentence += " ";
         self.sentence += more;
@@ -130,7 +130,7 @@ impl Finding {
 }
 
 impl Claim {
-    /// Asks each report of its experiment, one for each machine; the worst first.
+    /// Judges each report of its experiment, one for each machine. Returns the worst first.
     pub(super) fn findings<'r>(&self, reports: &'r [Report]) -> Vec<(Option<&'r Report>, Finding)> {
         let of_it = reports.iter().filter(|report| report.experiment == self.experiment);
         let mut findings: Vec<_> = of_it.map(|report| (Some(report), self.ask(report))).collect();
@@ -138,12 +138,12 @@ impl Claim {
             let why = "The files have no run of this experiment; to make one:";
             findings.push((None, self.lacking(why)));
         }
-        // Stable: of two that are as bad, the first given stays first.
+        // Stable: of two equally bad findings, the first given stays first.
         findings.sort_by_key(|(_, finding)| std::cmp::Reverse(finding.verdict));
         findings
     }
 
-    /// The worst of its findings.
+    /// Returns the worst of its findings.
     pub(super) fn finding(&self, reports: &[Report]) -> Finding {
         let why = "The files have no run of this experiment; to make one:";
         self.findings(reports).into_iter().next().map_or_else(|| self.lacking(why), |(_, finding)| finding)

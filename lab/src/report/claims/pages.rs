@@ -125,7 +125,7 @@ fn knee(report: &Report) -> Option<Finding> {
     let (before, past) = (at("count", "128")?, at("count", "129")?);
     let (cheap, dear) = (at("cycles_per_op", "128")?, at("cycles_per_op", "8192")?);
     let ratio = Measured::over(dear, cheap)?;
-    // Visits are counted, so that there is no doubt about them.
+    // Visits are counted, so they are exact.
     let stands_there = before.p90 == 0.0 && past.p10 > 0.0;
     let verdict = if stands_there { ratio.is_more() } else { Verdict::Fails };
     let (cheap, dear) = (number::figure(cheap.median), number::figure(dear.median));

@@ -57,7 +57,7 @@ fn caller(report: &Report) -> Option<Finding> {
     let ratio = |a, b| Measured::find(report, a, b, &[]);
     let (list, locked) = ("netmem/fast-lock-50-list", "netmem/fast-lock-50-list-locked");
     let (own, by_worker) = (ratio(locked, list)?, ratio(list, "netmem/fast-lock-50")?);
-    // That it costs: its inverse is more than 1.
+    // The claim is a cost: the inverse is more than 1.
     let costs = Measured { low: 1.0 / own.high, high: 1.0 / own.low, ..own };
     let sentence = format!(
         "Here a lock for each pair forwards {} times the packets of one that the caller holds for a bulk, and that list {} times those of a list for each worker, without a lock; nobody else wants the locks.",

@@ -11,9 +11,9 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 46.0;
 
-/// The places of the axis below: numbers by their value, logarithmically where they span much; else in order.
+/// The positions on the horizontal axis: numbers by value, logarithmically if they span much, otherwise in order.
 struct Across {
-    /// Texts, sorted, with their places.
+    /// Texts, sorted, with their positions.
     stops: Vec<(String, f64)>,
     log: bool,
 }
@@ -34,7 +34,7 @@ impl Across {
         };
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (first, last) = (order.first().map_or(0.0, |o| o.0), order.last().map_or(0.0, |o| o.0));
-        // Powers of two and the like; a few orders are better in equal steps, and 0 has no logarithm.
+        // Powers of two and similar. A small span is better in equal steps, and 0 has no logarithm.
         let log = first > 0.0 && last / first >= 32.0;
         let count = order.len();
         let at = |(i, (number, text)): (usize, (f64, String))| {
@@ -51,7 +51,7 @@ impl Across {
         self.stops.iter().find(|(text, _)| text == at).map(|(_, place)| *place)
     }
 
-    /// Texts that fit beside each other: round ones before the rest, both ends always if they fit.
+    /// Returns the texts that fit: round ones before the rest, and both ends if they fit.
     fn names(&self) -> Vec<(&str, f64)> {
         let is_round = |text: &str| text.parse::<u64>().is_ok_and(|n| n.is_power_of_two());
         let mut shown: Vec<(&str, f64, f64)> = Vec::new();
@@ -67,23 +67,23 @@ impl Across {
     }
 }
 
-/// A stop's text, short where it is a large number.
+/// Returns the text of a position, shortened if it is a large number.
 fn label(text: &str) -> String {
     text.parse().map_or_else(|_| text.to_owned(), number::tick)
 }
 
-/// Whether the axis below is logarithmic.
+/// Returns true if the horizontal axis is logarithmic.
 pub(super) fn is_log_across(plot: &Plot) -> bool {
     Across::new(plot, 0.0, 1.0).log
 }
 
-/// The axis of figures, with what is said of it where there is room.
+/// Returns the name of the axis of figures, with remarks if there is room.
 fn figures_name(plot: &Plot, height: f64) -> String {
     let whole = format!("{}{}", plot.figures, remarks(plot));
     if frame::width_of(&whole) <= height { whole } else { plot.figures.clone() }
 }
 
-/// One drawing.
+/// Draws one plot.
 pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
     let height = if width < 500.0 { 280.0 } else { 360.0 };
     let (bottom, right) = (height - BOTTOM, width - RIGHT);

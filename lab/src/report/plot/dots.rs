@@ -9,20 +9,21 @@ use crate::report::number;
 const ROW: f64 = 24.0;
 const TEXT: f64 = 17.0;
 const BOTTOM: f64 = 46.0;
-/// Half of a long tick, which stands under the end of its axis.
+/// Half of a long tick label, which is centred under the end of its axis.
 const MARGIN: f64 = 24.0;
 
-/// One variant with its place.
+/// One variant with its position.
 struct Item<'p> {
     look: Look,
     point: &'p Point,
     label: Vec<String>,
-    /// Where the label begins, and where the dot is.
+    /// The position of the label, and of the dot.
     top: f64,
     middle: f64,
 }
 
-/// The items one below the other, and the height of all: labels beside the axis where there is room, else above.
+/// Places the items below each other, and returns the total height. Labels are beside the axis if there is room,
+/// else above.
 fn lay_out(plot: &Plot, beside: Option<f64>, above: f64) -> (Vec<Item<'_>>, f64) {
     let mut y = if plot.budgets.is_empty() { 6.0 } else { 6.0 + TEXT * plot.budgets.len() as f64 };
     let mut items = Vec::new();
@@ -41,13 +42,13 @@ fn lay_out(plot: &Plot, beside: Option<f64>, above: f64) -> (Vec<Item<'_>>, f64)
     (items, y)
 }
 
-/// The axis of figures, with what is said of it where there is room.
+/// Returns the name of the axis of figures, with remarks if there is room.
 fn figures_name(plot: &Plot, width: f64) -> String {
     let whole = format!("{}{}", plot.figures, remarks(plot));
     if frame::width_of(&whole) <= width { whole } else { plot.figures.clone() }
 }
 
-/// One drawing.
+/// Draws one plot.
 pub(super) fn draw(html: &mut Html, plot: &Plot, class: &str, width: f64) {
     let beside = (width > 500.0).then_some(width * 0.36);
     let left = beside.map_or(MARGIN, |label| label + MARGIN);

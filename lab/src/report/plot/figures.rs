@@ -13,32 +13,32 @@ pub(super) enum Kind {
     Dots,
 }
 
-/// One plot, as it is declared.
+/// The declaration of one plot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figure {
-    /// The experiment it is of.
+    /// Its experiment.
     pub(super) experiment: &'static str,
     pub(super) title: &'static str,
     pub(super) kind: Kind,
     /// The metric of its rows.
     pub(super) metric: &'static str,
-    /// The parameter along the axis below, and the axis's name.
+    /// The parameter of the horizontal axis, and the axis's name.
     pub(super) over: (&'static str, &'static str),
-    /// Parameters that tell series of one variant apart.
+    /// Parameters that distinguish series of one variant.
     pub(super) by: &'static [&'static str],
-    /// Variants that are shown; all if empty.
+    /// The variants to show, or all if empty.
     pub(super) variants: &'static [&'static str],
-    /// What a row must have, and what it must not.
+    /// Parameters that a row must have, and parameters that it must not have.
     pub(super) only: Fixed<'static>,
     pub(super) without: &'static [&'static str],
-    /// Whether figures have a logarithmic axis.
+    /// True if figures have a logarithmic axis.
     pub(super) log: bool,
-    /// Whether the time for a packet is drawn.
+    /// True if the time budget of a packet is drawn.
     pub(super) budgets: bool,
 }
 
 impl Figure {
-    /// True if the row belongs into this plot.
+    /// Returns true if the row belongs to this plot.
     pub(super) fn shows(&self, row: &Row) -> bool {
         row.metric == self.metric
             && (self.variants.is_empty() || self.variants.contains(&row.variant.as_str()))
@@ -48,7 +48,7 @@ impl Figure {
     }
 }
 
-/// A curve over `over`, of every variant, on logarithmic figures.
+/// Returns a curve over `over`, of every variant, on logarithmic figures.
 pub(super) const fn curves(
     experiment: &'static str,
     title: &'static str,
@@ -70,24 +70,24 @@ pub(super) const fn curves(
     }
 }
 
-/// Dots of every variant, on logarithmic figures.
+/// Returns dots of every variant, on logarithmic figures.
 pub(super) const fn dots(experiment: &'static str, title: &'static str, metric: &'static str) -> Figure {
     Figure { kind: Kind::Dots, ..curves(experiment, title, metric, ("", "")) }
 }
 
-/// Dots of the cost of a packet, with the time there is for one.
+/// Returns dots of the cost of a packet, with the time budget of a packet.
 pub(super) const fn packets(experiment: &'static str, title: &'static str) -> Figure {
     Figure { budgets: true, ..dots(experiment, title, "ns_per_packet") }
 }
 
-/// The plots of `report`: those declared, or dots of its metrics where none are.
+/// Returns the plots of `report`: the declared ones, or dots of its metrics if none are declared.
 pub(super) fn of(report: &Report) -> Vec<Figure> {
     let declared: Vec<Figure> =
         FIGURES.iter().filter(|figure| figure.experiment == report.experiment).copied().collect();
     if declared.is_empty() { FALLBACK.to_vec() } else { declared }
 }
 
-/// What an experiment without plots of its own gets.
+/// The plots of an experiment without declared plots.
 const FALLBACK: &[Figure] = &[
     dots("", "Time per operation", "ns_per_op"),
     packets("", "Time per packet"),

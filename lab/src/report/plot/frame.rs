@@ -3,17 +3,17 @@
 use super::Look;
 use crate::report::html::Html;
 
-/// A coordinate, with as many digits as a pixel needs.
+/// Returns a coordinate with the digits that a pixel needs.
 pub(super) fn px(place: f64) -> String {
     format!("{place:.1}")
 }
 
-/// The class of a series's colour.
+/// Returns the class of a series's colour.
 pub(super) fn look(look: Look) -> String {
     format!("s{}", look.colour)
 }
 
-/// An SVG of this size, with a text for those who do not see it.
+/// Writes an SVG of this size, with an alternative text.
 pub(super) fn svg(
     html: &mut Html,
     class: &str,
@@ -27,19 +27,19 @@ pub(super) fn svg(
     html.line();
 }
 
-/// A straight line.
+/// Draws a straight line.
 pub(super) fn line(html: &mut Html, class: &str, from: (f64, f64), to: (f64, f64)) {
     let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
     html.empty("line", &[("class", class), ("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2)]);
 }
 
-/// Text at a place; `anchor` is `start`, `middle` or `end`.
+/// Draws text at a position. `anchor` is `start`, `middle` or `end`.
 pub(super) fn text(html: &mut Html, class: &str, at: (f64, f64), anchor: &str, text: &str) {
     let [x, y] = [at.0, at.1].map(px);
     html.leaf("text", &[("class", class), ("x", &x), ("y", &y), ("text-anchor", anchor)], text);
 }
 
-/// The mark of a median; its shape tells series apart where colours do not.
+/// Draws the mark of a median. Its shape distinguishes series without colours.
 pub(super) fn mark(html: &mut Html, of: Look, x: f64, y: f64) {
     let class = format!("dot {}", look(of));
     let path = match of.mark % 4 {
@@ -51,21 +51,21 @@ pub(super) fn mark(html: &mut Html, of: Look, x: f64, y: f64) {
     html.empty("path", &[("class", &class), ("d", &path)]);
 }
 
-/// The mark of a published figure.
+/// Draws the mark of a published figure.
 pub(super) fn published(html: &mut Html, of: Look, x: f64, y: f64) {
     let path = format!("M{} {}l5.5 5.5l-5.5 5.5l-5.5 -5.5z", px(x), px(y - 5.5));
     html.empty("path", &[("class", &format!("published {}", look(of))), ("d", &path)]);
 }
 
-/// Width of a letter of the plots' 13 pixels in a wide font; what a browser takes instead is hardly wider.
+/// Width of a letter of the plots' 13 pixels in a wide font. A browser's substitute is hardly wider.
 const LETTER: f64 = 8.2;
 
-/// Width of a text, rather too much.
+/// Returns the width of a text, rather too large than too small.
 pub(super) fn width_of(text: &str) -> f64 {
     LETTER * text.chars().count() as f64
 }
 
-/// `text` in lines of at most `width`, broken between words, or within one that is longer.
+/// Returns `text` in lines of at most `width`, broken between words, or within a word that is longer.
 pub(super) fn wrapped(text: &str, width: f64) -> Vec<String> {
     let most = ((width / LETTER) as usize).max(8);
     let mut lines = vec![String::new()];

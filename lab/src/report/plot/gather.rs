@@ -7,20 +7,20 @@ use crate::report::number;
 use crate::report::pick;
 use crate::table;
 
-/// Bytes that a packet takes on the wire beyond its own, which end with its check sum: preamble, start, gap. 64 bytes have 67.2 ns
-/// at 10 Gbit/s, as [brouer17-pages] has it.
+/// Bytes of a packet on the wire in addition to its own, which end with its check sum: preamble, start, gap. 64
+/// bytes have 67.2 ns at 10 Gbit/s, as in [brouer17-pages].
 const WIRE: f64 = 20.0;
 
 /// Line rates that are marked, in Gbit/s.
 const RATES: [f64; 2] = [10.0, 100.0];
 
-/// A look that is given once all series are known.
+/// The look until all series are known.
 const NO_LOOK: Look = Look { colour: 0, mark: 0 };
 
-/// Points that one plot can show and a reader can take in.
+/// Maximum number of points in a plot of dots.
 const DOTS_MAX: usize = 40;
 
-/// The plot, or nothing where the report has no row for it.
+/// Returns the plot, or None if the report has no row for it.
 pub(super) fn plot(figure: &Figure, report: &Report) -> Option<Plot> {
     let rows: Vec<&Row> = report.rows.iter().filter(|row| figure.shows(row)).collect();
     if rows.is_empty() || (figure.kind == Kind::Dots && rows.len() > DOTS_MAX) {
@@ -50,7 +50,7 @@ pub(super) fn plot(figure: &Figure, report: &Report) -> Option<Plot> {
     })
 }
 
-/// The series of a row, and its place in it.
+/// Returns the series of a row, and its position in the series.
 fn names(figure: &Figure, row: &Row, rows: &[&Row]) -> Option<(String, String)> {
     match figure.kind {
         Kind::Curves => {
@@ -68,12 +68,13 @@ fn names(figure: &Figure, row: &Row, rows: &[&Row]) -> Option<(String, String)> 
     }
 }
 
-/// A name with what tells it from `same`, those of the same name: the rest stands in the table.
+/// Returns a name with the parameters that distinguish it from `same`, the ones of the same name. The other
+/// parameters are in the table.
 fn told_apart<'a>(name: &str, params: &Params, same: impl Iterator<Item = &'a Params>) -> String {
     table::named(name, params, &table::common(same))
 }
 
-/// What the axis of figures is called.
+/// Returns the name of the axis of figures.
 fn axis(metric: &str, tsc_ghz: f64) -> String {
     match metric {
         "cycles_per_op" => format!("cycles per operation (of {tsc_ghz:.1} GHz)"),
@@ -82,7 +83,7 @@ fn axis(metric: &str, tsc_ghz: f64) -> String {
     }
 }
 
-/// A published figure in the unit of `metric`, where the one follows from the other.
+/// Returns a published figure in the unit of `metric`, if it can be converted.
 fn in_unit(published: &Published, metric: &str, tsc_ghz: f64) -> Option<f64> {
     let figure = published.value;
     let per_second = if figure > 0.0 { Some(1e9 / figure) } else { None };
@@ -97,7 +98,7 @@ fn in_unit(published: &Published, metric: &str, tsc_ghz: f64) -> Option<f64> {
     }
 }
 
-/// Which way is better.
+/// Returns which direction is better.
 fn better(metric: &str) -> &'static str {
     match metric {
         "count" => "",
@@ -106,7 +107,7 @@ fn better(metric: &str) -> &'static str {
     }
 }
 
-/// The time there is for a packet of the size that all rows have.
+/// Returns the time budget of a packet of the size that all rows have.
 fn budgets(figure: &Figure, rows: &[&Row], tsc_ghz: f64) -> Vec<Budget> {
     let ticks_per_unit = match (figure.budgets, figure.metric) {
         (true, "ns_per_packet") => 1.0,
@@ -123,12 +124,12 @@ fn budgets(figure: &Figure, rows: &[&Row], tsc_ghz: f64) -> Vec<Budget> {
     RATES.map(mark).into()
 }
 
-/// Every ratio of the report as a dot beside the line of 1, if there are few enough to be read.
+/// Returns every ratio of the report as a dot next to the line of 1, if there are few enough to be readable.
 pub(super) fn ratios(report: &Report) -> Option<Plot> {
     if report.ratios.is_empty() || report.ratios.len() > DOTS_MAX {
         return None;
     }
-    // Of a cost less is better, of a rate more: said where both are in one plot.
+    // For a cost less is better, and for a rate more: this is stated if both are in one plot.
     let mixed = report.ratios.iter().any(|ratio| ratio.metric != report.ratios[0].metric);
     let mut series: Vec<Series> = Vec::new();
     for ratio in &report.ratios {

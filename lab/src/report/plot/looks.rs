@@ -4,10 +4,10 @@ use super::{Look, Series};
 use crate::json::Report;
 use crate::report::pick;
 
-/// Colours of netmem's own variants, by the order in which the report has them.
+/// Number of colours for netmem's own variants, in the order of the report.
 const OWN: usize = 8;
 
-/// Who else is drawn, each with a colour of its own behind those.
+/// The other contenders, each with a colour after those.
 const CONTENDERS: [&str; 11] = [
     "limit",
     "dpdk",
@@ -22,14 +22,14 @@ const CONTENDERS: [&str; 11] = [
     "prefix-trie",
 ];
 
-/// Whose series it is: of a ratio the one that netmem is held against.
+/// Returns the contender of a series: for a ratio, the one that netmem is compared with.
 fn contender(name: &str) -> &str {
     let (above, below) = name.split_once(" / ").unwrap_or((name, name));
     let whose = if pick::is_netmem(below) { above } else { below };
     whose.split(' ').next().unwrap_or(whose)
 }
 
-/// Gives each series its look.
+/// Assigns each series its look.
 pub(super) fn assign(series: &mut [Series], report: &Report) {
     let mut own: Vec<&str> = Vec::new();
     for row in report.rows.iter().filter(|row| pick::is_netmem(&row.variant)) {
@@ -42,7 +42,8 @@ pub(super) fn assign(series: &mut [Series], report: &Report) {
     let by_report = |name: &str| own.iter().position(|one| *one == contender(name)).unwrap_or(0) % OWN;
     let of_netmem: Vec<usize> =
         series.iter().filter(|one| rival(&one.name).is_none()).map(|one| by_report(&one.name)).collect();
-    // Several settings of one variant in a plot, or more variants than colours: then by their places in it.
+    // Several settings of one variant in a plot, or more variants than colours: then colours follow the positions
+    // in the plot.
     let collide = of_netmem.iter().enumerate().any(|(place, colour)| of_netmem[..place].contains(colour));
     for (place, one) in series.iter_mut().enumerate() {
         let own = if collide { place % OWN } else { by_report(&one.name) };

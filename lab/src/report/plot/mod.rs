@@ -18,10 +18,10 @@ use super::html::Html;
 use crate::json::Report;
 use scale::Scale;
 
-/// A figure with its spread, and the source's beside it.
+/// A figure with its spread, and the source's figure.
 #[derive(Debug, Clone, PartialEq)]
 struct Point {
-    /// What the axis below tells, for curves: a number or the name of a place.
+    /// The position on the horizontal axis, for curves: a number or a name.
     at: String,
     median: f64,
     low: f64,
@@ -34,43 +34,43 @@ struct Point {
 struct Series {
     name: String,
     points: Vec<Point>,
-    /// Its colour, which is its contender's on the whole page, and its mark, by its place in the plot.
+    /// Its colour, which is its contender's on the whole page, and its mark, by its position in the plot.
     look: Look,
 }
 
-/// How a series is drawn.
+/// The look of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     colour: usize,
     mark: usize,
 }
 
-/// A line of what there is time for.
+/// A line of a time budget.
 #[derive(Debug, Clone, PartialEq)]
 struct Budget {
     at: f64,
     name: String,
 }
 
-/// What is plotted, whatever the width.
+/// The data of a plot, for any width.
 #[derive(Debug, Clone, PartialEq)]
 struct Plot {
     title: String,
     /// The axis of figures, with its unit.
     figures: String,
-    /// Which way is better along it; empty where neither is.
+    /// The better direction along it, or empty if neither is.
     better: &'static str,
-    /// The other axis; empty for dots, which name themselves.
+    /// The other axis. Empty for dots, which are labelled.
     across: String,
     log: bool,
     series: Vec<Series>,
     budgets: Vec<Budget>,
-    /// What the signs mean.
+    /// The meaning of the signs.
     key: &'static str,
 }
 
 impl Plot {
-    /// Every figure that has to be inside the axis.
+    /// Iterates over every figure that must be inside the axis.
     fn all_figures(&self) -> impl Iterator<Item = f64> {
         let points = self.series.iter().flat_map(|series| &series.points);
         let of = |point: &Point| [Some(point.low), Some(point.high), Some(point.median), point.published];
@@ -82,10 +82,10 @@ impl Plot {
     }
 }
 
-/// The two drawings of every plot, by the width in CSS pixels that they are made for and the class that shows them.
+/// The two drawings of every plot, by width in CSS pixels, with the class that shows them.
 const WIDTHS: [(&str, f64); 2] = [("narrow", 320.0), ("wide", 760.0)];
 
-/// All plots of one report.
+/// Writes all plots of one report.
 pub(super) fn write(html: &mut Html, report: &Report) {
     for figure in figures::of(report) {
         if let Some(plot) = gather::plot(&figure, report) {
@@ -120,7 +120,7 @@ fn draw(html: &mut Html, plot: &Plot, kind: figures::Kind) {
     html.line();
 }
 
-/// What the axes are, and which way is better.
+/// Returns a description of the axes, and the better direction.
 fn axes(plot: &Plot, kind: figures::Kind) -> String {
     let figures = format!("{}{}", plot.figures, remarks(plot));
     match kind {
@@ -132,14 +132,14 @@ fn axes(plot: &Plot, kind: figures::Kind) -> String {
     }
 }
 
-/// What is said of the axis of figures beyond its unit.
+/// Returns remarks about the axis of figures in addition to its unit.
 fn remarks(plot: &Plot) -> String {
     let log = if Scale::new(plot.log, plot.all_figures(), 0.0, 1.0).is_log() { ", logarithmic" } else { "" };
     let better = if plot.better.is_empty() { String::new() } else { format!(", {}", plot.better) };
     format!("{log}{better}")
 }
 
-/// Names beside the looks of their series; it is text, so it wraps by itself.
+/// Writes names next to the looks of their series. It is text, so it wraps.
 fn legend(html: &mut Html, plot: &Plot) {
     html.element("ul", &[("class", "legend")], |html| {
         for series in &plot.series {

@@ -1,18 +1,19 @@
 //! Maps figures to positions on an axis.
 
-/// An axis between two places.
+/// An axis between two positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     log: bool,
     low: f64,
     high: f64,
-    /// Where `low` and `high` are drawn.
+    /// The positions of `low` and `high`.
     from: f64,
     to: f64,
 }
 
 impl Scale {
-    /// An axis that holds all of `figures`, with ends at ticks; logarithmic if asked for and all are above zero.
+    /// Makes an axis that contains all of `figures`, with ends at ticks. It is logarithmic if requested and all are
+    /// above zero.
     pub(super) fn new(log: bool, figures: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for figure in figures.filter(|figure| figure.is_finite()) {
@@ -24,7 +25,7 @@ impl Scale {
         let log = log && low > 0.0;
         if log {
             let (low, high) = (below(low), above(high));
-            // One decade at least, that there is something to read.
+            // At least one decade, so that the axis is readable.
             let high = if high / low < 5.0 { above(low * 5.0) } else { high };
             return Self { log, low, high, from, to };
         }
@@ -34,12 +35,12 @@ impl Scale {
         Self { log, low: (low / step).floor() * step, high, from, to }
     }
 
-    /// Whether equal steps are equal ratios.
+    /// Returns true if equal steps are equal ratios.
     pub(super) fn is_log(&self) -> bool {
         self.log
     }
 
-    /// Where `figure` is drawn; what is outside, or no number, at the nearer end.
+    /// Returns the position of `figure`. A figure that is outside, or not a number, is at the nearer end.
     pub(super) fn place(&self, figure: f64) -> f64 {
         let share = if self.log {
             (figure.max(f64::MIN_POSITIVE).ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
@@ -50,7 +51,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Where there are lines and names: at most `most`, and at least two.
+    /// Returns the ticks: at most `most`, and at least two.
     pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
         if !self.log {
             let step = step(self.low, self.high);
@@ -77,14 +78,14 @@ impl Scale {
     }
 }
 
-/// The next of 1, 2, 5 times a power of ten at or below `figure`.
+/// Returns the next of 1, 2, 5 times a power of ten at or below `figure`.
 fn below(figure: f64) -> f64 {
     let decade = 10_f64.powf(figure.log10().floor());
     let steps = [5.0, 2.0, 1.0];
     steps.into_iter().map(|step| step * decade).find(|tick| *tick <= figure * 1.000_001).unwrap_or(decade)
 }
 
-/// The next of 1, 2, 5 times a power of ten at or above `figure`.
+/// Returns the next of 1, 2, 5 times a power of ten at or above `figure`.
 fn above(figure: f64) -> f64 {
     let decade = 10_f64.powf(figure.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0];
@@ -95,7 +96,7 @@ fn above(figure: f64) -> f64 {
         .unwrap_or(decade * 10.0)
 }
 
-/// A step of 1, 2 or 5 times a power of ten that divides the range into four to ten.
+/// Returns a step of 1, 2 or 5 times a power of ten that divides the range into four to ten.
 fn step(low: f64, high: f64) -> f64 {
     let range = high - low;
     if range <= 0.0 || !range.is_finite() {

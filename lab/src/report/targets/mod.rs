@@ -12,35 +12,35 @@ use super::{machine, number};
 use crate::json::{Ratio, Report};
 use declared::TARGETS;
 
-/// Whom a work is held against.
+/// The comparison of a target.
 #[derive(Debug, Clone, Copy)]
 enum Against {
     /// This variant and its modes, of which the hardest counts.
     One(&'static str),
     /// The fastest of these in the run.
     FastestOf(&'static [&'static str]),
-    /// The tenth of this variant's windows that was fastest: our median over its p10.
+    /// The fastest tenth of this variant's windows: netmem's median divided by its p10.
     TenthOf(&'static str),
 }
 
-/// One line of what to reach.
+/// One target.
 #[derive(Debug)]
 struct Target {
     work: &'static str,
     rival: &'static str,
-    /// At most this ratio of cost; of a rate, more than this.
+    /// The maximum ratio of a cost, or the minimum ratio of a rate, which must be exceeded.
     must: f64,
     aim: f64,
     ours: &'static [&'static str],
     against: Against,
     fixed: Fixed<'static>,
-    /// The command's arguments that measure it.
+    /// The arguments of the command that measures it.
     made_by: &'static str,
-    /// Why it is missed where it is, as far as that was found out; told only then.
+    /// The cause if it is missed, as far as it is known. Only reported then.
     cause: &'static str,
 }
 
-/// How a target stands.
+/// The state of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Aim,
@@ -50,7 +50,7 @@ enum Standing {
 }
 
 impl Target {
-    /// The hardest ratio among those that fit, and the experiment it is of.
+    /// Returns the hardest of the matching ratios, and its experiment.
     fn reached<'r>(&self, reports: &'r [Report]) -> Option<(&'r Report, Cow<'r, Ratio>)> {
         let against = |variant: &str| match self.against {
             Against::One(name) => {
@@ -68,7 +68,7 @@ impl Target {
         };
         let cost =
             |ratio: &Ratio| if pick::more_is_better(&ratio.metric) { -ratio.median } else { ratio.median };
-        // A run that does not stand counts only where there is no other. Of two that are as hard the first given is told.
+        // A void run counts only if there is no other. Of two equally hard ratios, the first given is reported.
         let all: Vec<_> = reports.iter().flat_map(of).collect();
         let stands = |report: &Report| machine::does_not_stand(report).is_none();
         let any_stands = all.iter().any(|(report, _)| stands(report));
@@ -76,7 +76,7 @@ impl Target {
         counting.rev().max_by(|a, b| cost(&a.1).total_cmp(&cost(&b.1)))
     }
 
-    /// Our windows over the rival's p10: the spread of ours stands for an interval.
+    /// Divides netmem's windows by the rival's p10. The spread of netmem's windows replaces an interval.
     fn over_tenth(&self, report: &Report) -> Option<Ratio> {
         let Against::TenthOf(rival) = self.against else { return None };
         let of = |variant| pick::row(report, variant, "ns_per_op", self.fixed);
@@ -117,17 +117,17 @@ impl Target {
         }
     }
 
-    /// A bound with its sign.
+    /// Returns a bound with its sign.
     fn bound(&self, bound: f64, ratio: &Ratio) -> String {
         format!("{} {bound}", if pick::more_is_better(&ratio.metric) { ">" } else { "≤" })
     }
 
-    /// The same, unless the run lost so much of its time that it does not stand.
+    /// Returns the state, unless the run lost so much of its time that it is void.
     fn standing_of(&self, report: &Report, ratio: &Ratio) -> Standing {
         if machine::does_not_stand(report).is_some() { Standing::Undecided } else { self.standing(ratio) }
     }
 
-    /// Whether the interval lies on the right side of what must be, and of what is aimed at.
+    /// Compares the interval with the required bound and the desired one.
     fn standing(&self, ratio: &Ratio) -> Standing {
         let more = pick::more_is_better(&ratio.metric);
         let within = |x: f64, bound: f64| if more { x > bound } else { x <= bound };
@@ -142,7 +142,7 @@ impl Target {
 }
 
 impl Standing {
-    /// For programs.
+    /// Returns the name for programs.
     fn name(self) -> &'static str {
         match self {
             Self::Aim => "aim",
@@ -167,24 +167,24 @@ impl Standing {
 pub(super) struct Outcome {
     work: &'static str,
     rival: &'static str,
-    /// The variant that counts, of those that the rival's name stands for.
+    /// The variant that counts, out of those that the rival's name stands for.
     over: Option<String>,
     must: f64,
     aim: f64,
-    /// On which side of a bound to be: `less`, of a cost, or `more`, of a rate.
+    /// The required side of a bound: `less` for a cost, `more` for a rate.
     better: Option<&'static str>,
     metric: Option<String>,
     ratio: Option<Within>,
     experiment: Option<String>,
     /// `aim`, `must`, `undecided`, `missed` or `not-measured`.
     standing: &'static str,
-    /// Why it is missed, where it is and that was found out.
+    /// The cause if it is missed, as far as it is known.
     cause: Option<&'static str>,
     /// The arguments of `netmem lab run` that measure it.
     made_by: &'static str,
 }
 
-/// A ratio with its interval; beside the fastest tenth of a rival, with the spread of its windows.
+/// A ratio with its interval. For the fastest tenth of a rival, with the spread of its windows.
 #[derive(Debug, Serialize)]
 struct Within {
     median: f64,
@@ -192,12 +192,12 @@ struct Within {
     high: f64,
 }
 
-/// How each target stands.
+/// Returns the state of each target.
 pub(super) fn outcomes(reports: &[Report]) -> Vec<Outcome> {
     TARGETS.iter().map(|target| target.outcome(reports)).collect()
 }
 
-/// How many targets are missed for certain, for the page's head.
+/// Returns the number of targets that are certainly missed, for the page's head.
 pub(super) fn missed(reports: &[Report]) -> usize {
     let missed = |target: &&Target| {
         target
@@ -207,7 +207,7 @@ pub(super) fn missed(reports: &[Report]) -> usize {
     TARGETS.iter().filter(missed).count()
 }
 
-/// The missed ones, a sentence each, for those who ask where netmem loses.
+/// Writes the missed targets, a sentence each, for the section of losses.
 pub(super) fn write_missed(html: &mut Html, reports: &[Report]) {
     if missed(reports) == 0 {
         return;
@@ -235,7 +235,7 @@ pub(super) fn write_missed(html: &mut Html, reports: &[Report]) {
     html.line();
 }
 
-/// The table of all targets.
+/// Writes the table of all targets.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
     html.element("table", &[("class", "cards")], |html| {
         html.own("<thead><tr><th>work</th><th>held against</th><th>must</th><th>aim</th><th>here, with its 95 % interval</th><th></th></tr></thead>");

@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::super::veths::Veths;
 use super::work::Work;
 
-/// How long a server sleeps at most before it looks whether it is to end.
+/// The longest sleep of a server between checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// One that is open, and serves while it is called.
+/// An open server, which serves while it is called.
 pub(super) struct Server {
     pub(super) name: &'static str,
     /// Serves until it is to end.
@@ -26,7 +26,7 @@ type Serve = Box<dyn FnMut(&AtomicBool) -> Result<(), String> + Send>;
 /// Opens a server on the machine between the hosts.
 type Open = fn(&Veths, Work) -> Result<Server, String>;
 
-/// All, of which the second is what the others are compared with.
+/// All servers. The others are compared with the second.
 pub(super) const ALL: &[Open] = &[
     port::sleeping,
     sockets::open,

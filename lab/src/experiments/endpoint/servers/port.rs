@@ -14,7 +14,7 @@ use super::super::INTERFACE;
 use super::super::work::{LONGER, Work};
 use super::{LOOK, Server};
 
-/// Whether it sleeps where nothing comes.
+/// Whether it sleeps when no packets come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Idle {
     Sleep,
@@ -40,7 +40,7 @@ fn open(veths: &Veths, work: Work, (name, idle): (&'static str, Idle)) -> Result
 
 struct PortServer {
     work: Work,
-    // In the order in which they are dropped.
+    // In the order of their drop.
     port: XdpPort,
     frames: Batch,
     pool: Pool,
@@ -62,7 +62,7 @@ impl PortServer {
     }
 
     fn serve(&mut self, idle: Idle, ends: &AtomicBool) {
-        // Relaxed: a wish, which carries no data.
+        // Relaxed: a request to end, which carries no data.
         while !ends.load(Ordering::Relaxed) {
             let moved = self.round();
             if moved == 0 && self.frames.is_empty() && idle == Idle::Sleep {
@@ -74,7 +74,7 @@ impl PortServer {
         }
     }
 
-    /// Receives, answers and sends once; how many frames were moved.
+    /// Receives, answers and sends once. Returns the number of moved frames.
     fn round(&mut self) -> usize {
         let PortServer { work, port, frames, pool, worker, .. } = self;
         port.refill(worker, pool);
@@ -95,7 +95,7 @@ impl PortServer {
     }
 }
 
-/// Makes of a request its answer, in its frame; None of what is none.
+/// Turns a request into its answer, in its frame. Returns None if it is not a request.
 fn answer(work: Work, frame: &mut Frame) -> Option<()> {
     if work == Work::Echo {
         return Datagram::turn_round(frame.data_mut()).ok().map(drop);

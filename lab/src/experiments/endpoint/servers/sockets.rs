@@ -12,7 +12,7 @@ use super::super::super::veths::Veths;
 use super::super::work::{MOST, Work};
 use super::{LOOK, Server};
 
-/// Datagrams of one call.
+/// Datagrams in one call.
 const BURST: usize = 32;
 
 pub(super) fn open(veths: &Veths, work: Work) -> Result<Server, String> {
@@ -27,7 +27,7 @@ pub(super) fn open(veths: &Veths, work: Work) -> Result<Server, String> {
 
 fn serve(socket: &UdpSocket, work: Work, ends: &AtomicBool) -> Result<(), String> {
     let mut room = [[0; MOST]; BURST];
-    // Relaxed: a wish, which carries no data.
+    // Relaxed: a request to end, which carries no data.
     while !ends.load(Ordering::Relaxed) {
         let received = match receive(socket, &mut room) {
             Ok(received) => received,
@@ -46,7 +46,7 @@ fn serve(socket: &UdpSocket, work: Work, ends: &AtomicBool) -> Result<(), String
     Ok(())
 }
 
-/// Receives what is there, at least one datagram: the length of each, and whose it is.
+/// Receives the available datagrams, at least one. Returns the length and the sender of each.
 fn receive(
     socket: &UdpSocket,
     room: &mut [[u8; MOST]; BURST],

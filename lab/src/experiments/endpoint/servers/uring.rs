@@ -18,7 +18,7 @@ pub(super) fn open(veths: &Veths, work: Work) -> Result<Server, String> {
 fn serve(socket: &UdpSocket, work: Work, ends: &AtomicBool) -> Result<(), String> {
     let said = |error: std::io::Error| format!("io_uring: {error}");
     let mut ring = AnswerRing::new(socket).map_err(said)?;
-    // Relaxed: a wish, which carries no data.
+    // Relaxed: a request to end, which carries no data.
     while !ends.load(Ordering::Relaxed) {
         ring.round(LOOK, |room, len| work.answer(room, len)).map_err(said)?;
     }
