@@ -17,12 +17,12 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Bytes of a file at most.
+/// Maximum bytes of a file.
 const BYTES_MAX: u64 = 1 << 20;
-/// Options that are no keys: they are about this one command line.
+/// Options that are not keys, because they belong to this one command line.
 const NO_KEYS: [&str; 5] = ["check", "config", "json", "log-time", "help"];
 
-/// What the key of an option without a value is told that has another value.
+/// The hint for a key of an option without a value that has another value.
 const TRUE_OR_FALSE: &str = "write true or false";
 
 /// Where the keys of a file stand: each that counts with its line, from 1.
@@ -30,8 +30,8 @@ const TRUE_OR_FALSE: &str = "write true or false";
 pub struct Places(Vec<(String, usize)>);
 
 impl Places {
-    /// The failure with the place of the first option in its line that the file has, or, where it names none of those, with what keys
-    /// are. A line about one value may begin with the option's name alone.
+    /// Adds to the failure the place of the first option in its line that the file has. If its line names none of
+    /// them, adds an explanation of keys. A line about one value may begin with the option's name alone.
     pub fn place(&self, path: &Path, failure: Failure) -> Failure {
         let Failure::Input(line) = failure else { return failure };
         let at = |name: &str| self.0.iter().find_map(|(key, at)| (key == name).then_some(*at));
@@ -47,10 +47,10 @@ impl Places {
     }
 }
 
-/// The words that the text of a file stands for, those left out that `given` takes the place of, and where they stand.
+/// Returns the words for the text of a file, with their places. Words that `given` replaces are left out.
 ///
 /// # Errors
-/// [`Failure::Input`] with the place of what is wrong.
+/// [`Failure::Input`] with the place of the error.
 pub fn words(
     path: &Path,
     text: &str,
@@ -82,10 +82,10 @@ pub fn words(
     Ok((words, Places(places)))
 }
 
-/// The text of a configuration file.
+/// Reads the text of a configuration file.
 ///
 /// # Errors
-/// [`Failure::Input`] with why it is none.
+/// [`Failure::Input`] with the reason why it is not one.
 pub fn read(path: &Path) -> Result<String, Failure> {
     text_of(path).map_err(|why| Failure::Input(format!("--config {}: {why}", path.display())))
 }
@@ -110,7 +110,7 @@ fn text_of(path: &Path) -> Result<String, String> {
     Ok(read)
 }
 
-/// Whether the command line has the option, or one that cannot be together with it.
+/// Returns true if the command line has the option, or one that excludes it.
 fn is_overridden(forward: &Command, arg: &Arg, given: &ArgMatches) -> bool {
     let typed = |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
     let excludes = |other: &&Arg| {
@@ -122,7 +122,7 @@ fn is_overridden(forward: &Command, arg: &Arg, given: &ArgMatches) -> bool {
     typed(arg) || forward.get_arguments().filter(excludes).any(typed)
 }
 
-/// Whether an option is there or not, without a value.
+/// Returns true if the option has no value.
 fn is_flag(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::SetTrue)
 }
@@ -135,23 +135,23 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// A failure at a byte of the file.
+    /// Returns a failure at a byte of the file.
     fn wrong(&self, at: usize, why: impl std::fmt::Display) -> Failure {
         Failure::Input(format!("{}:{}: {why}", self.path.display(), self.line(at)))
     }
 
-    /// The line of a byte, from 1.
+    /// Returns the line number of a byte, from 1.
     fn line(&self, at: usize) -> usize {
         let before = self.text.as_bytes().iter().take(at);
         1 + before.filter(|byte| **byte == b'\n').count()
     }
 
-    /// The line of a byte.
+    /// Returns the text of the line of a byte.
     fn line_text(&self, at: usize) -> &str {
         self.text.lines().nth(self.line(at) - 1).unwrap_or_default()
     }
 
-    /// What is wrong with a line that TOML cannot read, where it has no value, or text without quotes.
+    /// Returns the error of a line that TOML cannot parse, if it has no value or text without quotes.
     fn hint(&self, line: &str) -> Option<String> {
         let (key, value) = line.split_once('=')?;
         let (key, value) = (key.trim(), value.split('#').next()?.trim());
@@ -170,7 +170,7 @@ impl File<'_> {
         }
     }
 
-    /// The option that a key names.
+    /// Returns the option of a key.
     fn option(&self, key: &Spanned<std::borrow::Cow<'_, str>>) -> Result<&Arg, Failure> {
         let options = || {
             let of = self.forward.get_arguments();
@@ -187,7 +187,7 @@ impl File<'_> {
         })
     }
 
-    /// The words of one key.
+    /// Returns the words of one key.
     fn words(&self, arg: &Arg, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, Failure> {
         let at = value.span().start;
         let wanted = |what: &str| self.wrong(at, format!("{key}: write {what}"));
@@ -203,7 +203,7 @@ impl File<'_> {
         }
     }
 
-    /// A word that the option accepts.
+    /// Returns a word that the option accepts.
     fn word(
         &self,
         key: &str,
@@ -218,7 +218,7 @@ impl File<'_> {
         };
         let word = format!("--{key}={text}");
         match self.forward.clone().no_binary_name(true).try_get_matches_from([&word]) {
-            // What it needs may stand elsewhere, and is looked for when all is there.
+            // The option that it requires may be elsewhere. That is checked once all words are there.
             Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
                 Err(self.wrong(value.span().start, one_line(&error, "netmem forward")))
             }

@@ -3,7 +3,7 @@
 use clap::{Command, Error};
 use std::ffi::OsString;
 
-/// The error's own words without usage and advertisement, and where to read more.
+/// Returns the error's own text without usage and advertisement, and the place to read more.
 pub fn one_line(error: &Error, command: &str) -> String {
     let text = error.render().to_string();
     let said =
@@ -17,7 +17,7 @@ pub fn one_line(error: &Error, command: &str) -> String {
     format!("{} (see {command} --help)", said.trim_start_matches("error: "))
 }
 
-/// The command that the words before the first option name: `netmem lab run`.
+/// Returns the command that the words before the first option name: `netmem lab run`.
 pub fn command_path(root: &Command, words: &[OsString]) -> String {
     let mut path = root.get_name().to_owned();
     let mut command = root;

@@ -113,13 +113,13 @@ pub struct NoLab {
     pub words: Vec<OsString>,
 }
 
-/// All commands and options, for what is made from them.
+/// Returns all commands and options, for completions and manual pages.
 pub fn program() -> clap::Command {
     Cli::command()
 }
 
-/// Reads the command line. The error is what becomes of a command line that asks for nothing to run: help and
-/// version are printed and succeed, everything else is a failure of one line.
+/// Parses the command line. The error is the result of a command line without a command to run: help and version
+/// are printed and succeed, and every other error is a failure of one line.
 pub fn parse() -> Result<Command, Result<(), Failure>> {
     let words: Vec<_> = std::env::args_os().collect();
     if words.len() <= 1 {
@@ -136,7 +136,7 @@ fn parse_words(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
     parse_beside(path, &text, words)
 }
 
-/// As [`parse_words`], with the text of a configuration file at `path`. The words are some that can be read without it.
+/// As [`parse_words`], with the text of a configuration file at `path`. The words must parse without the file.
 fn parse_beside(path: &Path, text: &str, words: &[OsString]) -> Result<Command, Result<(), Failure>> {
     let (words, places) = configured(path, text, words).map_err(Err)?;
     let mut command =
@@ -148,24 +148,24 @@ fn parse_beside(path: &Path, text: &str, words: &[OsString]) -> Result<Command, 
     Ok(command)
 }
 
-/// The arguments of a `netmem forward` with that text in its configuration file, and these words behind it.
+/// Parses the arguments of a `netmem forward` with this text of its configuration file, followed by these words.
 ///
 /// # Errors
-/// As of [`forward_with`].
+/// As [`forward_with`].
 pub fn forward_of(text: &str, typed: &[&str]) -> Result<Box<ForwardArgs>, Failure> {
     let words: Vec<OsString> = ["netmem", "forward"].iter().chain(typed).map(OsString::from).collect();
     forward(parsed(&words).and_then(|_| parse_beside(Path::new("FILE"), text, &words)))
 }
 
-/// The arguments of a `netmem forward` with that configuration file and no others.
+/// Parses the arguments of a `netmem forward` with this configuration file and no others.
 ///
 /// # Errors
-/// [`Failure::Input`] with the place of what is wrong.
+/// [`Failure::Input`] with the place of the error.
 pub fn forward_with(file: &Path) -> Result<Box<ForwardArgs>, Failure> {
     forward(parse_words(&["netmem".into(), "forward".into(), "--config".into(), file.into()]))
 }
 
-/// Reads the command line and its configuration file once more.
+/// Parses the command line and its configuration file again.
 ///
 /// # Errors
 /// As [`parse`], in one line.
@@ -173,7 +173,7 @@ pub fn forward_again() -> Result<Box<ForwardArgs>, Failure> {
     forward(parse())
 }
 
-/// The arguments of a command line that is one of `netmem forward`.
+/// Returns the arguments of a command line of `netmem forward`.
 fn forward(parsed: Result<Command, Result<(), Failure>>) -> Result<Box<ForwardArgs>, Failure> {
     match parsed {
         Ok(Command::Forward(args)) => Ok(args),
@@ -192,7 +192,8 @@ fn parsed(words: &[OsString]) -> Result<Command, Result<(), Failure>> {
     })
 }
 
-/// The words of a `netmem forward` with those of its configuration file before what was typed, and where they stand there.
+/// Returns the words of a `netmem forward` with the words of its configuration file before the typed ones, and
+/// their places there.
 fn configured(path: &Path, text: &str, words: &[OsString]) -> Result<(Vec<OsString>, Places), Failure> {
     let mut root = Cli::command();
     root.build();

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// `text` with its suffix as digits: `k`, `M` and `G` stand for `thousand`, its square and its cube.
+/// Returns `text` with its suffix as digits: `k`, `M` and `G` stand for `thousand`, its square and its cube.
 fn expanded(text: &str, thousand: u64) -> Cow<'_, str> {
     let suffixes = [("k", 1), ("K", 1), ("M", 2), ("G", 3)];
     let scaled = suffixes.into_iter().find_map(|(suffix, power)| {
@@ -15,12 +15,12 @@ fn expanded(text: &str, thousand: u64) -> Cow<'_, str> {
     scaled.map_or(Cow::Borrowed(text), |number| Cow::Owned(number.to_string()))
 }
 
-/// A whole number as a person writes it: `10k` is 10,000, `2M` two millions, `1G` a thousand.
+/// Parses a whole number as a person writes it: `10k` is 10,000, `2M` two millions, `1G` a thousand millions.
 pub fn number<T: FromStr>(text: &str) -> Option<T> {
     expanded(text, 1000).parse().ok()
 }
 
-/// A parser of whole numbers in `range`, which may end in k, M or G.
+/// Returns a parser of whole numbers in `range`, which may end in k, M or G.
 pub fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
 where
     T: FromStr + PartialOrd + Display + Clone,
@@ -31,7 +31,7 @@ where
     }
 }
 
-/// A parser of powers of two in `range`; k and M stand for powers of 1024 here.
+/// Returns a parser of powers of two in `range`. k and M stand for powers of 1024 here.
 pub fn power_of_two(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {
         let number =
@@ -40,16 +40,16 @@ pub fn power_of_two(range: RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, 
     }
 }
 
-/// The longest run that can be asked for, in seconds: a week.
+/// The longest run, in seconds: a week.
 const SECONDS_MAX: f64 = 604_800.0;
 
-/// A number of seconds, fractions allowed.
+/// Parses a number of seconds, with fractions.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|seconds| *seconds > 0.0 && *seconds <= SECONDS_MAX);
     number.ok_or_else(|| format!("give a number of seconds above 0 and up to {SECONDS_MAX} (a week)"))
 }
 
-/// A number of seconds, fractions allowed, or 0.
+/// Parses a number of seconds, with fractions, or 0.
 pub fn patience(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
     number.ok_or_else(|| format!("give a number of seconds up to {SECONDS_MAX} (a week), or 0"))

@@ -64,10 +64,10 @@ impl FromStr for PortReversePath {
 }
 
 impl<T: OfPort> ByPort<T> {
-    /// The value, with the number of its port among `ports`.
+    /// Returns the value, with the number of its port among `ports`.
     ///
     /// # Errors
-    /// One line with the interfaces that there are.
+    /// One line with the existing interfaces.
     pub fn resolved(&self, option: &str, ports: &[PortSpec]) -> Result<T, String> {
         let Some(wanted) = &self.interface else { return Ok(self.value) };
         let names: Vec<Option<String>> = ports.iter().map(|port| name_of(attached(port))).collect();
@@ -94,7 +94,7 @@ fn name_of(attached: Attached) -> Option<String> {
     }
 }
 
-/// Reads one `--route`: `PREFIX,PORT,MAC`, with `default` for 0.0.0.0/0.
+/// Parses one `--route`: `PREFIX,PORT,MAC`, with `default` for 0.0.0.0/0.
 pub fn route(text: &str) -> Result<ByPort<Route>, String> {
     let parts: Vec<&str> = text.split(',').collect();
     let (prefix, rest) = text.split_once(',').unwrap_or((text, ""));
@@ -106,17 +106,17 @@ pub fn route(text: &str) -> Result<ByPort<Route>, String> {
     }
 }
 
-/// Reads one `--address`: `ADDRESS/LENGTH,PORT`.
+/// Parses one `--address`: `ADDRESS/LENGTH,PORT`.
 pub fn own_address(text: &str) -> Result<ByPort<OwnAddress>, String> {
     before_port(text)
 }
 
-/// Reads one `--reverse-path`: `HOW[,PORT]`.
+/// Parses one `--reverse-path`: `HOW[,PORT]`.
 pub fn reverse_path(text: &str) -> Result<ByPort<PortReversePath>, String> {
     before_port(text)
 }
 
-/// Reads a value with its port behind it.
+/// Parses a value followed by its port.
 fn before_port<T: FromStr<Err: Display>>(text: &str) -> Result<ByPort<T>, String> {
     match text.split_once(',') {
         Some((value, name)) if is_name(name) => by_port(&format!("{value},0"), Some(name)),
@@ -124,7 +124,7 @@ fn before_port<T: FromStr<Err: Display>>(text: &str) -> Result<ByPort<T>, String
     }
 }
 
-/// Whether a port is named here, and not numbered.
+/// Returns true if a port is given by name, and not by number.
 fn is_name(port: &str) -> bool {
     port.starts_with(|first: char| first.is_ascii_alphabetic()) && !port.contains(char::is_whitespace)
 }

@@ -40,31 +40,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Frames, or packets, that are out at the same time.
+/// Frames, or packets, that are allocated at the same time.
 const BURSTS: [usize; 5] = [1, 8, 32, 64, 256];
 
-/// Objects, or pages, that are out at the same time: more than any list holds.
+/// Objects, or pages, that are allocated at the same time: more than any list holds.
 const OUTSTANDING: [usize; 2] = [1_024, 8_192];
 
 /// Bytes written: one line, which is the whole packet.
 const LINE: usize = 64;
 
-/// What every byte of it holds, but for a number.
+/// The value of every byte of it, except for a number.
 const STAMP: u8 = 0xa5;
 
-/// Bytes of a frame on both sides, beside what DPDK keeps in front of it.
+/// Bytes of a frame on both sides, without the bytes that DPDK keeps in front of it.
 const FRAME: usize = 2_048;
 
-/// Frames of a pool; DPDK's best is one less than a power of two.
+/// Frames of a pool. The best number for DPDK is one less than a power of two.
 const FRAMES: usize = 8_191;
 
-/// Frames in a worker's cache on both sides: DPDK's largest.
+/// Frames in a worker's cache on both sides: DPDK's maximum.
 const CACHE: usize = 512;
 
-/// Enough for the pools of a group, their heads and what they keep aside.
+/// Enough for the pools of a group, their heads and their caches.
 const MEMORY_BYTES: usize = 96 << 20;
 
-/// What all groups of the run share.
+/// The shared parts of all groups of the run.
 struct Scene<'a> {
     memory: &'a Memory,
     worker: &'a RefCell<Worker>,
@@ -109,10 +109,10 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// Objects and pages beside the blocks of general allocators, on one core.
+/// Measures objects and pages, compared with the blocks of general allocators, on one core.
 fn blocks(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Target>, SetUpError> {
     let Scene { memory, worker, clock, effort, .. } = *scene;
-    // A window is many blocks long here, so that there is time for few of them.
+    // A window has many blocks here, so there is time for few windows.
     let few = Effort { windows: effort.windows.div_ceil(4), ..effort };
     let in_bursts = BURSTS.into_iter().flat_map(|burst| [(burst, false), (burst, true)]);
     let groups = in_bursts.map(|group| (group, effort));
@@ -135,7 +135,7 @@ fn blocks(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Target>, SetUp
     Ok(targets)
 }
 
-/// What stands on which side, or how to get the side that is missing.
+/// Notes the measured version of each side, or the way to install a missing one.
 fn note_sides(bench: &mut Bench<'_>, memory: &Memory, dpdk: &Result<Dpdk, String>) {
     bench.note(format!(
         "netmem: {}, pools of {FRAMES} frames of {FRAME} bytes, {CACHE} in a worker's cache",
@@ -152,7 +152,7 @@ fn note_sides(bench: &mut Bench<'_>, memory: &Memory, dpdk: &Result<Dpdk, String
 }
 
 impl Scene<'_> {
-    /// A loop on this core; `body` does as many operations as it is told, in bursts as the label says.
+    /// Returns a loop on this core. `body` runs the given number of operations, in bursts as the label says.
     fn op_loop<'a>(
         &'a self,
         label: Label,
@@ -162,7 +162,7 @@ impl Scene<'_> {
         Box::new(OpLoop::of(burst as u32, label, self.clock, Box::new(body)))
     }
 
-    /// A pool of its own for a group.
+    /// Returns a pool for a group.
     fn pool(&self) -> Result<Pool, SetUpError> {
         let config = PoolConfig {
             name: "rivals".to_owned(),
@@ -174,7 +174,7 @@ impl Scene<'_> {
         Pool::new(self.memory, &mut self.worker.borrow_mut(), &config).map_err(SetUpError::at("pool"))
     }
 
-    /// Measures what stays on this core, the first variant over each other one.
+    /// Measures variants on this core, and the ratio of the first to each other one.
     fn measure(&self, bench: &mut Bench<'_>, variants: &mut [Box<dyn Variant + '_>]) -> Vec<Series> {
         let series = bench.measure_with(variants, &over_first(variants.len()), Cores::Same, self.effort);
         rows(bench, &series);
@@ -204,7 +204,7 @@ fn label(variant: &str, work: &str, burst: usize, cores: &str, bytes: usize, tou
     Label { variant: variant.to_owned(), params }
 }
 
-/// Checks that DPDK never refused and has everything back.
+/// Checks that DPDK never failed an allocation and that everything was freed.
 fn check_dpdk(bench: &mut Bench<'_>, what: &str, refused: u64, out: u64) {
     bench.check(
         &format!("dpdk, {what}: every object accounted for"),
@@ -213,7 +213,8 @@ fn check_dpdk(bench: &mut Bench<'_>, what: &str, refused: u64, out: u64) {
     );
 }
 
-/// Checks that netmem never refused, that what was written stayed, and that every frame is home.
+/// Checks that netmem never failed an allocation, that written bytes stayed the same, and that every frame is back
+/// in its pool.
 fn check_netmem(bench: &mut Bench<'_>, what: &str, refused: u64, spoilt: u64, pool: &Pool) {
     bench.check(
         &format!("netmem, {what}: nothing refused, contents intact"),

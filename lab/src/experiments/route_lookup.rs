@@ -58,14 +58,14 @@ const ROUTES_V6: Key = Key {
     quick: 20_000,
 };
 
-/// Destinations looked up in turn, of each kind of route.
+/// Destinations that are looked up in turn, for each kind of route.
 const DESTINATIONS: usize = 1 << 15;
-/// Lookups in a window, 10 to 500 µs of them, and windows before the first that counts: enough to have been everywhere once,
-/// whoever looks up.
+/// Lookups in a window, which take 10 to 500 µs, and windows before the first that counts: enough to have looked up
+/// every destination once, for every contender.
 const WINDOW: (u32, usize) = (2_048, DESTINATIONS / 2_048);
-/// Of the destinations so many are compared with what the kernel answers.
+/// Number of destinations that are compared with the kernel's answers.
 const COMPARED: u32 = 1_024;
-/// Routes of the table of a few.
+/// Routes of the small table.
 const FEW: usize = 4;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -81,7 +81,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// What all three tables are asked.
+/// The question for all three tables.
 struct Full<'a> {
     family: Family,
     routes: &'a [(IpNet, Way)],
@@ -102,7 +102,7 @@ fn label(variant: &str, family: Family, routes: usize, of: &str) -> Label {
     Label { variant: variant.to_owned(), params }
 }
 
-/// One family's full table, beside the plain map and the kernel's.
+/// Measures one family's full table, compared with the plain map and the kernel's.
 fn measure(
     bench: &mut Bench<'_>,
     family: Family,
@@ -136,7 +136,7 @@ fn measure(
     Ok(())
 }
 
-/// The rows that come out the same in each set-up, or nearly.
+/// Reports the rows that are the same in each set-up, or nearly.
 fn costs_of_holding(bench: &mut Bench<'_>, full: &Full<'_>, plain_ns: f64) {
     let (load, memory) = ("load, per route", "memory of a table");
     bench.figure(full.label("netmem", load), Metric::NsPerOp, full.ours.ns_per_route, None);
@@ -149,17 +149,18 @@ fn costs_of_holding(bench: &mut Bench<'_>, full: &Full<'_>, plain_ns: f64) {
     }
 }
 
-/// Addresses whose route is of this kind, a power of two; fewer where the table has none of it.
+/// Returns addresses whose route is of this kind, a power of two of them. There are fewer if the table has none of
+/// it.
 fn destinations(full: &Full<'_>, kind: Kind, random: &mut Random) -> Vec<IpAddr> {
     let of_kind: Vec<_> = full.routes.iter().filter(|(_, way)| way.kind() == kind).copied().collect();
     if of_kind.is_empty() {
         return Vec::new();
     }
-    // A longer prefix of another kind may cover one.
+    // A longer prefix of another kind may cover it.
     let is_it = |to: &IpAddr| full.plain.lookup(*to).is_some_and(|way| way.kind() == kind);
     let drawn = (0..2 * DESTINATIONS).map(|_| routes::destination(&of_kind, random));
     let mut all: Vec<IpAddr> = drawn.filter(is_it).take(DESTINATIONS).collect();
-    // The kernel's are asked for in turn up to a power of two, and so are everybody's.
+    // The kernel's lookups cycle through a power of two of destinations, so all others do too.
     all.truncate(all.len().checked_ilog2().map_or(0, |power| 1 << power));
     all
 }
@@ -193,7 +194,8 @@ fn look_up(bench: &mut Bench<'_>, full: &Full<'_>, kind: Kind, to: &[IpAddr]) ->
     Ok(())
 }
 
-/// The rows of [`look_up`]. The plain map answers all kinds alike, so it stands beside the usual one only.
+/// Reports the rows of [`look_up`]. The plain map treats all kinds in the same way, so it is only compared for the
+/// usual one.
 fn time_lookups(
     bench: &mut Bench<'_>,
     full: &Full<'_>,
@@ -235,8 +237,8 @@ fn time_lookups(
     }
 }
 
-/// Checks that each lookup in the kernel's windows ended as its kind does: one that fails is the fastest there is. Counters of
-/// 32 bits may have come round.
+/// Checks that each lookup in the kernel's windows ended as its kind does, because a failed lookup is the fastest.
+/// Counters of 32 bits may have wrapped.
 fn check_timed(
     bench: &mut Bench<'_>,
     (family, kind): (Family, Kind),
@@ -254,12 +256,12 @@ fn check_timed(
     );
 }
 
-/// The usual kind of route has half of the rounds.
+/// Returns the effort: the usual kind of route has half of the rounds.
 fn effort(bench: &Bench<'_>, kind: Kind) -> Effort {
     bench.effort().shared_by(if kind == Kind::Station { 2 } else { 4 })
 }
 
-/// A table of a few routes, which is scanned.
+/// Measures a table of a few routes, which is scanned.
 fn few(bench: &mut Bench<'_>, routes: &[(IpNet, Way)], random: &mut Random) {
     let clock = bench.clock;
     let stations = routes.iter().filter(|(_, way)| way.kind() == Kind::Station);
@@ -275,7 +277,7 @@ fn few(bench: &mut Bench<'_>, routes: &[(IpNet, Way)], random: &mut Random) {
     series.iter().for_each(|series| bench.row(series, Metric::NsPerOp, None));
 }
 
-/// Looks up one destination after the other, on and on, for ever other flows.
+/// Returns a loop that looks up one destination after the other, with ever new flows.
 fn looking_up<'a, T>(to: &'a [IpAddr], find: impl Fn(IpAddr, u32) -> T + 'a) -> Box<dyn FnMut(u32) + 'a> {
     let (mut at, mut flow) = (0, 0_u32);
     Box::new(move |ops| {

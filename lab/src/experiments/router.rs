@@ -29,10 +29,10 @@ const FRAMES: usize = 256;
 /// Rounds after which a forwarder that still has packets in flight has lost them.
 const SETTLE_ROUNDS: usize = 100_000;
 
-/// A packet that is kept goes when enough newer ones came, not by its age.
+/// A kept packet is freed when enough newer ones came, and never for its age.
 const AGES: Duration = Duration::from_secs(3_600);
 
-/// How long the wires' rings are: [`Setup::ring`].
+/// The length of the wires' rings: [`Setup::ring`].
 pub(super) const RING: Key = Key {
     name: "ring",
     what: "places in each ring of the wires (rounded up to a power of two)",
@@ -42,54 +42,54 @@ pub(super) const RING: Key = Key {
     quick: 1_024,
 };
 
-/// How many packets a window is to count.
+/// The number of packets in a window.
 pub(super) const PACKETS: Key =
     Key { name: "packets", what: "packets per window", min: 64, max: 16_384, full: 768, quick: 768 };
 
 type Bytes = [u8; PACKET_BYTES];
 
-/// What becomes of the packets.
+/// The fate of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// They leave by the other port, as an IPv4 router sends them on.
+    /// They leave by the other port, forwarded as by an IPv4 router.
     Routed,
-    /// They leave by the other port as they came.
+    /// They leave by the other port, unchanged.
     Redirected,
-    /// They leave by the port they came from.
+    /// They leave by the port on which they came in.
     Reflected,
     /// They are dropped.
     Dropped,
-    /// They go to a local queue, which frees them, on a worker of its own, when as many newer ones have come.
+    /// They go to a local queue, which frees them, on a worker of its own, when this many newer ones have come.
     Kept(usize),
 }
 
-/// How a router is made.
+/// The set-up of a router.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
-    /// Places in each ring of the wires.
+    /// Slots in each ring of the wires.
     pub(super) ring: usize,
     pub(super) fate: Fate,
     pub(super) free: Free,
-    /// What makes frames packets; None where they stay frames.
+    /// The full path, or None if frames take the fast path.
     pub(super) packets: Option<PacketSetup>,
-    /// Frames that the pool's owner keeps in a cache of its own, and is refilled to; none where every frame passes a lock.
+    /// Frames in the cache of the pool's owner, and the number to refill it to. None if every frame takes a lock.
     pub(super) cache: Option<(usize, usize)>,
 }
 
-/// How packets are made and freed.
+/// The set-up of packets.
 #[derive(Debug, Clone)]
 pub(super) struct PacketSetup {
     pub(super) heads: HeadCacheConfig,
-    /// Rules that packets go through, none of which matches: [rizzo02-mbuf]'s slow forwarding. None for the fast one.
+    /// Number of rules, none of which matches: [rizzo02-mbuf]'s slow forwarding. None for the fast one.
     pub(super) rules: Option<usize>,
-    /// Pairs of head and frame that are kept ready; None where heads and frames go their own ways.
+    /// Pairs of head and frame that are kept ready, or None if heads and frames are freed separately.
     pub(super) pairs: Option<usize>,
-    /// How the pairs are on one list under a lock; None where each worker has its own.
+    /// The lock of one common list of pairs, or None if each worker has its own list.
     pub(super) list: Option<(Locking, Reset)>,
 }
 
 impl Setup {
-    /// Frames that stay frames, freed in bulk.
+    /// Frames on the fast path, freed in bulk.
     pub(super) fn frames(ring: usize, fate: Fate) -> Setup {
         let usual = PoolConfig::default();
         Setup { ring, fate, free: Free::Bulk, packets: None, cache: Some((usual.cache, usual.refill)) }
@@ -105,7 +105,7 @@ pub(super) struct Router {
 
 /// Generator, sink and retention.
 pub(super) struct FarSide {
-    /// What the ports are joined to; packets go in by the first.
+    /// The devices of the ports. Packets go in by the first.
     devices: [MemDevice; 2],
     /// The device by which they come out.
     out: Option<usize>,
@@ -114,11 +114,11 @@ pub(super) struct FarSide {
     frames: Vec<(Bytes, Bytes)>,
     sent: u64,
     received: u64,
-    /// Frames that came out other than they must, or out of turn.
+    /// Frames that came out wrong or out of order.
     corrupt: u64,
 }
 
-/// Who keeps what is passed up, on a worker of its own.
+/// The local queue's reader, on a worker of its own.
 struct Socket {
     retention: Retention,
     worker: Worker,
@@ -126,7 +126,7 @@ struct Socket {
 }
 
 impl Router {
-    /// A forwarder over two wires, its rings filled.
+    /// Makes a forwarder over two wires, with full rings.
     pub(super) fn new(
         memory: &Memory,
         worker: &mut Worker,
@@ -134,12 +134,12 @@ impl Router {
     ) -> Result<(Router, FarSide), SetUpError> {
         let &Setup { ring, fate, free, ref packets, cache } = setup;
         let kept = if let Fate::Kept(kept) = fate { kept } else { 0 };
-        // More than all rings hold that ever fill, so that the pool does not run dry.
+        // More than all rings in use hold, so that the pool does not run dry.
         let name = format!("{fate:?} {free:?}");
         let (cache, refill) = cache.unwrap_or((0, 1));
         let config = PoolConfig { name, frames: 8 * ring + kept, cache, refill, ..PoolConfig::default() };
         let pool = Pool::new(memory, worker, &config).map_err(SetUpError::at("pool"))?;
-        // The way out holds twice what the way in can deliver: a sink that is paused costs no packet.
+        // The output ring holds twice as much as the input ring can deliver: a paused sink loses no packet.
         let wire = |name, ring| wire(name, &MemConfig { ring, ..MemConfig::default() });
         let (port_in, ingress) = wire("0", ring).map_err(SetUpError::at("wire"))?;
         let (port_out, egress) = wire("1", 2 * ring).map_err(SetUpError::at("wire"))?;
@@ -168,23 +168,24 @@ impl Router {
         ))
     }
 
-    /// One poll round; returns how many packets were waiting. A function of its own, for who counts what is in it.
+    /// Runs one poll round. Returns the number of packets that were waiting. It is a separate function, so that its
+    /// instructions can be counted.
     #[inline(never)]
     pub(super) fn poll(&mut self, worker: &mut Worker) -> usize {
         self.forwarder.poll(worker)
     }
 
-    /// The time from reception to completion; None before the first sample.
+    /// Returns the time from reception to completion, or None before the first sample.
     pub(super) fn latency(&self) -> Option<LatencyQuantiles> {
         self.forwarder.meters().latency.quantiles()
     }
 
-    /// The ready pairs, where there are any.
+    /// Returns the ready pairs, if there are any.
     pub(super) fn pairs(&self) -> Option<&ReadyPackets> {
         self.pairs.as_ref()
     }
 
-    /// Lets everything in flight arrive, on this thread, and checks that nothing was lost, spoilt or leaked.
+    /// Lets everything in flight arrive, on this thread. Checks that nothing was lost, corrupted or leaked.
     pub(super) fn settle(
         mut self,
         mut far: FarSide,
@@ -225,7 +226,7 @@ impl Router {
 }
 
 impl FarSide {
-    /// One turn: all that came out is taken in, then a batch is sent.
+    /// Runs one turn: takes every output packet, then sends a batch.
     pub(super) fn turn(&mut self) {
         while self.take_in() == BATCH_MAX {}
         let Self { devices: [ingress, _], frames, sent, .. } = self;
@@ -239,12 +240,12 @@ impl FarSide {
         });
     }
 
-    /// Takes one packet off the second wire that nobody hears of.
+    /// Takes one packet off the second wire without counting it.
     pub(super) fn lose_one(&mut self) {
         self.devices[1].collect(1, |_| ());
     }
 
-    /// Takes at most a batch of what came out, and what was passed up; returns how many packets came out.
+    /// Takes at most a batch of output packets, and the passed packets. Returns the number of output packets.
     fn take_in(&mut self) -> usize {
         let Self { devices, out, socket, frames, received, corrupt, .. } = self;
         if let Some(Socket { retention, worker, .. }) = socket {
@@ -258,12 +259,12 @@ impl FarSide {
         })
     }
 
-    /// Whether packets are meant to be dropped.
+    /// Returns true if packets are to be dropped.
     fn drops(&self) -> bool {
         self.out.is_none() && self.socket.is_none()
     }
 
-    /// Frees all that is kept, after comparing it; returns how many packets were ever passed up.
+    /// Frees all kept packets after comparing them. Returns the number of packets that were ever passed.
     fn release(&mut self) -> u64 {
         let Some(Socket { retention, worker, counters }) = &mut self.socket else { return 0 };
         retention.turn(worker);
@@ -277,7 +278,7 @@ impl FarSide {
     }
 }
 
-/// What makes frames packets, and the ready pairs in it.
+/// Makes the full path, with its ready pairs.
 pub(super) fn packet_path(
     memory: &Memory,
     pool: &Pool,
@@ -286,7 +287,7 @@ pub(super) fn packet_path(
     let heads = HeadCache::with(memory, &setup.heads).map_err(SetUpError::at("heads"))?;
     let mut path = PacketPath::new(heads.clone());
     if let Some(rules) = setup.rules {
-        // Ports that the flow does not use, so that every packet is held against every rule.
+        // Ports that the flow does not use, so that every packet is compared with every rule.
         let rule = |port: usize| format!("drop,proto=tcp,dport={port}").parse();
         let rules = (1..=rules).map(rule).collect::<Result<_, _>>().map_err(SetUpError::at("rules"))?;
         let (filter, _) = filter(rules).map_err(SetUpError::at("rules"))?;
@@ -313,7 +314,7 @@ fn decision(fate: Fate) -> Box<dyn Decide> {
     }
 }
 
-/// The device by which packets come out.
+/// Returns the device by which packets come out.
 fn out(fate: Fate) -> Option<usize> {
     match fate {
         Fate::Routed | Fate::Redirected => Some(1),
@@ -322,7 +323,7 @@ fn out(fate: Fate) -> Option<usize> {
     }
 }
 
-/// A local queue for the forwarder, and who reads it.
+/// Makes a local queue for the forwarder, and its reader.
 fn socket(
     memory: &Memory,
     forwarder: &mut Forwarder,
@@ -340,7 +341,7 @@ fn socket(
     })
 }
 
-/// The frames of the product's generator, each beside what must come out: the product's sink says so.
+/// Returns the frames of the product's generator, each with the expected output, which the product's sink confirms.
 fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
     let said = |error: netmem_traffic::TrafficError| error.to_string();
     let hop = match fate {
@@ -381,7 +382,7 @@ mod tests {
     use crate::json::Report;
     use netmem::page::MemoryConfig;
 
-    /// Forwards some packets, lets `spoil` do what it wants to what is in flight, and settles.
+    /// Forwards some packets, lets `spoil` change the packets in flight, and settles.
     fn settled(fate: Fate, free: Free, spoil: impl FnOnce(&mut FarSide)) -> Report {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();

@@ -8,19 +8,19 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, io};
 
-/// What all names begin with.
+/// The beginning of all names.
 const HEAD: &str = "netmem-lab";
 
-/// A name that nobody else has: `netmem-lab-SPACE-PID-NUMBER`.
+/// Returns a unique name: `netmem-lab-SPACE-PID-NUMBER`.
 pub(super) fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    // Relaxed: a number that nobody else has is all it is for.
+    // Relaxed: the number only has to be unique.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{HEAD}-{}-{}-{number}", space(), process::id())
 }
 
-/// The names in `folder` of what labs have made there that were killed and could not take it away. To be asked before this
-/// process makes anything there: what bears its number then is of another that had it before.
+/// Returns the names in `folder` that were left by labs which were killed. Call this before this process makes
+/// anything there: a name with its own number then belongs to an earlier process with that number.
 pub(super) fn left_over(folder: &Path) -> Vec<String> {
     let is_alive = |pid| pid != process::id() && Path::new(&format!("/proc/{pid}")).exists();
     let names = fs::read_dir(folder).into_iter().flatten();
@@ -28,12 +28,13 @@ pub(super) fn left_over(folder: &Path) -> Vec<String> {
     names.filter(|name| is_left_over(name, space(), is_alive)).collect()
 }
 
-/// The space that this process has its number in: whether one of another is alive is not seen from here.
+/// Returns the PID namespace of this process. Processes of other namespaces are not visible from here.
 fn space() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino())
 }
 
-/// Whether it is the name of something that a lab of this space made, in a process that is no more.
+/// Returns true if it is the name of an object that a lab of this namespace made, in a process that does not exist
+/// any more.
 fn is_left_over(name: &str, space: u64, is_alive: impl Fn(u32) -> bool) -> bool {
     let behind = name.strip_prefix(HEAD).and_then(|behind| behind.strip_prefix('-'));
     let mut parts = behind.into_iter().flat_map(|behind| behind.split('-'));
@@ -42,7 +43,7 @@ fn is_left_over(name: &str, space: u64, is_alive: impl Fn(u32) -> bool) -> bool 
     is_ours && pid.is_some_and(|pid| !is_alive(pid))
 }
 
-/// A folder among the temporary ones; taken away when dropped, or by a later lab.
+/// A temporary folder, which is removed when dropped, or by a later lab.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -50,12 +51,12 @@ impl Folder {
     /// Makes one.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn new() -> io::Result<Folder> {
         static SWEPT: Once = Once::new();
         SWEPT.call_once(|| {
             for name in left_over(&env::temp_dir()) {
-                // Somebody may have been quicker, or it is not ours to take away.
+                // Another process may have removed it first, or it belongs to another user.
                 let _ = fs::remove_dir_all(env::temp_dir().join(name));
             }
         });
@@ -64,7 +65,7 @@ impl Folder {
         Ok(Folder(path))
     }
 
-    /// A file in it.
+    /// Returns the path of a file in it.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -72,7 +73,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left is in the system's folder for what may be left.
+        // If that fails, it stays in the system's folder for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

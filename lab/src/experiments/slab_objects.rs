@@ -8,9 +8,10 @@ use netmem::sync::Worker;
 
 use crate::bench::Bench;
 
-/// An object of `8 * (WRITTEN + REST)` bytes, of which [`alloc`] and [`alloc_bulk`] write the first `WRITTEN` words.
+/// An object of `8 * (WRITTEN + REST)` bytes, of which [`alloc`] and [`alloc_bulk`] write the first `WRITTEN`
+/// words.
 ///
-/// Invariant: nothing but these two makes one, so those words are written wherever else it is seen.
+/// Invariant: only these two make an object, so the words are written whenever an object is used elsewhere.
 #[derive(Debug)]
 pub(super) struct Block<const WRITTEN: usize, const REST: usize> {
     written: MaybeUninit<[u64; WRITTEN]>,
@@ -18,19 +19,19 @@ pub(super) struct Block<const WRITTEN: usize, const REST: usize> {
 }
 
 impl<const WRITTEN: usize, const REST: usize> Block<WRITTEN, REST> {
-    /// Nothing of it is written, so nothing is copied into the object that takes it.
+    /// Makes an object without written words, so that nothing is copied into the cache's object.
     #[inline(always)]
     fn unwritten() -> Self {
         Self { written: MaybeUninit::uninit(), _rest: [MaybeUninit::uninit(); REST] }
     }
 
-    /// Writes the words that are written.
+    /// Writes the first `WRITTEN` words.
     #[inline(always)]
     pub(super) fn write(&mut self, stamp: u64) {
         self.written.write([stamp; WRITTEN]);
     }
 
-    /// Whether the first word, if it is one that is written, is as it was written.
+    /// Returns true if the first word is as it was written, or is not a written one.
     #[inline(always)]
     pub(super) fn begins_with(&self, stamp: u64) -> bool {
         // SAFETY: the invariant: they are written.
@@ -44,7 +45,7 @@ impl<const WRITTEN: usize, const REST: usize> Block<WRITTEN, REST> {
         self.write(u64::MAX);
     }
 
-    /// Whether the words are as they were written.
+    /// Returns true if the words are as they were written.
     pub(super) fn holds(&self, stamp: u64) -> bool {
         // SAFETY: the invariant: they are written.
         let written = unsafe { self.written.assume_init_ref() };
@@ -52,7 +53,7 @@ impl<const WRITTEN: usize, const REST: usize> Block<WRITTEN, REST> {
     }
 }
 
-/// An object with `stamp` in every word that is written; `None` if there is no memory.
+/// Allocates an object with `stamp` in every written word. Returns `None` if there is no memory.
 #[inline(always)]
 pub(super) fn alloc<const WRITTEN: usize, const REST: usize>(
     cache: &Cache<Block<WRITTEN, REST>>,
@@ -64,7 +65,8 @@ pub(super) fn alloc<const WRITTEN: usize, const REST: usize>(
     Some(object)
 }
 
-/// `n` objects more in `objects`, the first with `stamp`, each next one with one more; false if there is no memory.
+/// Adds `n` objects to `objects`, the first with `stamp`, each next one with one more. Returns false if there is no
+/// memory.
 #[inline(always)]
 pub(super) fn alloc_bulk<const WRITTEN: usize, const REST: usize>(
     cache: &Cache<Block<WRITTEN, REST>>,
@@ -79,23 +81,23 @@ pub(super) fn alloc_bulk<const WRITTEN: usize, const REST: usize>(
     made
 }
 
-/// What a working set has to say at its end.
+/// The counts of a working set at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Account {
-    /// Objects that came out of the cache.
+    /// Objects allocated from the cache.
     pub(super) allocated: u64,
-    /// Objects that went back.
+    /// Objects freed.
     pub(super) freed: u64,
-    /// Allocations for which there was no memory.
+    /// Failed allocations.
     pub(super) refused: u64,
-    /// Objects whose words were not those written.
+    /// Objects with wrong words.
     pub(super) spoilt: u64,
-    /// Objects that the cache itself counted as out when all were back, and faults that it found in its lists.
+    /// Objects that the cache itself counted as allocated when all were freed, and faults in its lists.
     pub(super) missing: u64,
 }
 
 impl Account {
-    /// Checks that every object came, stayed whole and went.
+    /// Checks that every object was allocated, stayed the same and was freed.
     pub(super) fn check(&self, bench: &mut Bench<'_>) {
         let Self { allocated, freed, refused, spoilt, missing } = self;
         bench.check("every allocation succeeded", *refused == 0, format!("{refused} refused"));
@@ -109,7 +111,7 @@ impl Account {
         );
     }
 
-    /// Adds the account of another set.
+    /// Adds the counts of another set.
     pub(super) fn add(&mut self, other: Account) {
         self.allocated += other.allocated;
         self.freed += other.freed;
@@ -119,8 +121,8 @@ impl Account {
     }
 }
 
-/// Ends a cache all of whose objects are back; returns how many it says are still out, and how many faults it finds
-/// in its own lists and counts.
+/// Ends a cache whose objects are all freed. Returns the number of objects that it counts as allocated, plus the
+/// faults in its own lists and counts.
 pub(super) fn end<T: Send>(cache: Cache<T>) -> u64 {
     let faults = cache.validate().len() as u64;
     faults + cache.destroy().map_or_else(|live| live.len(), |()| 0)

@@ -6,21 +6,21 @@ use crate::method::poll::beside;
 use crate::method::round::{Label, Variant};
 use crate::method::window::{Window, Windows};
 
-/// The effort for each of a hundred cells and more: `part` times fewer rounds, and few windows at a time.
+/// Returns the effort for each of a hundred cells and more: rounds divided by `part`, and few windows in each.
 pub(super) fn short(effort: Effort, part: usize) -> Effort {
     Effort { rounds: effort.rounds.div_ceil(part), windows: effort.windows.div_ceil(3 * part) }
 }
 
-/// Work that must be prepared anew before each window.
+/// Work that must be prepared again before each window.
 pub(super) trait Work {
-    /// Untimed: brings everything into the state in which a window begins.
+    /// Untimed: restores the state at the beginning of a window.
     fn prepare(&mut self);
 
-    /// Timed: does all of it; returns the operations.
+    /// Timed: does all of the work. Returns the number of operations.
     fn run(&mut self) -> u64;
 }
 
-/// A variant of which every window is one prepared piece of work.
+/// A variant in which every window is one prepared piece of work.
 pub(super) struct Prepared<'a, C: Clock> {
     label: Label,
     clock: &'a C,
@@ -47,7 +47,7 @@ impl<C: Clock> Variant for Prepared<'_, C> {
         &self.label
     }
 
-    /// The first window brings the variant's own lines back into the cache and does not count.
+    /// The first window loads the variant's own lines into the cache and does not count.
     fn round(&mut self, windows: usize) -> Windows {
         self.window();
         let taken: Vec<Window> = (0..windows).map(|_| self.window()).collect();
@@ -55,7 +55,7 @@ impl<C: Clock> Variant for Prepared<'_, C> {
     }
 }
 
-/// A variant beside which `peer` runs on another core for as long as it is measured.
+/// A variant with a `peer` that runs on another core during the measurement.
 pub(super) struct Beside<'a> {
     variant: Box<dyn Variant + 'a>,
     core: Option<usize>,
@@ -63,7 +63,7 @@ pub(super) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    /// Puts `peer`, which is called again and again, onto `core`.
+    /// Puts `peer`, which is called repeatedly, onto `core`.
     pub(super) fn boxed(
         variant: Box<dyn Variant + 'a>,
         core: Option<usize>,
@@ -91,7 +91,7 @@ mod tests {
     use crate::method::clock::tests::Synthetic;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-    /// Preparation takes ten times what the work takes.
+    /// Preparation takes ten times as long as the work.
     struct Slow<'a>(&'a Synthetic, bool);
 
     impl Work for Slow<'_> {

@@ -21,16 +21,17 @@ use crate::method::round::{Label, Series, Variant};
 use crate::method::window::Windows;
 use crate::rivals::dpdk::{BURST, Passed};
 
-/// Places in a ring: too few for one side to live through a window on what the other one, stopped, had sent before.
+/// Slots in a ring: too few for one side to run a whole window on items that the other, stopped side had sent
+/// before.
 const SLOTS: usize = 512;
 
 /// Items in a window, of which every poll passes at most an eighth.
 const WINDOW: u64 = 2_048;
 
-/// Looks in vain at the end after which nothing is under way any more.
+/// Number of fruitless checks at the end after which nothing is in flight any more.
 const LAST_LOOKS: usize = 3;
 
-/// A side in lines of its own, whatever it is made of.
+/// A side in cache lines of its own.
 #[repr(align(128))]
 struct Apart<S>(S);
 
@@ -44,7 +45,7 @@ impl<S: Side> Side for Apart<S> {
     }
 }
 
-/// One end, and what it has done since it was made.
+/// One end, and its counts since it was made.
 struct End<'a> {
     side: Box<dyn Side + 'a>,
     done: Passed,
@@ -75,7 +76,7 @@ impl<'a> Crossing<'a> {
         Self { variant, ends: RefCell::new((End::new(gives), End::new(takes))) }
     }
 
-    /// Takes what is still under way, and checks that everything that was sent arrived, in order and whole.
+    /// Takes the items in flight, and checks that every sent item arrived, in order and unchanged.
     fn settle(self, bench: &mut Bench<'_>, what: &str) {
         let (gives, mut takes) = self.ends.into_inner();
         let sent = gives.done.items + takes.side.stop_sending();
@@ -84,7 +85,7 @@ impl<'a> Crossing<'a> {
             looks += usize::from(takes.pass() == 0);
         }
         let (refused, Passed { items: got, wrong }) = (gives.done.wrong, takes.done);
-        // Of what a stopped run did not come to, nothing was sent.
+        // If the run was stopped before a measurement, nothing was sent.
         let sent_any = sent > 0 || bench.stopped();
         bench.check(
             &format!("{}, {what}: all arrived, in order and whole", self.variant),
@@ -94,7 +95,7 @@ impl<'a> Crossing<'a> {
     }
 }
 
-/// The pace of both, measured where things arrive; the other end is on another core and never rests.
+/// The pace of both, measured at the receiving end. The other end is on another core and never rests.
 struct Pace<'p, 'a> {
     label: Label,
     crossing: &'p Crossing<'a>,
@@ -115,7 +116,7 @@ impl Variant for Pace<'_, '_> {
     }
 }
 
-/// Measures all that crosses.
+/// Measures all transfers.
 pub(super) fn groups(
     scene: &Scene<'_>,
     bench: &mut Bench<'_>,
@@ -136,12 +137,12 @@ pub(super) fn groups(
     Ok(targets)
 }
 
-/// Many rounds of few windows: what differs is the regime that a round happens to be in.
+/// Many rounds of few windows, because the rounds differ by the regime that each happens to be in.
 fn effort(bench: &Bench<'_>) -> Effort {
     Effort { windows: bench.effort().windows.div_ceil(4), ..bench.effort() }
 }
 
-/// Measures `crossings`, the first over each other one, then lets everything arrive.
+/// Measures `crossings`, the first compared with each other one, then lets everything arrive.
 fn measure(
     scene: &Scene<'_>,
     bench: &mut Bench<'_>,

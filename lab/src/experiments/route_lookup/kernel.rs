@@ -18,7 +18,7 @@ use crate::method::clock::Tsc;
 use crate::method::round::{Label, Variant};
 use crate::method::window::{Windows, empty_cost, sample};
 
-/// The interface that the stations are behind, and its other end, by which packets would come.
+/// The interface of the stations, and its other end, on which packets would come in.
 const OUT: &str = "out";
 const IN: &str = "in";
 
@@ -26,7 +26,7 @@ const IN: &str = "in";
 #[derive(Debug)]
 pub(super) struct Kernel {
     space: Namespace,
-    /// The number of [`IN`].
+    /// The index of [`IN`].
     from: u32,
 }
 
@@ -34,7 +34,7 @@ impl Kernel {
     /// Makes the namespace and loads all routes.
     ///
     /// # Errors
-    /// Why that cannot be done here.
+    /// The reason why that is not possible here.
     pub(super) fn load(family: Family, routes: &[(IpNet, Way)]) -> Result<Kernel, String> {
         let space = Namespace::new("fib")?;
         for which in ["all", "default"] {
@@ -52,18 +52,18 @@ impl Kernel {
         Ok(Kernel { from: from.map_err(|error| format!("interface {IN}: {error}"))?, space })
     }
 
-    /// Lookups of these destinations.
+    /// Looks up these destinations.
     ///
     /// # Errors
-    /// What bpf(2) says.
+    /// The error of bpf(2).
     pub(super) fn lookup(&self, to: &[IpAddr]) -> Result<RouteLookup, String> {
         RouteLookup::load(self.from, to).map_err(|error| error.to_string())
     }
 
-    /// Of the first `count` destinations so many lead elsewhere than where `way_of` says.
+    /// Returns how many of the first `count` destinations lead elsewhere than `way_of` says.
     ///
     /// # Errors
-    /// What bpf(2) says.
+    /// The error of bpf(2).
     pub(super) fn astray(
         &self,
         (lookup, to): (&RouteLookup, &[IpAddr]),
@@ -82,7 +82,7 @@ impl Kernel {
         Ok(answers.into_iter().zip(to.iter().copied()).filter(|pair| !agrees(*pair)).count())
     }
 
-    /// Bytes of the table by the kernel's own word; `None` where it says nothing, as of IPv6.
+    /// Returns the bytes of the table as the kernel reports them, or `None` without a report, as for IPv6.
     pub(super) fn bytes(&self, family: Family) -> Option<f64> {
         if family == Family::V6 {
             return None;
@@ -93,19 +93,20 @@ impl Kernel {
 }
 
 impl Drop for Kernel {
-    /// The routes go with the interface here and now, not with the namespace at some time during the next measurement.
+    /// The routes are removed with the interface at once, and not with the namespace at some time during the next
+    /// measurement.
     fn drop(&mut self) {
         let _ = self.space.ip(&format!("link del {OUT}"));
     }
 }
 
-/// What ip(8) is to do.
+/// Returns the commands for ip(8).
 fn lines(family: Family, routes: &[(IpNet, Way)]) -> String {
     let mut lines = match family {
         Family::V4 => format!("addr add 10.77.0.1/24 dev {OUT}\n"),
         Family::V6 => format!("addr add fd77::1/64 dev {OUT} nodad\n"),
     };
-    // To a string nothing fails.
+    // Writing to a String cannot fail.
     for number in 0..STATIONS {
         let (address, mac) = (station(family, number), written(station_mac(number).bytes()));
         let _ = writeln!(lines, "neigh add {address} lladdr {mac} dev {OUT} nud permanent");
@@ -123,14 +124,15 @@ fn lines(family: Family, routes: &[(IpNet, Way)]) -> String {
     lines
 }
 
-/// The size that `/proc/net/fib_triestat` gives for the main table.
+/// Returns the size of the main table in `/proc/net/fib_triestat`.
 fn main_table_bytes(text: &str) -> Option<f64> {
     let main = text.split("Main:").nth(1)?;
     let size = main.lines().find_map(|line| line.strip_prefix("Total size: "))?;
     Some(size.strip_suffix("kB")?.trim().parse::<f64>().ok()? * 1024.0)
 }
 
-/// Windows of lookups inside the kernel. What the program does besides asking, and the system call, is taken off.
+/// Windows of lookups inside the kernel. The cost of the rest of the program, and of the system call, is
+/// subtracted.
 pub(super) struct InKernel<'a> {
     label: Label,
     clock: Tsc,
@@ -139,12 +141,12 @@ pub(super) struct InKernel<'a> {
     seen: &'a Seen,
 }
 
-/// What is known of the lookups in all windows.
+/// The results of the lookups in all windows.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// How many there were.
+    /// Number of lookups.
     pub(super) asked: Cell<u64>,
-    /// Why there are no windows of a round.
+    /// The reason why a round has no windows.
     pub(super) failed: RefCell<Option<String>>,
 }
 
@@ -164,7 +166,7 @@ impl Variant for InKernel<'_> {
         &self.label
     }
 
-    /// On a thread inside the namespace, which begins on the caller's core.
+    /// Runs on a thread inside the namespace, which begins on the caller's core.
     fn round(&mut self, windows: usize) -> Windows {
         let (clock, lookup) = (self.clock, self.lookup);
         let taken = self.kernel.space.inside(|| {
