@@ -23,7 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The bulks, and the kernel's cycles for one page by array.
+/// The bulks, with the kernel's cycles for one page by array.
 const BULKS: [(usize, f64); 9] = [
     (1, 202.0),
     (2, 144.0),
@@ -63,7 +63,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// Measures one bulk; returns the array's time over the loop's, for pages that are not touched.
+/// Measures one bulk. Returns the array's time divided by the loop's, for untouched pages.
 fn measure(
     bench: &mut Bench<'_>,
     clock: &Tsc,
@@ -95,7 +95,7 @@ fn measure(
     Ok(series[0].over(&series[1], bench.setting("seed")))
 }
 
-/// From which bulk on the array is quicker for sure, and what it is worth at most.
+/// Returns the bulk from which on the array is certainly faster, and its maximum gain.
 fn finding(ratios: &[(usize, Option<Interval>)]) -> String {
     let kernel = BULKS[BULKS.len() - 1].1 / SINGLE;
     let decided = ratios.iter().filter_map(|&(bulk, ratio)| Some((bulk, ratio?)));

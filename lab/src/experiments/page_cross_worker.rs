@@ -48,34 +48,34 @@ const KEYS: &[Key] = &[Key {
     quick: 4_096,
 }];
 
-/// Bytes of memory for each place in a ring: four passings of pages, one pool, the controls, and lists to spare.
+/// Bytes of memory for each slot of a ring: four passings of pages, one pool, the controls, and spare lists.
 const BYTES_PER_PLACE: usize = 8 * PAGE_SIZE;
 
 /// Items in a window of one side.
 const WINDOW: u64 = 4 * BURST as u64;
 
-/// Items in a window of the pair, and how many may lie between its sides: too few for one side to live through a
-/// window on what the other one, which the system has stopped, had sent before.
+/// Items in a window of the pair, and the maximum number between its sides. This is too few for one side to run a
+/// whole window on items that the other, stopped side had sent before.
 const PAIR_WINDOW: u64 = 8 * BURST as u64;
 const PAIR_UNDER_WAY: usize = 512;
 
-/// So many times the rounds that others have, of as many times fewer windows.
+/// The factor by which there are more rounds than elsewhere, with fewer windows by the same factor.
 const ROUNDS_MORE: usize = 6;
 
-/// What is asked of a passing.
+/// The question about a passing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    /// The sending core's own cost: only windows in which it never found the ring full.
+    /// The sending core's own cost: only windows in which the ring was never full.
     CpuA,
-    /// The receiving core's own cost: only windows in which it never found the ring empty.
+    /// The receiving core's own cost: only windows in which the ring was never empty.
     CpuB,
-    /// The pace of both with this policy on both sides, waiting included.
+    /// The pace of both with this policy on both sides, including waiting.
     Pair(Policy),
 }
 
 const ASKED: [Asked; 4] = [Asked::CpuA, Asked::CpuB, Asked::Pair(Policy::Spin), Asked::Pair(Policy::BackOff)];
 
-/// Both sides of what is passed.
+/// Both sides of a passing.
 struct Passing<'a> {
     variant: &'static str,
     own: Vec<(&'static str, Value)>,
@@ -101,7 +101,7 @@ impl<'a> Passing<'a> {
         Self { variant, own: own.to_vec(), sides: RefCell::new((a, b)) }
     }
 
-    /// Ends both sides and checks that everything that was sent arrived, in order and whole.
+    /// Ends both sides and checks that every sent item arrived, in order and unchanged.
     fn settle(self, bench: &mut Bench<'_>) {
         let (a, b) = self.sides.into_inner();
         let (sent, got) = (a.settle(), b.settle());
@@ -117,7 +117,7 @@ impl<'a> Passing<'a> {
     }
 }
 
-/// One passing with one thing asked of it.
+/// One passing with one question.
 struct Asking<'p, 'a> {
     label: Label,
     passing: &'p Passing<'a>,
@@ -188,7 +188,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let (frames, pool) = frames(&pooled, slots)?;
     let mut passings = pages(&memory, slots)?;
     passings.push(frames);
-    // Many rounds of few windows: what differs is the regime that a round happens to be in.
+    // Many rounds of few windows, because the rounds differ by the regime that each happens to be in.
     let Effort { rounds, windows } = bench.effort();
     let effort = Effort { rounds: ROUNDS_MORE * rounds, windows: windows.div_ceil(ROUNDS_MORE) };
     let asking = |passing| ASKED.map(|asked| Asking::boxed(passing, asked, &clock, (slots, peer_core)));
@@ -208,7 +208,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// The bare ring and the passings of pages, in the order of [`RING`], [`PAGE`], [`DELAYED`], [`TOUCHED`] and the rest.
+/// Makes the bare ring and the passings of pages, in the order of [`RING`], [`PAGE`], [`DELAYED`], [`TOUCHED`] and
+/// the rest.
 fn pages(memory: &Memory, slots: usize) -> Result<Vec<Passing<'_>>, SetUpError> {
     let worker = || memory.worker().map_err(SetUpError::at("worker"));
     let untouched = || Ok::<_, SetUpError>(Pages::<false> { memory, worker: worker()? });
@@ -235,11 +236,11 @@ fn pages(memory: &Memory, slots: usize) -> Result<Vec<Passing<'_>>, SetUpError> 
     ])
 }
 
-/// The passing of frames, which come home to the sender's pool; and that pool.
+/// Makes the passing of frames, which are freed to the sender's pool. Also returns that pool.
 fn frames(memory: &Memory, slots: usize) -> Result<(Passing<'_>, Pool), SetUpError> {
     let worker = || memory.worker().map_err(SetUpError::at("worker"));
     let mut owner = worker()?;
-    // Twice the places: the owner's own cache and what is on the remote free queue keep frames too.
+    // Twice the slots: the owner's own cache and the remote free queue keep frames too.
     let config = PoolConfig { name: "crossing".to_owned(), frames: 2 * slots, ..PoolConfig::default() };
     let pool = Pool::new(memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
     let [here, there] = [owner, worker()?].map(|worker| Frames { pool: pool.clone(), worker });
@@ -247,7 +248,7 @@ fn frames(memory: &Memory, slots: usize) -> Result<(Passing<'_>, Pool), SetUpErr
     Ok((Passing::new("netmem/frame", &own, slots, (here, there)), pool))
 }
 
-/// Each thing asked of each passing, over the same asked of the bare ring.
+/// Returns each question about each passing, compared with the same question about the bare ring.
 fn over_ring(passings: usize) -> Vec<Comparison> {
     let places = (PAGE..passings).flat_map(|passing| (0..ASKED.len()).map(move |asked| (passing, asked)));
     places
@@ -273,7 +274,7 @@ fn published(passing: usize, asked: Asked) -> Option<Published> {
     }
 }
 
-/// The series of what is asked of a passing.
+/// Returns the series of one question about a passing.
 fn of(crossed: &[Series], passing: usize, asked: usize) -> &Series {
     &crossed[passing * ASKED.len() + asked]
 }

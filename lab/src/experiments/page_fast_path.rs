@@ -31,13 +31,13 @@ const WITHOUT: usize = 1;
 /// The same as [`WITH`], with the first line of each page written.
 const TOUCHED: usize = 2;
 const LIMIT: usize = 3;
-/// Two places for each rival: untouched and touched.
+/// Two positions for each rival: untouched and touched.
 const RIVALS: usize = 4;
 
-/// Ids that the bare bound keeps in its `Vec`.
+/// Number of ids in the `Vec` of the bare bound.
 const LIMIT_IDS: u32 = 1_024;
 
-/// An order-0 page may cost this share of the fastest general allocator's block.
+/// The maximum cost of an order-0 page, as a share of the fastest general allocator's block.
 const TARGET: f64 = 0.4;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -91,7 +91,7 @@ fn comparisons() -> Vec<Comparison> {
     comparisons
 }
 
-/// The bare bound: one id off a `Vec` and back on, `ops` times.
+/// The bare bound: pops one id off a `Vec` and pushes it back, `ops` times.
 #[inline(never)]
 fn pop_and_push(ids: &mut Vec<u32>, ops: u32) {
     for _ in 0..ops {
@@ -119,7 +119,7 @@ fn published(place: usize) -> Option<Published> {
     }
 }
 
-/// What was timed was the fast path.
+/// Checks that the timed code was the fast path.
 fn check_fast(bench: &mut Bench<'_>, memory: &Memory) {
     let stats = memory.stats();
     let rare = stats.missed * 1_000 <= stats.allocated;
@@ -127,7 +127,7 @@ fn check_fast(bench: &mut Bench<'_>, memory: &Memory) {
     bench.check("the per-worker list sufficed", rare, detail);
 }
 
-/// What the source found, and whether it holds here; then the rivals.
+/// Adds the source's findings and whether they hold here, and then the rivals.
 fn findings(bench: &mut Bench<'_>, series: &[Series]) {
     bench.note("pages are not touched, as in the source, unless touch says that 64 bytes are written");
     if let Some(ratio) = bench.reported_ratio("netmem", "netmem/stats-off") {
@@ -149,7 +149,7 @@ fn findings(bench: &mut Bench<'_>, series: &[Series]) {
     }
 }
 
-/// The quickest of `series` by its median.
+/// Returns the fastest of `series` by its median.
 fn fastest<'a>(series: &[&'a Series]) -> Option<(&'a str, f64)> {
     let medians = series.iter().filter_map(|one| Some((one.label.variant.as_str(), one.at(0.5)?)));
     medians.min_by(|a, b| a.1.total_cmp(&b.1))

@@ -26,16 +26,16 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Room for [`FRAGMENTS`] blocks of the largest order, and to spare.
+/// Room for [`FRAGMENTS`] blocks of the largest order, with a reserve.
 const MEMORY_BYTES: usize = 128 << 20;
 
-/// Blocks of which a fragment is kept.
+/// Number of blocks of which a fragment is kept.
 const FRAGMENTS: usize = 16;
 
-/// The last order up to which the source found the curve good.
+/// The last order at which the source considered the curve good.
 const GOOD_ORDER: usize = 3;
 
-/// The good part of a curve ends before its steepest step, if that is at least by this factor.
+/// The good part of a curve ends before its steepest step, if that step is at least this factor.
 const STEP: f64 = 1.5;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -62,7 +62,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// Measures one order beside the rivals' blocks of the same size; returns the median in nanoseconds.
+/// Measures one order, compared with the rivals' blocks of the same size. Returns the median in nanoseconds.
 fn measure(
     bench: &mut Bench<'_>,
     clock: &Tsc,
@@ -92,7 +92,7 @@ fn measure(
     Ok(median_ns(bench, &series[0]))
 }
 
-/// The same windows, for each 4 KiB of the block.
+/// Returns the same windows, for each 4 KiB of the block.
 fn per_page(series: &Series, order: u8) -> Series {
     let pages = f64::from(1u32 << order);
     let mut series = series.clone();
@@ -101,7 +101,7 @@ fn per_page(series: &Series, order: u8) -> Series {
     series
 }
 
-/// Holds blocks of `order` of each of which only a fragment is in use, and asks the memory what is gone.
+/// Holds blocks of `order` of which only a fragment is in use, and reads the pinned memory.
 fn pin(bench: &mut Bench<'_>, memory: &Memory, order: u8) -> Result<(), SetUpError> {
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
     let out = || {
@@ -131,7 +131,7 @@ fn pin(bench: &mut Bench<'_>, memory: &Memory, order: u8) -> Result<(), SetUpErr
     Ok(())
 }
 
-/// The last order before the steepest step; the last one of all if no step is steep.
+/// Returns the last order before the steepest step, or the last of all if no step is steep.
 fn good_until(costs: &[f64]) -> Option<usize> {
     let steps = costs.windows(2).map(|pair| pair[1] / pair[0]).enumerate();
     match steps.max_by(|a, b| a.1.total_cmp(&b.1)) {

@@ -31,11 +31,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 struct Kind {
     name: &'static str,
     lists: Lists,
-    /// Pages that it holds, and pages moved at once; `None` if it tunes itself.
+    /// Pages that it holds, and pages moved at once, or `None` if it tunes itself.
     fixed: Option<(usize, usize)>,
 }
 
-/// Pages that the self-tuning list may grow to, more than any fixed one holds.
+/// Maximum pages of the self-tuning list, more than any fixed list holds.
 const TUNED_MOST: usize = 1_008;
 
 const KINDS: [Kind; 4] = [
@@ -45,17 +45,17 @@ const KINDS: [Kind; 4] = [
     Kind { name: "tuned", lists: Lists::Tuned { least: 63, most: TUNED_MOST }, fixed: None },
 ];
 
-/// Pages out at once at most.
+/// Maximum pages allocated at once.
 const MOST: usize = 8_192;
 
-/// Room for [`MOST`] pages out at once, and for lists of every kind at their full size: a worker's list of single
-/// pages may hold total / (4 * workers), here 1,365.
+/// Room for [`MOST`] pages allocated at once, and for lists of every kind at their full size. A worker's list of
+/// single pages may hold total / (4 * workers), here 1,365.
 const MEMORY_BYTES: usize = 64 << 20;
 
 /// Two that are timed and one that is counted.
 const WORKERS: usize = 3;
 
-/// Turns in which visits to the node are counted, and those before, which fill the lists.
+/// Turns in which node accesses are counted, and turns before that, which fill the lists.
 const TURNS: u32 = 8;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -88,7 +88,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     size::group(bench, effort)
 }
 
-/// The pages held: powers of two, and the places around the end of each fixed list.
+/// Returns the numbers of held pages: powers of two, and the numbers around the end of each fixed list.
 fn held() -> Vec<usize> {
     let mut held: Vec<usize> = (0..=MOST.ilog2()).map(|power| 1 << power).collect();
     for (high, batch) in KINDS.iter().filter_map(|kind| kind.fixed) {
@@ -99,8 +99,8 @@ fn held() -> Vec<usize> {
     held
 }
 
-/// Measures `held` pages out at once, each kind with and without statistics; returns the medians of both,
-/// in nanoseconds. Every variant begins with a fresh worker, so that no list is half filled by another.
+/// Measures `held` pages allocated at once, each kind with and without statistics. Returns the medians of both, in
+/// nanoseconds. Every variant begins with a fresh worker, so that no list is half filled by another.
 fn measure(
     bench: &mut Bench<'_>,
     clock: &Tsc,
@@ -144,7 +144,7 @@ fn named(variant: &str, kind: &Kind, held: usize, stats: &str, of: Option<&str>)
     label
 }
 
-/// How often a fresh worker visits the node for one page, once its list has filled.
+/// Returns the number of node accesses of a fresh worker for one page, once its list is full.
 fn visits(memory: &Memory, held: usize, refused: &Cell<u64>) -> Result<f64, SetUpError> {
     let mut hand = Hand::new(memory, held, refused)?;
     memory.set_statistics(true);
@@ -157,7 +157,7 @@ fn visits(memory: &Memory, held: usize, refused: &Cell<u64>) -> Result<f64, SetU
     Ok(visits as f64 / f64::from(ops))
 }
 
-/// Checks the knee of each fixed list, and says how the time looks.
+/// Checks the knee of each fixed list, and describes the curve of the time.
 fn findings(bench: &mut Bench<'_>, points: &[Vec<Point>], memories: &[Memory]) {
     for (kind, points) in KINDS.iter().zip(points) {
         if let Some((high, _)) = kind.fixed {

@@ -16,21 +16,21 @@ use crate::method::round::{Label, Series, Variant};
 use crate::method::window::{OpLoop, Windows, sample};
 use crate::metric::Metric;
 
-/// Pages out at once where two workers are side by side: more than a list holds, so both visit the node.
+/// Pages allocated at once while two workers run in parallel: more than a list holds, so both access the node.
 const MANY: usize = 1_024;
 
-/// Pages between two signs of life of the other core.
+/// Pages between two progress reports of the other core.
 const STEP: usize = 64;
 
-/// Signs of life in a window that counts.
+/// Minimum progress reports in a window that counts.
 const STEPS_MIN: u64 = 8;
 
-/// Pages in a window beside the other core.
+/// Pages in a window with the other core running.
 const WINDOW: u32 = 2 * MANY as u32;
 
-/// What the controls gave.
+/// The results of the controls.
 pub(super) struct Alone {
-    /// In the order of [`NONE_OUT`], pages under way, [`ALONE`], [`BESIDE`].
+    /// In the order of [`NONE_OUT`], pages in flight, [`ALONE`], [`BESIDE`].
     pub(super) series: Vec<Series>,
     pub(super) refused: u64,
 }
@@ -40,7 +40,7 @@ const UNDER_WAY: usize = 1;
 pub(super) const ALONE: usize = 2;
 pub(super) const BESIDE: usize = 3;
 
-/// Measures the controls; `slots` is the size of the ring.
+/// Measures the controls. `slots` is the size of the ring.
 pub(super) fn measure(
     bench: &mut Bench<'_>,
     clock: &Tsc,
@@ -81,12 +81,12 @@ pub(super) fn measure(
     Ok(Alone { series, refused: refused.get() + side_by_side.other.refused })
 }
 
-/// How far the other core is; on a line of its own.
+/// The progress of the other core, on a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Steps(AtomicU64);
 
-/// The worker on the other core: the same, again and again; no line of it is one of the measured worker's.
+/// The worker on the other core, which repeats the same work. It shares no cache line with the measured worker.
 #[repr(align(128))]
 struct Other<'a> {
     memory: &'a Memory,
@@ -101,7 +101,7 @@ impl<'a> Other<'a> {
         Ok(Self { memory, worker, places: (0..MANY).map(|_| None).collect(), refused: 0 })
     }
 
-    /// All pages out and back; `steps` counts how far it is.
+    /// Allocates all pages and frees them. `steps` counts the progress.
     fn turn(&mut self, Steps(steps): &Steps) {
         for places in self.places.chunks_mut(STEP) {
             for place in places {
@@ -119,8 +119,8 @@ impl<'a> Other<'a> {
     }
 }
 
-/// One worker measured, another at work on the other core. A window counts only if the other one moved in it, so
-/// that one that the system keeps from its core does not pass for one that is in nobody's way.
+/// One measured worker, with another running on the other core. A window counts only if the other one made progress
+/// in it. So a worker that the system keeps from its core does not count as one that does not interfere.
 struct SideBySide<'a> {
     label: Label,
     clock: &'a Tsc,
@@ -158,12 +158,12 @@ struct UnderWay<'a> {
     worker: Worker,
     to: Sender<Page>,
     from: Receiver<Page>,
-    /// Pages that could not be had or were not there.
+    /// Pages that could not be allocated or were missing.
     missing: u64,
 }
 
 impl<'a> UnderWay<'a> {
-    /// Puts `out` pages under way.
+    /// Puts `out` pages in flight.
     fn new(memory: &'a Memory, out: usize) -> Result<Self, SetUpError> {
         let worker = memory.worker().map_err(SetUpError::at("worker"))?;
         let (to, from) = ring(2 * out as u32);
@@ -178,7 +178,7 @@ impl<'a> UnderWay<'a> {
         self.missing += u64::from(!sent);
     }
 
-    /// `ops` times: allocates and sends one page, receives and frees the one that is longest under way.
+    /// `ops` times: allocates and sends one page, receives and frees the one that is longest in flight.
     #[inline(never)]
     fn turn(&mut self, ops: u32) {
         for _ in 0..ops {
@@ -190,7 +190,7 @@ impl<'a> UnderWay<'a> {
         }
     }
 
-    /// Frees everything; returns how many pages were missing at any time.
+    /// Frees everything. Returns the number of missing pages.
     fn settle(mut self) -> u64 {
         while let Some(page) = self.from.recv() {
             self.memory.free(&mut self.worker, page);

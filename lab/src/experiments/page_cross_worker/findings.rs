@@ -7,16 +7,16 @@ use crate::method::clock::Clock;
 use crate::method::ratio::Interval;
 use crate::method::round::Series;
 
-/// Places of what is asked, as in [`super::ASKED`].
+/// Positions of the questions, as in [`super::ASKED`].
 const CPU_A: usize = 0;
 const CPU_B: usize = 1;
 const SPIN: usize = 2;
 const BACK_OFF: usize = 3;
 
-/// Pages that nobody writes or reads.
+/// Pages that are neither written nor read.
 const UNTOUCHED: &str = "untouched";
 
-/// A page passed one at a time may cost this many times what a number costs.
+/// The maximum cost of a page passed one at a time, as a multiple of a number's cost.
 const TARGET: f64 = 2.0;
 
 /// Adds the notes.
@@ -50,7 +50,8 @@ pub(super) fn notes(bench: &mut Bench<'_>, crossed: &[Series], on_one: &Alone, s
     notes.into_iter().flatten().for_each(|note| bench.note(note));
 }
 
-/// A time with the tenth and the ninetieth percentile of its windows: what is told of two of them is told by both ends.
+/// A time with the tenth and the ninetieth percentile of its windows. A comparison of two times is based on both
+/// ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Spread {
     low: f64,
@@ -94,8 +95,8 @@ fn target(policy: &str, ratio: Interval) -> String {
     )
 }
 
-/// `crossing` is what both cores pay for a page beyond the ring. One worker pays `none` with no page outstanding,
-/// `alone` with many, and `beside` with many while another core does the same.
+/// Returns the answer. `crossing` is the cost of a page on both cores in addition to the ring. One worker pays
+/// `none` with no page outstanding, `alone` with many, and `beside` with many while another core does the same.
 fn answer(crossing: Spread, none: Spread, alone: Spread, beside: Spread) -> String {
     let extra = crossing.minus(none);
     let explains = |ns: Spread| ns.minus(none).low >= 0.5 * extra.high;
@@ -133,7 +134,7 @@ fn delay(touch: &str, at_once: Spread, delayed: Spread) -> String {
     )
 }
 
-/// What is lost where a frame of a pool, not a page, is freed by itself on the other core.
+/// Returns the loss if a frame of a pool, and not a page, is freed by itself on the other core.
 fn frame(crossed: &[Series]) -> Option<String> {
     let [frame, page] =
         [crossed.len() / super::ASKED.len() - 1, PAGE].map(|passing| of(crossed, passing, CPU_B));

@@ -28,8 +28,8 @@ impl Sink for Numbers {
     }
 }
 
-/// Pages of a memory, through a worker of one side. If `TOUCH`, the sender writes the first line of each and the
-/// receiver reads it.
+/// Pages of a memory, through a worker of one side. If `TOUCH`, the sender writes the first line of each page and
+/// the receiver reads it.
 pub(super) struct Pages<'a, const TOUCH: bool> {
     pub(super) memory: &'a Memory,
     pub(super) worker: Worker,
@@ -44,7 +44,7 @@ impl<const TOUCH: bool> Pages<'_, TOUCH> {
     }
 }
 
-/// What the first line of the `n`-th page holds.
+/// Returns the first line of the `n`-th page.
 #[inline(always)]
 fn line(n: u64) -> [u8; 64] {
     let mut line = [0xa5; 64];
@@ -74,7 +74,7 @@ impl<const TOUCH: bool> Sink for Pages<'_, TOUCH> {
     }
 }
 
-/// The same, but each page is freed when the next one comes; meanwhile its first line is on its way.
+/// The same, but each page is freed when the next one comes. Its first line is prefetched until then.
 pub(super) struct Delayed<'a, const TOUCH: bool> {
     pub(super) pages: Pages<'a, TOUCH>,
     pub(super) held: Option<(u64, Page)>,
@@ -97,7 +97,7 @@ impl<const TOUCH: bool> Sink for Delayed<'_, TOUCH> {
     }
 }
 
-/// Frames of a pool that the sender owns; freed elsewhere they come home.
+/// Frames of a pool that the sender owns. Frames freed on the other side return to the pool.
 pub(super) struct Frames {
     pub(super) pool: Pool,
     pub(super) worker: Worker,

@@ -10,16 +10,16 @@ use crate::experiments::rivals::target::Target;
 use crate::method::clock::Tsc;
 use crate::metric::Metric;
 
-/// The same policy on both sides, and its name.
+/// The policy of both sides, with its name.
 const POLICIES: [(Policy, &str); 2] = [(Policy::Spin, "spinning"), (Policy::BackOff, "backing off")];
 
-/// Places in the ring.
+/// Slots in the ring.
 const SLOTS: usize = 1_024;
 
-/// At most this many times the bare ring's time; the source saw 6.8.
+/// The maximum multiple of the bare ring's time. The source measured 6.8.
 const AT_MOST: f64 = 2.0;
 
-/// Measures untouched pages of `memory`, of which two workers are taken, and the bare ring.
+/// Measures untouched pages of `memory`, for which it uses two workers, and the bare ring.
 pub(in crate::experiments) fn measure(
     bench: &mut Bench<'_>,
     (memory, clock): (&Memory, &Tsc),

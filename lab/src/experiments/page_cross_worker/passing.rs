@@ -5,50 +5,50 @@ use netmem::ring::{Receiver, Sender};
 /// Items that a side passes between two readings of the clock.
 pub(super) const BURST: usize = 256;
 
-/// Looks in vain after which a waiting side lets its caller look at the clock.
+/// Number of fruitless checks after which a waiting side lets its caller read the clock.
 const LOOKS: usize = 1_024;
 
 /// Pause instructions of one back-off: about a microsecond.
 const PAUSES: usize = 32;
 
-/// What a side does that finds the ring empty or full.
+/// The action of a side that finds the ring empty or full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// Returns with what it has done.
+    /// Returns with the work done so far.
     GiveUp,
-    /// Looks again at once.
+    /// Checks again at once.
     Spin,
-    /// Looks again after about a microsecond, when several may wait.
+    /// Checks again after about a microsecond, when several items may wait.
     BackOff,
 }
 
 /// One end of a passing, on one core.
 pub(super) trait Side: Send {
-    /// Passes one item; false if the ring is empty or full.
+    /// Passes one item. Returns false if the ring is empty or full.
     fn step(&mut self) -> bool;
 
-    /// From here on at most `most` items lie between the sides; the receiving one has no say in it.
+    /// From now on at most `most` items lie between the sides. This has no effect on the receiving side.
     fn keep_under_way(&mut self, most: usize) {
         let _ = most;
     }
 
-    /// Passes at most [`BURST`] items, one at a time; returns how many.
+    /// Passes at most [`BURST`] items, one at a time. Returns the number.
     fn pass(&mut self, policy: Policy) -> usize;
 
-    /// Ends this side; the receiving one takes everything that is still under way.
+    /// Ends this side. The receiving side takes every item in flight.
     fn settle(self: Box<Self>) -> Account;
 }
 
-/// What a side has to say at its end.
+/// The final counts of a side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Account {
     /// Items that it passed.
     pub(super) passed: u64,
-    /// Items that were not what was sent in their place, or allocations for which there was no page.
+    /// Items that differ from the sent ones, or failed allocations.
     pub(super) wrong: u64,
 }
 
-/// `pass` in terms of `step`, compiled for each side.
+/// `pass` by means of `step`, compiled for each side.
 #[inline(always)]
 fn pass(policy: Policy, mut step: impl FnMut() -> bool) -> usize {
     let (mut done, mut looks) = (0, 0);
@@ -67,32 +67,32 @@ fn pass(policy: Policy, mut step: impl FnMut() -> bool) -> usize {
     done
 }
 
-/// Where what is passed comes from.
+/// The source of the items.
 pub(super) trait Source: Send {
-    /// What is passed.
+    /// The type of the items.
     type Item: Send;
-    /// The `n`-th item.
+    /// Makes the `n`-th item.
     fn make(&mut self, n: u64) -> Option<Self::Item>;
 }
 
-/// Where it goes.
+/// The sink of the items.
 pub(super) trait Sink: Send {
-    /// What is passed.
+    /// The type of the items.
     type Item: Send;
-    /// Takes the `n`-th item; false if it is not what was sent.
+    /// Takes the `n`-th item. Returns false if it differs from the sent one.
     fn take(&mut self, n: u64, item: Self::Item) -> bool;
-    /// Nothing more will come; false if what was still held is not what was sent.
+    /// Ends the sink. Returns false if a held item differs from the sent one.
     fn end(&mut self) -> bool {
         true
     }
 }
 
-/// The sending side; no line of it is one of the other side's.
+/// The sending side. It shares no cache line with the other side.
 #[repr(align(128))]
 pub(super) struct Giving<S: Source> {
     pub(super) source: S,
     pub(super) ring: Sender<S::Item>,
-    /// Places of the ring that stay empty.
+    /// Slots of the ring that stay empty.
     pub(super) spare: usize,
     pub(super) account: Account,
 }
@@ -126,7 +126,7 @@ impl<S: Source> Side for Giving<S> {
     }
 }
 
-/// The receiving side; no line of it is one of the other side's.
+/// The receiving side. It shares no cache line with the other side.
 #[repr(align(128))]
 pub(super) struct Taking<S: Sink> {
     pub(super) sink: S,

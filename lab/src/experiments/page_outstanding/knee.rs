@@ -1,22 +1,22 @@
 //! The number of pages at which a worker's list ends, from counters, and the time at that number.
 
-/// Offsets that differ by less than this share of the curve's highest point are almost constant.
+/// Offsets that differ by less than this share of the curve's highest point count as nearly constant.
 const CONSTANT: f64 = 0.1;
 
-/// What was seen with so many pages out at once.
+/// The measurement with this many pages allocated at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Point {
-    /// Pages out at once.
+    /// Pages allocated at once.
     pub(super) held: usize,
-    /// Visits to the node for one page.
+    /// Node accesses for one page.
     pub(super) visits: f64,
-    /// The median time for one page with statistics, in nanoseconds; `None` if no window counts.
+    /// The median time for one page with statistics, in nanoseconds, or `None` if no window counts.
     pub(super) ns: Option<f64>,
     /// The same without statistics.
     pub(super) ns_off: Option<f64>,
 }
 
-/// Whether the node is visited past `high` pages and never before, with the figures behind the answer.
+/// Checks that the node is accessed past `high` pages and never before. Returns the figures too.
 pub(super) fn check(points: &[Point], high: usize) -> (bool, String) {
     let visited = |inside: bool| points.iter().filter(move |p| (p.held <= high) == inside);
     let early = visited(true).find(|point| point.visits > 0.0);
@@ -30,12 +30,13 @@ pub(super) fn check(points: &[Point], high: usize) -> (bool, String) {
     (early.is_none() && late.is_none() && inside > 0 && past > 0, detail)
 }
 
-/// The last number of pages up to which the node is not visited.
+/// Returns the largest number of pages without node accesses.
 pub(super) fn last_without(points: &[Point]) -> Option<usize> {
     points.iter().take_while(|point| point.visits == 0.0).last().map(|point| point.held)
 }
 
-/// How visits and time look before and behind `end`; `batch` is what a fixed list moves at once.
+/// Describes accesses and time before and after `end`. `batch` is the number of pages that a fixed list moves at
+/// once.
 pub(super) fn shape(points: &[Point], end: usize, batch: Option<usize>) -> String {
     let at_end = points.iter().rfind(|point| point.held <= end);
     let (Some(at_end), Some(last)) = (at_end, points.last()) else {
@@ -64,7 +65,7 @@ pub(super) fn shape(points: &[Point], end: usize, batch: Option<usize>) -> Strin
     )
 }
 
-/// The offset between the curves with and without statistics, and whether it is constant.
+/// Describes the offset between the curves with and without statistics, and whether it is constant.
 pub(super) fn offset(points: &[Point]) -> String {
     let offsets = points.iter().filter_map(|point| Some(point.ns? - point.ns_off?));
     let (least, most) = offsets.fold((f64::MAX, f64::MIN), |(least, most), ns| (least.min(ns), most.max(ns)));

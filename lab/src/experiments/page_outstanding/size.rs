@@ -10,14 +10,14 @@ use crate::method::round::{Label, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
 
-/// Memories of so many MiB: 1 Mi frames of 2 KiB are the last.
+/// The memory sizes in MiB. The last has 1 Mi frames of 2 KiB.
 const MIB: [usize; 3] = [16, 256, 2_048];
-/// Pages out at once: past the end of the worker's list, so that the node is asked too.
+/// Pages allocated at once: past the end of the worker's list, so that the node is accessed too.
 const HELD: usize = 1_024;
-/// Share of the memory that its bookkeeping may take.
+/// Maximum share of the memory for its bookkeeping.
 const BOOKKEEPING_MOST: f64 = 2.0;
 
-/// Measures the same work in memories of several sizes, and what their descriptors take.
+/// Measures the same work in memories of several sizes, and the size of their descriptors.
 pub(super) fn group(bench: &mut Bench<'_>, effort: Effort) -> Result<(), SetUpError> {
     let (clock, refused) = (bench.clock, Cell::new(0));
     let mut memories = Vec::new();
@@ -67,7 +67,7 @@ fn of(memory: &Memory) -> Label {
     )
 }
 
-/// The share of the memory that page descriptors take.
+/// Reports the share of the memory that page descriptors take.
 fn bookkeeping(bench: &mut Bench<'_>, memory: &Memory) {
     let share = 100.0 * memory.descriptor_bytes() as f64 / memory.bytes() as f64;
     let mut label = of(memory);
