@@ -146,7 +146,6 @@ impl<'a> Bench<'a> {
     /// Measures `variants` in interleaved rounds and reports the ratios. The experiment itself reports the rows,
     /// from the returned series. These include earlier set-ups' values for the same group: the set-ups of an
     /// experiment measure the same groups in the same order.
-    /// the same groups in the same order.
     pub fn measure(
         &mut self,
         variants: &mut [Box<dyn Variant + '_>],

@@ -66,8 +66,8 @@ pub struct Follower {
     event_socket: EventSocket,
     request_socket: RequestSocket,
     ports: Vec<(Interface, Attached)>,
-    /// Each port's interface by its number: a socket stays with that, whatever it or another one is called later. None while there is none of
-    /// the port's name.
+    /// The index of each port's interface. A socket stays with that interface, whatever the name of it or of another becomes. None
+    /// while no interface has the port's name.
     indices: Vec<Option<u32>>,
     wanted: Vec<Wanted>,
     asking: Asking,

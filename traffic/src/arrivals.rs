@@ -44,7 +44,6 @@ pub struct Expected {
 /// frames are *foreign*. So one wrong bit is detected wherever it is, except in fields that no checksum covers and
 /// that routers may change. These are the MAC addresses and the hop limit of IPv6 (unless [`Expected`] has them),
 /// and the traffic class of IPv6. A frame truncated within its stamp is foreign.
-/// (unless [`Expected`] knows them) and the traffic class of IPv6. A frame cut off within its stamp is foreign.
 #[derive(Debug, Clone)]
 pub struct Arrivals {
     expected: Expected,

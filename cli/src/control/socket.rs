@@ -134,14 +134,15 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
     }
 }
 
-/// Connects to the socket that is there. One of another user's, as `--user` leaves behind, refuses a root without CAP_DAC_OVERRIDE, as a service's is:
-/// who may give files to others takes it for that long. Where somebody listens, it is given back.
+/// Connects to the existing socket. A socket of another user, as `--user` leaves behind, refuses a root without CAP_DAC_OVERRIDE,
+/// such as that of a service. A process that may change owners of files takes the socket for the time of the connection. If a process
+/// listens on the socket, its owner is restored.
 fn connect(path: &Path, meta: &Metadata) -> io::Result<UnixStream> {
     let connected = UnixStream::connect(path);
     if !connected.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied) {
         return connected;
     }
-    // By this descriptor it is the same one, whatever the path leads to meanwhile.
+    // The descriptor names the same socket, whatever the path leads to later.
     let Ok(held) = OpenOptions::new().read(true).custom_flags(O_PATH).open(path) else { return connected };
     let itself = format!("/proc/self/fd/{}", held.as_raw_fd());
     let is_it = |held: Metadata| (held.dev(), held.ino()) == (meta.dev(), meta.ino());
@@ -152,7 +153,7 @@ fn connect(path: &Path, meta: &Metadata) -> io::Result<UnixStream> {
     }
     let again = UnixStream::connect(&itself);
     if !again.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
-        // It was theirs a moment ago.
+        // It belonged to that user a moment ago.
         let _ = give_to(meta.uid());
     }
     again

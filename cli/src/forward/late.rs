@@ -7,11 +7,11 @@ use netmem_ports::DeviceSpec;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long from one look to the next.
+/// The interval of the checks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Waits until each interface that the plan's ports are on is there and set up, or `plan.wait` is over; says once of each what is
-/// waited for. What is still missing then is said by whoever opens it.
+/// Waits until each interface of the plan's ports exists and is up, or `plan.wait` is over. Prints once for each interface what it
+/// lacks. An interface that is still missing then is an error when its port is opened.
 pub fn await_interfaces(plan: &Plan) {
     let Source::Ports { ports, .. } = &plan.source else { return };
     let begun = Instant::now();
@@ -35,7 +35,7 @@ pub fn await_interfaces(plan: &Plan) {
     }
 }
 
-/// What an interface lacks to be a port's; None where it lacks nothing, or where the run sets it up.
+/// Returns what an interface lacks for its port, or None if it lacks nothing or the run sets it up.
 fn lacks(name: &str, is_set_up_by_us: bool) -> Option<&'static str> {
     match Netdev::open(name).and_then(|netdev| netdev.is_up()) {
         Err(_) => Some("does not exist"),

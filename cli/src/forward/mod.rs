@@ -66,7 +66,7 @@ use report::Report;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Forwards as the arguments say, prints what came of it, and checks that it adds up; the host is as it was then.
+/// Forwards as the arguments say, prints the results, and checks their sums. The host is restored at the end.
 ///
 /// # Errors
 /// [`Failure::Input`] before anything was forwarded, [`Failure::Run`] after.
@@ -76,10 +76,10 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     }
     output::leave_to_capture(&args.port);
     let plan = Plan::of(args)?;
-    // A signal ends it at once meanwhile: nothing is set up yet.
+    // A signal ends the process at once during this wait: nothing is set up yet.
     late::await_interfaces(&plan);
     let stop = stop::on_signal()?;
-    // Before anybody can find the run: a signal that comes early is answered once it stands.
+    // Before other processes can find the run: an early signal is handled once the run is set up.
     let records = plan.recorder.as_ref().is_some_and(|recorder| recorder.to.is_some());
     let asked = stop::Asked::of(plan.config.is_some(), records)?;
     let fixes = plan.fix.as_ref().map(|journal| Fixes::make(&wanted::of_plan(&plan), journal)).transpose()?;
@@ -95,19 +95,19 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let is_by_broker = broker.is_some();
     let give_up = || fixes::give_up(is_by_broker, &fixes, &plan.sandbox);
     let ran = forward(&plan, (&stop, asked), &give_up);
-    // Before anything is printed: nobody may ever read it.
+    // Before anything is printed, because the reader may never read.
     let taken_back = fixes::take_back_by(is_by_broker, &fixes);
     drop(broker);
     ran.and_then(|report| print(&report, args.json)).and(taken_back)
 }
 
-/// Forwards as planned; what came of it. Where a worker never ends the process does, after `give_up`.
+/// Forwards as planned, and returns the results. If a worker never ends, the process ends after `give_up`.
 fn forward(
     plan: &Plan,
     (stop, asked): (&AtomicBool, stop::Asked),
     give_up: &dyn Fn(),
 ) -> Result<Report, Failure> {
-    // As the host is when the run begins, and not as it is once ports are there.
+    // Reads the host before the ports are opened, because they change it.
     let beside = beside_the_kernel(&wanted::of_plan(plan));
     let dataplane = set_up::open(plan, asked)?;
     let warnings = wanted::warnings(beside, &dataplane.copies);
@@ -115,7 +115,7 @@ fn forward(
     run::run(dataplane, plan, (stop, give_up))
 }
 
-/// Prints what came of a run, and checks that it adds up.
+/// Prints the results of a run, and checks their sums.
 fn print(report: &Report, as_json: bool) -> Result<(), Failure> {
     output::print(&if as_json { json::object(report) } else { summary::text(report) })?;
     let stopped = stop::is_asked();
@@ -126,10 +126,10 @@ fn print(report: &Report, as_json: bool) -> Result<(), Failure> {
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
 }
 
-/// What a run of these arguments asks of the host.
+/// Returns the needs of a run with these arguments, for the doctor.
 ///
 /// # Errors
-/// [`Failure::Input`] for what fits together in no way.
+/// [`Failure::Input`] if the arguments conflict.
 pub fn wanted(args: &ForwardArgs) -> Result<Wanted, Failure> {
     Plan::of(args).map(|plan| wanted::of_plan(&plan))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   station   the port, and the frames to send or receive by it
-//!   generate ─► port ─► whatever is measured ─► port ─► receive
+//!   generate ─► port ─► the measured path ─► port ─► receive
 //!   report    what each of them says at the end
 //! ```
 

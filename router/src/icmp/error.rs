@@ -225,7 +225,6 @@ struct Back {
 ///
 /// There is no error if no route leads back. The error would use up a token that the sender of another packet
 /// needs, and any source address can be forged.
-/// is whatever its sender writes.
 fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
     let mut own = speaker(to, [from; 2], fib)?;
     // With several paths, the source address depends on the path and the path depends on the source address.
