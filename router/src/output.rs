@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Output::address ─► Fib ─► headers before the payload, and the egress port
-//!        └─ a neighbour that is not known ─► Wanted ─► who follows the kernel asks it, and the table changes
+//!        └─ a neighbour that is not known ─► Wanted ─► the follower asks the kernel, and the table changes
 //! ```
 //! No packet waits here. If the neighbour of a datagram is not known, the caller sends the datagram again, as if it
 //! had been lost.

@@ -2,8 +2,8 @@
 //! that time.
 //!
 //! ```text
-//!   who asks ─► asked, look up! ─► each worker, at the end of its round ─► what it has counted, its pool's ledger
-//!        └───── waits, for [`PATIENCE`] at most ◄────────────────────────────┘
+//!   the asking thread ─► asked, LookUp ─► each worker, at the end of its round ─► its counts, its pool's ledger
+//!        └───── waits, for [`PATIENCE`] at most ◄──────────────────────────────────┘
 //! ```
 //! A worker's counts are exact at the end of its round, because only the worker writes them. Workers that share
 //! packets meet there for a moment ([`meeting`]). So the packets that one worker handed over equal those that

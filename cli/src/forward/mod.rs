@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   plan ─► late ─► fixes ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
-//!                                           ├─ holding      the local queue, where frames are passed to it
-//!                                           ├─ network      generator and sink, where the ports are mem ports
-//!                                           ├─ routing      the kernel's routes, where they are followed
+//!                                           ├─ holding      the local queue, if frames are passed to it
+//!                                           ├─ network      generator and sink, if the ports are mem ports
+//!                                           ├─ routing      the kernel's routes, if they are followed
 //!                                           ├─ reload       the configuration read again
-//!                                           ├─ watchdog     who has not come round
-//!                                           ├─ cuts         what all had counted at the end of a round, for metrics
+//!                                           ├─ watchdog     workers that have not come round
+//!                                           ├─ cuts         the counts of all workers at the end of a round, for metrics
 //!                                           ├─ live         the line on a terminal
-//!                                           └─ registry     what the control socket shows, where there is one
+//!                                           └─ registry     the sections and keys of the control socket, if there is one
 //!                                      └──► report ─► check ─► summary or json
 //! ```
 

@@ -193,7 +193,7 @@ impl Phases {
     /// Records what a worker saw when it looked up. Returns true if it is to stop.
     pub fn looked_up(&self, worker: usize, seen: Seen) -> bool {
         let lookout = &self.lookouts[worker];
-        // AcqRel: whoever raised the flag last raised `stop_forwarding` before, and it is read below.
+        // AcqRel: the thread that raised the flag last raised `stop_forwarding` before, and it is read below.
         lookout.look_up.swap(false, AcqRel);
         *lookout.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
         self.stop_forwarding.load(Acquire)
