@@ -45,7 +45,7 @@ pub enum Kind {
 macro_rules! passed_on {
     ($calls:literal) => {
         concat!(
-            "it is another worker's, who has to pass it on first: ",
+            "it belongs to another worker, which must pass it on first: ",
             $calls,
             "detach there, ",
             $calls,
@@ -56,25 +56,25 @@ macro_rules! passed_on {
 
 /// For each kind: its name in the counters, its errno, and the message.
 const KINDS: [(&str, i32, &str); 15] = [
-    ("made_up", EBADF, "no such thing was ever given out"),
+    ("made_up", EBADF, "netmem never gave out this word"),
     ("freed_twice", ESTALE, "it was freed already"),
     ("used_after_free", ESTALE, "it was freed"),
     ("used_after_tx", ESTALE, "it was given to a port"),
-    ("used_after_move", ESTALE, "it was made a part of something else, or was sent by a lane"),
-    ("stale", ESTALE, "this use of it is over, and it has been given out again"),
-    ("wrong_pool", EXDEV, "it is another pool's"),
-    ("wrong_cache", EXDEV, "it is another cache's"),
-    ("wrong_memory", EXDEV, "it is of another memory than the worker"),
+    ("used_after_move", ESTALE, "it became part of something else, or was sent through a lane"),
+    ("stale", ESTALE, "its use has ended, and it has been given out again"),
+    ("wrong_pool", EXDEV, "it belongs to another pool"),
+    ("wrong_cache", EXDEV, "it belongs to another cache"),
+    ("wrong_memory", EXDEV, "it belongs to another memory than the worker's"),
     ("wrong_worker", EPERM, passed_on!("netmem_")),
     ("detached", EPERM, "it was detached: netmem_attach it with the word that netmem_detach gave"),
     (
         "wrong_thread",
         EPERM,
-        "the worker is another thread's: netmem_worker_leave there, netmem_worker_enter here",
+        "the worker belongs to another thread: call netmem_worker_leave there, then netmem_worker_enter here",
     ),
     ("closed", ESTALE, "it was closed, or never opened"),
     ("child", ECHILD, CHILD),
-    ("reentered", EBUSY, "a call with this worker is under way: none may be made out of a signal handler"),
+    ("reentered", EBUSY, "a call with this worker is in progress: do not call netmem from a signal handler"),
 ];
 
 /// An object that a stock refused to take back.
@@ -161,10 +161,10 @@ pub fn refused_object(object: &Refused, call: &str, stock: &str, from: Code) -> 
 fn why(kind: Kind, what: &str) -> &'static str {
     match (kind, what) {
         (Kind::WrongWorker, LANE) => {
-            "this end of it is not this worker's: who opened it is its sender, and netmem_lane_join makes a worker its receiver, if it has none yet"
+            "this end of the lane belongs to another worker: the worker that opened the lane is its sender, and netmem_lane_join makes a worker its receiver if it has none yet"
         }
         (Kind::WrongWorker, PORT) => {
-            "it is another worker's: a port stays with the worker that opened it, whose thread makes all calls with it"
+            "it belongs to another worker: a port stays with the worker that opened it, and only that worker's thread can use the port"
         }
         (Kind::WrongWorker, OBJECT) => {
             passed_on!("netmem_object_")

@@ -167,7 +167,7 @@ impl Stock {
     #[cold]
     pub fn add(&mut self, address: usize) -> Result<(), Failure> {
         if self.objects.len() == self.room {
-            let text = format!("{}: there is room for {} objects, and no more", self.name, self.room);
+            let text = format!("{}: there is room for only {} objects", self.name, self.room);
             return Err(Failure::new(ENOBUFS, text));
         }
         if address == 0 || self.number(address).is_some() {

@@ -320,7 +320,7 @@ pub fn enter_thread(word: u64) -> Result<(), Failure> {
     match entered {
         Err(other) if other != here => Err(Failure::new(
             EPERM,
-            "the worker is another thread's: netmem_worker_leave there first, netmem_worker_enter here then",
+            "the worker belongs to another thread: call netmem_worker_leave there, then netmem_worker_enter here",
         )),
         _ => Ok(()),
     }

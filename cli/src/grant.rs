@@ -22,7 +22,9 @@ pub fn run(args: &GrantArgs) -> Result<(), Failure> {
     drop(grant(args, &take).map_err(Failure::Input)?);
     let at = args.to.display();
     let listener = GrantListener::open(&args.to, args.mode, args.group).map_err(|errno| {
-        Failure::input(format!("--to {at}: {errno}: choose another path, or end who listens"))
+        Failure::input(format!(
+            "--to {at}: {errno}: choose another path, or end the program that listens there"
+        ))
     })?;
     sandbox::enter_as_broker();
     log::say(Level::Info, format_args!("{} is granted at {at}", args.port));

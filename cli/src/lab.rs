@@ -66,7 +66,7 @@ pub fn run(args: &LabRunArgs) -> Result<(), Failure> {
     let interrupted =
         stop.load(Relaxed) && (unbegun.is_some() || reports.iter().any(|report| report.interrupted));
     failed.extend(
-        unbegun.map(|name| format!("{name}: not begun: the run's time was spent; give it more by --budget")),
+        unbegun.map(|name| format!("{name}: not started: the run's time was spent; give more with --budget")),
     );
     match interrupted {
         true => Err(Failure::Interrupted),

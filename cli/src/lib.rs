@@ -75,8 +75,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Lab(command) => experiment(command),
         #[cfg(not(feature = "lab"))]
         Command::Lab(_) => Err(Failure::input(
-            "this netmem was built without the lab: build it with the cargo feature lab, which is on unless \
-             --no-default-features says otherwise",
+            "this netmem was built without the lab: build it with the cargo feature lab, which is on by \
+             default",
         )),
     }
 }

@@ -88,7 +88,7 @@ fn listen<S: Service>(shared: &Arc<Shared<S>>) {
                 serving.extend(start(shared, connection));
             }
             Ok(connection) => {
-                let why = format!("{CONNECTIONS} clients are here already: try again later");
+                let why = format!("{CONNECTIONS} clients are connected already: try again later");
                 shared.service.refuse(connection, &why);
             }
             // There is none, or it is gone already. If file descriptors ran out, wait until another connection

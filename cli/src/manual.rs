@@ -23,9 +23,7 @@ pub fn completions(mut program: Command, shell: Shell) -> Result<(), Failure> {
 /// [`Failure::Input`] if they cannot be written there.
 pub fn man(program: Command, folder: &Path) -> Result<(), Failure> {
     let written = clap_mangen::generate_to(program.disable_help_subcommand(true), folder);
-    written.map_err(|error| {
-        Failure::input(format!("{}: {error}: give a folder that may be written", folder.display()))
-    })
+    written.map_err(|error| Failure::input(format!("{}: {error}: give a writable folder", folder.display())))
 }
 
 #[cfg(test)]
@@ -46,6 +44,6 @@ mod tests {
         assert!(!folder.join("netmem-man.1").exists(), "it is hidden");
         fs::remove_dir_all(&folder).unwrap();
         let missing = man(args::program(), &folder).unwrap_err();
-        assert!(missing.lines()[0].ends_with(": give a folder that may be written"), "{missing:?}");
+        assert!(missing.lines()[0].ends_with(": give a writable folder"), "{missing:?}");
     }
 }

@@ -25,7 +25,7 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     let path = args.control.clone().unwrap_or_else(default_path);
     if args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::input(
-            "a recording is nothing for a terminal: give --output FILE, or send it to wireshark -k -i -",
+            "a recording cannot be shown on a terminal: give --output FILE, or pipe it to wireshark -k -i -",
         ));
     }
     // Asked first: the file is not touched if there is nothing to write.

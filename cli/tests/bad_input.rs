@@ -106,7 +106,7 @@ fn ports_that_do_not_fit_together_are_refused() {
     refused(
         "forward --mode cross-connect --workers 3 --port xdp:nosuch0:2 --port xdp:nosuch0",
         "--port xdp:nosuch0 and xdp:nosuch0:2: with 3 workers they take 3 and 3 queues, and some are the same; \
-         leave more between them, or give fewer --workers or queues",
+         leave more queues between them, or give fewer --workers or queues",
     );
     refused(
         "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch1 --port xdp:nosuch2",
@@ -126,7 +126,7 @@ fn files_that_cannot_be_read_or_written_or_are_used_twice_are_refused() {
     );
     refused(
         "forward --port pcap:out=/nonexistent/b --port pcap:in=a,out=/nonexistent/b --mode cross-connect",
-        "/nonexistent/b is to be written twice: give each port and each trace a file of its own",
+        "/nonexistent/b would be written twice: give each port and each trace its own file",
     );
     refused(
         "forward --workers 2 --port pcap:in=a --port pcap:in=b --mode cross-connect",
@@ -211,14 +211,14 @@ fn own_addresses_that_cannot_be_are_refused() {
     for host in ["10.0.2.254", "10.0.2.255"] {
         refused(
             &format!("{XDP} {own} --route {host}/32,1,02:00:00:00:00:02"),
-            &format!("--route for {host}/32 never counts beside --address 10.0.2.254/24,1: leave one out"),
+            &format!("--route for {host}/32 has no effect beside --address 10.0.2.254/24,1: leave one out"),
         );
     }
     let line = "--address is for --route: with --routes kernel the kernel's addresses are followed";
     refused(&format!("{XDP} --routes kernel {own}"), line);
     refused(
         &format!("forward {own}"),
-        "--address needs --port: the two mem ports are joined to hosts that send what can be forwarded",
+        "--address needs --port: the hosts on the two mem ports send only packets that can be forwarded",
     );
     refused_values("--icmp-rate", "N", &["-1", "1000001", "many"], "give a whole number from 0 to 1000000");
     refused_values("--icmp-burst", "N", &["0", "-1", "1000001"], "give a whole number from 1 to 1000000");
@@ -228,7 +228,7 @@ fn own_addresses_that_cannot_be_are_refused() {
     let xdp = |check: &str| format!("{XDP} --route 10.0.2.0/24,1,02:00:00:00:00:02 --reverse-path {check}");
     refused(
         &xdp("strict,eth7"),
-        "--reverse-path: no --port is of an interface eth7: those of the ports are nosuch0, nosuch1; or give a port's number, from 0",
+        "--reverse-path: no --port has the interface eth7: the ports have nosuch0, nosuch1; or give a port's number, from 0",
     );
 }
 
@@ -310,7 +310,7 @@ fn keys_that_do_not_fit_together_are_refused_with_their_line() {
     let own = "address = ['10.0.2.254/24,1']";
     let route = "10.0.2.254/32,1,02:00:00:00:00:02";
     std::fs::write(&file, format!("{xdp}\n{own}")).unwrap();
-    let line = "--route for 10.0.2.254/32 never counts beside --address 10.0.2.254/24,1: leave one out";
+    let line = "--route for 10.0.2.254/32 has no effect beside --address 10.0.2.254/24,1: leave one out";
     refused(&format!("forward --config {path} --route {route}"), &format!("{path}:3: {line}"));
     std::fs::remove_file(&file).unwrap();
 }
@@ -421,7 +421,7 @@ fn what_does_not_fit_the_path_or_the_mode_is_refused() {
     }
     refused(
         "forward --mode pass --hold 64 --frames 64",
-        "--hold and --tap keep 64 frames of 64: that leaves none to receive into, keep fewer",
+        "--hold and --tap keep 64 frames of 64: none is left for reception, so keep fewer",
     );
     refused(
         &format!("{XDP} --mode drop --route 10.0.0.0/8,0,02:00:00:00:00:01"),
@@ -436,8 +436,8 @@ fn parts_of_hardening_that_are_none_or_do_not_fit_the_ports_are_refused() {
     for parts in ["all", "guard"] {
         refused(
             &format!("{XDP} --mode drop --hardening {parts}"),
-            "--hardening with guard and --port xdp:nosuch0: the kernel pins all memory of an xdp port, which has no pages without \
-             access; give --hardening random,clear,canary",
+            "--hardening with guard and --port xdp:nosuch0: the kernel pins all memory of an xdp port, so no page of it can be \
+             inaccessible; give --hardening random,clear,canary",
         );
     }
 }

@@ -273,7 +273,7 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
     assert!(!Path::new(&at).exists());
     let out = output(&format!("stat --control {at}"));
     assert_eq!(out.status.code(), Some(2));
-    assert!(stderr(&out).contains("is netmem forward --control"), "{}", stderr(&out));
+    assert!(stderr(&out).contains("check that netmem forward --control"), "{}", stderr(&out));
 }
 
 #[test]

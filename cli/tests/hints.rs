@@ -60,7 +60,7 @@ fn an_interface_that_no_port_has_is_refused_with_those_there_are() {
     let ports = "forward --port xdp:nosuch0 --port xdp:nosuch1";
     assert_eq!(
         refusal(&format!("{ports} --route default,nosuch2,02:00:00:00:00:02")),
-        "--route: no --port is of an interface nosuch2: those of the ports are nosuch0, nosuch1; or give a port's \
+        "--route: no --port has the interface nosuch2: the ports have nosuch0, nosuch1; or give a port's \
          number, from 0"
     );
     // Both are known; that there is no such interface is said next.

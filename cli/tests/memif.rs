@@ -254,7 +254,7 @@ fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
         folder.path("nothing").display()
     ));
     let said = String::from_utf8_lossy(&said.wait_with_output().unwrap().stderr).into_owned();
-    assert_eq!(said.matches("everybody can read the secret in").count(), 1, "{said}");
+    assert_eq!(said.matches("every user can read the secret in").count(), 1, "{said}");
 }
 
 /// Seen: a server's socket was 0755 under umask 022 and 0777 under umask 000.
@@ -430,7 +430,7 @@ fn what_a_run_waits_for_before_it_begins_is_said() {
     let mut run = forward(&words);
     let mut said = BufReader::new(run.stderr.take().unwrap()).lines();
     let line = said.next().expect("it says something").unwrap();
-    assert!(line.contains("is waited for, up to 20 s: the peer ended it: wrong secret"), "{line}");
+    assert!(line.contains("up to 20 s: the peer ended it: wrong secret"), "{line}");
     kill_process(Pid::from_child(&run), Signal::INT).unwrap();
     said.for_each(drop);
     assert!(run.wait().unwrap().success());

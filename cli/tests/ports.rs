@@ -340,5 +340,5 @@ fn a_capture_leaves_by_standard_output_and_the_summary_by_standard_error() {
     let held = fs::read(&file).unwrap();
     assert_eq!((&held[..6], packets(&held[6..])), (&b"before"[..], packets(&capture)));
     let twice = output("forward --port pcap:out=- --port pcap:in=/dev/null,out=- --mode cross-connect");
-    assert!(stderr(&twice).contains("standard output is to be written twice"), "{}", stderr(&twice));
+    assert!(stderr(&twice).contains("standard output would be written twice"), "{}", stderr(&twice));
 }

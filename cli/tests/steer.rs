@@ -191,7 +191,7 @@ fn what_cannot_be_shared_is_refused_with_the_remedy() {
         ),
         ("--steer hash", "--steer needs --workers 2 or more: one worker has no other to share with"),
         ("--workers 2 --steer hash=2", "--steer: there is no worker 2: there are 2, from 0 to 1"),
-        ("--workers 2 --generators 3", "--generators 3 for --workers 2: give that many at most"),
+        ("--workers 2 --generators 3", "--generators 3 with --workers 2: give at most 2"),
         (
             "--workers 3 --flows 30000",
             "--flows 30000 of 3 generators are more than 65534: give fewer, or fewer --generators",

@@ -196,7 +196,7 @@ fn a_limit_on_what_is_lost_fails_where_nothing_came() {
     let out = sink("--max-lost 3");
     assert_eq!(
         stderr(&out),
-        "error: check failed: nothing was received, of which --max-lost 3 says nothing\n"
+        "error: check failed: no packet was received, so --max-lost 3 cannot be checked\n"
     );
     assert_eq!(out.status.code(), Some(1));
     for limit in ["", "--max-corrupt 0"] {
@@ -279,7 +279,7 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
         &format!("{to_null} --size 64 --src fd00::1 --dst fd00::2"),
         "frames of 64 bytes: a size must be 84 to 29116",
     );
-    refused(&format!("{to_null} --dst fd00::2"), "both of IPv4 or both of IPv6");
+    refused(&format!("{to_null} --dst fd00::2"), "give two IPv4 or two IPv6 addresses");
     refused(&format!("{to_null} --dst 10.0.0"), "is not an address or port");
     refused(&format!("{to_null} --flows 65535"), "1 to 65534");
     refused(&format!("{to_null} --core 1000"), "--core 1000: ");

@@ -37,12 +37,12 @@ fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
     let mut child = traced(&folder, &name, "--watchdog 0.5");
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let line = said.next().expect("a line about the worker");
-    let stalled = "netmem: worker 0 has not come round for 0.5 s: it stands in kick of port trace/pcap:";
+    let stalled = "netmem: worker 0 has not finished a round for 0.5 s: it is in kick of port trace/pcap:";
     assert!(line.starts_with(stalled), "{line}");
     // The terminal is read from here on, until its other end is gone.
     let reading = thread::spawn(move || while reader.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
     let line = said.next().expect("a line about the worker");
-    assert!(line.starts_with("netmem: worker 0 has come round again, after "), "{line}");
+    assert!(line.starts_with("netmem: worker 0 goes on, after "), "{line}");
     interrupt(&child);
     let out = child.wait_with_output().unwrap();
     reading.join().unwrap();
@@ -57,13 +57,10 @@ fn one_sigint_ends_a_run_whose_worker_never_comes_round() {
     let (reader, name) = terminal();
     let mut child = traced(&folder, &name, "--watchdog 0.5");
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(said.next().unwrap().contains("has not come round"));
+    assert!(said.next().unwrap().contains("has not finished a round"));
     interrupt(&child);
     let line = said.next().expect("a line about the worker");
-    assert!(
-        line.starts_with("error: worker 0 does not end: it stands in kick of port trace/pcap:"),
-        "{line}"
-    );
+    assert!(line.starts_with("error: worker 0 does not end: it is in kick of port trace/pcap:"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     drop(reader);
 }

@@ -18,7 +18,7 @@ pub struct Journal {
 #[non_exhaustive]
 pub enum JournalError {
     /// The file cannot be written or read.
-    #[error("journal {path}: {error}: give another one by --journal")]
+    #[error("journal {path}: {error}: give another one with --journal")]
     File {
         /// The file.
         path: PathBuf,
@@ -27,14 +27,14 @@ pub enum JournalError {
     },
     /// Other users could have written the file. Its commands would be run.
     #[error(
-        "journal {path}: others may write it, or it is another user's: its commands are not run; remove it, or chown and chmod 600 it"
+        "journal {path}: another user may write it or owns it, so its commands are not run: remove it, or chown and chmod 600 it"
     )]
     Strangers {
         /// The file.
         path: PathBuf,
     },
     /// A line is not a change. Nothing was done.
-    #[error("journal {path}: line {line} is no change: {error}")]
+    #[error("journal {path}: line {line} is not a change: {error}")]
     Line {
         /// The file.
         path: PathBuf,

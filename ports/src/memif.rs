@@ -74,9 +74,7 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
         }
     }
     if copy && config.lend.is_some() {
-        return Err(
-            "memif: copy=yes and lend=yes: leave one out; bytes are copied unless it says lend=yes".into()
-        );
+        return Err("memif: copy=yes and lend=yes: leave one out; without lend=yes, bytes are copied".into());
     }
     if config.lend.is_some() && config.role == Role::Server {
         return Err(
@@ -84,8 +82,8 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
         );
     }
     if path.starts_with('@') && config.access != Access::default() {
-        return Err("memif: mode= and group= are for a socket in the file system: to an abstract one (@NAME) everybody can \
-                    connect, and peer= says who is spoken with"
+        return Err("memif: mode= and group= are for a socket in the file system: every user can connect to an abstract one \
+                    (@NAME), and peer= limits the users"
             .into());
     }
     Ok((path.into(), config))
@@ -150,7 +148,7 @@ fn secret_of(path: &Path) -> Result<String, String> {
         format!("memif: secret-file={at}: it has no secret of 1 to {SECRET_MAX} bytes of text on one line")
     })?;
     if mode & 0o004 != 0 {
-        let line = format!("netmem: memif: everybody can read the secret in {at}: chmod o-r {at}");
+        let line = format!("netmem: memif: every user can read the secret in {at}: chmod o-r {at}");
         WARN.get().map_or_else(|| eprintln!("{line}"), |warn| warn(&line));
     }
     Ok(secret)

@@ -43,8 +43,8 @@ impl XdpSpec {
         };
         if (count as usize) < workers {
             return Err(format!(
-                "--port {self}: its {count} queues are too few for {workers} workers, each of which needs one: \
-                 give fewer --workers, or the interface more queues (ethtool -L)"
+                "--port {self}: its {count} queues are too few for {workers} workers, which need one each: \
+                 give fewer --workers, or give the interface more queues (ethtool -L)"
             ));
         }
         Ok(count)

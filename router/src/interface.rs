@@ -61,7 +61,7 @@ pub enum ReversePath {
 
 /// There is no check of this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{seen:?} is no reverse path check: write strict, loose or off")]
+#[error("{seen:?} is not a reverse path check: write strict, loose or off")]
 pub struct ReversePathError {
     /// The text that was given.
     pub seen: String,

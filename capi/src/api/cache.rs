@@ -113,7 +113,7 @@ pub unsafe extern "C" fn netmem_cache_counts(
 ) -> c_int {
     answer(|| {
         let (Source::Cache(found, _), _) = CACHES.get(cache.word)? else {
-            return Err(Failure::invalid("this is the word of size classes"));
+            return Err(Failure::invalid("this is a word of size classes, not of a cache"));
         };
         let all = found.stats().counters();
         let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));

@@ -95,7 +95,7 @@ fn add(memory: Memory) -> Result<u64, Failure> {
     if chunks.end as usize > slots::NUMBERS {
         return Err(Failure::new(
             ENOMEM,
-            "handles number 2 TiB of frames, and this memory would lie behind them",
+            "handles can address 2 TiB of memory, and this memory would exceed that",
         ));
     }
     slots::open(chunks);
@@ -112,7 +112,7 @@ pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
             let region = open.region.upgrade()?;
             region.file().map(|file| file.as_raw_fd())
         })?;
-        file.ok_or_else(|| Failure::invalid("the memory is in no file: open it with in_file"))
+        file.ok_or_else(|| Failure::invalid("the memory is not in a file: open it with in_file"))
     })
 }
 

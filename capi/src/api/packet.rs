@@ -224,7 +224,7 @@ pub unsafe extern "C" fn netmem_packet_into_frames_at(
 #[cold]
 pub fn not_one_frame(call: &str) -> c_int {
     let text = format!(
-        "{call}: the packet has several parts, or others read its bytes too: netmem_packet_make_sendable makes it one frame"
+        "{call}: the packet has several parts, or others read its bytes too: call netmem_packet_make_sendable, which makes it one frame"
     );
     Failure::new(EBUSY, text).keep()
 }

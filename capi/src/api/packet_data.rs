@@ -172,8 +172,9 @@ pub unsafe extern "C" fn netmem_packet_write_at(
     match data {
         Ok(Some(data)) => data.cast(),
         Ok(None) => {
-            let text =
-                format!("{CALL}: others read these bytes too: netmem_packet_make_writable copies them");
+            let text = format!(
+                "{CALL}: others read these bytes too: call netmem_packet_make_writable, which copies them"
+            );
             Failure::new(EBUSY, text).keep();
             ptr::null_mut()
         }

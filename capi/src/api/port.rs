@@ -296,7 +296,7 @@ pub extern "C" fn netmem_port_disarm(worker: netmem_worker, port: netmem_port) -
 pub extern "C" fn netmem_port_fd(worker: netmem_worker, port: netmem_port) -> c_int {
     with((worker, port, "netmem_port_fd"), |open| {
         let fd = open.port.wakeup_fd().map(|fd| fd.as_raw_fd());
-        fd.ok_or_else(|| Failure::invalid("nothing wakes whoever sleeps on this port: poll it"))
+        fd.ok_or_else(|| Failure::invalid("this port cannot wake a sleeping thread: poll it"))
     })
 }
 

@@ -53,8 +53,8 @@ pub unsafe extern "C" fn netmem_port_open(
         let ring = places(config)?;
         let State { pools, ports, worker, memory_word, .. } = &mut *inside;
         let found = find(pools, *memory_word, pool.word, "netmem_port_open", Site::UNKNOWN);
-        let found =
-            found.map_err(|errno| Failure::new(-errno, "the pool is none of this worker's memory"))?;
+        let found = found
+            .map_err(|errno| Failure::new(-errno, "the pool does not belong to this worker's memory"))?;
         let opened = opened(&spec, (*memory_word, ring), worker, found)?;
         let place = ports.iter().position(Option::is_none).unwrap_or(ports.len());
         ports.resize_with(ports.len().max(place + 1), || None);
@@ -86,12 +86,12 @@ fn places(config: Option<&netmem_port_config>) -> Result<u32, Failure> {
 fn can_lend(is_in_file: bool, bytes: usize) -> Result<(), Failure> {
     if !is_in_file {
         return Err(Failure::invalid(
-            "lend=yes: no peer can map this memory: open it with netmem_memory_config.in_file = 1, or leave lend=yes out, to copy",
+            "lend=yes: no peer can map this memory: open the memory with netmem_memory_config.in_file = 1, or leave lend=yes out to copy",
         ));
     }
     if u32::try_from(bytes).is_err() {
         return Err(Failure::invalid(format!(
-            "lend=yes: the memory has {bytes} bytes, and memif names less than 4 GiB: give less as netmem_memory_config.bytes, or leave lend=yes out, to copy"
+            "lend=yes: the memory has {bytes} bytes, and memif can address less than 4 GiB: give a smaller netmem_memory_config.bytes, or leave lend=yes out to copy"
         )));
     }
     Ok(())

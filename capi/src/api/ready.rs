@@ -45,10 +45,10 @@ pub unsafe extern "C" fn netmem_ready_open(
         let State { pools, heads: known, memory_word, .. } = &mut *inside;
         let found = look_up(&HEADS, known, *memory_word, (heads.word, CALL, Site::UNKNOWN));
         let heads_of =
-            found.map_err(|errno| Failure::new(-errno, "the heads are none of this worker's memory"))?;
+            found.map_err(|errno| Failure::new(-errno, "the heads do not belong to this worker's memory"))?;
         let found = find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN);
-        let pool_of =
-            found.map_err(|errno| Failure::new(-errno, "the pool is none of this worker's memory"))?;
+        let pool_of = found
+            .map_err(|errno| Failure::new(-errno, "the pool does not belong to this worker's memory"))?;
         let most = if most == 0 { ReadyPackets::MAX } else { most as usize };
         let ready = ReadyPackets::new(pool_of, heads_of, most);
         to.word = READY.add(ReadyPool { ready, heads: heads.word, pool: pool.word }, *memory_word)?;

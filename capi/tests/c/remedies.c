@@ -21,8 +21,8 @@ static void lane(void)
     CHECK(netmem_lane_receive(second, lane, &frame, 1) == -EPERM && misuses("wrong_worker") == 1);
     CHECK(says("netmem_lane_join makes a worker its receiver") && !strstr(netmem_last_error(), "detach"));
     CHECK(netmem_lane_receive_packets(second, lane, &packet, 1) == -EPERM && says("netmem_lane_join"));
-    CHECK(netmem_lane_send(second, lane, &frame, 1) == -EPERM && says("who opened it is its sender"));
-    CHECK(netmem_lane_send_packets(second, lane, &packet, 1) == -EPERM && says("who opened it is its sender"));
+    CHECK(netmem_lane_send(second, lane, &frame, 1) == -EPERM && says("the worker that opened the lane is its sender"));
+    CHECK(netmem_lane_send_packets(second, lane, &packet, 1) == -EPERM && says("the worker that opened the lane is its sender"));
     CHECK(netmem_lane_close(second, lane) == -EPERM && says("netmem_lane_join"));
     /* As was said. */
     CHECK(netmem_lane_join(second, lane) == 0 && netmem_lane_receive(second, lane, &frame, 1) == 0);

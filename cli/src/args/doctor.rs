@@ -5,40 +5,40 @@ use clap::Args;
 use netmem_ports::{PortSpec, port_spec};
 use std::path::PathBuf;
 
-/// Say what of this host will not work, lose packets or be slow, each with the command that mends it.
+/// Report what on this host will not work, lose packets or be slow, each with the command that fixes it.
 ///
-/// It looks at capabilities, memory, the kernel, cores, and of each port at its interface: queues, rings, offloads at both ends where they are seen, modes of
-/// XDP, programs and sockets of others, bridges, bonds, settings of the kernel's forwarding, peers and files. Nothing is changed without
-/// --fix. Exit code 1 where something will not work or loses packets.
+/// It looks at capabilities, memory, the kernel and cores. For each port it looks at the interface: queues, rings, offloads (of
+/// both ends if they are visible), XDP modes, other programs and sockets, bridges, bonds, settings of the kernel's forwarding,
+/// peers and files. Nothing is changed without --fix. The exit code is 1 if something will not work or loses packets.
 ///
-/// With --qualify packets are forwarded between two interfaces, in every mode that their drivers have, and a report is written.
+/// With --qualify, packets are forwarded between two interfaces in every mode that their drivers support, and a report is written.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Interfaces, or ports as --port of netmem forward has them: eth0 means xdp:eth0. Without any, and without --config, the host alone.
+    /// Interfaces, or ports as in netmem forward --port; eth0 means xdp:eth0. Without ports and without --config, only the host.
     #[arg(value_name = "INTERFACE|PORT", value_parser = port)]
     pub ports: Vec<PortSpec>,
 
-    /// The configuration that netmem forward is going to read.
+    /// The configuration file that netmem forward will read.
     #[arg(long, value_name = "FILE", conflicts_with = "ports")]
     pub config: Option<PathBuf>,
 
-    /// Make the changes that need nobody's decision, each written to the journal before it is made.
+    /// Make the changes that need no decision of yours. Each change is written to the journal before it is made.
     #[arg(long, conflicts_with_all = ["from", "undo"])]
     pub fix: bool,
 
-    /// Take all changes of the journal back, the last one first; also after a kill.
+    /// Undo all changes of the journal, the last one first; also after netmem was killed.
     #[arg(long, conflicts_with_all = ["ports", "config", "from", "save"])]
     pub undo: bool,
 
-    /// Where changes are written down.
+    /// The journal of the changes.
     #[arg(long, value_name = "FILE", default_value = "/run/netmem/doctor.journal")]
     pub journal: PathBuf,
 
-    /// Write what was read of this host to a file, which --from reads on another host.
+    /// Write the data read from this host to a file, which --from reads on another host.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
 
-    /// Look at a host that was saved, not at this one.
+    /// Look at a saved host instead of this one.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
 
@@ -46,16 +46,17 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Forward packets both ways between two interfaces with a cable between them, and write down what held.
+    /// Forward packets both ways between two interfaces with a cable between them, and write a report of the results.
     ///
-    /// In each mode of AF_XDP that the driver has and by packet sockets: short and mixed packets, jumbo frames, the second interface
-    /// set down and up, its port closed in mid-traffic. Nobody else may use the interfaces, and they have no addresses. What is changed of them is in the journal, and is changed
-    /// back, also by --undo after a kill. Exit code 1 where something did not hold. docs/hardware.md lists what was reported so.
+    /// It tries each mode of AF_XDP that the driver supports, and packet sockets. In each it sends short and mixed packets and jumbo
+    /// frames, sets the second interface down and up, and closes its port under traffic. No other program may use the interfaces,
+    /// and they must have no addresses. Changes to the interfaces are written to the journal and undone at the end; after a kill,
+    /// --undo undoes them. The exit code is 1 if a check failed. docs/hardware.md lists the reports so far.
     #[arg(long, num_args = 2, value_names = ["INTERFACE", "INTERFACE"],
           conflicts_with_all = ["ports", "config", "fix", "undo", "save", "from", "json"])]
     pub qualify: Vec<String>,
 
-    /// Seconds that --qualify takes in all; fractions are fine.
+    /// Seconds that --qualify takes in total; fractions are allowed.
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "300", requires = "qualify", allow_negative_numbers = true)]
     pub seconds: f64,
 

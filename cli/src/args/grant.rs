@@ -4,24 +4,25 @@ use clap::Args;
 use netmem_ports::{DeviceSpec, XdpSpec, port_spec};
 use std::path::PathBuf;
 
-/// Hand a queue of an interface to a server that has no privileges: it gets the packets that the port takes, and the kernel all others.
+/// Hand a queue of an interface to a server without privileges. The server gets the packets that match RULES, and the kernel all others.
 ///
-/// A server that connects to the socket gets one port and keeps it until it ends: an open AF_XDP socket and the attached program come by SCM_RIGHTS. This process
-/// keeps neither, so that the interface is as it was when the server ends, however it ends. The server asks with XdpGrant::ask of the library and needs
-/// no capability, but has to be allowed to lock its memory: above 8 MiB that is LimitMEMLOCK of its unit, or ulimit -l. Ends by Ctrl-C or SIGTERM; servers go on.
+/// A server that connects to the socket gets one port and keeps it until the server ends. It gets an open AF_XDP socket and the
+/// attached program by SCM_RIGHTS. This process keeps neither, so when the server ends in any way, the interface is as before.
+/// The server asks with XdpGrant::ask of the library and needs no capability. It must be allowed to lock its memory: above 8 MiB,
+/// set LimitMEMLOCK of its unit, or ulimit -l. netmem grant ends at Ctrl-C or SIGTERM; servers go on.
 ///
 /// Example: netmem grant --port xdp:eth0,take=udp:53 --to /run/dns.sock --mode 660 --group 65534
 #[derive(Debug, Args)]
 pub struct GrantArgs {
-    /// xdp:IFNAME[:QUEUE],take=RULES: the queue, and which of its packets are taken, as in netmem forward --port
+    /// xdp:IFNAME[:QUEUE],take=RULES: the queue and the rules of the packets to take, as in netmem forward --port
     #[arg(long, value_name = "PORT", value_parser = xdp_that_takes)]
     pub port: XdpSpec,
 
-    /// Where servers ask: the path of a socket, or @NAME for an abstract one, which any process of the network namespace may ask
+    /// The socket to which servers connect: a path, or @NAME for an abstract socket, open to any process of the network namespace
     #[arg(long, value_name = "PATH")]
     pub to: PathBuf,
 
-    /// Who may ask: the permission bits of the socket, in octal
+    /// The permission bits of the socket, in octal: who may connect
     #[arg(long, value_name = "BITS", default_value = "600", value_parser = octal)]
     pub mode: u32,
 

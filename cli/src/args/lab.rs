@@ -24,15 +24,15 @@ pub enum LabCommand {
 
 /// Run experiments and print the measured figures beside the published ones.
 ///
-/// Each experiment runs its variants in interleaved rounds and prints the quantiles over windows of time, the
-/// ratios with their 95 % interval, and its checks. It is set up anew several times, each time in a process of its own and in
-/// turns with the others, and more often where a ratio is undecided. Ctrl-C ends it with the set-ups, or the first one's rounds, that are finished.
+/// Each experiment runs its variants in interleaved rounds. It prints the quantiles over windows of time, the ratios with their
+/// 95 % interval, and its checks. Each experiment is set up several times, each time in a new process, in turns with the other
+/// experiments. An undecided ratio gets more set-ups. Ctrl-C ends the run. It keeps the set-ups that are finished, or the finished
+/// rounds of the first set-up, and the report is marked as interrupted.
 ///
-/// Exit codes: 0 all checks hold, 1 one does not, 2 bad input, 130 ended by a signal.
-/// What was finished is kept, and says that it was interrupted.
+/// Exit codes: 0 all checks hold, 1 a check does not hold, 2 bad input, 130 ended by a signal.
 #[derive(Debug, Args)]
 pub struct LabRunArgs {
-    /// Names of experiments, in the order in which they are to run, or `all`.
+    /// Names of experiments in the order in which to run them, or `all`.
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
     /// The same rows with fewer rounds: some seconds each.
@@ -41,53 +41,52 @@ pub struct LabRunArgs {
     /// Also write the reports to FILE, as JSON: one object for one name, an array for several or `all`.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Seconds of wall time that the run may take: what is least decided has turns until they are spent.
-    /// A quick run of `all` has 600 unless it is told otherwise.
+    /// Seconds of wall time that the run may take: the least decided ratios get turns until the time is spent.
+    /// A quick run of `all` has 600 by default.
     #[arg(long, value_name = "SECONDS", value_parser = whole(1_u64..=1_000_000), conflicts_with = "resume")]
     pub budget: Option<u64>,
-    /// Run one experiment after the other, append each to the FILE of --json when it is finished, and leave out those that it
-    /// has of this machine: for a full run that may be ended and begun again.
+    /// Run one experiment after the other and append each finished one to the FILE of --json. Experiments of this machine that FILE
+    /// already has are left out. Use it for a full run that may be ended and started again.
     #[arg(long, requires = "json")]
     pub resume: bool,
-    /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows them.
-    /// Repeatable.
+    /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows the keys. Repeatable.
     #[arg(long, value_name = "KEY=VALUE", value_parser = settings::split)]
     pub set: Vec<(String, String)>,
 }
 
-/// Say whether the ratios of two runs agree within their own intervals.
+/// Report whether the ratios of two runs agree within their own intervals.
 ///
-/// Two ratios agree if their 95 % intervals overlap and both are decided. Prints those that do not, then the share that
-/// does.
+/// Two ratios agree if their 95 % intervals overlap and both are decided. The command prints the ratios that do not agree, and
+/// then the share that agrees.
 ///
-/// Exit codes: 0 at least the share asked for agrees, 1 less does, 2 bad input.
+/// Exit codes: 0 at least the required share agrees, 1 less agrees, 2 bad input.
 #[derive(Debug, Args)]
 pub struct LabCompareArgs {
-    /// What `netmem lab run --json` wrote.
+    /// A file of `netmem lab run --json`.
     #[arg(value_name = "FILE")]
     pub first: PathBuf,
-    /// The same of another run.
+    /// The file of another run.
     #[arg(value_name = "OTHER")]
     pub second: PathBuf,
     /// The share that must agree, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = whole(0_u32..=100), allow_negative_numbers = true)]
     pub at_least: u32,
-    /// Print one JSON object instead: how many agree, and those that do not.
+    /// Print one JSON object instead: how many ratios agree, and the ratios that do not.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Write reports as one page of HTML: what the sources claim and what holds here, plots, tables and checks.
+/// Write reports as one HTML page: the claims of the sources and the results here, with plots, tables and checks.
 ///
-/// The page needs nothing else: no network and no scripts. Of two reports of one experiment on one machine the last is shown;
-/// reports of several machines stand side by side, and of a claim the worst counts.
+/// The page needs no network and no scripts. Of two reports of one experiment on one machine, the page shows the last. Reports of
+/// several machines stand side by side, and the worst of them decides a claim.
 ///
-/// The object of --json: `experiments` (checks, those that failed, ratios, how many are undecided), `not_run`, `claims`
+/// The object of --json: `experiments` (checks, failed checks, ratios, undecided ratios), `not_run`, `claims`
 /// (name, source, says, published, measured, verdict: holds, other-regime, fails, cannot-tell, not-comparable or not-measured;
 /// sentence; with several machines the worst, and `machines` has each), `targets` (work,
 /// rival, over, must, aim, better: less or more; ratio with median, low and high; standing:
-/// aim, must, undecided, missed or not-measured; cause where it is missed; experiment, metric, made_by), and `losses` to rivals
-/// (a, b, lost of so many settings, worst, causes).
+/// aim, must, undecided, missed or not-measured; cause if it is missed; experiment, metric, made_by), and `losses` to rivals
+/// (experiment, a, b, metric, lost: the number of lost settings, of: the number of settings, worst, causes).
 ///
 /// Exit codes: 0 the page or the object is written, 2 bad input or a file that cannot be written.
 #[derive(Debug, Args)]
@@ -95,10 +94,10 @@ pub struct LabReportArgs {
     /// Files of `netmem lab run --json`, or directories of such files.
     #[arg(long, value_name = "DIR|FILE", num_args = 1.., default_value = ".")]
     pub from: Vec<PathBuf>,
-    /// Where to write the page.
+    /// The file to write the page to.
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub out: PathBuf,
-    /// Print what the page says as one JSON object instead, and write no page.
+    /// Print the contents of the page as one JSON object instead, and write no page.
     #[arg(long, conflicts_with = "out")]
     pub json: bool,
 }

@@ -50,7 +50,7 @@ use config::Places;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The memory system of a packet dataplane in user space: forwards packets, and measures what that costs.
+/// The memory system of a packet dataplane in user space: forwards packets, and measures the cost.
 #[derive(Debug, Parser)]
 #[command(name = "netmem", version, after_help = AFTER_HELP)]
 struct Cli {
@@ -64,9 +64,9 @@ Start with:
   netmem lab list                  shows the experiments
 
 Exit codes:
-  0  all went well, also when Ctrl-C or SIGTERM ended it
+  0  success, also if Ctrl-C or SIGTERM ended the run
   1  a check failed, or something went wrong while running
-  2  bad input, or the set-up failed: one line with the remedy, and nothing is left behind";
+  2  bad input, or the set-up failed: one line names the remedy, and nothing is left behind";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -81,21 +81,21 @@ pub enum Command {
     Set(SetArgs),
     Reload(ReloadArgs),
     Record(RecordArgs),
-    /// The published experiments, measured on this machine beside the published figures.
+    /// Run published experiments on this machine and compare the figures.
     #[cfg(feature = "lab")]
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Completions for a shell, on standard output.
+    /// Print the completions for a shell.
     ///
     /// bash: netmem completions bash > /usr/share/bash-completion/completions/netmem
     Completions {
         /// The shell.
         shell: Shell,
     },
-    /// The manual's pages, written into a folder when packages are made.
+    /// Write the pages of the manual into a folder, for packages.
     #[command(hide = true)]
     Man {
-        /// The folder, which is there.
+        /// The folder, which must exist.
         folder: PathBuf,
     },
     /// The published experiments, which this program was built without.

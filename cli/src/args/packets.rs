@@ -21,25 +21,26 @@ pub struct PacketArgs {
     #[arg(long, value_name = "PATH", value_enum, default_value_t = PathArg::Fast)]
     pub path: PathArg,
 
-    /// A filter rule, ACTION[,KEY=VALUE...]; needs --path full. Repeatable; the first that matches decides.
+    /// A filter rule, ACTION[,KEY=VALUE...]; needs --path full. Repeatable; the first rule that matches decides.
     ///
-    /// ACTION is accept (go on as --mode says), drop, or pass (to the local queue). The keys are in (number of the port it
-    /// came by), ethertype (a number, ipv4, ipv6, arp), src and dst (IPv4 prefixes), proto (a number, icmp, icmpv6, tcp, udp),
-    /// sport and dport (a port of TCP or UDP, or a range; proto can be nothing else then). For example drop,in=0,proto=udp,dport=53.
-    /// A rule that names an address matches IPv4 alone; one with a protocol or ports and no address both families, IPv6 behind its extension
-    /// headers; with ethertype=ipv4 or ethertype=ipv6 one of them. icmp is IPv4's alone, icmpv6 IPv6's, neighbour discovery among it.
-    /// Of a priority-tagged frame (802.1Q, VID 0) rules see what stands behind the tag.
+    /// ACTION is accept (go on as --mode says), drop, or pass (to the local queue). The keys are in (number of the receiving port),
+    /// ethertype (a number, ipv4, ipv6 or arp), src and dst (IPv4 prefixes), proto (a number, icmp, icmpv6, tcp or udp), and sport and
+    /// dport (a port of TCP or UDP, or a range). With sport or dport, proto can only be tcp or udp. For example
+    /// drop,in=0,proto=udp,dport=53.
+    /// A rule with an address matches only IPv4. A rule with a protocol or ports and no address matches both families; in IPv6 it looks
+    /// behind extension headers. ethertype=ipv4 or ethertype=ipv6 limits it to one family. icmp is only IPv4's, and icmpv6 only IPv6's;
+    /// icmpv6 includes neighbour discovery. In a priority-tagged frame (802.1Q, VID 0), rules match the packet behind the tag.
     #[arg(long, value_name = "RULE", value_parser = rule)]
     pub rule: Vec<Rule>,
 
-    /// Packet heads that each worker keeps ready: how many at most, how many are taken and freed at once; 0 for none. Makes
-    /// packets of frames on the fast path too [default: 128/32/32 where there are packets]
+    /// Packet heads that each worker keeps ready: how many at most, how many are taken and freed at once; 0 for none. Frames then
+    /// become packets on the fast path too [default: 128/32/32 if there are packets]
     #[arg(long, hide_short_help = true, value_name = "SIZE/REFILL/FREE", value_parser = ready_heads)]
     pub ready_heads: Option<ReadyHeads>,
 
-    /// Ready pairs of head and frame at most, 0 to 65536: heads are then attached when fill rings are refilled, and pairs
-    /// stay together from completion to the next fill. Makes packets of frames on the fast path too. Not with --steer: frames
-    /// leave their heads when they go to another worker.
+    /// Ready pairs of head and frame at most, 0 to 65536. Heads are attached when fill rings are refilled, and pairs stay together
+    /// from completion to the next fill. Frames then become packets on the fast path too. Not with --steer: frames leave their heads
+    /// when they go to another worker.
     #[arg(long, hide_short_help = true, value_name = "MAX", value_parser = whole(0..=PAIRS_MAX), allow_negative_numbers = true)]
     pub ready_pairs: Option<usize>,
 
@@ -47,20 +48,20 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "HOW", value_enum, default_value_t = FreeArg::Bulk)]
     pub free: FreeArg,
 
-    /// Keep the newest N passed frames per worker in the local queue: 0 to 1048576; 0 frees them as soon as it has read them. For
-    /// --mode pass, a --rule that passes, or --path full where --config or --control may bring one later.
+    /// Keep the newest N passed frames per worker in the local queue: 0 to 1048576; with 0, frames are freed as soon as they are
+    /// read. For --mode pass or a --rule that passes. Also for --path full if --config or --control may add such a rule later.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
           allow_negative_numbers = true)]
     pub hold: usize,
 
-    /// Bytes of memory that the frames may take up which the local queue keeps, per worker, whole frames however short
-    /// their packets are: 0 to 2^40. Beside --hold, which says how many at most [default: no limit]
+    /// Bytes of memory per worker for the frames that the local queue keeps: 0 to 2^40. A frame counts whole, even if its packet is
+    /// short. --hold limits the number of frames [default: no limit]
     #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = whole(0..=HOLD_BYTES_MAX),
           allow_negative_numbers = true)]
     pub hold_bytes: Option<usize>,
 
-    /// Whether the local queue copies short packets (up to 255 bytes of a frame of 2 KiB) out of their frames, which then go home, so that many
-    /// that are kept hold little memory [default: off]
+    /// Whether the local queue copies short packets (up to 255 bytes of a frame of 2 KiB) out of their frames. The frames then go back
+    /// to their pool, and many kept packets need little memory [default: off]
     #[arg(long, hide_short_help = true, value_name = "SWITCH", value_enum)]
     pub hold_copybreak: Option<Switch>,
 
@@ -69,7 +70,7 @@ pub struct PacketArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
     pub tap: Option<usize>,
 
-    /// Seconds that the local queue keeps a frame at most; fractions are fine [default: until newer ones come]
+    /// Seconds that the local queue keeps a frame at most; fractions are allowed [default: until newer frames come]
     #[arg(long, hide_short_help = true, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub hold_seconds: Option<f64>,
 }
@@ -77,9 +78,9 @@ pub struct PacketArgs {
 /// Values of `--path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PathArg {
-    /// Frames as they are; with --ready-heads or --ready-pairs packets, without hooks.
+    /// Raw frames. With --ready-heads or --ready-pairs: packets, without rules and statistics.
     Fast,
-    /// Packets, through the rules and the statistics.
+    /// Packets, with rules and statistics.
     Full,
 }
 

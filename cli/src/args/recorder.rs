@@ -15,22 +15,22 @@ const PACKETS: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run and control")]
 pub struct RecorderArgs {
-    /// Keep the last N packets of each port at each worker with what became of them, for netmem record: 64 to 1048576.
+    /// Keep the last N packets of each port at each worker, with their verdicts, for netmem record: 64 to 1048576.
     ///
-    /// Their first 144 bytes as they came, 192 bytes of memory for each. N is rounded up to a power of two. Without it there is
-    /// no recorder, and a packet costs nothing more.
+    /// The recorder keeps the first 144 bytes of each packet as received, in 192 bytes of memory. N is rounded up to a power of two.
+    /// Without this option there is no recorder, and it costs a packet nothing.
     #[arg(long, value_name = "N", value_parser = whole(PACKETS), allow_negative_numbers = true, hide_short_help = true)]
     pub record: Option<usize>,
 
-    /// Write what is recorded to FILE at SIGUSR1, as pcapng with each packet's verdict and a comment.
+    /// Write the recording to FILE at SIGUSR1, as pcapng with each packet's verdict and a comment.
     ///
-    /// FILE is replaced by the next one, whole: what is written is first in FILE.part.
+    /// The next recording replaces FILE as a whole. It is written to FILE.part first.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub record_to: Option<PathBuf>,
 
-    /// Write it also when packets are dropped so fast: drop.REASON>N/s, or drops>N/s for all reasons. Repeatable.
+    /// Also write it when packets are dropped faster than a rate: drop.REASON>N/s, or drops>N/s for all reasons. Repeatable.
     ///
-    /// As in --record-when 'drop.ttl_expired>100/s'; netmem stat drops --all lists the reasons. At most once a minute.
+    /// For example --record-when 'drop.ttl_expired>100/s'; netmem stat drops --all lists the reasons. At most once a minute.
     #[arg(long, value_name = "WHEN", value_parser = When::from_str, hide_short_help = true)]
     pub record_when: Vec<When>,
 }
@@ -115,23 +115,23 @@ impl RecorderArgs {
     }
 }
 
-/// Read the last packets of a running `netmem forward --record`, with what became of each, as pcapng.
+/// Read the last packets of a running `netmem forward --record`, each with its verdict, as pcapng.
 ///
-/// Each packet as it came (its first 144 bytes) by the port that it came by, with its queue, the verdict as of an XDP program, and a
-/// comment: to which port, which drop reason, passed, how long it waited, was in a
-/// lane between workers (--steer) and in the local queue (--hold). Where packets are missing between two, the later one says
-/// how many. To look at them as they come: netmem record --follow | wireshark -k -i -
+/// Each packet is written as received (its first 144 bytes) under the port that received it, with its queue, its verdict as of an
+/// XDP program, and a comment. The comment has the egress port, the drop reason or that it was passed. It also says how long the
+/// packet waited, was in a lane between workers (--steer) and in the local queue (--hold). If packets are missing between two
+/// packets, the comment of the later one has their number. To watch packets live: netmem record --follow | wireshark -k -i -
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// The file that is written; without it the recording goes to standard output.
+    /// The file to write; by default the recording goes to standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Go on with what comes, until Ctrl-C or the run's end.
+    /// Continue with new packets until Ctrl-C or the end of the run.
     #[arg(long)]
     pub follow: bool,
 
-    /// The control socket [default: $NETMEM_CONTROL, else the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
+    /// The control socket [default: $NETMEM_CONTROL, or the first netmem.sock in $XDG_RUNTIME_DIR, /run or /run/netmem]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
 }

@@ -57,7 +57,7 @@ impl FromStr for PortReversePath {
         let (how, port) = text.split_once(',').map_or((text, None), |(how, port)| (how, Some(port)));
         let how = how.parse().map_err(|error: ReversePathError| error.to_string())?;
         let number = |port: &str| {
-            port.parse().map_err(|_| format!("{port:?} is no port: give its number or its interface"))
+            port.parse().map_err(|_| format!("{port:?} is not a port: give its number or its interface"))
         };
         Ok(PortReversePath { how, port: port.map(number).transpose()? })
     }
@@ -76,11 +76,11 @@ impl<T: OfPort> ByPort<T> {
             None => {
                 let names: Vec<String> = names.into_iter().flatten().collect();
                 let there_are = match &names[..] {
-                    [] => "none of the ports has one".to_owned(),
-                    names => format!("those of the ports are {}", names.join(", ")),
+                    [] => "the ports have no interfaces".to_owned(),
+                    names => format!("the ports have {}", names.join(", ")),
                 };
                 Err(format!(
-                    "{option}: no --port is of an interface {wanted}: {there_are}; or give a port's number, from 0"
+                    "{option}: no --port has the interface {wanted}: {there_are}; or give a port's number, from 0"
                 ))
             }
         }
@@ -170,7 +170,7 @@ mod tests {
         }
         assert_eq!(
             reverse_path("tight").unwrap_err(),
-            "\"tight\" is no reverse path check: write strict, loose or off"
+            "\"tight\" is not a reverse path check: write strict, loose or off"
         );
     }
 
@@ -179,12 +179,10 @@ mod tests {
         let unknown = route("10.0.0.0/8,eth7,02:00:00:00:00:02").unwrap();
         let error = unknown.resolved("--route", &ports()).unwrap_err();
         assert!(
-            error.starts_with(
-                "--route: no --port is of an interface eth7: those of the ports are eth0, eth1, tap0"
-            ),
+            error.starts_with("--route: no --port has the interface eth7: the ports have eth0, eth1, tap0"),
             "{error}"
         );
-        assert!(unknown.resolved("--route", &[]).unwrap_err().contains("none of the ports has one"));
+        assert!(unknown.resolved("--route", &[]).unwrap_err().contains("the ports have no interfaces"));
         for bad in [
             "default",
             "10.0.0.1/8,eth0,02:00:00:00:00:02",

@@ -15,32 +15,32 @@ const RATE_MAX: u32 = 1_000_000;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Routing")]
 pub struct RouterArgs {
-    /// An address of the router's own on the link of PORT (a number or an interface), for --mode ip with --route. Repeatable.
+    /// An address of the router itself on the link of PORT (a number or an interface), for --mode ip with --route. Repeatable.
     ///
-    /// For example 10.0.1.254/24,0. ICMP errors (time exceeded, unreachable, too big) come from it; without one of the packet's
-    /// family none are sent. Packets to it are the router's own: they are not forwarded, and netmem does not answer them. With
-    /// --routes kernel the interfaces' own addresses are followed instead.
+    /// For example 10.0.1.254/24,0. ICMP errors (time exceeded, unreachable, too big) come from this address. Without an address of the
+    /// packet's family no errors are sent. Packets to the router's addresses are not forwarded, and netmem does not answer them. With
+    /// --routes kernel, netmem follows the addresses of the interfaces instead.
     #[arg(long, hide_short_help = true, value_name = "ADDRESS/LENGTH,PORT", value_parser = own_address)]
     pub address: Vec<ByPort<OwnAddress>>,
 
-    /// What becomes of IPv4 packets from or to 0/8, 127/8 and 240/4, and of packets from the router's own addresses or the
-    /// broadcast address of one of its networks, for --mode ip. Packets from and to other martians (multicast, 169.254/16,
-    /// 255.255.255.255; over IPv6 ::, ::1, fe80::/10, ff00::/8) are never forwarded [default: drop]
+    /// What to do with IPv4 packets from or to 0/8, 127/8 and 240/4, and with packets from the router's own addresses or the
+    /// broadcast address of one of its networks, for --mode ip. Packets from or to other martians (multicast, 169.254/16,
+    /// 255.255.255.255; in IPv6 ::, ::1, fe80::/10, ff00::/8) are never forwarded [default: drop]
     #[arg(long, hide_short_help = true, value_name = "WHAT", value_enum)]
     pub martians: Option<OddArg>,
 
-    /// What becomes of IPv4 packets with a loose source route, for --mode ip. Those with a strict one are always dropped
+    /// What to do with IPv4 packets that have a loose source route, for --mode ip. Packets with a strict source route are always dropped
     /// [default: drop]
     #[arg(long, hide_short_help = true, value_name = "WHAT", value_enum)]
     pub source_routes: Option<OddArg>,
 
-    /// Whether packets are dropped that come from addresses to which no route leads back, for --mode ip: strict (out of the port that
-    /// they came in by), loose (anywhere) or off; of one port or, without PORT, of all. Repeatable; the last that is about a port counts
+    /// Drop packets if no route leads back to their source address, for --mode ip: strict (the route must leave by the receiving
+    /// port), loose (by any port) or off. With PORT for one port, otherwise for all. Repeatable; the last one for a port counts
     /// [default: off]
     #[arg(long, hide_short_help = true, value_name = "HOW[,PORT]", value_parser = reverse_path)]
     pub reverse_path: Vec<ByPort<PortReversePath>>,
 
-    /// Sustained ICMP error rate per worker, a second, for --mode ip: 1 to 1000000; 0 sends none at all [default: 1000]
+    /// Sustained rate of ICMP errors per worker, a second, for --mode ip: 1 to 1000000; 0 sends none [default: 1000]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_rate: Option<u32>,
 
@@ -48,8 +48,8 @@ pub struct RouterArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_burst: Option<u32>,
 
-    /// Sustained rate of ICMP errors to one source (an IPv4 address, a /64 of IPv6) per worker, a second, for --mode ip: 0 to 1000000; 0
-    /// sends none at all [default: 100]
+    /// Sustained rate of ICMP errors to one source (an IPv4 address, an IPv6 /64) per worker, a second, for --mode ip: 1 to
+    /// 1000000; 0 sends none [default: 100]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_source_rate: Option<u32>,
 
@@ -61,9 +61,9 @@ pub struct RouterArgs {
 /// Values of `--martians` and `--source-routes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OddArg {
-    /// They are dropped and counted.
+    /// Drop and count the packets.
     Drop,
-    /// They are forwarded as others are.
+    /// Forward the packets like all others.
     Forward,
 }
 

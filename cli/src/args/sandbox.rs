@@ -7,18 +7,18 @@ use std::fs;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run and control")]
 pub struct SandboxArgs {
-    /// Go on as this user once the ports are open: NAME, UID, or UID:GID. Needs root.
+    /// Change to this user when the ports are open: NAME, UID, or UID:GID. Needs root.
     ///
-    /// All but the broker run as the user, and have its rights to files: --record-to must be in a folder that it may write to. The control socket
-    /// becomes the user's.
+    /// All processes except the broker run as this user, with its rights to files. The user must be able to write to the folder of
+    /// --record-to. The control socket then belongs to the user.
     #[arg(long, value_name = "USER", value_parser = user, hide_short_help = true)]
     pub user: Option<User>,
 
     /// Keep all capabilities and system calls.
     ///
-    /// Else all threads give up every capability once the ports are open, and the system calls that they do not need: a worker that opens a file or a
-    /// socket, or runs a program, is ended (SIGSYS). A small process, netmem-broker, keeps the capabilities and opens what comes back
-    /// later.
+    /// Without this option, when the ports are open, all threads give up every capability and the system calls that they do not need.
+    /// A worker that opens a file or a socket, or runs a program, is then ended (SIGSYS). A small process, netmem-broker, keeps the
+    /// capabilities and opens what comes back later.
     #[arg(long, hide_short_help = true)]
     pub no_sandbox: bool,
 }
@@ -36,7 +36,7 @@ fn user(text: &str) -> Result<User, String> {
 }
 
 fn user_in(text: &str, passwd: impl FnOnce() -> String) -> Result<User, String> {
-    let wrong = || format!("{text:?} is no user: give one of /etc/passwd by name or number, or UID:GID");
+    let wrong = || format!("{text:?} is not a user: give one of /etc/passwd by name or number, or UID:GID");
     if let Some((user, group)) = text.split_once(':') {
         let number = |text: &str| text.parse().map_err(|_| wrong());
         return Ok(User { user: number(user)?, group: number(group)? });
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(user_in("7:8", passwd), Ok(User { user: 7, group: 8 }));
         for wrong in ["", "some", "7", "7:", ":8", "-1:0", "nobody:nobody"] {
             let said = user_in(wrong, passwd).unwrap_err();
-            assert!(said.contains("is no user: give one of /etc/passwd"), "{said}");
+            assert!(said.contains("is not a user: give one of /etc/passwd"), "{said}");
         }
     }
 }

@@ -8,19 +8,20 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run and control")]
 pub struct ScrapeArgs {
-    /// Answer Prometheus at a loopback IP:PORT or a Unix socket.
+    /// Serve Prometheus metrics at a loopback IP:PORT or a Unix socket.
     ///
-    /// GET /metrics, at an address as in 127.0.0.1:9100, [::1]:9100 or /run/netmem.metrics (mode 0600). Prometheus' text format, or OpenMetrics where Accept asks for it.
-    /// Each scrape is one cut of the run: what was received is what was transmitted, dropped, passed or is held, and every
-    /// frame is somewhere. A worker that does not come round is not waited for: netmem_worker_stale says so,
-    /// netmem_worker_age_seconds since when. Histograms: netmem_worker_burst_packets (of each round),
-    /// netmem_worker_latency_seconds (how long packets were in the worker, each counted with the time of its round, which bounds
-    /// it from above; the time in a card's rings and in queues between threads is not in it), netmem_port_posted_packets
-    /// (how full transmit rings are, sampled 50 times a second). docs/prometheus/netmem.rules.yml has alerts.
+    /// GET /metrics. The address is for example 127.0.0.1:9100, [::1]:9100 or /run/netmem.metrics (mode 0600). The format is
+    /// Prometheus' text format, or OpenMetrics if Accept asks for it. Each scrape shows the run at one point: the received
+    /// packets are all transmitted, dropped, passed or held, and every frame is counted in some place. A scrape does not wait for a
+    /// worker that does not answer: netmem_worker_stale is then 1, and netmem_worker_age_seconds is the age of its values.
+    /// There are three histograms. netmem_worker_burst_packets: packets of each round. netmem_worker_latency_seconds: how long packets
+    /// were in the worker; each counts with the time of its round, which is an upper bound. The time in a card's rings and in queues
+    /// between threads is not included. netmem_port_posted_packets: how full transmit rings are, sampled 50 times a second.
+    /// docs/prometheus/netmem.rules.yml has alerts.
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse, hide_short_help = true)]
     pub metrics: Option<Address>,
 
-    /// Who may connect to --metrics: processes of this machine, or anybody who reaches it; there is no password [default: local]
+    /// Who may connect to --metrics: processes of this machine, or any host that reaches the address; there is no password [default: local]
     #[arg(long, value_name = "WHO", value_enum, hide_short_help = true)]
     pub metrics_from: Option<FromArg>,
 }
@@ -30,7 +31,7 @@ pub struct ScrapeArgs {
 pub enum FromArg {
     /// Processes of this machine: a loopback address, or a Unix socket.
     Local,
-    /// Anybody who reaches the address.
+    /// Any host that reaches the address.
     Anywhere,
 }
 

@@ -24,29 +24,31 @@ pub struct SteerArgs {
     /// Which worker forwards a packet: POLICY[,KEY=VALUE...], POLICY none, map=rx0:1,rx1:2,3, round-robin, hash or flow;
     /// needs --workers 2 or more.
     ///
-    /// Without it, and with none, the worker that received it. rx0 is what worker 0 receives, and so on: a queue that is
-    /// not in the map stays with its worker, and one with several workers spreads its flows over them. round-robin, hash
-    /// and flow may name the workers to choose from, as in hash=1,2. hash goes by addresses and ports; flow too, but a flow
-    /// moves to an idler worker when all its packets so far are done. All but round-robin keep the order within a flow.
+    /// Without --steer, and with none, the worker that received a packet forwards it. In a map, rx0 is what worker 0 receives, rx1 what
+    /// worker 1 receives, and so on. A queue that is not in the map stays with its worker. The flows of a queue with several workers
+    /// are spread over them. round-robin, hash and flow can name the workers to choose from, as in hash=1,2. hash chooses by
+    /// addresses and ports. So does flow, but it moves a flow to an idler worker when all packets of the flow so far are done. All
+    /// policies except round-robin keep the order within a flow.
     ///
     /// Keys behind the policy, as in hash=1,2,inbox=4096,linger=50:
     ///
-    /// inbox=N: size of the inbox for each pair of workers, 64 to 1048576 frames. Frames that find it full are dropped
-    /// (inbox_full). By default 1024, or more than twice what the generators have under way.
+    /// inbox=N: size of the inbox for each pair of workers, 64 to 1048576 frames. A frame is dropped if the inbox is full
+    /// (inbox_full). The default is 1024, or more than twice the packets that the generators have under way.
     ///
-    /// flow-limit=on|off: above half of an inbox, frames of the flow that makes most of it are dropped first (flow_limit), so
-    /// that it cannot keep the others out. On by default.
+    /// flow-limit=on|off: above half of an inbox, frames of the flow with the largest share of it are dropped first (flow_limit), so
+    /// that this flow cannot keep the others out. The default is on.
     ///
-    /// batch=N: hand-off batch size, 1 to 64 (default 1): a shorter batch is held back for up to linger=US microseconds, at
-    /// most a second (default 0: every batch is sent at the end of a poll round).
+    /// batch=N: hand-off batch size, 1 to 64 (default 1). A shorter batch is held back for up to linger=US microseconds, at most a
+    /// second (default 0: every batch is sent at the end of a poll round).
     ///
-    /// tx-queue=rx-worker|fwd-worker: whose transmit queue a steered packet leaves by: the worker's that received it (the
-    /// default: a flow keeps its queue) or the worker's that forwarded it (one hand-off less, but a flow that moves leaves by
-    /// another queue).
+    /// tx-queue=rx-worker|fwd-worker: the worker on whose queue a steered packet is transmitted. rx-worker (the default) is the
+    /// worker that received the packet, so a flow keeps its queue. fwd-worker is the worker that forwarded it: one hand-off less,
+    /// but a flow that moves changes its queue.
     ///
     /// flow-table=N: entries of each worker's table for the policy flow, a power of two up to 1048576 (default 4096).
-    /// hash-key=random|rss|symmetric: a key drawn at start, so that no sender can choose its worker (the default), the published one
-    /// that most network cards begin with, or a published one that takes both directions of a connection to the same worker.
+    /// hash-key=random|rss|symmetric: the key of the hash. random (the default) is drawn at start, so no sender can choose its
+    /// worker. rss is the published key that most network cards begin with. symmetric is a published key that sends both directions
+    /// of a connection to the same worker.
     #[arg(long, value_name = "POLICY[,KEY=VALUE]", value_parser = steer)]
     pub steer: Option<Steer>,
 

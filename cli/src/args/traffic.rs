@@ -17,22 +17,22 @@ const COUNT: std::ops::RangeInclusive<u64> = 1..=1_000_000_000_000;
 /// Packets per second: more than any link carries.
 const RATE: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 
-/// Send packets by a port, for netmem sink to measure what becomes of them.
+/// Send packets through a port, for netmem sink to measure loss, order, corruption and latency.
 ///
-/// Each is an IPv4 or IPv6 packet of UDP with right checksums, stamped with a stream, its flow, its number in the flow, the
-/// time, and a check over all of it. Sending begins when the port is up.
+/// Each packet is an IPv4 or IPv6 packet of UDP with correct checksums. It is stamped with a stream, its flow, its number in the
+/// flow, the time, and a check over all of it. Sending begins when the port is up.
 #[derive(Debug, Args)]
 #[command(after_help = GEN_EXAMPLES, after_long_help = GEN_HELP)]
 pub struct GenArgs {
-    /// The port to send by, as for netmem forward: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME,
+    /// The port to send through, as for netmem forward: xdp:IFNAME[:QUEUE], memif:PATH, packet:IFNAME, tap:IFNAME,
     /// pcap:out=FILE.
     #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
     pub port: PortSpec,
 
-    /// Packets per second, as in 50000, 50k or 1M, or max for as many as there is room for.
+    /// Packets per second, as in 50000, 50k or 1M, or max for as many as the port has room for.
     ///
-    /// Packets go out when they are due. After a pause at most a millisecond's worth of what was missed is sent late (64
-    /// packets at least); the rest is left out, and reported as missed.
+    /// Packets are sent when they are due. After a pause, at most a millisecond's worth of the missed packets is sent late (at least
+    /// 64 packets). The rest is left out and reported as missed.
     #[arg(long, value_name = "PPS|max", value_parser = rate, default_value = "1000", allow_negative_numbers = true)]
     pub rate: Rate,
 
@@ -40,11 +40,11 @@ pub struct GenArgs {
     #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
     pub count: Option<u64>,
 
-    /// Stop S seconds after the port was up; fractions are fine [default: until Ctrl-C]
+    /// Stop S seconds after the port came up; fractions are allowed [default: until Ctrl-C]
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
 
-    /// How long to wait for the port to be up, at first and when it went down; for a file not at all.
+    /// Seconds to wait until the port is up, at the start and after it went down; a file needs no wait.
     #[arg(long, hide_short_help = true, value_name = "S", value_parser = seconds, default_value = "60", allow_negative_numbers = true)]
     pub wait: f64,
 
@@ -52,33 +52,32 @@ pub struct GenArgs {
     #[arg(long, value_name = "N", value_parser = whole(1..=FLOWS_MAX), default_value = "1", allow_negative_numbers = true)]
     pub flows: usize,
 
-    /// Bytes of a packet's frame, without frame check sequence, 64 (84 over IPv6) to 1514, with larger frames up to 29116; or
-    /// several with commas between, which packets take in turn, each as SIZExTIMES if it comes more than once; or imix for
-    /// 64x7,590x4,1514 [default: 64, 84 over IPv6]
+    /// Bytes of a packet's frame, without frame check sequence: 64 (84 over IPv6) to 1514, or up to 29116 with larger frames. Several
+    /// sizes with commas between are used in turn; SIZExTIMES repeats a size; imix is 64x7,590x4,1514 [default: 64, 84 over IPv6]
     #[arg(long, value_name = "BYTES", value_parser = sizes, allow_negative_numbers = true)]
     pub size: Option<Sizes>,
 
-    /// The stream's number, where a sink gets several: 0 to 65535.
+    /// The stream's number, if a sink receives several streams: 0 to 65535.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
     pub stream: u16,
 
-    /// Addresses that flows come from: one of IPv4 or IPv6, or ADDRESS+N for that and the N-1 after it, in turn.
+    /// Source addresses of the flows: one IPv4 or IPv6 address, or ADDRESS+N for this address and the N-1 after it, in turn.
     #[arg(long, value_name = "ADDRESS[+N]", value_parser = span::<IpAddr>, default_value = "10.0.0.1")]
     pub src: Span<IpAddr>,
 
-    /// Addresses that flows go to, in the same way.
+    /// Destination addresses of the flows, in the same form.
     #[arg(long, value_name = "ADDRESS[+N]", value_parser = span::<IpAddr>, default_value = "10.1.0.1")]
     pub dst: Span<IpAddr>,
 
-    /// UDP ports that flows come from, in the same way. What comes from 49152 tcpdump prints as another protocol.
+    /// UDP source ports of the flows, in the same form. tcpdump prints packets from port 49152 as another protocol.
     #[arg(long, hide_short_help = true, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "49153+16383")]
     pub sport: Span<u16>,
 
-    /// UDP ports that flows go to, in the same way.
+    /// UDP destination ports of the flows, in the same form.
     #[arg(long, hide_short_help = true, value_name = "PORT[+N]", value_parser = span::<u16>, default_value = "9")]
     pub dport: Span<u16>,
 
-    /// MAC address of the sender [default: the interface's, or one made up where there is none]
+    /// MAC address of the sender [default: the interface's, or a made-up address if there is no interface]
     #[arg(long, hide_short_help = true, value_name = "MAC")]
     pub src_mac: Option<MacAddr>,
 
@@ -94,39 +93,39 @@ pub struct GenArgs {
     pub station: StationArgs,
 }
 
-/// Receive what netmem gen sends, and say what became of it: loss, order, duplicates, corruption, latency.
+/// Receive the packets of netmem gen, and report loss, order, duplicates, corruption and latency.
 #[derive(Debug, Args)]
 #[command(after_help = SINK_EXAMPLES, after_long_help = SINK_HELP)]
 pub struct SinkArgs {
-    /// A port to receive by, as for netmem forward. Repeatable.
+    /// A port to receive from, as for netmem forward. Repeatable.
     #[arg(long, value_name = "KIND:NAME", value_parser = port_spec, required = true)]
     pub port: Vec<PortSpec>,
 
-    /// Packets that are sent: stop when N have come; those that have not are lost.
+    /// The number of packets that are sent: stop when N have come; missing packets count as lost.
     #[arg(long, value_name = "N", value_parser = whole(COUNT), allow_negative_numbers = true)]
     pub count: Option<u64>,
 
-    /// Stop after S seconds; fractions are fine [default: until Ctrl-C, or the end of the files that it reads]
+    /// Stop after S seconds; fractions are allowed [default: until Ctrl-C, or the end of the files]
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Option<f64>,
 
-    /// Stop S seconds after the last packet of the stream; the first one is waited for without limit.
+    /// Stop S seconds after the last packet of the stream; the wait for the first packet has no limit.
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub quiet: Option<f64>,
 
-    /// The stream to measure; packets of others are foreign: 0 to 65535.
+    /// The stream to measure: 0 to 65535; packets of other streams are foreign.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=u16::MAX), default_value = "0", allow_negative_numbers = true)]
     pub stream: u16,
 
-    /// The MAC address that packets must come from, else they are corrupt [default: any]
+    /// The required source MAC address; packets from another are corrupt [default: any]
     #[arg(long, hide_short_help = true, value_name = "MAC")]
     pub src_mac: Option<MacAddr>,
 
-    /// The MAC address that packets must go to, else they are corrupt [default: any]
+    /// The required destination MAC address; packets to another are corrupt [default: any]
     #[arg(long, value_name = "MAC")]
     pub dst_mac: Option<MacAddr>,
 
-    /// The TTL or hop limit that packets must have left, else they are corrupt: 1 to 255 [default: any]
+    /// The required TTL or hop limit on arrival: 1 to 255; packets with another are corrupt [default: any]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=u8::MAX), allow_negative_numbers = true)]
     pub ttl: Option<u8>,
 
@@ -140,7 +139,7 @@ pub struct SinkArgs {
 /// What may happen to packets.
 #[derive(Debug, Clone, Args)]
 pub struct LimitArgs {
-    /// Fail, with exit code 1, if more packets are lost, or none is received.
+    /// Fail (exit code 1) if more packets are lost, or if none is received.
     #[arg(long, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_lost: Option<u64>,
 
@@ -156,7 +155,7 @@ pub struct LimitArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_corrupt: Option<u64>,
 
-    /// Fail if more frames come that do not belong to the stream.
+    /// Fail if more frames arrive that do not belong to the stream.
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=*COUNT.end()), allow_negative_numbers = true)]
     pub max_foreign: Option<u64>,
 }
@@ -164,7 +163,7 @@ pub struct LimitArgs {
 /// Flags of both.
 #[derive(Debug, Args)]
 pub struct StationArgs {
-    /// Frames: 64 to 1048576, and 2 GiB at most [default: 4 for each slot of a ring; sink: of each queue]
+    /// Frames of the pool: 64 to 1048576, and 2 GiB at most [default: 4 per ring slot; sink: and per queue]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(64..=1_usize << 20), allow_negative_numbers = true)]
     pub frames: Option<usize>,
 
@@ -180,11 +179,11 @@ pub struct StationArgs {
     #[arg(long, hide_short_help = true, value_name = "MODE", value_enum, default_value_t = XdpModeArg::Auto)]
     pub xdp_mode: XdpModeArg,
 
-    /// Run on core N alone [default: where the system puts it]
+    /// Run only on core N [default: the system chooses]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=1023_usize), allow_negative_numbers = true)]
     pub core: Option<usize>,
 
-    /// Print one JSON object instead; or write it to FILE as well.
+    /// Print one JSON object instead of the summary; with FILE, print the summary and write the object to FILE.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 
@@ -239,14 +238,14 @@ Examples:
   netmem gen --port packet:eth0 --dst-mac 02:00:00:00:01:fe --count 10k
   netmem gen --port memif:/run/a.sock --rate max --seconds 10 --size imix
 
-netmem gen --help shows all options, and the object of --json.";
+netmem gen --help shows all options and the object of --json.";
 
 const SINK_EXAMPLES: &str = "\
 Examples:
   netmem sink --port packet:eth1 --count 10k --quiet 2 --max-lost 0
   netmem sink --port memif:/run/b.sock,role=server --seconds 10 --json
 
-netmem sink --help shows all options, what is counted, and the object of --json.";
+netmem sink --help shows all options, the counters and the object of --json.";
 
 const GEN_HELP: &str = "\
 Examples:
@@ -262,8 +261,8 @@ The object of --json:
   netmem forward], pools [likewise].
 
 Exit codes:
-  0  all went well, also when Ctrl-C or SIGTERM ended it
-  1  the port went down and stayed so, or a check failed
+  0  success, also if Ctrl-C or SIGTERM ended the run
+  1  the port went down and stayed down, or a check failed
   2  bad input, or the set-up failed";
 
 const SINK_HELP: &str = "\
@@ -271,28 +270,27 @@ Examples:
   netmem sink --port packet:eth1 --count 10k --quiet 2 --max-lost 0
   netmem sink --port memif:/run/b.sock,role=server --seconds 10 --json
 
-What is counted, each flow by itself:
-  received    packets of the stream, whatever their state
-  lost        gaps in the sequence numbers; with --count that number less the
-              packets that came whole (without it, losses at the end are not
-              seen). A packet that came corrupted is lost as well (RFC 2680)
-  reordered   those that came after a later one (RFC 4737,
+The counters, for each flow by itself:
+  received    packets of the stream in any state
+  lost        gaps in the sequence numbers. With --count: N less the packets
+              that came whole (without it, losses at the end are not seen). A
+              corrupted packet counts as lost too (RFC 2680)
+  reordered   packets that came after a later one (RFC 4737,
               Type-P-Reordered), and not for the second time
-  duplicates  those that had come before; exact among the last 64 numbers of
-              a flow, an older one counts as reordered
-  corrupt     those with a wrong byte, by what is wrong first. Every bit error
-              is detected except in fields that no checksum covers and
-              routers change: MAC addresses and IPv6 hop limit, unless they
-              are given, and the IPv6 traffic class
+  duplicates  packets that had come before. The count is exact among the last
+              64 numbers of a flow; an older packet counts as reordered
+  corrupt     packets with a wrong byte, by the first wrong field. Every bit
+              error is detected, except in fields that no checksum covers and
+              routers change: the IPv6 traffic class, and MAC addresses and
+              IPv6 hop limit unless they are given
   foreign     frames without the stream's stamp, or cut off within it; they
-              count in nothing else
+              count in no other counter
   latency     from the time in the packet, when it was written, to the
-              reception of the burst it came with, by CLOCK_MONOTONIC to
-              1/32: it means something only where both ends share that clock,
-              which is on one machine. Packets from the future, or older than
-              a day, are unusable
-  per second  what came in each second from the first packet on, as many as
-              3600
+              reception of its burst, by CLOCK_MONOTONIC to 1/32. It is valid
+              only if both ends share that clock, so on one machine. Packets
+              from the future, or older than a day, are unusable
+  per second  packets in each second from the first packet on, up to 3600
+              seconds
 
 The object of --json:
   seconds (from the first packet to the last), received, distinct, lost,
@@ -301,8 +299,8 @@ The object of --json:
   p99, p999, most} or null, ports [as of netmem forward], pools [likewise].
 
 Exit codes:
-  0  all went well, also when Ctrl-C or SIGTERM ended it
-  1  more than a --max- allows, or a check failed
+  0  success, also if Ctrl-C or SIGTERM ended the run
+  1  a --max- limit was exceeded, or a check failed
   2  bad input, or the set-up failed";
 
 #[cfg(test)]

@@ -15,26 +15,26 @@ const WORKERS: std::ops::RangeInclusive<usize> = 1..=WORKERS_MAX - 1;
 pub struct WorkerArgs {
     /// Threads that forward, each pinned to a core, with a pool and ports of its own: 1 to 63.
     ///
-    /// Every worker takes its packets from reception to transmission, and shares nothing with the others meanwhile. Of
-    /// each --port worker number I binds queue I (counted from the queue that the port names), so the interface needs as
-    /// many queues, and with queues=N also queues I + workers, I + 2 workers, …; without --port each has two mem ports and a
-    /// generator of its own. With more workers than cores some share a core.
+    /// Each worker takes its packets from reception to transmission, and shares nothing with the other workers. With --port,
+    /// worker number I binds queue I of each port, counted from the queue that the port names. The interface therefore needs as many queues
+    /// as there are workers. With queues=N, worker I also binds queues I + workers, I + 2 workers, and so on. Without --port, each
+    /// worker has two mem ports and a generator of its own. With more workers than cores, some workers share a core.
     #[arg(long, value_name = "N", value_parser = whole(WORKERS), default_value = "1", allow_negative_numbers = true)]
     pub workers: usize,
 
-    /// What a worker does while there is nothing to do.
+    /// What a worker does while it has no work.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = IdleArg::Spin)]
     pub idle: IdleArg,
 
-    /// The first N workers have a generator on their mem ports; the others get packets by --steer only; not with --port
+    /// Only the first N workers have a generator on their mem ports; the other workers get packets only by --steer; not with --port
     /// [default: all]
     #[arg(long, value_name = "N", value_parser = whole(WORKERS), allow_negative_numbers = true, hide_short_help = true)]
     pub generators: Option<usize>,
 
     /// Report a worker that has not finished a poll round for S seconds, and the step it is in; 0 for never.
     ///
-    /// One line on standard error says so and it is counted (stalls); another says when the worker goes on. Seconds in which
-    /// the whole machine stood still do not count.
+    /// One line on standard error reports the worker, and the counter stalls counts it. Another line reports when the worker goes on.
+    /// Seconds in which the whole machine stood still do not count.
     #[arg(long, hide_short_help = true, value_name = "S", value_parser = patience, default_value = "3", allow_negative_numbers = true)]
     pub watchdog: f64,
 
@@ -45,10 +45,10 @@ pub struct WorkerArgs {
 /// Values of `--idle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IdleArg {
-    /// Looks again and again: no packet waits, and its core is busy.
+    /// Polls all the time. No packet waits, and the worker's core is busy.
     Spin,
-    /// Sleeps after 64 rounds without work until a packet comes, 50 ms at most: its core is free, and the first packet
-    /// waits for a wake-up.
+    /// Sleeps after 64 rounds without work until a packet comes, 50 ms at most. The core is free, and the first packet waits for a
+    /// wake-up.
     Sleep,
 }
 

@@ -28,7 +28,7 @@ impl Client {
     pub fn connect(path: &Path) -> Result<Client, String> {
         let at = path.display();
         let stream = UnixStream::connect(path).map_err(|error| {
-            format!("control socket {at}: {error}; is netmem forward --control {at} running, and by you?")
+            format!("control socket {at}: {error}; check that netmem forward --control {at} is running as your user")
         })?;
         Ok(Client { path: path.to_owned(), stream })
     }
@@ -44,7 +44,7 @@ impl Client {
         match serde_json::from_slice(&said) {
             Ok(Answer::Ok(records)) => Ok(records.into_iter().map(printable_record).collect()),
             Ok(Answer::Error(why)) => Err(printable(&why)),
-            Err(error) => Err(format!("control socket {at}: an answer that cannot be read: {error}")),
+            Err(error) => Err(format!("control socket {at}: cannot read the answer: {error}")),
         }
     }
 }
@@ -71,7 +71,10 @@ fn exchange(
     while said.last() != Some(&b'\n') {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(ErrorKind::TimedOut, format!("no whole answer within {patience:?}")));
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!("no complete answer within {patience:?}"),
+            ));
         }
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut chunk) {
@@ -81,7 +84,10 @@ fn exchange(
             Err(error) => return Err(error),
         }
         if said.len() > most {
-            return Err(io::Error::new(ErrorKind::InvalidData, format!("an answer of over {most} bytes")));
+            return Err(io::Error::new(
+                ErrorKind::InvalidData,
+                format!("the answer has more than {most} bytes"),
+            ));
         }
     }
     Ok(said)
@@ -138,7 +144,7 @@ mod tests {
         let records = answered("records", b"{\"ok\":[{\"na\\u001bme\":\"a\\nb\",\"n\":[7,\"\\u001b\"]}]}\n");
         assert_eq!(records, Ok(vec![Record::default().with("na?me", "a?b").with("n", json!([7, "?"]))]));
         let odd = answered("odd", b"\x1b[2J\n").unwrap_err();
-        assert!(odd.contains("cannot be read") && !odd.contains('\x1b'), "{odd}");
+        assert!(odd.contains("cannot read the answer") && !odd.contains('\x1b'), "{odd}");
     }
 
     /// Seen: an endless answer was read without a limit, 2 GB of it.
@@ -147,7 +153,7 @@ mod tests {
         let (here, mut there) = UnixStream::pair().unwrap();
         let flood = thread::spawn(move || while there.write_all(&[b'x'; 1 << 16]).is_ok() {});
         let error = exchange(&here, &json!({}), (PATIENCE, 1 << 20)).unwrap_err();
-        assert!(error.to_string().contains("over 1048576 bytes"), "{error}");
+        assert!(error.to_string().contains("more than 1048576 bytes"), "{error}");
         drop(here);
         flood.join().unwrap();
     }
@@ -162,7 +168,7 @@ mod tests {
             }
         });
         let error = exchange(&here, &json!({}), (Duration::from_millis(200), ANSWER_MAX)).unwrap_err();
-        assert!(error.to_string().contains("no whole answer"), "{error}");
+        assert!(error.to_string().contains("no complete answer"), "{error}");
         drop(here);
         drip.join().unwrap();
     }

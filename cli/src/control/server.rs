@@ -83,8 +83,11 @@ fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
             }
         }
         if said.len() >= LINE {
-            let _ =
-                send(stream, &Answer::Error(format!("a line of over {LINE} bytes: shorter, please")), over);
+            let _ = send(
+                stream,
+                &Answer::Error(format!("the line has more than {LINE} bytes: send a shorter one")),
+                over,
+            );
             return;
         }
     }
@@ -167,7 +170,7 @@ mod tests {
         let mut said = String::new();
         // The rest of the flood may reset the connection after the answer.
         let _ = BufReader::new(&stream).read_line(&mut said);
-        assert!(said.is_empty() || said.contains("over 4096 bytes"), "{said}");
+        assert!(said.is_empty() || said.contains("more than 4096 bytes"), "{said}");
         let silent: Vec<_> = (0..CONNECTIONS).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let refused = (0..200).find_map(|_| {
             thread::sleep(Duration::from_millis(20));

@@ -116,7 +116,7 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
         Err(error) => return Err(format!("{what} {at}: {error}")),
     };
     if !meta.file_type().is_socket() {
-        return Err(format!("{what} {at}: something else is there, and no socket: give another path"));
+        return Err(format!("{what} {at}: this file is not a socket: give another path"));
     }
     match connect(path, &meta) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
@@ -124,12 +124,14 @@ fn clear_stale(path: &Path, what: &str) -> Result<(), String> {
             let is_it = |now: Metadata| (now.dev(), now.ino()) == (meta.dev(), meta.ino());
             if !fs::symlink_metadata(path).is_ok_and(is_it) {
                 return Err(format!(
-                    "{what} {at}: another program has just made one there: give another path, or end it"
+                    "{what} {at}: another program has just made a socket there: give another path, or end that program"
                 ));
             }
             fs::remove_file(path).map_err(|error| format!("{what} {at}: cannot replace it: {error}"))
         }
-        Ok(_) => Err(format!("{what} {at}: another program listens there: give another path, or end it")),
+        Ok(_) => {
+            Err(format!("{what} {at}: another program listens there: give another path, or end that program"))
+        }
         Err(error) => Err(format!("{what} {at}: {error}: give another path")),
     }
 }
@@ -217,7 +219,7 @@ mod tests {
         drop(Socket::bind(&path, "control socket").unwrap());
         fs::write(&path, "mine").unwrap();
         let refused = Socket::bind(&path, "control socket").unwrap_err();
-        assert!(refused.contains("no socket"), "{refused}");
+        assert!(refused.contains("not a socket"), "{refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         assert!(Socket::bind(&place.join("none").join("c"), "control socket").is_err());
         fs::remove_file(&path).unwrap();

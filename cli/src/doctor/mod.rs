@@ -85,10 +85,10 @@ fn fix(found: &[Finding], journal: &Journal, is_quiet: bool) -> Result<Vec<Strin
 fn undo(journal: &Journal) -> Result<(), Failure> {
     let undone = journal.undo().map_err(Failure::input)?;
     for change in &undone.done {
-        output::print(&format!("changed back: {change}\n"))?;
+        output::print(&format!("undone: {change}\n"))?;
     }
     if undone.done.is_empty() && undone.failed.is_empty() {
-        output::print("nothing to take back\n")?;
+        output::print("nothing to undo\n")?;
     }
     let failed: Vec<_> = undone
         .failed

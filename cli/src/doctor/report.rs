@@ -40,7 +40,7 @@ impl Report<'_> {
         };
         let changes = self.findings.iter().filter(|finding| finding.change.is_some()).count();
         if self.can_fix && changes > 0 {
-            let _ = write!(sum, "; --fix changes {changes} of them, and --undo takes that back");
+            let _ = write!(sum, "; --fix changes {changes} of them, and --undo undoes the changes");
         }
         sum
     }

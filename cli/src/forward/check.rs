@@ -84,8 +84,8 @@ fn for_no_port(report: &Report) -> Option<String> {
     let addresses: Vec<_> =
         report.ports.iter().map(|port| format!("{} has {}", port.name, port.detail)).collect();
     Some(format!(
-        "check failed: all {dropped} frames were for other MAC addresses (not_for_us): {}; give the one that a capture's \
-         packets were sent to, as in pcap:in=FILE,mac=MAC, or mac=any",
+        "check failed: all {dropped} frames were for other MAC addresses (not_for_us): {}; give the address to which \
+         the capture's packets were sent, as in pcap:in=FILE,mac=MAC, or mac=any",
         addresses.join(", ")
     ))
 }

@@ -28,20 +28,20 @@ pub fn check(ports: &[PortSpec]) -> Result<(), Failure> {
     let (inputs, read): (Vec<_>, Vec<_>) = ports.iter().filter_map(PortSpec::input).partition(standard);
     let read: Vec<Place> = read.into_iter().map(|path| place(path)).collect();
     if inputs.len() > 1 {
-        return Err(Failure::Input("standard input is to be read twice: give it to one port".to_owned()));
+        return Err(Failure::Input("standard input would be read twice: give it to one port".to_owned()));
     }
     if ports.iter().filter(|port| port.writes_standard_output()).count() > 1 {
-        return Err(Failure::Input("standard output is to be written twice: give it to one port".to_owned()));
+        return Err(Failure::Input("standard output would be written twice: give it to one port".to_owned()));
     }
     let mut written = Vec::new();
     for path in ports.iter().flat_map(PortSpec::files).filter(|path| !standard(path)) {
         let (at, shown) = (place(path), path.display());
         if read.contains(&at) {
-            return Err(Failure::Input(format!("{shown} is to be read and written: give two files")));
+            return Err(Failure::Input(format!("{shown} would be read and written: give two files")));
         }
         if written.contains(&at) {
             return Err(Failure::Input(format!(
-                "{shown} is to be written twice: give each port and each trace a file of its own"
+                "{shown} would be written twice: give each port and each trace its own file"
             )));
         }
         written.push(at);
@@ -102,7 +102,7 @@ mod tests {
             &["pcap:in=@/to-a", "pcap:out=@/also-a"],
         ] {
             let said = said(&folder, ports).unwrap_or_default();
-            assert!(said.contains("is to be read and written: give two files"), "{ports:?}: {said}");
+            assert!(said.contains("would be read and written: give two files"), "{ports:?}: {said}");
         }
         for ports in [
             &["pcap:out=@/x", "pcap:out=@/./x"][..],
@@ -113,10 +113,10 @@ mod tests {
             &["pcap:out=netmem-none", "pcap:out=./netmem-none"],
         ] {
             let said = said(&folder, ports).unwrap_or_default();
-            assert!(said.contains("is to be written twice"), "{ports:?}: {said}");
+            assert!(said.contains("would be written twice"), "{ports:?}: {said}");
         }
         let twice = said(&folder, &["pcap:in=-", "pcap:in=-,out=@/b"]).unwrap_or_default();
-        assert!(twice.contains("standard input is to be read twice"), "{twice}");
+        assert!(twice.contains("standard input would be read twice"), "{twice}");
         for ports in [
             &["pcap:in=-", "pcap:out=@/b"][..],
             &["pcap:in=@/a", "pcap:in=@/a,out=@/b"],

@@ -33,7 +33,7 @@ impl Fixes {
         if earlier > 0 {
             let name = file.display();
             return Err(Failure::Input(format!(
-                "--fix {name}: {earlier} changes are written there, by a run that was killed or has not ended: take them back by \
+                "--fix {name}: {earlier} changes of a run that was killed or has not ended are there: undo them with \
                  netmem doctor --undo --journal {name}, or give another file"
             )));
         }
@@ -66,7 +66,7 @@ impl Fixes {
             Err(error) => vec![error.to_string()],
         };
         for line in &failed {
-            log::say(Level::Error, format_args!("error: not taken back, and still in the journal: {line}"));
+            log::say(Level::Error, format_args!("error: not undone, and still in the journal: {line}"));
         }
         if failed.is_empty() { Ok(()) } else { Err(Failure::Run(Vec::new())) }
     }
@@ -78,7 +78,7 @@ impl Fixes {
 /// A change was not undone. A line about it is printed already.
 pub fn take_back(fixes: &Option<Fixes>) -> Result<(), String> {
     let taken_back = fixes.as_ref().map_or(Ok(()), Fixes::take_back);
-    taken_back.map_err(|_| "something was not taken back".to_owned())
+    taken_back.map_err(|_| "a change was not undone".to_owned())
 }
 
 /// As [`take_back`], by the broker of this process if it has one: a process that has dropped its privileges cannot
@@ -98,7 +98,7 @@ pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Fai
             log::say(
                 Level::Error,
                 format_args!(
-                    "error: the changes may not be taken back ({}): netmem doctor --undo --journal {journal} does it",
+                    "error: the changes may not be undone ({}): undo them with netmem doctor --undo --journal {journal}",
                     refusal.errno
                 ),
             );
@@ -127,7 +127,7 @@ pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, plan: &SandboxPla
         log::say(
             Level::Error,
             format_args!(
-                "error: the changes are not taken back yet: netmem doctor --undo --journal {journal} does it"
+                "error: the changes are not undone yet: undo them with netmem doctor --undo --journal {journal}"
             ),
         );
     }

@@ -40,6 +40,6 @@ pub fn greet(port: &mut MemifPort) {
 fn say_waiting(port: &MemifPort) {
     if let PortState::Down(why) = port.state() {
         let (name, most) = (port.name(), GREETING.as_secs());
-        log::say(Level::Warning, format_args!("netmem: {name} is waited for, up to {most} s: {why}"));
+        log::say(Level::Warning, format_args!("netmem: waiting for {name}, up to {most} s: {why}"));
     }
 }

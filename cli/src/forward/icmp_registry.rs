@@ -21,10 +21,10 @@ pub fn icmp(registry: &mut Registry, setups: &[WorkerSetup]) {
     number(registry, &controls, key, 0, |limit| &mut limit.rate);
     let what = "burst of each worker's ICMP errors";
     number(registry, &controls, ("icmp.burst", "1 to 1000000", "errors", what), 1, |limit| &mut limit.burst);
-    let what = "ICMP errors that each worker sends to one source, in the long run";
+    let what = "sustained rate of each worker's ICMP errors to one source";
     let key = ("icmp.source_rate", "0 (none at all) to 1000000", "errors a second", what);
     number(registry, &controls, key, 0, |limit| &mut limit.source_rate);
-    let what = "ICMP errors that each worker sends to one source at once after a time without";
+    let what = "burst of each worker's ICMP errors to one source";
     let key = ("icmp.source_burst", "1 to 1000000", "errors", what);
     number(registry, &controls, key, 1, |limit| &mut limit.source_burst);
 }

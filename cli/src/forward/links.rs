@@ -91,8 +91,8 @@ impl PortLink {
             format!("port {port}: its interface {before} is called {now} again")
         } else {
             format!(
-                "port {port}: its interface {before} is called {now} now; the port goes on by it, and looks for {written} when it goes away: \
-                 give it back its name, or start netmem again with {now}"
+                "port {port}: its interface {before} is called {now} now; the port keeps this interface, and looks for {written} when the interface goes away: \
+                 rename the interface to {written}, or restart netmem with {now}"
             )
         })
     }
@@ -107,8 +107,8 @@ impl PortLink {
         self.end = now;
         let name = &self.name;
         Some(match self.attached.own() {
-            Some(_) => format!("interface {name} has address {} and MTU {} now", now.mac, now.mtu),
-            None => format!("interface {name} has MTU {} now", now.mtu),
+            Some(_) => format!("interface {name} now has address {} and MTU {}", now.mac, now.mtu),
+            None => format!("interface {name} now has MTU {}", now.mtu),
         })
     }
 }

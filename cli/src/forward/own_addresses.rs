@@ -61,7 +61,7 @@ impl Followed {
         let error = self.own.follow().err();
         let news = error.clone().filter(|_| error != self.said);
         self.said = error;
-        Some(format!("own addresses are as they were: {}", news?))
+        Some(format!("own addresses are not updated: {}", news?))
     }
 }
 
@@ -92,6 +92,6 @@ impl Told {
         self.again = now + AGAIN;
         let news = error.clone().filter(|_| !self.said);
         self.said = error.is_some();
-        Some(format!("own addresses are as they were: {}", news?))
+        Some(format!("own addresses are not updated: {}", news?))
     }
 }

@@ -44,7 +44,7 @@ pub fn packets(registry: &mut Registry, hooks: &Hooks) {
     if let Some(first) = hooks.pairs.first() {
         let (of, to) = (first.clone(), hooks.pairs.clone());
         let range =
-            (format!("0 to {MOST}"), "pairs", "how many of a worker may be ready; those too many are freed");
+            (format!("0 to {MOST}"), "pairs", "how many each worker may have ready; any more are freed");
         registry.number(
             "ready.pairs.max",
             range,
@@ -69,13 +69,13 @@ fn within(value: usize, most: usize) -> Result<usize, TooMuch> {
 
 fn ready_heads(registry: &mut Registry, heads: &HeadCache) {
     for (key, name, (range, unit, what)) in [
-        ("ready.heads.size", "ready_size", ("1 to 4096", "heads", "how many a worker has ready at most")),
+        ("ready.heads.size", "ready_size", ("1 to 4096", "heads", "how many each worker has ready at most")),
         ("ready.heads.refill", "ready_refill", ("1 to the size", "heads", "how many are taken at once")),
         ("ready.heads.free", "ready_free", ("1 to the size", "heads", "how many are freed at once")),
         (
             "ready.heads.defer_max",
             "defer_max",
-            ("0 to 65536", "heads", "how many may wait for the worker that took them; 0: none are sent home"),
+            ("0 to 65536", "heads", "how many may wait for the worker that took them; 0 sends none back"),
         ),
         ("slab.heads.order", "order", ("0 to 10", "", "log2 of the pages of a new slab")),
         (
@@ -134,7 +134,7 @@ fn rules(registry: &mut Registry, controls: Vec<FilterControl>) {
     let range = "rules as in --rule, spaces between";
     registry.text(
         "rules",
-        (range, "", "the first that matches decides; one that stays keeps its counts"),
+        (range, "", "the first rule that matches decides; a rule that stays keeps its counts"),
         read,
         write,
     );
@@ -186,7 +186,7 @@ fn local_queue_record(counters: &[Arc<LocalQueueCounters>]) -> Record {
 
 fn keep_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
     let (of, to) = (Arc::clone(keep), Arc::clone(keep));
-    let range = (format!("0 to {MOST}"), "frames", "how many of a worker's the local queue keeps");
+    let range = (format!("0 to {MOST}"), "frames", "how many per worker the local queue keeps");
     registry.number(
         "local_queue.packets",
         range,
@@ -209,7 +209,7 @@ fn keep_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
 
 fn bytes_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
     let (of, to) = (Arc::clone(keep), Arc::clone(keep));
-    let what = "memory that the frames of a worker's may take up which the local queue keeps";
+    let what = "memory per worker for the frames that the local queue keeps";
     registry.text(
         "local_queue.bytes",
         (format!("0 to {HOLD_BYTES_MAX}, or none"), "bytes", what),

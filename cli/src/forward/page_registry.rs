@@ -21,8 +21,8 @@ pub fn keys(registry: &mut Registry, memory: &Memory) {
     tuned(registry, memory);
     for (name, at, what) in [
         ("page.watermarks.min", 0, "free pages that only urgent work takes; raises low and high with it"),
-        ("page.watermarks.low", 1, "free pages below which they are scarce; takes min and high along"),
-        ("page.watermarks.high", 2, "free pages from which they are not scarce; lowers low and min with it"),
+        ("page.watermarks.low", 1, "free pages below which pages are scarce; moves min and high with it"),
+        ("page.watermarks.high", 2, "free pages from which pages are not scarce; lowers low and min with it"),
     ] {
         let (of, to) = (memory.clone(), memory.clone());
         let range = (format!("0 to {}", memory.stats().total), "pages", what);

@@ -158,7 +158,7 @@ impl Plan {
         let frames = args.frames.unwrap_or(enough);
         if kept >= frames {
             return refuse(format!(
-                "--hold and --tap keep {kept} frames of {frames}: that leaves none to receive into, keep fewer"
+                "--hold and --tap keep {kept} frames of {frames}: none is left for reception, so keep fewer"
             ));
         }
         Ok(Plan {
@@ -289,7 +289,7 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     }
     if !args.router.address.is_empty() {
         return refuse(
-            "--address needs --port: the two mem ports are joined to hosts that send what can be forwarded",
+            "--address needs --port: the hosts on the two mem ports send only packets that can be forwarded",
         );
     }
     if args.routes.is_some() {
@@ -300,7 +300,7 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     }
     let (generators, workers) = (args.team.generators.unwrap_or(args.team.workers), args.team.workers);
     if generators > workers {
-        return refuse(format!("--generators {generators} for --workers {workers}: give that many at most"));
+        return refuse(format!("--generators {generators} with --workers {workers}: give at most {workers}"));
     }
     let flows = args.flows.unwrap_or(1);
     if generators * flows > FLOWS_MAX {
@@ -383,7 +383,7 @@ fn check_queues(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
         if let Some((other, its)) = taken.iter().find(overlaps) {
             return refuse(format!(
                 "--port {one} and {other}: with {workers} workers they take {count} and {its} queues, and some are \
-                 the same; leave more between them, or give fewer --workers or queues"
+                 the same; leave more queues between them, or give fewer --workers or queues"
             ));
         }
         taken.push((one, count));
@@ -448,7 +448,7 @@ fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure>
         let prefix = RibRoute::from(*route).prefix;
         if let Some(own) = own.iter().find(|own| own.routes().any(|its| its.prefix == prefix)) {
             return refuse(format!(
-                "--route for {prefix} never counts beside --address {own}: leave one out"
+                "--route for {prefix} has no effect beside --address {own}: leave one out"
             ));
         }
     }

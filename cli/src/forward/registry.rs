@@ -214,7 +214,7 @@ fn idle_key(registry: &mut Registry, setups: &[WorkerSetup]) {
         to.iter().for_each(|worker| worker.set(idle));
         Ok(())
     };
-    let what = "what workers do when there is nothing to do";
+    let what = "what workers do while they have no work";
     registry.text("forward.idle", ("spin or sleep", "", what), read, write);
 }
 
@@ -230,14 +230,14 @@ fn pool_keys(registry: &mut Registry, pool: &Pool, nodes: usize) {
     let (of, to) = (pool.clone(), pool.clone());
     registry.number(
         format!("pool.{name}.cache"),
-        ("0 to 65536", "frames", "how many the owner's cache holds; a smaller one takes refill down with it"),
+        ("0 to 65536", "frames", "how many the owner's cache holds; a smaller cache lowers refill too"),
         move || of.cache().0,
         move |cache| to.set_cache(cache, to.cache().1.clamp(1, cache.max(1))),
     );
     let (of, to) = (pool.clone(), pool.clone());
     registry.switch(
         format!("pool.{name}.trace"),
-        "whether frames remember who took them and when; stat holders shows it",
+        "whether frames record which call took them and when; netmem stat holders shows it",
         move || of.is_traced(),
         move |on| to.trace(on),
     );
@@ -252,7 +252,7 @@ fn pool_keys(registry: &mut Registry, pool: &Pool, nodes: usize) {
     let range = if nodes == 1 { "any or 0".to_owned() } else { format!("any or 0 to {}", nodes - 1) };
     registry.text(
         format!("pool.{name}.node"),
-        (range, "", "of which node its pages are; those of others leave when their frames are home"),
+        (range, "", "the node of the pool's pages; pages of other nodes leave when their frames are back"),
         move || of.node().map_or_else(|| ANY_NODE.to_owned(), |node| node.to_string()),
         move |text| node(text, nodes).map(|node| to.set_node(node)),
     );

@@ -140,7 +140,7 @@ fn routes(
         log::say(
             Level::Warning,
             format_args!(
-                "netmem: packets by routes of next-hop objects are dropped: the kernel tells those in full while {COMPAT_MODE} is 1"
+                "netmem: packets of routes with next-hop objects are dropped: the kernel sends these routes in full only while {COMPAT_MODE} is 1"
             ),
         );
     }
@@ -172,24 +172,21 @@ impl Following {
             match self.follower.turn(TURN) {
                 Ok(()) => {}
                 Err(error @ FollowError::Ask { .. }) => {
-                    let line = format!("netmem: routes stay as they are until this is answered: {error}");
+                    let line = format!("netmem: routes are not updated until the kernel answers: {error}");
                     if said != line {
                         log::say(Level::Warning, &line);
                         said = line;
                     }
                 }
                 Err(error) => {
-                    log::say(
-                        Level::Error,
-                        format_args!("netmem: routes stay as they are from now on: {error}"),
-                    );
+                    log::say(Level::Error, format_args!("netmem: routes are no longer updated: {error}"));
                     return;
                 }
             }
             if !forged && listing.counters().forged > 0 {
                 log::say(
                     Level::Warning,
-                    "netmem: another program sends netlink messages to this one in the kernel's place: they are not read, and \
+                    "netmem: another program sends netlink messages to netmem in the kernel's place: they are not read, and \
                      counted as forged (netmem stat netlink)",
                 );
                 forged = true;

@@ -30,7 +30,7 @@ pub fn steer(registry: &mut Registry, steering: &SteeringControl) {
     let range = "queues and workers, as in rx0:1,rx1:2,3";
     registry.text(
         "steer.map",
-        (range, "", "which workers forward what each receives; it makes the policy map"),
+        (range, "", "which workers forward the packets of each queue; sets the policy map"),
         move || of.policy().to_string().strip_prefix("map=").unwrap_or_default().to_owned(),
         move |text| set(&to, &format!("map={text}")),
     );

@@ -11,7 +11,7 @@ pub fn takes(registry: &mut Registry, takes: &[Arc<TakeControl>]) {
         let range = "rules as in udp:53+tcp:53@192.0.2.1, or none";
         registry.text(
             format!("xdp.{}.take", control.interface()),
-            (range, "", "which packets come by its ports; the rest is left to the kernel"),
+            (range, "", "which packets the interface's ports take; the kernel gets all others"),
             move || of.get().to_string(),
             move |text| {
                 let take: Take = text.parse().map_err(|error: TakeError| error.to_string())?;

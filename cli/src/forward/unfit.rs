@@ -20,7 +20,7 @@ pub fn check_mode(args: &ForwardArgs) -> Result<(), Failure> {
 pub fn check_guard(args: &ForwardArgs) -> Result<(), Failure> {
     match args.port.iter().find(|port| port.xdp().is_some()) {
         Some(port) if args.hardening.guard => refuse(format!(
-            "--hardening with guard and --port {port}: the kernel pins all memory of an xdp port, which has no pages without access; \
+            "--hardening with guard and --port {port}: the kernel pins all memory of an xdp port, so no page of it can be inaccessible; \
              give --hardening random,clear,canary"
         )),
         _ => Ok(()),

@@ -106,7 +106,7 @@ fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
 pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<String> {
     let line = |finding: Finding| {
         let other = match finding.rule {
-            "forwarding" => format!(", or take {}", finding.about.replace("packet:", "xdp:")),
+            "forwarding" => format!(", or use {}", finding.about.replace("packet:", "xdp:")),
             _ => String::new(),
         };
         let for_this_run = if finding.change.is_some() { " (--fix FILE does it for one run)" } else { "" };
@@ -123,7 +123,7 @@ pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<
         let KernelCopies::NotDropped(why) = copies else { return None };
         let xdp = port.replace("packet:", "xdp:");
         Some(format!(
-            "{port}: the kernel has copies of what it takes, and may forward or answer them as well ({why}): take {xdp}, or say that it may \
+            "{port}: the kernel has copies of the packets that the port takes, and may forward or answer them too ({why}): use {xdp}, or allow it \
              with --kernel-copies=keep"
         ))
     });

@@ -93,11 +93,11 @@ impl Watched {
             self.said = true;
             self.meters.note_stall();
             let (seconds, at) = (patience.as_secs_f64(), self.position());
-            return Some(format!("worker {number} has not come round for {seconds} s: it stands in {at}"));
+            return Some(format!("worker {number} has not finished a round for {seconds} s: it is in {at}"));
         }
         let waited = std::mem::take(&mut self.waited);
         let again = std::mem::take(&mut self.said);
-        again.then(|| format!("worker {number} has come round again, after {:.1} s", waited.as_secs_f64()))
+        again.then(|| format!("worker {number} goes on, after {:.1} s", waited.as_secs_f64()))
     }
 
     fn stuck(&mut self, number: usize, passed: Duration) -> Option<String> {
@@ -106,7 +106,7 @@ impl Watched {
             self.stood = Duration::ZERO;
         }
         self.stood += passed;
-        let line = || format!("worker {number} does not end: it stands in {}", self.position());
+        let line = || format!("worker {number} does not end: it is in {}", self.position());
         (self.stood >= END).then(line)
     }
 
@@ -116,7 +116,7 @@ impl Watched {
             Some((_, Call::Rest)) => "its rest".to_owned(),
             Some((port, call)) => {
                 let name = self.ports.get(port).map_or("?", String::as_str);
-                format!("{} of port {name}, or what follows it", call.name())
+                format!("{} of port {name}, or the code after it", call.name())
             }
         }
     }
@@ -160,11 +160,11 @@ mod tests {
     fn a_worker_that_does_not_come_round_is_said_and_counted_once_and_when_it_does_again() {
         let mut watchdog = watchdog(Some(PATIENCE));
         assert_eq!(looks(&mut watchdog, 149, TICK, |worker| worker == 1), [""; 0]);
-        let line = "worker 1 has not come round for 3 s: it stands in its first round";
+        let line = "worker 1 has not finished a round for 3 s: it is in its first round";
         assert_eq!(looks(&mut watchdog, 500, TICK, |worker| worker == 1), [line]);
         let counts = |of: &Watchdog| of.workers.iter().map(|one| one.meters.stalls.get()).collect::<Vec<_>>();
         assert_eq!(counts(&watchdog), [0, 1]);
-        assert_eq!(looks(&mut watchdog, 2, TICK, |_| false), ["worker 1 has come round again, after 13.0 s"]);
+        assert_eq!(looks(&mut watchdog, 2, TICK, |_| false), ["worker 1 goes on, after 13.0 s"]);
         assert_eq!(looks(&mut watchdog, 150, TICK, |worker| worker == 1), [line]);
         assert_eq!(counts(&watchdog), [0, 2]);
     }
@@ -183,7 +183,7 @@ mod tests {
         let now = watchdog.looked;
         let mut stuck = |n: u32| watchdog.stuck_at(now + n * LATE, |worker| worker == 1);
         assert!((1..100).all(|n| stuck(n).is_empty()));
-        assert_eq!(stuck(100), ["worker 0 does not end: it stands in its first round"]);
+        assert_eq!(stuck(100), ["worker 0 does not end: it is in its first round"]);
     }
 
     #[test]

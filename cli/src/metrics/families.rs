@@ -12,7 +12,7 @@ pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     family.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let help = "Scrapes that were answered, this one too.";
     page.family("netmem_scrapes", Kind::Counter, help).sample(&[], scrapes);
-    let help = "1 if every worker answered this scrape and every frame was seen at rest; else what is stale says its age.";
+    let help = "1 if every worker answered this scrape and every frame was seen at rest; otherwise the ages show what is stale.";
     page.family("netmem_cut_whole", Kind::Gauge, help).sample(&[], u8::from(cut.is_whole));
     let mut family =
         page.family("netmem_dropped_packets", Kind::Counter, "Packets dropped, by reason, of all workers.");
@@ -27,8 +27,7 @@ pub fn run(page: &mut Page, cut: &Cut, scrapes: u64) {
     let help =
         "Packets on their way between workers: handed over, not taken and not dropped. 0 without steering.";
     page.family("netmem_between_packets", Kind::Gauge, help).sample(&[], waiting);
-    let help =
-        "Packets that a worker took after another's last answer, who handed them over. 0 in a whole cut.";
+    let help = "Packets that one worker took and whose handing over is not in the other's last answer yet. 0 in a whole cut.";
     page.family("netmem_between_ahead_packets", Kind::Gauge, help).sample(&[], ahead);
 }
 
@@ -55,9 +54,7 @@ const OF_WORKERS: &[OfWorker] = &[
     ("netmem_worker_originate_packets", Kind::Counter, "ICMP errors made of dropped packets.", |of| {
         of.packets.originated
     }),
-    ("netmem_worker_fragments", Kind::Counter, "Pieces made of packets that were cut.", |of| {
-        of.packets.fragments
-    }),
+    ("netmem_worker_fragments", Kind::Counter, "Fragments made of packets.", |of| of.packets.fragments),
     ("netmem_worker_transmit_packets", Kind::Counter, "Packets that a port took for transmission.", |of| {
         of.packets.transmitted
     }),
@@ -68,10 +65,12 @@ const OF_WORKERS: &[OfWorker] = &[
     (
         "netmem_worker_hand_packets",
         Kind::Counter,
-        "Packets handed to other workers, those dropped on the way too.",
+        "Packets handed to other workers, including packets dropped on the way.",
         |of| of.packets.handed,
     ),
-    ("netmem_worker_fragmented_packets", Kind::Counter, "Packets that were cut.", |of| of.packets.fragmented),
+    ("netmem_worker_fragmented_packets", Kind::Counter, "Packets that were fragmented.", |of| {
+        of.packets.fragmented
+    }),
     (
         "netmem_worker_held_packets",
         Kind::Gauge,
@@ -85,7 +84,7 @@ const OF_WORKERS: &[OfWorker] = &[
     (
         "netmem_worker_stalls",
         Kind::Counter,
-        "How often the watchdog said that it did not come round.",
+        "How often the watchdog reported that the worker did not finish a round.",
         |of| of.stalls,
     ),
 ];
@@ -127,8 +126,8 @@ pub fn workers(page: &mut Page, cut: &Cut) {
     for (worker, (answer, _)) in &named {
         family.histogram(&[("worker", worker)], &answer.bursts, 1.0);
     }
-    let help = "How long packets were in the worker, from before its look at a port until a transmit ring, a queue or another worker \
-                had them, to its rounds' clock: no packet took longer than its bucket says.";
+    let help = "Time of packets in the worker, from before it polls a port until a transmit ring, a queue or another worker has them, by \
+                the clock of its rounds: an upper bound for each packet.";
     let mut family = page.family("netmem_worker_latency_seconds", Kind::Histogram, help);
     for (worker, (answer, _)) in &named {
         family.histogram(&[("worker", worker)], &answer.latency, 1e9);
@@ -168,7 +167,7 @@ pub fn ports(page: &mut Page, cut: &Cut) {
             count.into_iter().for_each(|(_, count)| family.sample(&borrowed(&labels), count));
         }
     }
-    let help = "What else the port counts, by its name in netmem stat ports.";
+    let help = "All other counters of the port, by their names in netmem stat ports.";
     let mut family = page.family("netmem_port_events", Kind::Counter, help);
     for one in &all {
         let [port, worker, at] = labels(one);
@@ -204,7 +203,7 @@ pub fn frames(page: &mut Page, cut: &Cut) {
     let help = "1 if the places add up to the size and no frame is astray.";
     let mut family = page.family("netmem_pool_balanced", Kind::Gauge, help);
     seen.iter().for_each(|(of, _)| family.sample(&[("pool", &of.name)], u8::from(of.balanced())));
-    let help = "How long ago a pool's frames were counted at rest; all its values by place are from then.";
+    let help = "How long ago a pool's frames were counted at rest; all values of the pool by place are from that time.";
     let mut family = page.family("netmem_pool_age_seconds", Kind::Gauge, help);
     for (ledger, at) in &seen {
         family.sample(&[("pool", &ledger.name)], seconds(cut.at.saturating_duration_since(*at)));

@@ -140,14 +140,14 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
         for path in &plan.listening {
             if let Err(error) = lchown(path, Some(user), Some(group)) {
                 let path = path.display();
-                log::say(Level::Warning, format_args!("netmem: {path} stays root's: {error}"));
+                log::say(Level::Warning, format_args!("netmem: {path} still belongs to root: {error}"));
             }
         }
     }
     privileges::give_up(kept, user.map(|User { user, group }| (user, group))).map_err(
         |errno| match errno {
             Errno::PERM if user.is_some() => Failure::input(
-                "--user: only root can become another user, with CAP_SETUID and CAP_SETGID: start it so",
+                "--user: only root with CAP_SETUID and CAP_SETGID can change to another user: start netmem as root",
             ),
             errno => failed("give up capabilities", &errno),
         },
@@ -195,8 +195,8 @@ pub fn enter_worker() {
 pub fn look() -> Option<&'static str> {
     static SAID: AtomicBool = AtomicBool::new(false);
     (broker::is_gone() && !SAID.swap(true, Relaxed)).then_some(
-        "the broker (netmem-broker) has ended: ports go on, and those whose interface goes away stay down, new neighbours are not asked for, and \
-         the configuration is not read again, until netmem is restarted",
+        "the broker (netmem-broker) has ended: restart netmem; until then ports go on, but a port whose interface goes away stays down, netmem asks \
+         for no new neighbours, and it does not read the configuration again",
     )
 }
 
@@ -224,5 +224,5 @@ fn ended_early(step: &str) -> Failure {
 
 /// Returns the failure that a step was refused, with the remedy.
 fn failed(step: &str, why: &dyn std::fmt::Display) -> Failure {
-    Failure::input(format!("sandbox: {step}: {why}: change that, or run without (--no-sandbox)"))
+    Failure::input(format!("sandbox: {step}: {why}: fix this, or run with --no-sandbox"))
 }

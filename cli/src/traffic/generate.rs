@@ -74,7 +74,7 @@ fn patience(args: &GenArgs) -> Duration {
 }
 
 fn config(args: &GenArgs, station: &Station) -> Result<StreamConfig, Failure> {
-    let mixed = || Failure::input("--src and --dst: give both of IPv4 or both of IPv6");
+    let mixed = || Failure::input("--src and --dst: give two IPv4 or two IPv6 addresses");
     let addresses = Addresses::new(args.src, args.dst).ok_or_else(mixed)?;
     let least = match addresses {
         Addresses::V4(..) => SIZE_MIN,

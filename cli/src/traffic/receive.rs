@@ -74,7 +74,7 @@ fn beyond(limits: &LimitArgs, report: &Received) -> impl Iterator<Item = String>
 /// no known loss.
 fn nothing_came(limits: &LimitArgs, report: &Received) -> Option<String> {
     let limit = limits.max_lost.filter(|&limit| report.tally.received == 0 && report.lost <= limit)?;
-    Some(format!("check failed: nothing was received, of which --max-lost {limit} says nothing"))
+    Some(format!("check failed: no packet was received, so --max-lost {limit} cannot be checked"))
 }
 
 struct Sink {

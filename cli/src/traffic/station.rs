@@ -181,7 +181,7 @@ fn writable(to: &Path) -> Result<File, Failure> {
 /// Returns a line for each count of packets that a port accepted and did not send. The port need not have been down
 /// before the close.
 fn lost(name: &str, counters: &[(&str, u64)]) -> Vec<String> {
-    let ways = [("tx_lost", ""), ("tx_stranded", ", to an interface that went while it had them")];
+    let ways = [("tx_lost", ""), ("tx_stranded", ", because the interface went away while it had them")];
     let lines = ways.into_iter().filter_map(|(counter, how)| {
         let (_, lost) = counters.iter().find(|(name, lost)| *name == counter && *lost > 0)?;
         Some(format!("port {name} lost {lost} of the packets that it had taken{how}"))
@@ -223,7 +223,7 @@ mod tests {
         };
         assert_eq!(lines(0, 0), [""; 0]);
         assert_eq!(lines(2, 0), ["port xdp:a0 lost 2 of the packets that it had taken"]);
-        let stranded = "port xdp:a0 lost 3 of the packets that it had taken, to an interface that went while it had them";
+        let stranded = "port xdp:a0 lost 3 of the packets that it had taken, because the interface went away while it had them";
         assert_eq!(lines(2, 3)[1..], [stranded]);
     }
 

@@ -79,6 +79,6 @@ fn the_path_is_back_by_the_new_address_of_an_interface_that_is_made_again() {
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && said.contains(&format!("interface one has address {new}")), "{said}");
+    assert!(out.status.success() && said.contains(&format!("interface one now has address {new}")), "{said}");
     Summary::parse(&out.stdout).assert_adds_up();
 }

@@ -80,7 +80,7 @@ fn a_kernel_with_copies_forwards_them_too_and_the_run_says_so() {
     let out = router.end();
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(
-        out.status.success() && said.contains("the kernel forwards what comes by one as well (ipv4)"),
+        out.status.success() && said.contains("the kernel also forwards the packets of one (ipv4)"),
         "{said}"
     );
 }
@@ -122,9 +122,9 @@ fn a_run_that_cannot_drop_the_copies_says_why_and_what_to_do() {
     assert!(out.status.success() && said.lines().count() == 2, "{said}");
     for (line, port) in said.lines().zip(["one", "two"]) {
         let wanted = format!(
-            "netmem: packet:{port}: the kernel has copies of what it takes, and may forward or answer them as well ("
+            "netmem: packet:{port}: the kernel has copies of the packets that the port takes, and may forward or answer them too ("
         );
-        let remedy = format!(": take xdp:{port}, or say that it may with --kernel-copies=keep");
+        let remedy = format!(": use xdp:{port}, or allow it with --kernel-copies=keep");
         assert!(line.starts_with(&wanted) && line.ends_with(&remedy), "{line}");
     }
 }

@@ -241,7 +241,7 @@ fn what_fix_changed_undo_takes_back() {
     assert_eq!(state(&bed.dut), before);
     assert!(!journal.exists());
     let again = doctor(&mut netmem(&bed), &journal, "--undo");
-    assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to take back\n");
+    assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to undo\n");
     fs::remove_dir_all(folder).expect("the folder");
 }
 

@@ -232,7 +232,7 @@ fn a_bridge_that_forwards_beside_a_packet_port_is_said_at_start_with_the_remedy(
     let pair = start(&bed, &routes());
     wait_for_the_path(&bed);
     let out = pair.end();
-    let wanted = "netmem: packet:two: it is a port of the bridge br0, which forwards its packets as well: \
+    let wanted = "netmem: packet:two: it is a port of the bridge br0, which forwards its packets too: \
                   ip link set dev two nomaster\n";
     assert_eq!((out.status.success(), &said(&out)[..]), (true, wanted));
 }

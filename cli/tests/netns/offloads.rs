@@ -171,8 +171,8 @@ fn that_the_kernel_forwards_what_a_packet_port_receives_is_said_at_start_with_th
     let forwarder = start(&bed, ["packet:one", "packet:two"], &["--kernel-copies=keep"]);
     let out = forwarder.end();
     let said = String::from_utf8_lossy(&out.stderr);
-    let wanted = "netmem: packet:two: the kernel forwards what comes by two as well (ipv4), and packets arrive twice: \
-                  sysctl -w net.ipv4.conf.two.forwarding=0 (--fix FILE does it for one run), or take xdp:two\n";
+    let wanted = "netmem: packet:two: the kernel also forwards the packets of two (ipv4), so packets arrive twice: \
+                  sysctl -w net.ipv4.conf.two.forwarding=0 (--fix FILE does it for one run), or use xdp:two\n";
     assert!(out.status.success() && said == wanted, "{said}");
 }
 

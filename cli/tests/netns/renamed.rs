@@ -31,11 +31,13 @@ fn a_router_with_given_routes_keeps_to_the_interface_that_was_renamed() {
     wait_until("packets cross", || ping_once(&bed.h1, "10.77.2.1"));
     bed.dut.ip("link set dev two name uplink");
     bed.dut.ip("link add two mtu 1300 type veth peer name other");
-    let line = "netmem: port packet:two: its interface two is called uplink now; the port goes on by it, and looks for two when it goes away: \
-                give it back its name, or start netmem again with uplink\n";
+    let line = "netmem: port packet:two: its interface two is called uplink now; the port keeps this interface, and looks for two when the interface goes away: \
+                rename the interface to two, or restart netmem with uplink\n";
     wait_until("the new name is said", || has_said(line));
     bed.dut.ip("link set dev uplink mtu 1400");
-    wait_until("the MTU of the interface is followed", || has_said("netmem: interface uplink has address "));
+    wait_until("the MTU of the interface is followed", || {
+        has_said("netmem: interface uplink now has address ")
+    });
     wait_until("packets cross", || ping_once(&bed.h1, "10.77.2.1"));
     kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
     let status = child.wait().expect("wait");

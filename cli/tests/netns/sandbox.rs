@@ -260,7 +260,7 @@ fn a_user_that_is_none_and_one_that_nobody_may_become_are_refused_in_one_line() 
         assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(remedy), "{said}");
     };
-    refused("no-such-user", "is no user: give one of /etc/passwd");
-    refused("0:0", "only root can become another user");
+    refused("no-such-user", "is not a user: give one of /etc/passwd");
+    refused("0:0", "can change to another user: start netmem as root");
     fs::remove_file(program).expect("rm");
 }

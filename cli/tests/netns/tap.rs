@@ -101,7 +101,7 @@ fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
         assert!(out.status.success(), "{said}");
         let summary = Summary::parse(&out.stdout);
         assert_eq!((summary.dropped("not_for_us"), summary.dropped("martian")), (0, 0), "{routes}");
-        let followed = ["interface t0 has MTU 1400 now", "interface t1 has MTU 1000 now"];
+        let followed = ["interface t0 now has MTU 1400", "interface t1 now has MTU 1000"];
         let followed = followed.iter().filter(|line| said.contains(**line)).count();
         assert_eq!(followed, if routes == "given" { 2 } else { 0 }, "{said}");
     }

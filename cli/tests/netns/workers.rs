@@ -200,7 +200,7 @@ fn an_interface_with_fewer_queues_than_workers_is_named_with_the_remedy_and_noth
     assert_eq!(
         String::from_utf8_lossy(&out.stderr),
         "error: interface one has no queue 2: its queues are 0 to 1; each of 3 workers needs a queue of its own: \
-         give it more (ethtool -L), or fewer workers\n"
+         give the interface more queues (ethtool -L), or use fewer workers\n"
     );
     assert_eq!(out.status.code(), Some(2));
     bed.assert_nothing_left();

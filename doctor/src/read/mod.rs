@@ -70,7 +70,7 @@ fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Int
     let drivers =
         Ethtool::new().map_err(|error| unseen.push(format!("offloads, rings and queues: {error}"))).ok();
     let modes = NetdevFamily::new()
-        .map_err(|error| unseen.push(format!("what XDP can do with each driver: {error}")))
+        .map_err(|error| unseen.push(format!("XDP features of the drivers: {error}")))
         .ok();
     for (name, interface) in &mut interfaces {
         if let Some(drivers) = &drivers {

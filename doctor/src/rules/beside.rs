@@ -29,7 +29,13 @@ fn bound(port: &WantedPort, place: &XdpPlace, its: &Interface, found: &mut Findi
     for socket in its.bound.iter().filter(|socket| is_wanted(socket.queue)) {
         let holder = socket.holder.as_deref().unwrap_or("a process that cannot be seen");
         let what = format!("queue {} has an AF_XDP socket of {holder}", socket.queue);
-        found.add("bound", Harm::Fails, &port.name, what, "stop it, or take another queue".to_owned());
+        found.add(
+            "bound",
+            Harm::Fails,
+            &port.name,
+            what,
+            "stop that process, or use another queue".to_owned(),
+        );
     }
 }
 
@@ -50,7 +56,7 @@ fn on_top(
         return;
     }
     let what = format!("{above} on top of it will receive nothing");
-    let remedy = format!("take a part alone (xdp:{name},take=RULES), or a port on each of them");
+    let remedy = format!("take only some packets (xdp:{name},take=RULES), or open a port on each of them");
     found.add("on-top", Harm::Loses, &port.name, what, remedy);
 }
 
@@ -63,7 +69,7 @@ fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
             let members = host.interfaces.iter().filter(|(_, other)| is_member(other));
             let members: Vec<_> = members.map(|(name, _)| format!("xdp:{name}")).collect();
             let what =
-                format!("it is a {kind}: packets arrive on its members' queues, and on none of its own");
+                format!("it is a {kind}: packets arrive on the queues of its members, and never on its own");
             let remedy = if members.is_empty() {
                 format!("packet:{name}")
             } else {
@@ -75,7 +81,7 @@ fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
             && !place.is_partial
         {
             let what =
-                format!("it is a member of {controller}, which will receive nothing by it, LACP neither");
+                format!("it is a member of {controller}, which will receive nothing from it, not even LACP");
             found.add("bond-member", Harm::Loses, &port.name, what, apart(name));
         }
     }
@@ -88,8 +94,8 @@ pub fn bridges(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let Some((bridge, "bridge")) = controller(host, its) else { continue };
         let suffers = match &port.device {
             Device::Xdp(place) if place.is_partial => continue,
-            Device::Xdp(_) => "will receive nothing by it",
-            _ if wanted.forwards => "forwards its packets as well",
+            Device::Xdp(_) => "will receive nothing from it",
+            _ if wanted.forwards => "forwards its packets too",
             _ => continue,
         };
         let what = format!("it is a port of the bridge {bridge}, which {suffers}");

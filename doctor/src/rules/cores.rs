@@ -13,9 +13,9 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             "cores",
             Harm::Slow,
             "host",
-            format!("{} workers take turns on {allowed} cores", wanted.workers),
+            format!("{} workers share {allowed} cores", wanted.workers),
             format!(
-                "give --workers {allowed}, or let it run on more cores (taskset -c, AllowedCPUs= of its unit)"
+                "give --workers {allowed}, or let netmem run on more cores (taskset -c, AllowedCPUs= of its unit)"
             ),
         );
     }
@@ -29,7 +29,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             Harm::Slow,
             "host",
             format!("cores {} are kept free (isolcpus), and no worker runs there", listed(isolated)),
-            format!("start it by taskset -c {}", with_commas(isolated)),
+            format!("start netmem with taskset -c {}", with_commas(isolated)),
         );
     }
     governors(host, wanted, found);
@@ -42,12 +42,12 @@ fn governors(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let of = |core: &u32| host.cores.governors.get(core).filter(|governor| *governor != "performance");
     let slow: Vec<u32> = wanted.cores.iter().copied().filter(|core| of(core).is_some()).collect();
     let Some(governor) = slow.first().and_then(of) else { return };
-    let (cores, verb) = if slow.len() == 1 { ("core", "is") } else { ("cores", "are") };
+    let cores = if slow.len() == 1 { "core" } else { "cores" };
     found.add(
         "governor",
         Harm::Slow,
         "host",
-        format!("the clock of {cores} {}, where workers run, {verb} chosen by {governor}", listed(&slow)),
+        format!("workers run on {cores} {}, whose frequency governor is {governor}", listed(&slow)),
         format!("cpupower -c {} frequency-set -g performance (Debian: linux-cpupower)", with_commas(&slow)),
     );
 }
@@ -73,13 +73,13 @@ fn interrupts(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let on: BTreeSet<u32> =
             bad.iter().flat_map(|number| &interface.interrupts[number]).copied().collect();
         let (them, each) =
-            if bad.len() == 1 { ("interrupt", "") } else { ("interrupts", ", and so for each") };
+            if bad.len() == 1 { ("interrupt", "") } else { ("interrupts", ", and the same for each") };
         found.add(
             "interrupts",
             Harm::Slow,
             &port.name,
             format!(
-                "its card's {them} {} run on cores {}: with workers, or far from the card",
+                "the card's {them} {} run on cores {}, which have workers or are far from the card",
                 listed(&bad),
                 listed(&on)
             ),
@@ -109,10 +109,10 @@ fn nodes(host: &Host, wanted: &Wanted, found: &mut Findings) {
             Harm::Slow,
             &port.name,
             format!(
-                "its card is on NUMA node {node}, and workers run on cores {} of others",
+                "the card is on NUMA node {node}, and workers run on cores {} of other nodes",
                 listed(&wanted.cores)
             ),
-            format!("start it by taskset -c {}", with_commas(near)),
+            format!("start netmem with taskset -c {}", with_commas(near)),
         );
     }
 }

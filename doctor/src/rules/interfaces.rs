@@ -20,9 +20,8 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             continue;
         };
         if own != name {
-            let what = format!(
-                "{name} is an altname of {own}, and its settings in /proc/sys are found by {own} alone"
-            );
+            let what =
+                format!("{name} is an altname of {own}, and /proc/sys has its settings only under {own}");
             found.add(
                 "renamed",
                 Harm::Loses,
@@ -48,9 +47,13 @@ fn missing(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
     }
     let others = host.interfaces.keys().filter(|name| *name != "lo");
     let remedy = match listed(others) {
-        none if none.is_empty() => "ip link add, or start it in the network namespace that has it".to_owned(),
+        none if none.is_empty() => {
+            "make it with ip link add, or start netmem in the network namespace that has it".to_owned()
+        }
         names => {
-            format!("there are {names}: name one of them, or start it in the network namespace that has it")
+            format!(
+                "the interfaces are {names}: give one of them, or start netmem in the network namespace that has it"
+            )
         }
     };
     let what = format!("there is no interface {name} in this network namespace");
@@ -69,12 +72,12 @@ fn link(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
     if its.has_carrier {
         return;
     }
-    let what = "it has no carrier: the other end is down or not there".to_owned();
+    let what = "it has no carrier: the other end is down or missing".to_owned();
     let peer = its.link.as_deref().filter(|_| its.kind.as_deref() == Some("veth"));
     match peer.filter(|peer| host.interfaces.get(*peer).is_some_and(|peer| !peer.is_up)) {
         Some(peer) => found.mend("carrier", Harm::Loses, &port.name, what, up(peer)),
         None => {
-            let remedy = format!("set the other end up, or look at the cable: ethtool {name}");
+            let remedy = format!("set the other end up, or check the cable: ethtool {name}");
             found.add("carrier", Harm::Loses, &port.name, what, remedy);
         }
     }
@@ -110,10 +113,17 @@ fn modes(port: &WantedPort, mode: XdpModePreference, (name, its): (&str, &Interf
     if !offered.native {
         let driver = its.driver.as_deref().or(its.kind.as_deref()).unwrap_or("its driver");
         let what =
-            format!("{driver} has no native XDP: each packet takes the generic way, as a copy in an skb");
-        found.add("native", harm, &port.name, what, "--xdp-mode generic says that it is meant so".to_owned());
+            format!("{driver} has no native XDP: each packet takes the generic path, as a copy in an skb");
+        found.add(
+            "native",
+            harm,
+            &port.name,
+            what,
+            "if this is intended, give --xdp-mode generic".to_owned(),
+        );
     } else if its.mtu > ONE_BUFFER && !(its.kind.is_some() && offered.several_buffers) {
-        let what = format!("native XDP needs packets in one buffer, and MTU {} has longer ones", its.mtu);
+        let what =
+            format!("native XDP needs packets in one buffer, and MTU {} allows longer packets", its.mtu);
         let remedy = format!("ip link set dev {name} mtu {ONE_BUFFER}, or packet:{name}");
         found.add("native-mtu", harm, &port.name, what, remedy);
     }

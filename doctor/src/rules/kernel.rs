@@ -23,14 +23,14 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
 }
 
 fn af_xdp(host: &Host, interface: &str, found: &mut Findings) {
-    let instead = format!("packet:{interface} needs none of it");
+    let instead = format!("or use packet:{interface}, which does not need it");
     if let Some(version) = host.kernel_version().filter(|version| *version < FIRST) {
         let what =
             format!("Linux {}.{}: xdp ports need {}.{} or later", version.0, version.1, FIRST.0, FIRST.1);
-        found.add("kernel", Harm::Fails, "host", what, format!("boot a newer kernel; {instead}"));
+        found.add("kernel", Harm::Fails, "host", what, format!("boot a newer kernel, {instead}"));
     } else if host.kernel.af_xdp == Some(false) {
         let what = "the kernel was built without CONFIG_XDP_SOCKETS".to_owned();
-        found.add("af-xdp", Harm::Fails, "host", what, format!("boot one that has it; {instead}"));
+        found.add("af-xdp", Harm::Fails, "host", what, format!("boot a kernel that has it, {instead}"));
     }
     if host.setting("net.core.bpf_jit_enable") == Some("0") {
         let change =
@@ -61,7 +61,7 @@ fn memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let (pages, missing) = (memory.huge_total / HUGE, (wanted.memory - memory.huge_free).div_ceil(HUGE));
         let (from, to) = (pages.to_string(), (pages + missing).to_string());
         let what = format!(
-            "transparent huge pages are off, and {} MiB of huge pages are free of {} MiB: frames are on small pages",
+            "transparent huge pages are off, and {} MiB of huge pages are free for {} MiB of frames, which use small pages",
             mib(memory.huge_free),
             mib(wanted.memory)
         );

@@ -30,7 +30,8 @@ fn off(interface: &str, offload: &str) -> Change {
 /// Finds LRO: packets that a card has merged by LRO cannot be split into the original packets.
 fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     if its.offloads.contains("rx-lro") {
-        let what = "the card joins received packets (LRO), which cannot be forwarded as they came".to_owned();
+        let what =
+            "the card merges received packets (LRO), which then cannot be forwarded as received".to_owned();
         found.mend("lro", Harm::Loses, &port.name, what, off(name, "large-receive-offload"));
     }
 }
@@ -39,7 +40,7 @@ fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findin
 /// generic mode must segment the packets again.
 fn joined_for_xdp(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     if its.offloads.contains("rx-gro-hw") {
-        let what = "the card joins received packets (GRO in hardware): native mode may be refused, and generic mode cuts them again";
+        let what = "the card merges received packets (GRO in hardware): native mode may be refused, and generic mode segments them again";
         found.mend("gro-hw", Harm::Slow, &port.name, what.to_owned(), off(name, "rx-gro-hw"));
     }
 }
@@ -49,8 +50,9 @@ fn tags(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
     let is_on_it = |its: &Interface| its.link.as_deref() == Some(name) && its.kind.as_deref() == Some("vlan");
     let vlan = host.interfaces.iter().find(|(_, its)| is_on_it(its));
     if let (Some((vlan, _)), true) = (vlan, its.offloads.contains("rx-vlan-hw-parse")) {
-        let what =
-            format!("VLAN tags are taken off before the program sees them: packets of {vlan} look untagged");
+        let what = format!(
+            "VLAN tags are removed before the XDP program sees them: packets of {vlan} look untagged"
+        );
         found.mend("vlan-tags", Harm::Loses, &port.name, what, off(name, "rx-vlan-offload"));
     }
 }
@@ -67,7 +69,7 @@ fn segments(host: &Host, (port, place): (&WantedPort, &XdpPlace), its: &Interfac
     let Some(peer) = peer else { return };
     if host.interfaces.get(peer).is_some_and(|its| its.offloads.contains("tx-udp-segmentation")) {
         let what = format!(
-            "{peer} sends UDP packets uncut, and generic mode does not say how to cut them: they are dropped"
+            "{peer} sends UDP packets unsegmented, and generic mode does not give the segment size: they are dropped"
         );
         found.mend("udp-segments", Harm::Loses, &port.name, what, off(peer, "tx-udp-segmentation"));
     }

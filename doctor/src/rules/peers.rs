@@ -30,7 +30,7 @@ fn memif(host: &Host, port: &WantedPort, (path, is_server): (&Path, bool), found
     let is_there = host.paths.there.contains(path);
     let is_abstract = host.abstract_sockets.contains(&*path.to_string_lossy());
     if !is_server && !is_there && is_abstract {
-        let what = "its peer listens on an abstract socket of this name (DPDK's default), and no file has it"
+        let what = "the peer listens on an abstract socket of this name (DPDK's default), and there is no socket file"
             .to_owned();
         let remedy = format!("memif:@{}, or the DPDK side with socket-abstract=no", path.display());
         found.add("abstract-socket", Harm::Fails, &port.name, what, remedy);

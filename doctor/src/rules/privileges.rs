@@ -62,7 +62,7 @@ fn locked_memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
         "host",
         format!("xdp ports lock {needed} KiB, and {} KiB may be locked", limit / 1024),
         format!(
-            "ulimit -l {needed} in the shell that starts it (LimitMEMLOCK= in its unit), or CAP_IPC_LOCK"
+            "ulimit -l {needed} in the shell that starts netmem (LimitMEMLOCK= in its unit), or CAP_IPC_LOCK"
         ),
     );
 }
@@ -83,7 +83,7 @@ fn locked_maps(host: &Host, wanted: &Wanted, found: &mut Findings) {
             "before Linux 5.11 the maps of xdp ports count as locked memory, and {} KiB may be locked",
             limit / 1024
         ),
-        "ulimit -l unlimited in the shell that starts it (LimitMEMLOCK=infinity in its unit), or CAP_SYS_RESOURCE"
+        "ulimit -l unlimited in the shell that starts netmem (LimitMEMLOCK=infinity in its unit), or CAP_SYS_RESOURCE"
             .to_owned(),
     );
 }

@@ -32,13 +32,16 @@ fn too_few(port: &WantedPort, place: &XdpPlace, (name, queues): (&str, QueueCoun
     if needed <= queues.now && place.queue < queues.now {
         return;
     }
-    let what =
-        format!("it takes queues up to number {}, and the interface has {}", needed.max(1) - 1, queues.now);
+    let what = format!(
+        "the port takes queues up to number {}, and the interface has {}",
+        needed.max(1) - 1,
+        queues.now
+    );
     if needed <= queues.most {
         let set = |count| format!("ethtool -L {name} {}", channels(queues, count));
         found.mend("queues", Harm::Fails, &port.name, what, Change::run(&set(needed), &set(queues.now)));
     } else {
-        let remedy = format!("there can be {}: give fewer queues, or fewer --workers", queues.most);
+        let remedy = format!("the interface can have {}: give fewer queues, or fewer --workers", queues.most);
         found.add("queues", Harm::Fails, &port.name, what, remedy);
     }
 }
@@ -65,8 +68,10 @@ fn not_taken(
     if left == 0 || place.is_partial || !is_first {
         return;
     }
-    let what =
-        format!("no port takes {left} of its {} queues: what arrives there goes to the kernel", queues.now);
+    let what = format!(
+        "no port takes {left} of its {} queues: packets that arrive there go to the kernel",
+        queues.now
+    );
     let taken = queues.now as usize - left;
     let fewer = format!("ethtool -L {name} {}", channels(queues, taken.max(1) as u32));
     found.add("other-queues", Harm::Loses, &port.name, what, format!("xdp:{name},queues=all, or {fewer}"));
@@ -83,7 +88,7 @@ fn rings(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Finding
     let below =
         |size: u32| if size.is_power_of_two() || size == 0 { size } else { size.next_power_of_two() / 2 };
     let what = format!(
-        "its rings of {} and {} descriptors are no powers of two, with which drivers refuse zero copy",
+        "its rings have {} and {} descriptors, which are not powers of two: drivers refuse zero copy",
         rings.rx, rings.tx
     );
     let change = Change::run(&set(below(rings.rx), below(rings.tx)), &set(rings.rx, rings.tx));

@@ -31,9 +31,8 @@ fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
             let key = interface_key(family, name, "forwarding");
             let Some(from) = host.setting(&key).filter(|value| *value != "0") else { continue };
             let change = Change::Setting { key: key.clone(), from: from.to_owned(), to: "0".to_owned() };
-            let what = format!(
-                "the kernel forwards what comes by {name} as well ({family}), and packets arrive twice"
-            );
+            let what =
+                format!("the kernel also forwards the packets of {name} ({family}), so packets arrive twice");
             found.mend("forwarding", Harm::Loses, &port.name, what, change);
         }
     }
@@ -55,7 +54,7 @@ fn reverse_path(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let own = number(&key);
         if own.max(of_all) == 1 {
             let change = Change::Setting { key, from: own.to_string(), to: "2".to_owned() };
-            let what = "the kernel drops packets to its own addresses that come by another port than answers leave by \
+            let what = "the kernel drops packets to its own addresses if they arrive by another port than the answers leave by \
                         (strict rp_filter)";
             found.mend("rp-filter", Harm::Loses, &port.name, what.to_owned(), change);
         }

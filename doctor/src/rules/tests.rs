@@ -296,7 +296,7 @@ fn interrupts_are_no_fault_where_no_core_near_the_card_is_free_and_are_named_wit
     let fault = TOGETHER.iter().find(|fault| fault.0 == "interrupts").unwrap();
     let line = found(&[fault]).remove(0).to_string();
     assert!(line.contains("interrupts 33 and 43 run on cores 1, 2 and 3"), "{line}");
-    assert!(line.contains("echo 0 > /proc/irq/33/smp_affinity_list, and so for each"), "{line}");
+    assert!(line.contains("echo 0 > /proc/irq/33/smp_affinity_list, and the same for each"), "{line}");
     let (mut host, mut wanted) = (good_host(), wanted());
     fault.2(&mut host, &mut wanted);
     (wanted.workers, wanted.cores) = (2, vec![0, 1]);

@@ -17,7 +17,7 @@ pub enum OpenError {
     Xdp(#[from] XdpError),
     /// A queue for one of several workers.
     #[error(
-        "{error}; each of {workers} workers needs a queue of its own: give it more (ethtool -L), or fewer workers"
+        "{error}; each of {workers} workers needs a queue of its own: give the interface more queues (ethtool -L), or use fewer workers"
     )]
     NoQueueForWorker {
         /// The error of the queue.
@@ -32,7 +32,7 @@ pub enum OpenError {
     #[error(transparent)]
     Memif(#[from] MemifError),
     /// The port's own pool, whose frames a peer of another user is lent.
-    #[error("{step} of the frames to be lent to {port} alone: {error}")]
+    #[error("{step} of the frames lent only to {port}: {error}")]
     OwnPool {
         /// The step that failed: the memory, its worker, or the pool.
         step: &'static str,

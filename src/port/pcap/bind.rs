@@ -98,7 +98,7 @@ pub enum PcapError {
     #[error("standard input is a pipe, of which each packet comes once: receive it once, or a file")]
     Again,
     /// Input and output are the same file.
-    #[error("{} is to be read and written: give two files", .0.display())]
+    #[error("{} would be read and written: give two files", .0.display())]
     SameFile(PathBuf),
 }
 

@@ -43,8 +43,8 @@ impl Bench {
         let earlier = journal.changes().map_err(Failure::input)?.len();
         if earlier > 0 {
             return refused(format!(
-                "{earlier} changes are in {file}, by a run that was killed or has not ended: take them back by netmem doctor \
-                 --undo --journal {file}, or give another file by --journal"
+                "{earlier} changes of a run that was killed or has not ended are in {file}: undo them with netmem doctor \
+                 --undo --journal {file}, or give another file with --journal"
             ));
         }
         let mut macs = [MacAddr::new([0; 6]); 2];
@@ -118,7 +118,7 @@ impl Bench {
 
     fn undo(&self, kept: usize) -> Result<(), Failure> {
         let undone = self.journal.undo_to(kept).map_err(Failure::run)?;
-        let still = |(change, error)| format!("not taken back, and still in the journal: {change}: {error}");
+        let still = |(change, error)| format!("not undone, and still in the journal: {change}: {error}");
         let failed: Vec<String> = undone.failed.into_iter().map(still).collect();
         if failed.is_empty() { Ok(()) } else { Err(Failure::Run(failed)) }
     }
@@ -141,15 +141,15 @@ fn link(name: &str, to: &str, from: &str) -> Change {
 /// Checks that the interface is not in use.
 fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
     let Some(Interface { controller, program, .. }) = host.interfaces.get(name) else {
-        return Err(format!("there is no interface {name}: ip link lists those that there are"));
+        return Err(format!("there is no interface {name}: ip link lists the interfaces"));
     };
     if let Some(controller) = controller {
         return Err(format!(
-            "{name} is a part of {controller}: take it out first: ip link set dev {name} nomaster"
+            "{name} is a member of {controller}: remove it first: ip link set dev {name} nomaster"
         ));
     }
     if let Some(program) = program {
-        return Err(format!("{name} has an XDP program ({program}): end that first"));
+        return Err(format!("{name} has an XDP program ({program}): remove that program first"));
     }
     let shown = Command::new("ip").args(["-o", "addr", "show", "dev", name, "scope", "global"]).output();
     let shown = shown.map_err(|error| format!("ip: {error}: is iproute2 installed?"))?;
@@ -159,7 +159,7 @@ fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
         None => Ok(()),
         Some(address) => Err(format!(
             "{name} has the address {address}: the test sets the interface down and up and fills it with packets, which disturbs \
-             whoever uses that address; if nobody does, remove it first: ip addr flush dev {name}"
+             the users of that address; if it has no users, remove it first: ip addr flush dev {name}"
         )),
     }
 }
