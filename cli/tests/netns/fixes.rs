@@ -196,7 +196,7 @@ fn what_a_run_without_a_broker_changed_is_taken_back_though_a_worker_never_ends(
     command.arg(format!("--control={}", control.display())).args(options(&journal));
     let mut child = command.stderr(Stdio::piped()).spawn().expect("netmem");
     let mut said = BufReader::new(child.stderr.take().expect("its lines")).lines().map_while(Result::ok);
-    assert!(said.any(|line| line.contains("has not come round")), "it ended by itself");
+    assert!(said.any(|line| line.contains("has not finished a round")), "it ended by itself");
     assert_eq!(settings(&bed.dut), MEANWHILE);
     kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
     let lines: Vec<String> = said.collect();
