@@ -173,7 +173,7 @@ fn a_run_whose_broker_is_killed_while_it_is_set_up_ends_with_one_line_and_the_ho
     command.arg(format!("--port=memif:{}", silent.display())).args(options(&journal));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("netmem");
     let mut said = BufReader::new(child.stderr.take().expect("its lines")).lines().map_while(Result::ok);
-    assert!(said.any(|line| line.contains("is waited for")), "it ended by itself");
+    assert!(said.any(|line| line.contains("waiting for")), "it ended by itself");
     let broker = Pid::from_raw(broker_of(child.id()).cast_signed()).expect("a number");
     kill_process(broker, Signal::KILL).expect("kill(2)");
     let lines: Vec<String> = said.collect();
