@@ -1,4 +1,4 @@
-//! The page stage against a model, and what happens at its edges.
+//! Tests of the page stage against a model, and of its edge cases.
 
 #[cfg(not(loom))]
 mod edges;
@@ -34,17 +34,17 @@ impl Default for Refusal {
 }
 
 impl Refusal {
-    /// The `n`-th block asked of the nodes from now on is refused, once.
+    /// Refuses the `n`-th block requested from the nodes from now on, once.
     pub(crate) fn set(&self, n: usize) {
         self.0.store(n, Relaxed);
     }
 
-    /// Whether the failure has come; none will from now on.
+    /// Whether the failure has come. None comes from now on.
     pub(crate) fn take(&self) -> bool {
         self.0.swap(NEVER, Relaxed) == NEVER
     }
 
-    /// Of `want` blocks how many may be had now.
+    /// How many of `want` blocks may be had now.
     pub(crate) fn granted(&self, want: usize) -> usize {
         let left = self.0.load(Relaxed);
         match left {
@@ -71,12 +71,12 @@ fn memory(mib: usize, workers: usize) -> Memory {
     Memory::new(&config(mib, workers)).unwrap()
 }
 
-/// Single pages until there are no more.
+/// Takes single pages until there are no more.
 fn take_all(memory: &Memory, w: &mut Worker) -> Vec<Page> {
     std::iter::from_fn(|| memory.alloc(w, 0)).collect()
 }
 
-/// An array of empty places.
+/// An array of empty slots.
 fn places(n: usize) -> Vec<Option<Page>> {
     (0..n).map(|_| None).collect()
 }

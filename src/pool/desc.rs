@@ -44,8 +44,7 @@ pub(crate) const METADATA_LEN: usize = VIRTIO_LEN + size_of::<u64>();
 pub(crate) struct Desc {
     /// Process-wide number of the frame's first chunk.
     pub(crate) id: NonZeroU32,
-    /// Bytes from the chunk's start to the data. From [`METADATA`] on, the bytes beyond it, and metadata lies at the
-    /// chunk's start.
+    /// Bytes from the chunk's start to the data. If the bit [`METADATA`] is set too, metadata lies at the chunk's start.
     pub(crate) off: u16,
     /// Bytes of data.
     pub(crate) len: u16,

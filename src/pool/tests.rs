@@ -1,4 +1,4 @@
-//! The pool stage against a model, and what happens at its edges.
+//! Tests of the pool stage against a model, and of its edge cases.
 
 mod array;
 mod exact;
@@ -55,7 +55,7 @@ fn check(pool: &Pool, owned: u64) -> Ledger {
     ledger
 }
 
-/// What a test may do to a pool with its owner (worker 0) and another worker (1).
+/// The operations of a test on a pool with its owner (worker 0) and another worker (1).
 #[derive(Debug, Clone)]
 enum Op {
     Alloc { worker: usize },
@@ -112,7 +112,7 @@ fn take(held: &mut Vec<Stamped>, pick: usize) -> Option<Frame> {
 /// Frames of the pool that is played with.
 const FRAMES: usize = 150;
 
-/// The pool, its owner and another worker, and where the frames are that are out.
+/// The pool, its owner and another worker, and the expected places of the frames that are out.
 struct Game {
     memory: Memory,
     workers: [Worker; 2],

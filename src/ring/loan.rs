@@ -9,7 +9,7 @@
 //!   ───────┼═════════════════════┼═════════════════════════┼───────
 //!          └ the lender's again ─┘ └─ with the borrower ───┘ └─ room, up to reclaimed + size
 //! ```
-//! There are three indices, and one side only writes each of them. The lender computes its room from its own two
+//! There are three indices, each written by one side only. The lender computes its room from its own two
 //! indices.
 //!
 //! | edge | written by | read by |

@@ -1,4 +1,4 @@
-//! One body for plain runs and for loom: every interleaving of small rings.
+//! One body for plain runs and for loom, which runs every interleaving of small rings.
 
 use super::cursor::{Consumer, Index, Producer};
 use super::{Lender, Mpsc, loan, spsc};
@@ -21,7 +21,7 @@ pub(crate) fn model(body: impl Fn() + Sync + Send + 'static) {
     use std::sync::atomic::AtomicU64;
 
     let mut builder = loom::model::Builder::new();
-    // Some touch many atomics before it gets interesting.
+    // Some bodies touch many atomics before the interesting part.
     builder.max_branches = 20_000;
     // Not one of loom's: it counts over all interleavings.
     let count = Arc::new(AtomicU64::new(0));
@@ -85,7 +85,7 @@ fn a_ring_dropped_with_items_inside_drops_each_once() {
     });
 }
 
-/// Items that are lent in the concurrent body: fewer still, for each takes two ways.
+/// Items that are lent in the concurrent body: fewer still, because each crosses twice.
 const LOANS: u32 = if cfg!(loom) { 3 } else { ITEMS };
 
 #[test]
@@ -196,7 +196,7 @@ fn two_senders_reach_one_receiver_without_loss() {
     });
 }
 
-/// Words that ids stand for: written without an order of their own by who has the id.
+/// Words that ids stand for. The holder of the id writes them without ordering.
 fn words(n: usize) -> Arc<Vec<AtomicU32>> {
     Arc::new((0..n).map(|_| AtomicU32::new(0)).collect())
 }
@@ -237,7 +237,7 @@ fn a_sender_with_room_again_sees_what_the_receiver_did_with_the_ids_before() {
     });
 }
 
-/// Sends one id, where there is room: by then all is done with those of the ring's first round.
+/// Sends one id if there is room. By then the ids of the ring's first round are done with.
 fn push_one(ring: &Mpsc, done: &[AtomicU32]) -> usize {
     let sent = ring.push(std::iter::once(9));
     if sent == 1 {
@@ -277,7 +277,7 @@ fn an_id_pushed_while_the_ring_closes_is_either_taken_or_refused() {
     });
 }
 
-/// An index that a test plays the other side of.
+/// An index of which a test plays the other side.
 #[derive(Clone, Default)]
 struct Hostile(Rc<Cell<u32>>);
 

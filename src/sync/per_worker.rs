@@ -1,4 +1,5 @@
-//! What a stage keeps for its workers: state that only the owner reaches, and gauges that everybody may read.
+//! The state that a stage keeps for its workers: state that only the owner accesses, and gauges that every thread may
+//! read.
 
 use super::shim::AtomicU64;
 use super::slot::{Held, Slot};
@@ -9,19 +10,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// State `L` for each worker of a memory, reached through the worker's token, with gauges `G` beside it.
 ///
-/// One look-up finds both. Those who are no worker of this memory count in the strangers' gauges.
+/// One look-up finds both. Threads that are not a worker of this memory count in the `strangers` gauges.
 #[derive(Debug)]
 pub(crate) struct PerWorker<L, G = ()> {
     domain: u64,
     /// Bytes of all slots.
     bytes: u64,
     slots: Box<[Apart<Slot<L, G>>]>,
-    /// Elsewhere, so that what is read all the time stands close together.
+    /// In another allocation, so that the fields that are read all the time lie close together.
     strangers: Box<CachePadded<G>>,
 }
 
-/// Room for a worker's slot: workers never share a line, nor two lines fetched together, and a worker's key says where
-/// its slot is without arithmetic.
+/// The slot of one worker with padding. Workers never share a line, nor two lines that are fetched together. A worker's
+/// key is the offset of its slot, without arithmetic.
 #[derive(Debug)]
 #[repr(align(512))]
 struct Apart<T>(T);
@@ -41,8 +42,8 @@ impl<L, G: Default> PerWorker<L, G> {
 }
 
 impl<L, G> PerWorker<L, G> {
-    /// This worker's own state; None (take the shared path) for a worker of another memory or while a thief
-    /// is inside.
+    /// Enters this worker's own state. Returns None (take the shared path) for a worker of another memory or while a
+    /// thief is inside.
     #[inline(always)]
     pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L, G>> {
         let slot = self.slot(worker)?;
@@ -58,7 +59,7 @@ impl<L, G> PerWorker<L, G> {
         if offset >= self.bytes {
             return None;
         }
-        // SAFETY: keys of one memory differ by multiples of `SLOT_BYTES`, an entry's size, so a smaller offset than the
+        // SAFETY: keys of one memory differ by multiples of `SLOT_BYTES`, an entry's size, so an offset below the
         // entries' bytes is that of an entry.
         Some(unsafe { &(*cpu::in_one_register(self.slots.as_ptr().byte_add(offset as usize))).0 })
     }
@@ -74,7 +75,7 @@ impl<L, G> PerWorker<L, G> {
         self.slot(worker).map(Slot::gauges)
     }
 
-    /// The gauges of everybody who has no own: many write there.
+    /// The gauges for all threads without gauges of their own. Many threads write them.
     pub(crate) fn strangers(&self) -> &G {
         &self.strangers
     }
@@ -85,16 +86,17 @@ impl<L, G> PerWorker<L, G> {
     }
 }
 
-/// State `L` of one worker that others may open only as thieves, with gauges `G` that everybody may read.
+/// State `L` of one worker that others may open only as thieves, with gauges `G` that every thread may read.
 ///
-/// Whose it is stands behind, on a line that the owner does not write: all who are not the owner ask that.
+/// The owner's key lies behind them, on a line that the owner does not write: all threads that are not the owner read
+/// it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Owned<L, G = ()> {
     slot: CachePadded<Slot<L, G>>,
-    /// The owner's key. It changes only while nobody can be in as the owner: its `&mut` is at hand, or its slot in the
-    /// roster is. Whoever was or becomes the owner sees the change before the next call with that worker, since a worker
-    /// comes from thread to thread by what orders both, so that Relaxed is enough.
+    /// The owner's key. It changes only while no thread can be inside as the owner: the change has the owner's `&mut`,
+    /// or holds the owner's vacant slot in the roster. The old and the new owner see the change before the next call
+    /// with that worker: a worker moves between threads by something that orders both. So Relaxed is enough.
     owner: AtomicU64,
 }
 
@@ -105,7 +107,8 @@ impl<L, G: Default> Owned<L, G> {
 }
 
 impl<L, G> Owned<L, G> {
-    /// The owner's own state; None (take the shared path) for anyone else and while a thief is inside.
+    /// Enters the owner's own state. Returns None (take the shared path) for any other worker and while a thief is
+    /// inside.
     #[inline(always)]
     pub(crate) fn enter<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L, G>> {
         if !self.is_owner(worker) {
@@ -116,7 +119,7 @@ impl<L, G> Owned<L, G> {
         unsafe { self.slot.enter() }
     }
 
-    /// As [`Owned::enter`], and None also where that would look twice.
+    /// Enters as [`Owned::enter`] does, but also returns None if that would look twice.
     #[inline(always)]
     pub(crate) fn enter_at_once<'a>(&'a self, worker: &'a mut Worker) -> Option<Held<'a, L, G>> {
         if !self.is_owner(worker) {
@@ -131,7 +134,7 @@ impl<L, G> Owned<L, G> {
         worker.key() == self.owner.load(Relaxed)
     }
 
-    /// Makes `to` the owner in the place of `owner`; false, and nothing has changed, if that is not the owner.
+    /// Makes `to` the owner in place of `owner`. Returns false, and changes nothing, if `owner` is not the owner.
     #[cold]
     pub(crate) fn hand_over(&self, owner: &mut Worker, to: &mut Worker) -> bool {
         let is_owner = self.is_owner(owner);
@@ -141,12 +144,12 @@ impl<L, G> Owned<L, G> {
         is_owner
     }
 
-    /// Makes `worker` the owner, if the owner has left; false, and nothing has changed, if it has not.
+    /// Makes `worker` the owner if the owner has left. Otherwise returns false, and changes nothing.
     #[cold]
     pub(crate) fn adopt(&self, roster: &Roster, worker: &mut Worker) -> bool {
         let owner = self.owner.load(Relaxed);
-        // As long as this call has the slot, nobody can become a worker with the owner's key. Another adopter that was
-        // quicker has made another key the owner's.
+        // As long as this call has the slot, no thread can become a worker with the owner's key. An adopter that was
+        // faster has made another key the owner's.
         roster.while_vacant(owner, || {
             let changed = self.owner.compare_exchange(owner, worker.key(), Relaxed, Relaxed);
             changed.is_ok()

@@ -1,4 +1,4 @@
-//! The asymmetric lock, in every interleaving; and the token's life.
+//! The asymmetric lock in every interleaving, and the life of the token.
 
 #[cfg(not(loom))]
 use super::{Leave, Owned, Worker, WorkerError};
@@ -6,17 +6,17 @@ use super::{PerWorker, Roster, Slot};
 use crate::ring::tests::{model, thread};
 use std::sync::Arc;
 
-/// How often the owner goes in: few times under loom.
+/// How often the owner enters: few times under loom.
 const VISITS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 
-/// Goes in as the owner, which the caller is; false if it has to go round.
+/// Enters as the owner, which the caller is. Returns false if it has to take the shared path.
 #[allow(unsafe_code)]
 fn visit<T>(slot: &Slot<T>, f: impl FnOnce(&mut T)) -> bool {
     // SAFETY: each test has one thread that visits.
     unsafe { slot.enter() }.map(|mut held| f(&mut held)).is_some()
 }
 
-/// The same by the way in that has no second look.
+/// Does the same through the entry that has no second look.
 #[allow(unsafe_code)]
 fn visit_at_once<T>(slot: &Slot<T>, f: impl FnOnce(&mut T)) -> bool {
     // SAFETY: as in `visit`.
@@ -112,7 +112,8 @@ fn a_leaving_worker_asks_the_stages_last_registered_first() {
     assert_eq!(ASKED.load(Relaxed), 2);
 }
 
-/// Steals what the owner puts in while it goes in and out; nothing may be lost, nor two be inside together.
+/// Steals the owner's items while the owner enters and leaves. No item may be lost, and the two must never be inside
+/// together.
 #[cfg(loom)]
 #[test]
 fn with_a_membarrier_too_owner_and_thief_are_never_inside_together() {
@@ -162,7 +163,7 @@ fn a_thief_that_steals_without_pause_never_meets_the_owner_inside() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::time::{Duration, Instant};
 
-    /// Two words that are the same whenever nobody is inside; written one after the other.
+    /// Changes two words that are equal whenever no thread is inside. They are written one after the other.
     fn bump(pair: &mut [u64; 2]) {
         let seen = black_box(pair[0]);
         black_box(&mut *pair)[0] = seen + 1;
@@ -179,7 +180,7 @@ fn a_thief_that_steals_without_pause_never_meets_the_owner_inside() {
             visits
         });
         let (begun, mut steals, mut met) = (Instant::now(), 0, false);
-        // How long is no bound of the test: two cores meet often enough in less.
+        // The time is not a bound of the test: two cores usually meet in less.
         while begun.elapsed() < Duration::from_secs(2) && !met {
             let seen = slot.steal(|pair| {
                 bump(pair);
@@ -208,7 +209,7 @@ fn a_worker_that_claims_a_slot_finds_what_the_one_before_left_in_it() {
                 drop(first);
             })
         };
-        // It is there yet, or it has left all it did.
+        // The worker still exists, or it has given everything back.
         if let Ok(mut second) = roster.claim() {
             assert_eq!(*kept.enter(&mut second).unwrap(), 7);
         }

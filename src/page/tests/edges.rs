@@ -1,4 +1,4 @@
-//! Workers that leave, sleep, are strangers; memories that end with pages out.
+//! Workers that leave, sleep, or belong to another memory; memories that end with pages out.
 
 use super::*;
 use crate::page::{MemoryError, Watermarks};

@@ -1,4 +1,4 @@
-//! One allocation fails, whichever it is: nothing is lost.
+//! Makes each allocation fail in turn: nothing is lost.
 
 use super::*;
 use crate::page::Lists;

@@ -1,4 +1,5 @@
-//! Where the cost of outstanding pages begins: at the size of the list, in moves of the batch ([brouer17-pages]).
+//! The number of outstanding pages from which on they cost: the size of the list, in moves of the batch
+//! ([brouer17-pages]).
 
 use super::*;
 use crate::page::Lists;
@@ -10,7 +11,7 @@ const SETS: [(Lists, usize, usize); 3] =
 /// Many more than any list has.
 const PAGES: usize = if cfg!(miri) { 300 } else { 8192 };
 
-/// Takes `n` pages and gives them back; the pages that moved from and to the node, in each move.
+/// Takes `n` pages and gives them back. Returns the pages that moved from and to the node, in each move.
 fn turn(memory: &Memory, w: &mut Worker, n: usize) -> Vec<u64> {
     let mut held = Vec::with_capacity(n);
     let mut free = memory.stats().free;

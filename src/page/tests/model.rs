@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock};
 const WORKERS: usize = 2;
 const STEPS_EACH: usize = 400;
 
-/// What a test may do.
+/// The operations of a test.
 #[derive(Debug, Clone)]
 enum Op {
     Alloc { worker: usize, order: u8 },
@@ -133,7 +133,7 @@ impl Held {
     }
 }
 
-/// A memory, its workers, and what should be out.
+/// A memory, its workers, and the expected state of the blocks that are out.
 struct Model {
     memory: Memory,
     workers: Vec<Worker>,
@@ -235,7 +235,7 @@ impl Model {
         }
     }
 
-    /// An allocation's result.
+    /// Records the result of an allocation.
     fn got(&mut self, page: Option<Page>, order: u8, urgent: bool) {
         let stats = self.memory.stats();
         match page {

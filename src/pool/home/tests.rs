@@ -1,4 +1,4 @@
-//! The remote free queue in every interleaving: who brings frames, who takes them, and who closes.
+//! The remote free queue in every interleaving: threads that bring frames, take them, and close it.
 
 use super::{Home, Latch, Links};
 use crate::page::{Left, Refs};
@@ -7,7 +7,7 @@ use crate::sync::shim::AtomicU32;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The remote free queue on its own, with its latch: who brings frames, and who closes.
+/// The remote free queue on its own, with its latch, for threads that bring frames and one that closes.
 struct Way {
     home: Home,
     latch: Latch,
@@ -28,13 +28,13 @@ impl Way {
         Links { next: &self.next, first: 1 }
     }
 
-    /// Brings frames home; true if it had to count them down as the last.
+    /// Frees frames to the queue. Returns true if it had to count them down and they were the last.
     fn bring(&self, ids: std::ops::Range<u32>) -> bool {
         let late = self.home.push(self.links(), ids);
         late > 0 && self.latch.down(late as u64)
     }
 
-    /// Gives claims on frame 1 up; true if they were the last ones, and the frame came after closing.
+    /// Gives claims on frame 1 up. Returns true if they were the last ones, and the frame came after closing.
     fn release(&self, claims: u32) -> bool {
         Refs(&self.refs).release_many(claims) == Left::Nothing && self.bring(1..2)
     }
@@ -119,7 +119,7 @@ fn the_one_who_learns_that_all_are_home_sees_what_was_done_with_each() {
                 })
             })
             .collect();
-        // What the one who closes does with those that it found at home itself.
+        // The closing thread's work on the frames that it found free itself.
         done[2].store(7, Relaxed);
         let mut last = usize::from(latch.arm(2) && is_done(&done));
         assert!(latch.out() != 0 || is_done(&done), "who waits for the last sees it too");

@@ -1,11 +1,11 @@
-//! Frames in arrays of the caller's own, and one by one where that costs least.
+//! Frames in arrays of the caller, and single frames, on the shortest path.
 
 use super::{check, memory, pool};
 use crate::pool::{Frame, Pool};
 use crate::sync::Worker;
 use std::mem::MaybeUninit;
 
-/// So many frames, or as many as there are, in an array.
+/// Allocates `n` frames, or as many as there are, into an array.
 #[allow(unsafe_code)]
 fn alloc(pool: &Pool, w: &mut Worker, n: usize) -> Vec<Option<Frame>> {
     let mut places: Vec<MaybeUninit<Frame>> = (0..n).map(|_| MaybeUninit::uninit()).collect();
@@ -59,10 +59,10 @@ fn an_array_of_two_pools_with_gaps_goes_home_to_each() {
     check(&second, 0);
 }
 
-/// Whether the frames of an array went home by what costs least; they go in any case.
+/// Frees the frames of an array. Returns whether they took the shortest path.
 #[allow(unsafe_code)]
 fn free_cached(mut frames: Vec<Option<Frame>>, w: &mut Worker) -> bool {
-    // SAFETY: the claims are forgotten where they have ended.
+    // SAFETY: the claims are forgotten if they have ended.
     unsafe {
         let is_done = Frame::free_all_cached(&frames, w);
         if is_done {
@@ -104,10 +104,10 @@ fn of_an_array_all_or_nothing_is_done_where_that_costs_least() {
     check(&second, 0);
 }
 
-/// Whether the frames of an array, which are of this pool, went home to it by what costs least; they go in any case.
+/// Frees the frames of an array, which belong to this pool. Returns whether they took the shortest path.
 #[allow(unsafe_code)]
 fn free_cached_to(pool: &Pool, mut frames: Vec<Option<Frame>>, w: &mut Worker) -> bool {
-    // SAFETY: they are of the pool; the claims are forgotten where they have ended.
+    // SAFETY: they belong to the pool; the claims are forgotten if they have ended.
     unsafe {
         let is_done = pool.free_all_cached(w, &frames);
         if is_done {
@@ -171,7 +171,7 @@ fn a_frame_that_is_freed_to_its_pool_goes_or_comes_back() {
     let pool = pool(&memory, &mut w, 64);
     let frame = pool.alloc(&mut w).unwrap();
     let id = frame.id();
-    // SAFETY: it is of the pool.
+    // SAFETY: it belongs to the pool.
     let frame = unsafe { pool.free_cached(&mut other, frame) }.expect_err("not the owner");
     check(&pool, 1);
     // SAFETY: as above.

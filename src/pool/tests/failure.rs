@@ -1,4 +1,4 @@
-//! One allocation fails, whichever it is: nothing is lost; and everything at once on several threads.
+//! Makes each allocation fail in turn: nothing is lost. Also runs everything at once on several threads.
 
 use super::*;
 use crate::page::Lists;
@@ -6,7 +6,7 @@ use crate::pool::Fragments;
 use crate::rounds::stride;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Everything that takes pages, on two workers. Returns how often it did not get what it wanted.
+/// Everything that takes pages, on two workers. Returns how often it did not get the requested number.
 fn scenario(memory: &Memory, clears: bool) -> usize {
     let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
     let config = PoolConfig {

@@ -1,4 +1,5 @@
-//! Mistakes in what is counted of frames that are free, on their way or kept ready: the ledger is off, whichever it is.
+//! Errors in the counts of frames that are free, on the remote free queue or kept ready: each of them unbalances the
+//! ledger.
 
 use super::*;
 use crate::pool::Shrinker;
@@ -7,7 +8,7 @@ use crate::sync::shim::{Mutex, lock};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// A pool with frames in every place that is not a device's or a queue's, another pool, and the worker that owns both.
+/// A pool with frames in every place except devices and queues, another pool, and the worker that owns both.
 struct Rig {
     pools: [Pool; 2],
     held: [Vec<Frame>; 2],
@@ -40,7 +41,7 @@ impl Rig {
     }
 }
 
-/// A mistake in something that is counted of the first pool, by so many frames, which may be fewer.
+/// Makes an error in a count of the first pool, by this many frames; the number may be negative.
 type Miscount = fn(&mut Rig, &Pool, &Pool, i64);
 
 const MISCOUNTS: [(&str, Miscount); 9] = [
@@ -93,7 +94,7 @@ fn frames_miscounted_as_they_are_taken_or_given_are_seen() {
     }
 }
 
-/// A mistake with a frame that is free, or with one of the other pool's, in the first pool.
+/// Makes an error with a free frame of the first pool, or puts a frame of the other pool into the first.
 type Misplace = fn(&mut Rig, &Pool, &Pool);
 
 const MISPLACED: [(&str, Misplace); 8] = [
@@ -134,7 +135,7 @@ const MISPLACED: [(&str, Misplace); 8] = [
     }),
 ];
 
-/// What cannot be dropped any more.
+/// Pools that must not be dropped any more.
 static SPOILT: Mutex<Vec<(Rig, Pool, Pool)>> = Mutex::new(Vec::new());
 
 #[test]
@@ -145,14 +146,14 @@ fn frames_that_are_lost_doubled_or_among_another_pools_free_ones_are_seen() {
             let (pool, other) = (rig.pools[first].clone(), rig.pools[1 - first].clone());
             misplace(&mut rig, &pool, &other);
             let (balanced, ledger) = (rig.is_balanced(), pool.ledger());
-            // A pool that is closed so would give its pages back too early.
+            // Closing such a pool would give its pages back too early.
             lock(&SPOILT).push((rig, pool, other));
             assert!(!balanced, "{name}, pool {first}: {ledger:?}");
         }
     }
 }
 
-/// Says that it keeps so many frames, and names these.
+/// A shrinker that reports this many frames, and names these.
 struct Liar {
     said: u64,
     named: Vec<NonZeroU32>,

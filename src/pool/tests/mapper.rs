@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The device's own addresses begin here, far from the process's.
 const BASE: u64 = 0x10_0000_0000;
 
-/// What a device was told: each mapping that stands, and what went over.
+/// The calls that a device got: each existing mapping, and the synced bytes.
 #[derive(Debug, Default)]
 struct Told {
     mapped: BTreeMap<u64, usize>,
@@ -23,7 +23,7 @@ struct Told {
     unmaps: usize,
 }
 
-/// A device that has so many mappings at most, and panics at the one with this number.
+/// A device with a maximum number of mappings, which panics at the mapping with this number.
 #[derive(Debug)]
 struct Device {
     told: Mutex<Told>,

@@ -1,11 +1,11 @@
-//! What travels at a frame's start, against a model of it: what is left to be done to the data, and when it was recorded.
+//! The metadata at a frame's start against a model of it: the offload, and the time of recording.
 
 use super::*;
 use crate::wire::offload::{Gso, GsoKind, Offload, PartialChecksum};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-/// What is done to one frame.
+/// The operations on one frame.
 #[derive(Debug, Clone)]
 enum Step {
     Set(Offload),
@@ -37,13 +37,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a frame should be.
+/// The expected state of a frame.
 #[derive(Debug)]
 struct Model {
     size: usize,
     off: usize,
     data: Vec<u8>,
-    /// With the checksum's start from the frame's own.
+    /// With the checksum's start counted from the frame's start.
     offload: Option<Offload>,
     timestamp: Option<Duration>,
 }
@@ -53,7 +53,7 @@ impl Model {
         self.offload.is_some() || self.timestamp.is_some()
     }
 
-    /// As the frame says it: not where the data begins behind the checksum's start.
+    /// The offload that the frame reports: None if the data begins behind the checksum's start.
     fn seen(&self) -> Option<Offload> {
         let Offload { checksum, gso } = self.offload?;
         let checksum = match checksum {
@@ -84,7 +84,7 @@ impl Model {
         }
     }
 
-    /// Says both, where there is room for them; whether there was.
+    /// Sets both if there is room for them. Returns whether there was.
     fn set(&mut self, offload: Option<Offload>, timestamp: Option<Duration>) -> bool {
         let end = self.off + self.data.len();
         let fits = self.off >= 18 && !self.data.is_empty() && end < 32_768;
@@ -181,7 +181,8 @@ proptest! {
     }
 }
 
-/// A peer of a shared memory may write to a frame that it was promised not to: nonsense there is nothing to be done.
+/// A peer of a shared memory may break its promise and write to a frame. Invalid values there mean that there is no
+/// offload.
 #[test]
 fn nonsense_at_a_frames_start_is_no_offload() {
     let memory = memory(1);

@@ -1,4 +1,4 @@
-//! What is seen of an earlier use of a frame.
+//! Bytes of an earlier use of a frame: when they can be seen.
 
 use super::*;
 use crate::pool::{Fragments, NoRoom};
@@ -34,7 +34,7 @@ fn clearing(memory: &Memory, w: &mut Worker, frame_size: usize) -> Pool {
     Pool::new(memory, w, &config).unwrap()
 }
 
-/// Seen: `put` after a request was freed gave its Authorization header to whoever came next.
+/// Seen: `put` after a request was freed exposed its Authorization header to the next user of the frame.
 #[test]
 fn what_put_shows_of_the_last_packet_put_zeroed_and_put_slice_do_not() {
     let memory = memory(1);
@@ -68,7 +68,7 @@ fn a_pool_that_clears_shows_no_old_byte_to_anybody_by_any_way_of_allocation() {
         let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
         let pool = clearing(&memory, &mut w, size);
         for round in 0..3 {
-            // Allocated by each in turn, and freed by the other: the remote free queue, the depot, new pages.
+            // Allocated by each worker in turn, and freed by the other: the remote free queue, the depot, new pages.
             let (by, to) = if round % 2 == 0 { (&mut w, &mut other) } else { (&mut other, &mut w) };
             let (mut batch, mut held) = (Batch::new(), Vec::new());
             held.extend((0..8).map(|_| pool.alloc(by).unwrap()));

@@ -1,4 +1,4 @@
-//! The caller's own code runs where pages go home, and may panic: no frame is lost by that.
+//! The caller's own code runs when pages are freed, and may panic: no frame is lost.
 
 use super::*;
 use crate::page::{Lists, Watermarks};
@@ -15,7 +15,7 @@ pub(crate) fn memory_without_lists() -> Memory {
         .unwrap()
 }
 
-/// The next page that goes home ends pressure, and what is told of it panics; nothing does after that.
+/// Makes the next freed page end pressure, and its callback panic. The callback does not panic after that.
 pub(crate) fn next_page_home_panics(memory: &Memory) {
     let mark = memory.stats().free as usize + 1;
     memory.set_watermarks(Watermarks { min: 0, low: mark, high: mark }).unwrap();
@@ -26,7 +26,7 @@ pub(crate) fn panics(f: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }
 
-/// A frame of a closed pool, with which its pages go home, before two of a pool that is open.
+/// A frame of a closed pool, whose free gives the pool's pages back, before two frames of an open pool.
 pub(super) fn three(memory: &Memory, w: &mut Worker, batch: &mut Batch) -> Pool {
     let (closed, open) = (pool(memory, w, 2), pool(memory, w, 4));
     closed.alloc_burst(w, batch, 1);
@@ -69,7 +69,7 @@ fn a_batch_keeps_what_an_iterator_gave_before_it_panicked() {
     assert!(check(&pool, 0).all_home());
 }
 
-/// Found in a review: what was in the array by then was nobody's.
+/// Found in a review: the frames in the array had no owner after that.
 #[test]
 #[allow(unsafe_code)]
 fn an_array_that_is_filled_when_the_callers_code_panics_loses_no_frame() {
@@ -97,7 +97,7 @@ fn an_array_that_is_filled_when_the_callers_code_panics_loses_no_frame() {
     assert!(check(&pool, 0).all_home());
 }
 
-/// Found in a review: what stood behind the batch that panicked was nobody's.
+/// Found in a review: the frames behind the batch that panicked had no owner.
 #[test]
 #[allow(unsafe_code)]
 fn an_array_that_goes_home_when_the_callers_code_panics_loses_no_frame() {

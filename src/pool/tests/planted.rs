@@ -1,4 +1,4 @@
-//! A mistake that is planted in one of the two counts of a place, once, as it is taken note of.
+//! An error that is planted in one of the two counts of a place, once, when a move is counted.
 
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::shared::{PoolLane, Shared};
@@ -12,28 +12,28 @@ use std::cell::RefCell;
 /// Which of the two counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// What has the place.
+    /// The code of the place.
     Said,
-    /// Who hands the frames over.
+    /// The code that hands the frames over.
     Handed,
 }
 
-/// What is counted in the place of what is true.
+/// The value that is counted instead of the true one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     /// Nothing.
     Nothing,
-    /// All of it, twice.
+    /// All frames, twice.
     Twice,
-    /// The other way.
+    /// All frames, in the other direction.
     Backwards,
-    /// As many more, or fewer.
+    /// This many frames more, or fewer.
     More(i64),
     /// One of the frames, for another pool.
     OneElsewhere,
-    /// All of it, for another pool.
+    /// All frames, for another pool.
     AllElsewhere,
-    /// All of it, at another place.
+    /// All frames, at another place.
     OtherPlace(Place),
 }
 
@@ -53,12 +53,12 @@ impl Mistake {
     ];
 }
 
-/// A mistake, and what it is to be made with.
+/// A planted error and its parameters.
 struct Planted {
     side: Side,
     place: Place,
     mistake: Mistake,
-    /// Whose frames are miscounted, and who gets those that go elsewhere.
+    /// The pool whose frames are miscounted, and the pool that gets those that go elsewhere.
     pool: Pool,
     other: Pool,
 }
@@ -67,18 +67,18 @@ thread_local! {
     static PLANTED: RefCell<Option<Planted>> = const { RefCell::new(None) };
 }
 
-/// Plants a mistake in what this thread counts next of frames of `pool` on this side of this place.
+/// Plants an error in this thread's next count of frames of `pool` on this side of this place.
 fn plant(side: Side, place: Place, mistake: Mistake, pool: &Pool, other: &Pool) {
     let planted = Planted { side, place, mistake, pool: pool.clone(), other: other.clone() };
     PLANTED.with(|mine| *mine.borrow_mut() = Some(planted));
 }
 
-/// Takes the mistake back; true if it has not been made.
+/// Removes the error. Returns true if it has not been made.
 fn withdraw() -> bool {
     PLANTED.with(|mine| mine.borrow_mut().take()).is_some()
 }
 
-/// Makes the mistake if it is time; then what is true is not to be counted.
+/// Makes the error if it is due. The true value must not be counted then.
 pub(crate) fn strikes(
     place: Place,
     pool: &Shared,
@@ -119,17 +119,17 @@ pub(crate) struct Scene {
     pub(crate) pools: [Pool; 2],
 }
 
-/// What is kept until the ledgers have been looked at.
+/// Values that are kept until the ledgers have been checked.
 pub(crate) type Kept = Box<dyn Any>;
 
 /// Moves the frames that it was made with, once.
 type Move = Box<dyn FnOnce(&mut Scene) -> Kept>;
 
-/// Something that frames come to or leave, at a place.
+/// Code that moves frames to or from a place.
 pub(crate) struct Site {
     pub(crate) name: &'static str,
     pub(crate) place: Place,
-    /// Prepares it with the frames that are given; what it returns does the move, once.
+    /// Prepares the code with the given frames. The result does the move, once.
     pub(crate) prepare: fn(&mut Scene, Batch) -> Move,
 }
 
@@ -165,8 +165,8 @@ impl Scene {
     }
 }
 
-/// Plays a site with every mistake at both sides, for frames of each pool and of both; returns how many mistakes were
-/// seen, which are all of them.
+/// Runs a site with every error at both sides, for frames of each pool and of both. Returns the number of detected
+/// errors, which are all of them.
 pub(crate) fn all_are_seen(sites: &[Site]) -> usize {
     let mut seen = 0;
     for site in sites {
@@ -187,7 +187,7 @@ pub(crate) fn all_are_seen(sites: &[Site]) -> usize {
     seen
 }
 
-/// Plays a site once, with or without a mistake.
+/// Runs a site once, with or without an error.
 fn play(site: &Site, of: &[(usize, usize)], planted: Option<(Side, Mistake, usize)>) {
     let mut scene = Scene::new();
     // Held all the time, so that a count which is a few off stays within what it can be.

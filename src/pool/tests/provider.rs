@@ -1,4 +1,4 @@
-//! Pools over memory that the caller lends, and what devices call their frames.
+//! Pools over memory that the caller lends, and the device addresses of their frames.
 
 use super::*;
 use crate::slab::{Cache, CacheConfig, CacheError};
@@ -93,7 +93,7 @@ fn a_closed_pool_has_no_address_for_a_frame_of_the_pool_with_its_number() {
         let successor = Pool::new(&memory, &mut w, &config).unwrap();
         let frame = successor.alloc(&mut w).unwrap();
         assert_eq!((closed.device_address(&frame), successor.device_address(&frame).is_some()), (None, true));
-        // Pools of other tests may take the number first; then it is tried with another.
+        // Pools of other tests may take the number first. If so, another one is tried.
         if closed.renewal().owns(&frame) {
             break;
         }

@@ -1,6 +1,6 @@
-//! Sequences of everything that can be done to a pool, the ledger checked after every step.
+//! Sequences of all operations on a pool. The ledger is checked after every step.
 //!
-//! `NETMEM_STEPS` says how many steps are taken in all.
+//! `NETMEM_STEPS` is the total number of steps.
 
 use super::*;
 use crate::pool::{Fragment, Fragments, SharedFrame};
@@ -11,7 +11,7 @@ const WORKERS: usize = 2;
 const STEPS_EACH: usize = if cfg!(miri) { 100 } else { 300 };
 const CAPACITY: usize = 128;
 
-/// What may be done, by worker `w` or to what `pick` picks.
+/// The operations, by worker `w` or on the item that `pick` picks.
 #[derive(Debug, Clone)]
 enum Step {
     Alloc { w: usize },
@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A pool, its workers, and what should be out.
+/// A pool, its workers, and the expected state of the frames that are out.
 struct Model {
     memory: Memory,
     workers: Vec<Worker>,
@@ -72,7 +72,7 @@ struct Model {
 
 const PLACES: [Place; 3] = [Place::Ready, Place::Posted, Place::Queued];
 
-/// Takes out the one that `pick` picks.
+/// Takes out the item that `pick` picks.
 fn pick_of<T>(from: &mut Vec<T>, pick: usize) -> Option<T> {
     (!from.is_empty()).then(|| from.swap_remove(pick % from.len()))
 }
@@ -104,7 +104,7 @@ impl Model {
         Model { memory, workers, pool, held, shared, fragments, pieces, placed: Default::default() }
     }
 
-    /// Takes a new frame in: its number at its begin, and nobody else has it.
+    /// Takes a new frame in. Writes its number at its begin, and checks that no other holder has it.
     fn hold(&mut self, mut frame: Frame) {
         let id = frame.id();
         frame.put(4).unwrap();
@@ -166,7 +166,7 @@ impl Model {
         }
     }
 
-    /// What is done to frames with several holders.
+    /// Applies a step to frames with several holders.
     fn apply_to_many(&mut self, step: &Step) {
         match *step {
             Step::Share { pick } => {
@@ -220,7 +220,7 @@ impl Model {
         let owned = ledger.owned - self.held.len() as u64 - many.len() as u64;
         assert!(owned <= 1, "and one that is open to be cut: {ledger:?}");
         assert_eq!(ledger.total, self.pool.inflight() as u64);
-        // A page that left is unmapped by whoever gives it back.
+        // The code that gives a page back unmaps it.
         let size = self.pool.frame_size();
         let leaving = lock(&self.pool.shared.depot).leaving.len() * (size / 4096).max(1);
         assert_eq!(self.pool.mapped_pages() as usize, ledger.total as usize * size / 4096 + leaving);
@@ -228,7 +228,7 @@ impl Model {
         assert_eq!(held, ledger.out(), "who holds them");
     }
 
-    /// Everything comes back: nothing is missing, whatever was closed first.
+    /// Frees everything. Nothing may be missing, in any order of closing.
     fn end(mut self, close_first: bool) {
         if close_first {
             self.pool.close();

@@ -1,4 +1,4 @@
-//! Who keeps frames ready is asked for them before an allocation fails.
+//! A shrinker is asked for its ready frames before an allocation fails.
 
 use super::*;
 use crate::pool::Shrinker;

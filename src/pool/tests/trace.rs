@@ -1,4 +1,4 @@
-//! Who holds which frames, by call site, place and age; and nothing of it is in the way of frames that come late.
+//! The holders of frames, by call site, place and age. Tracing does not disturb frames that are freed late.
 
 use super::*;
 use crate::pool::{Fragments, Holder};

@@ -1,4 +1,4 @@
-//! What is changed while the pool runs, and pages that leave it.
+//! Settings that are changed while the pool runs, and pages that leave it.
 
 use super::*;
 use crate::page::Watermarks;

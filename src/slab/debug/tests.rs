@@ -1,4 +1,4 @@
-//! The checks on a slab laid out by hand: every misuse is found, and nothing is in right use.
+//! The checks on a slab laid out by hand: every misuse is detected, and correct use gives no report.
 #![allow(unsafe_code)]
 
 mod caches;
@@ -23,7 +23,7 @@ const POISON_FREE: u8 = 0x6b;
 const POISON_INUSE: u8 = 0x5a;
 const RED_ACTIVE: u8 = 0xcc;
 
-/// A slab of a cache that has nothing but its checks.
+/// A slab without a cache, for its checks alone.
 struct Slab {
     checker: Checker,
     objects: Vec<NonNull<u8>>,
@@ -71,13 +71,13 @@ impl Slab {
 
     #[track_caller]
     fn free(&self, objects: &[NonNull<u8>]) -> Result<(), Misuse> {
-        // SAFETY: anything may be given where `sanity` is on; else the tests give objects.
+        // SAFETY: anything may be given if `sanity` is on; otherwise the tests give objects.
         unsafe { self.checker.check_free(&self.home(), objects, Site::caller()) }
     }
 
     #[track_caller]
     fn give(&self, object: NonNull<u8>) {
-        // SAFETY: the tests give what is out.
+        // SAFETY: the tests give objects that are out.
         unsafe { self.checker.on_free(object, Site::caller()) }
     }
 
@@ -91,7 +91,7 @@ impl Slab {
         unsafe { object.byte_offset(at).read() }
     }
 
-    /// Every object of the slab is whole.
+    /// Whether every object of the slab is intact.
     fn whole(&self) -> bool {
         // SAFETY: the slab's objects.
         self.objects.iter().all(|&object| unsafe { self.checker.check(object) }.is_ok())
@@ -107,7 +107,7 @@ impl Drop for Slab {
     }
 }
 
-/// What the error of a free says, as data and as text.
+/// The error of a free, as data and as text.
 #[track_caller]
 fn refused(freed: Result<(), Misuse>) -> (Damage, String) {
     let misuse = freed.unwrap_err();
@@ -303,7 +303,7 @@ fn a_cache_without_options_has_no_checks_and_one_with_a_constructor_no_poison() 
     assert!(format!("{checker:?}").contains("poison: false"));
 }
 
-/// What a holder may do: take, give back some, or write in what he holds.
+/// The operations of a holder: allocate, free some, or write to held objects.
 #[derive(Debug, Clone)]
 enum Op {
     Alloc(usize),
@@ -377,8 +377,8 @@ proptest! {
 /// The variable that tells a re-run of a test which misuse to commit.
 const CHILD: &str = "NETMEM_TEST_MISUSE";
 
-/// Runs a test of the module at `path` again in a process of its own that commits a misuse, and gives what it said
-/// before SIGABRT ended it.
+/// Runs a test of the module at `path` again in its own process, which commits a misuse. Returns the output before
+/// SIGABRT.
 #[track_caller]
 fn dies(path: &str, test: &str, misuse: &str) -> String {
     let test = format!("{}::{test}", path.split_once("::").unwrap().1);

@@ -1,4 +1,4 @@
-//! What a hardened memory's caches find, and what they leave alone.
+//! The misuses that a hardened memory's caches detect, and the correct uses that they accept.
 #![allow(unsafe_code)]
 
 use crate::page::{BackingPreference, Hardening, Memory, MemoryConfig, OnMisuse};
@@ -22,7 +22,7 @@ fn toys(memory: &Memory) -> RawCache {
     RawCache::new(memory, 45, 8, &CacheConfig { name: "toys".into(), ..Default::default() }).unwrap()
 }
 
-/// Everything is back, the guard pages too.
+/// Checks that everything is freed, also the guard pages.
 #[track_caller]
 fn all_back(memory: &Memory) {
     let stats = memory.stats();
@@ -34,7 +34,7 @@ fn a_write_behind_an_object_is_reported_with_its_place_and_the_object_stays_out(
     let (memory, mut w) = ground(reporting());
     let cache = toys(&memory);
     let object = cache.alloc(&mut w).unwrap();
-    // SAFETY: the object is out; what lies behind it is mended below.
+    // SAFETY: the object is out; the bytes behind it are repaired below.
     let behind = unsafe { object.byte_add(47) };
     // SAFETY: within the slab.
     let kept = unsafe { behind.read() };
@@ -47,7 +47,7 @@ fn a_write_behind_an_object_is_reported_with_its_place_and_the_object_stays_out(
     assert!(text.starts_with("netmem: cache toys: object 0x"), "{text}");
     assert!(text.contains("(45 bytes): written to behind its end, at offset 47: "), "{text}");
     assert!(text.contains("\n  found at src/slab/hardened/tests.rs:"), "{text}");
-    // SAFETY: as above; then it is whole again, and freed once.
+    // SAFETY: as above; then it is intact again, and freed once.
     unsafe {
         behind.write(kept);
         cache.free(&mut w, object).unwrap();
@@ -61,7 +61,7 @@ fn a_bulk_with_one_object_twice_changes_nothing() {
     let (memory, mut w) = ground(reporting());
     let cache = toys(&memory);
     let [a, b] = [0; 2].map(|_| cache.alloc(&mut w).unwrap());
-    // SAFETY: what is wrong is found, and then nothing was freed.
+    // SAFETY: the misuse is found, and then nothing was freed.
     let misuse = unsafe { cache.free_bulk(&mut w, &mut [a, b, a]) }.unwrap_err();
     assert_eq!(misuse.damage(), &Damage::TwiceInBulk { places: [0, 2] });
     // SAFETY: both are out, and freed once.
@@ -82,7 +82,7 @@ fn what_no_call_can_fail_by_is_kept_and_mended() {
     // SAFETY: the byte behind the object, which is its canary's.
     unsafe { at.byte_add(45).write(!at.byte_add(45).read()) };
     cache.free(&mut w, object);
-    // SAFETY: free, and nobody's.
+    // SAFETY: free, and without a holder.
     unsafe { at.byte_add(9).write(1) };
     let held: Vec<Object<_>> = (0..100).map(|_| cache.alloc(&mut w, [0; 45]).unwrap()).collect();
     let found: Vec<_> = cache.found().iter().map(|misuse| misuse.damage().clone()).collect();

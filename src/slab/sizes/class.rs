@@ -13,7 +13,7 @@ const CLASS_MAX: usize = CLASSES[CLASSES.len() - 1];
 /// two.
 const TABLE_MAX: usize = 192;
 
-/// The class of each size up to 192. The index is the size in units of 8 bytes.
+/// The class of each size up to 192. The index is `(size - 1) / 8`.
 const TABLE: [u8; TABLE_MAX / 8] = {
     let mut table = [0; TABLE_MAX / 8];
     let mut eighth = 0;

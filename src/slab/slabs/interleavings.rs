@@ -1,8 +1,9 @@
-//! Every interleaving of those who share a slab, under loom: a table of two descriptors, two slabs of two objects, whose words are
-//! changed by one compare-and-swap, or by the double-word one, which loom sees as an exchange under the descriptor's lock bit.
+//! Every interleaving of threads that share a slab, under loom: a table of two descriptors, and two slabs of two
+//! objects. Their words are changed by one compare-and-swap, or by the double-word one, which loom sees as an exchange
+//! under the descriptor's lock bit.
 //!
-//! Each object has a cell that whoever holds the object writes, so that loom sees a free that is not released, or an
-//! object that two hold at once.
+//! Each object has a cell that the holder of the object writes. So loom sees a free without a release, and an object
+//! with two holders at once.
 
 use super::*;
 use crate::limits::PAGE_SIZE;
@@ -21,7 +22,7 @@ const OBJECTS: u16 = 2;
 struct Bytes(UnsafeBytes);
 type UnsafeBytes = std::cell::UnsafeCell<[u8; PAGE_SIZE]>;
 
-/// Two slabs, the first of them made, and all its objects out.
+/// Two slabs. The first one is made, and all its objects are out.
 struct Site {
     slabs: Slabs,
     table: Table,
@@ -29,13 +30,13 @@ struct Site {
     held: Vec<UnsafeCell<()>>,
 }
 
-// SAFETY: the bytes are reached through the slabs' links, by the rules that are tested here; the cells are loom's.
+// SAFETY: the bytes are accessed through the slabs' links, by the rules that are tested here; the cells are loom's.
 unsafe impl Sync for Site {}
 // SAFETY: as above.
 unsafe impl Send for Site {}
 
 impl Site {
-    /// The slab is frozen or not; so many partial slabs are kept though they are empty.
+    /// Makes a site. The slab is frozen or not; `min_partial` empty partial slabs are kept.
     fn new(form: WordForm, frozen: bool, min_partial: u32) -> Arc<Site> {
         let layout = Layout::plain(PAGE_SIZE / usize::from(OBJECTS), 8, false);
         let slabs = Slabs::new("modelled", layout, form, 0, min_partial, 0x5eed);
@@ -56,7 +57,7 @@ impl Site {
         self.slabs.at(self.ground(), 0, place, 0)
     }
 
-    /// What a holder does to its object.
+    /// Writes to an object as its holder.
     fn hold(&self, object: Ref) {
         let place = (object as usize - self.bytes.as_ptr().addr()) / (PAGE_SIZE / usize::from(OBJECTS));
         self.held[place].with_mut(|_| ());
@@ -84,7 +85,7 @@ impl Site {
         got
     }
 
-    /// At the end: the slab is on the list exactly if it has free objects and is nobody's. Takes them.
+    /// Checks at the end that the slab is on the list exactly if it has free objects and no owner. Takes them.
     fn rest(&self) -> Vec<Ref> {
         let word = self.slabs.form.load(&self.table, 0);
         let listed = lock(&self.slabs.node).partial.len();

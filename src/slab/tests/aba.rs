@@ -1,4 +1,4 @@
-//! What the tag is for: a pop that compares the head alone takes a head for the old one that has been away.
+//! The purpose of the tag: a pop that compares the head alone mistakes a head that was away for the old one.
 
 use crate::page::DescriptorSize;
 use crate::page::Table;
@@ -71,7 +71,7 @@ impl Slab {
         Slab { form, table, links: links(), failed: Count::default() }
     }
 
-    /// Changes the word; it as it was before.
+    /// Changes the word. Returns the word before.
     fn update(&self, mut change: impl FnMut(Word) -> Word) -> Word {
         let changed = self.form.update(&self.table, 0, &self.failed, |word| Some(change(word)));
         changed.expect("always changed").0

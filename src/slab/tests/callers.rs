@@ -1,4 +1,4 @@
-//! The caller's own code that runs inside of calls: it may panic, and it may call the cache.
+//! The caller's own code that runs inside of calls. It may panic, and it may call the cache.
 
 use super::*;
 use crate::slab::ConstructedCache;

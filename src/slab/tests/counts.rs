@@ -1,4 +1,4 @@
-//! Counts that must agree: of what a worker keeps, of slabs, and of a freelist that is walked.
+//! Counts that must agree: of the objects that a worker keeps, of slabs, and of a freelist that is walked.
 
 use super::*;
 use crate::slab::{RawCache, Site, grow};
@@ -113,7 +113,7 @@ fn objects_in_the_main_sheaf_are_not_lost_when_a_thief_turned_the_worker_away_fr
     cache.free_bulk(&mut w, &mut held);
     let before = cache.stats();
     assert!(before.cached > 0 && before.barn > 0, "{before:?}");
-    // What the hot path calls when it may not enter, and the thief is gone a moment later.
+    // The call of the hot path when it may not enter. The thief is gone a moment later.
     let mut taken: Vec<_> =
         (0..32).filter_map(|_| grow::alloc(&cache.shared, &mut w, Site::caller())).collect();
     assert_eq!((taken.len(), cache.stats().alloc_slab), (32, before.alloc_slab), "from what there was");

@@ -1,4 +1,4 @@
-//! What happens at the edges: no memory, threads that free, caches that end.
+//! Edge cases: no memory, threads that free, caches that end.
 
 use super::*;
 use crate::rounds::{rounds, stride};
@@ -262,7 +262,7 @@ fn nothing_is_done_for_bulks_of_nothing() {
     assert_eq!(cache.stats().slabs, 0);
 }
 
-/// Seen by Miri: the cache went while it was behind a reference that was still an argument.
+/// Found by Miri: the cache was freed while it was behind a reference that was still an argument.
 #[test]
 fn the_last_object_of_a_closed_cache_ends_it_by_whatever_way_it_is_freed() {
     for layer in [Layer::Sheaf, Layer::CpuSlab] {

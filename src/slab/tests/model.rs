@@ -1,4 +1,4 @@
-//! Operation sequences against a model that is looked at after every step.
+//! Operation sequences against a model that is checked after every step.
 
 use super::*;
 use crate::slab::Object;
@@ -124,7 +124,7 @@ impl Play {
     }
 }
 
-/// Steps in all: `NETMEM_STEPS`, else 60,000.
+/// The total number of steps: `NETMEM_STEPS`, otherwise 60,000.
 fn steps() -> usize {
     std::env::var("NETMEM_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(60_000)
 }

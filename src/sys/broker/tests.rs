@@ -24,7 +24,7 @@ fn setup(readable: Vec<PathBuf>) -> Setup {
     }
 }
 
-/// Asks a broker that a thread is.
+/// Runs `work` with a broker that is a thread.
 fn with_broker<T>(readable: Vec<PathBuf>, work: impl FnOnce(&Broker) -> T) -> T {
     let (ours, its) = Channel::pair().expect("a pair of sockets");
     thread::scope(|scope| {
@@ -68,10 +68,10 @@ fn a_refusal_brings_what_the_kernel_said() {
         let neighbour = |link| Request::Neighbour(link, IpAddr::from([127, 0, 0, 1]));
         assert!(broker.ask(&neighbour(1), None, &[]).is_ok());
         assert_eq!(errno(broker, &neighbour(2)), Errno::NODEV);
-        // Of what it is told nobody hears, and the next answer is that of the next request.
+        // The broker does not answer a told request, and the next answer belongs to the next request.
         assert_eq!((tell(broker, &neighbour(2)), tell(broker, &neighbour(1))), (Ok(()), Ok(())));
         assert_eq!(errno(broker, &Request::Tap("a/b".into(), false)), Errno::INVAL);
-        // The loopback interface is number 1, and none that the broker was told of.
+        // The loopback interface is number 1, and the broker was not given its name.
         assert_eq!(errno(broker, &Request::Tap("lo".into(), false)), Errno::ACCESS);
         assert_eq!(errno(broker, &Request::PacketSocket(1)), Errno::ACCESS);
         let null = File::open("/dev/null").unwrap();
@@ -96,7 +96,7 @@ fn what_is_no_request_is_refused_and_the_next_one_is_answered() {
             let refusal = broker.ask(&request, None, &descriptors).unwrap_err();
             assert_eq!(refusal.errno, Errno::PROTO, "{request:?} with {} descriptors", descriptors.len());
         }
-        // A file is no map, no link, no queue and no namespace.
+        // A file is not a map, a link, a queue or a namespace.
         let element = Element { action: Action::Get, key: vec![0; 4], value: vec![0; 8] };
         for request in [Request::Element(element), Request::TapPlace] {
             assert!(broker.ask(&request, None, &[file.as_fd()]).is_err(), "{request:?}");

@@ -60,7 +60,7 @@ fn descriptors_that_are_more_than_anybody_asked_for_are_closed() {
     assert_eq!(rustix::io::read(&read, &mut byte), Ok(0), "no end of the pipe is left open");
 }
 
-/// Seen: a socket was open to whom the umask left it, to everybody under one of 000.
+/// Found: the socket's access depended on the umask, and a umask of 000 let every user connect.
 #[test]
 fn a_socket_has_the_mode_that_is_asked_for_and_none_of_the_umask() {
     let path = path("mode");
@@ -81,7 +81,7 @@ fn a_peer_is_known_by_its_user_at_both_ends() {
     assert_eq!([client.peer_user(), server.peer_user()], [Ok(own_user()); 2]);
 }
 
-/// One end of a connection whose last close waits for ten minutes: the other end takes nothing.
+/// One end of a connection whose last close waits for ten minutes, because the other end takes nothing.
 fn lingering() -> (OwnedFd, [OwnedFd; 2]) {
     use std::net::{TcpListener, TcpStream};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -160,7 +160,7 @@ fn a_dead_socket_is_replaced_and_a_live_one_or_a_file_is_not() {
     fs::remove_file(&path).unwrap();
 }
 
-/// Seen: DPDK's memif listens at an abstract name by default, and nobody could connect to it.
+/// Found: DPDK's memif listens at an abstract name by default, and no peer could connect to it.
 #[test]
 fn an_abstract_name_is_listened_at_without_a_file_and_by_one_alone() {
     let name = PathBuf::from(format!("@/tmp/netmem-{}-abstract", std::process::id()));

@@ -1,4 +1,5 @@
-//! Files that are cut under their mappings. What ends a process, or concerns all of it, happens in one of its own.
+//! Files that are cut under their mappings. Tests that end a process, or affect all of it, run in a process of their
+//! own.
 
 use super::super::{Sealing, SharedMemory};
 use super::*;
@@ -17,14 +18,14 @@ fn file(pages: usize) -> OwnedFd {
     file
 }
 
-/// A file of so many pages, and a peer's mapping of it that is trusted.
+/// A file of `pages` pages, and a trusted mapping of it, as of a peer.
 fn trusted(pages: usize) -> (OwnedFd, Arc<SharedMemory>) {
     let file = file(pages);
     let same = file.try_clone().unwrap();
     (file, SharedMemory::map(same, (pages * PAGE) as u64, Sealing::Trusted).unwrap())
 }
 
-/// A mapping of a file that has no page any more.
+/// A mapping of a file that has no pages any more.
 fn nothing() -> NonNull<u8> {
     let file = file(1);
     // SAFETY: a new mapping, where the kernel finds room; it stays until the process ends.
@@ -33,7 +34,7 @@ fn nothing() -> NonNull<u8> {
     NonNull::new(base.cast()).unwrap()
 }
 
-/// Reads a byte that is not there.
+/// Reads a byte that does not exist.
 fn touch(base: NonNull<u8>) -> u8 {
     // SAFETY: the address is mapped, or the process ends, which is what is tested.
     unsafe { base.as_ptr().read_volatile() }
@@ -91,7 +92,7 @@ fn mappings_come_and_go_and_are_cut_on_several_threads_at_once() {
 /// The variable that tells a re-run of a test what to do.
 const CHILD: &str = "NETMEM_TEST_SIGBUS";
 
-/// Does `acts[name]` in a process of its own, for each of them; how that ended.
+/// Runs each of `acts` in a process of its own. Returns how each process ended.
 fn alone(test: &str, acts: &[(&str, fn())]) -> Vec<ExitStatus> {
     if let Ok(act) = std::env::var(CHILD) {
         acts.iter().find(|(name, _)| *name == act).expect("one of those").1();
@@ -106,7 +107,7 @@ fn alone(test: &str, acts: &[(&str, fn())]) -> Vec<ExitStatus> {
     acts.iter().map(run).collect()
 }
 
-/// Makes `handler` the handler, as a program might before it uses this library.
+/// Installs `handler`, as a program might before it uses this library.
 fn handle(handler: usize, flags: c_int) {
     // SAFETY: a sigaction of our own with a handler that fits its flags.
     unsafe {
@@ -147,7 +148,7 @@ fn an_access_that_is_nobodys_ends_the_process_as_it_always_did() {
             }),
             ("guarded no more", || {
                 let base = nothing();
-                // SAFETY: nobody else uses the mapping.
+                // SAFETY: no other code uses the mapping.
                 let guard = unsafe { Guard::new(base, PAGE, PAGE) }.unwrap();
                 drop(guard);
                 touch(base);
@@ -202,7 +203,7 @@ fn more_mappings_than_can_be_guarded_are_refused() {
         "more_mappings_than_can_be_guarded_are_refused",
         &[("many", || {
             let base = nothing();
-            // SAFETY: nobody else uses the mapping.
+            // SAFETY: no other code uses the mapping.
             let guard = || unsafe { Guard::new(base, PAGE, PAGE) };
             let mut guards: Vec<_> = (0..PLACES_MAX).map(|_| guard().unwrap()).collect();
             assert_eq!(guard().unwrap_err(), Errno::MFILE);
