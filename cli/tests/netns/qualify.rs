@@ -148,7 +148,7 @@ fn interfaces_that_are_missing_the_same_or_in_use_are_refused_in_one_line() {
         ("x0 nosuch", "there is no interface nosuch"),
         ("x0 x0", "give two interfaces"),
         ("x0 z0", "z0 has the address 192.0.2.1/24"),
-        ("z1 x0", "z1 is a part of br0"),
+        ("z1 x0", "z1 is a member of br0"),
     ] {
         let out = qualify(&bed, &folder, words).output().expect("netmem");
         let said = said(&out);

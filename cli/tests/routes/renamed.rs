@@ -23,7 +23,7 @@ fn renamed(ports: [&str; 2], steps: &[&str], names: [&str; 2]) -> Option<String>
 /// Whether it said that the port's interface has that name now.
 fn has_said(said: &str, port: &str, name: &str) -> bool {
     let begin = format!("netmem: port {port}: its interface ");
-    let end = format!("or start netmem again with {name}");
+    let end = format!("or restart netmem with {name}");
     said.lines().any(|line| line.starts_with(&begin) && line.ends_with(&end))
 }
 
