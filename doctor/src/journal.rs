@@ -280,7 +280,7 @@ mod tests {
         fs::write(&journal.path, "{\"setting\": {").unwrap();
         fs::set_permissions(&journal.path, Permissions::from_mode(0o600)).unwrap();
         let error = journal.undo().unwrap_err().to_string();
-        assert!(error.contains("line 1 is no change"), "{error}");
+        assert!(error.contains("line 1 is not a change"), "{error}");
         fs::remove_dir_all(folder).unwrap();
     }
 
