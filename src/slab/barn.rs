@@ -1,32 +1,65 @@
 //! The barn: full and empty sheaves that workers exchange as a whole.
+//!
+//! The number of full sheaves that the barn keeps follows demand. It grows by one for each sheaf that a worker asked
+//! for in vain, when a worker later brings one: so a program that holds many objects at once gets them back from the
+//! barn, and not from their slabs. It shrinks when full sheaves stay unused.
 
 use super::reference::Sheaf;
+use std::collections::{VecDeque, vec_deque};
 
-/// Maximum number of full sheaves in a barn, and of empty ones (Linux: 10 and 10).
+/// Maximum number of full sheaves in a barn without demand, and of empty ones (Linux: 10 and 10).
 const SHEAVES: usize = 10;
+/// Maximum number of objects in the full sheaves of a barn with demand.
+pub(super) const OBJECTS_MAX: usize = 1 << 16;
+/// Exchanges between two reviews of the limit, for each sheaf of the limit.
+const REVIEW: usize = 8;
 
 /// The sheaves of all workers, under the cache's barn lock.
 #[derive(Debug)]
 pub(super) struct Barn {
     /// The number of objects that each sheaf has room for.
     pub(super) capacity: usize,
-    full: Vec<Sheaf>,
+    /// The oldest first; workers exchange the newest.
+    full: VecDeque<Sheaf>,
     empty: Vec<Sheaf>,
+    /// Maximum number of full sheaves now. After a review there may be more, until [`Barn::take_excess`] has taken them.
+    limit: usize,
+    /// Maximum number of objects in the full sheaves, whatever the demand.
+    objects_max: usize,
+    /// Full sheaves that workers asked for in vain, less those by which the limit has grown since.
+    missed: usize,
+    /// The smallest number of full sheaves since the last review.
+    unused: usize,
+    /// Exchanges since the last review.
+    exchanges: usize,
 }
 
 impl Barn {
-    /// Makes an empty barn. It never holds more than its vectors have room for, so an exchange allocates at most a
-    /// sheaf.
-    pub(super) fn new(capacity: usize) -> Self {
-        Barn { capacity, full: Vec::with_capacity(SHEAVES), empty: Vec::with_capacity(SHEAVES) }
+    /// Makes an empty barn that never keeps more than `objects_max` objects, except those of [`SHEAVES`] sheaves.
+    pub(super) fn new(capacity: usize, objects_max: usize) -> Self {
+        Barn {
+            capacity,
+            full: VecDeque::with_capacity(SHEAVES),
+            empty: Vec::with_capacity(SHEAVES),
+            limit: SHEAVES,
+            objects_max: objects_max.min(OBJECTS_MAX),
+            missed: 0,
+            unused: 0,
+            exchanges: 0,
+        }
     }
 
     /// Exchanges an empty sheaf for a full one. Returns None if there is no full sheaf. Otherwise returns whether the
     /// empty sheaf was dropped.
     pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> Option<bool> {
-        let full = self.full.pop()?;
+        let Some(full) = self.full.pop_back() else {
+            (self.missed, self.unused) = ((self.missed + 1).min(self.most()), 0);
+            return None;
+        };
+        self.unused = self.unused.min(self.full.len());
+        self.exchanges += 1;
         let empty = std::mem::replace(empty, full);
-        let kept = self.empty.len() < SHEAVES && empty.room() == self.capacity;
+        let kept = self.empty.len() < self.limit && empty.room() == self.capacity;
         if kept {
             self.empty.push(empty);
         }
@@ -37,20 +70,56 @@ impl Barn {
     /// Otherwise returns whether the empty sheaf had to be made.
     pub(super) fn put_full(&mut self, full: &mut Sheaf) -> Option<bool> {
         // A sheaf of another size is from before a change of the size.
-        if self.full.len() == SHEAVES || full.len() != self.capacity {
+        if full.len() != self.capacity || !self.has_room() {
             return None;
         }
         let kept = self.empty.pop();
         let made = kept.is_none();
         let empty = kept.unwrap_or_else(|| Sheaf::new(self.capacity, self.capacity));
-        self.full.push(std::mem::replace(full, empty));
+        self.full.push_back(std::mem::replace(full, empty));
+        self.exchanges += 1;
+        if self.exchanges > REVIEW * self.limit {
+            self.review();
+        }
         Some(made)
+    }
+
+    /// Whether one more full sheaf can be put in. The limit grows by one if a sheaf was missed before.
+    fn has_room(&mut self) -> bool {
+        if self.full.len() != self.limit {
+            return true;
+        }
+        let grows = self.missed > 0 && self.limit < self.most();
+        if grows {
+            self.missed -= 1;
+            self.limit += 1;
+        }
+        grows
+    }
+
+    /// Shrinks the limit by an eighth of the sheaves that no worker took since the last review.
+    #[cold]
+    fn review(&mut self) {
+        self.limit = (self.limit - self.unused.div_ceil(8)).max(SHEAVES);
+        (self.missed, self.unused, self.exchanges) = (0, self.full.len(), 0);
+    }
+
+    /// Takes out the oldest full sheaves beyond the limit, at most two, whose objects go back into their slabs. Called after
+    /// each [`Barn::put_full`]: so a barn whose limit has shrunk empties by one sheaf a call.
+    pub(super) fn take_excess(&mut self) -> vec_deque::Drain<'_, Sheaf> {
+        self.full.drain(..self.full.len().saturating_sub(self.limit).min(2))
+    }
+
+    /// Maximum number of full sheaves with demand.
+    fn most(&self) -> usize {
+        (self.objects_max / self.capacity.max(1)).max(SHEAVES)
     }
 
     /// Takes all full sheaves out and drops the empty ones. From now on sheaves have room for `capacity` objects.
     pub(super) fn drain(&mut self, capacity: usize) -> impl Iterator<Item = Sheaf> + '_ {
         self.capacity = capacity;
         self.empty.clear();
+        (self.limit, self.missed, self.unused, self.exchanges) = (SHEAVES, 0, 0, 0);
         self.full.drain(..)
     }
 

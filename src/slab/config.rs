@@ -8,7 +8,8 @@ use crate::limits::{LOCAL_ORDER_MAX, ORDER_MAX, PAGE_SIZE};
 /// The per-worker layer of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layer {
-    /// Two arrays of free objects, and a barn of full and empty ones for all workers (Linux 6.18 and later).
+    /// Two arrays of free objects, and a barn of full and empty ones for all workers (Linux 6.18 and later). The barn keeps
+    /// ten full arrays, and more with demand: at most 65,536 objects, and at most a sixteenth of the memory.
     #[default]
     Sheaf,
     #[cfg(feature = "comparisons")]

@@ -355,10 +355,16 @@ fn into_sheaves(
         // The next object is the one that took the slow path.
         slow = 1;
         lane.free_slowpath.add(1);
-        match lock(&shared.barn).put_full(&mut local.main) {
+        let mut barn = lock(&shared.barn);
+        match barn.put_full(&mut local.main) {
             Some(made) => {
                 lane.barn_put.add(1);
                 lane.sheaf_alloc.add(u64::from(made));
+                for mut sheaf in barn.take_excess() {
+                    lane.sheaf_free.add(1);
+                    lane.sheaf_flush.add(sheaf.len() as u64);
+                    sheaf.drain(|object| flushed.push(object));
+                }
             }
             None => {
                 lane.barn_put_fail.add(1);

@@ -5,6 +5,7 @@
 mod aba;
 mod callers;
 mod counts;
+mod demand;
 mod edges;
 mod model;
 mod tuning;

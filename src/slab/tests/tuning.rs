@@ -45,10 +45,7 @@ fn a_tunable_has_its_effect_at_once() {
     assert!(cache.alloc_bulk(&mut w, 50, &mut held, || [0; 32]));
     cache.free_bulk(&mut w, &mut held);
     let stats = cache.stats();
-    assert!(
-        stats.cached <= 8 && stats.barn.is_multiple_of(4) && stats.cached + stats.barn <= 48,
-        "{stats:?}"
-    );
+    assert!(stats.cached <= 8 && stats.barn.is_multiple_of(4), "{stats:?}");
     cache.shrink();
     let stats = cache.stats();
     assert_eq!(
@@ -110,7 +107,7 @@ fn an_empty_slab_is_kept_as_long_as_there_are_few() {
         cache.free_bulk(&mut w, &mut held);
         drop(w);
         let stats = cache.stats();
-        // min_partial is 2; the barn holds ten sheaves more.
+        // min_partial is 2; the barn holds its sheaves.
         let most = 2 + stats.barn.div_ceil(16) + u64::from(stats.barn > 0);
         assert!(stats.slabs <= most && stats.free_slab >= 100 - most, "{layer:?} {word:?} {stats:?}");
     }

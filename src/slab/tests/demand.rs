@@ -1,0 +1,79 @@
+//! The barn grows and shrinks with demand.
+
+use super::*;
+
+/// Bytes of the memory: a sixteenth of it holds 2,048 objects.
+const BYTES: usize = 8 << 20;
+/// The bound on the barn's objects.
+const MOST: u64 = 2048;
+/// Objects in a worker's two sheaves.
+const SHEAVES: u64 = 64;
+
+fn large_memory() -> Memory {
+    Memory::new(&MemoryConfig { bytes: BYTES, backing: BackingPreference::Small, ..MemoryConfig::default() })
+        .unwrap()
+}
+
+/// Allocates so many objects, and frees them.
+fn hold(cache: &Cache<Big>, w: &mut crate::sync::Worker, n: usize) {
+    let mut held = Vec::new();
+    assert!(cache.alloc_bulk(w, n, &mut held, || [0; 32]));
+    cache.free_bulk(w, &mut held);
+}
+
+/// Seen: 8,192 objects held at once came from their slabs each time, for five times what those of a sheaf cost.
+#[test]
+fn objects_that_were_held_at_once_come_from_the_barn_the_next_time() {
+    let memory = large_memory();
+    let mut w = memory.worker().unwrap();
+    let cache = cache::<Big>(&memory);
+    hold(&cache, &mut w, 1500);
+    hold(&cache, &mut w, 1500);
+    let before = cache.stats();
+    assert!(before.barn + before.cached >= 1500, "{before:?}");
+    for _ in 0..10 {
+        hold(&cache, &mut w, 1500);
+    }
+    let after = cache.stats();
+    let slabs = (after.alloc_slab, after.free_slab, after.sheaf_refill, after.sheaf_flush);
+    assert_eq!(slabs, (before.alloc_slab, before.free_slab, before.sheaf_refill, before.sheaf_flush));
+    assert_eq!(after.barn_get - before.barn_get, after.barn_put - before.barn_put);
+    assert!(cache.validate().is_empty());
+}
+
+#[test]
+fn a_barn_keeps_no_more_than_a_sixteenth_of_the_memory() {
+    let memory = large_memory();
+    let mut w = memory.worker().unwrap();
+    let cache = cache::<Big>(&memory);
+    for _ in 0..4 {
+        hold(&cache, &mut w, 10_000);
+        let stats = cache.stats();
+        assert!(stats.barn <= MOST && stats.cached <= SHEAVES, "{stats:?}");
+    }
+    assert_eq!(cache.stats().barn, MOST);
+    cache.shrink();
+    assert_eq!((cache.stats().barn, cache.stats().slabs), (0, 0));
+}
+
+#[test]
+fn sheaves_that_stay_unused_go_back_into_their_slabs() {
+    let memory = large_memory();
+    let mut w = memory.worker().unwrap();
+    let cache = cache::<Big>(&memory);
+    hold(&cache, &mut w, 1500);
+    hold(&cache, &mut w, 1500);
+    let (mut before, held) = (cache.stats().barn, cache.stats().slabs);
+    for _ in 0..100_000 {
+        hold(&cache, &mut w, 200);
+        let now = cache.stats().barn;
+        assert!(now <= before + SHEAVES + 200, "{now} after {before}");
+        before = now;
+        if now <= 10 * 32 {
+            break;
+        }
+    }
+    let stats = cache.stats();
+    assert!(stats.barn <= 10 * 32 && stats.slabs < held, "{stats:?}, {held} slabs before");
+    assert!(cache.validate().is_empty());
+}
