@@ -100,7 +100,7 @@ impl Barn {
     /// Shrinks the limit by an eighth of the sheaves that no worker took since the last review.
     #[cold]
     fn review(&mut self) {
-        self.limit = (self.limit - self.unused.div_ceil(8)).max(SHEAVES);
+        self.limit = self.limit.saturating_sub(self.unused.div_ceil(8)).max(SHEAVES);
         (self.missed, self.unused, self.exchanges) = (0, self.full.len(), 0);
     }
 
