@@ -1,5 +1,6 @@
 //! The memory: the handle from which everything else is made.
 
+use super::allowance::Allowance;
 use super::config::{MemoryConfig, MemoryError};
 use super::grow;
 use super::hardening::Hardening;
@@ -103,6 +104,11 @@ impl Memory {
     #[cold]
     pub fn worker(&self) -> Result<Worker, WorkerError> {
         self.shared.roster.claim()
+    }
+
+    /// The bytes that caches may keep free with demand.
+    pub(crate) fn allowance(&self) -> &Arc<Allowance> {
+        &self.shared.allowance
     }
 
     /// The region that holds the pages.

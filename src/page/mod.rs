@@ -22,6 +22,7 @@
 //! | misuse | [`Hardening`]: guard pages, random orders, clearing, and what the stages above add |
 //! | what a page costs | a descriptor of 32 bytes (`table.rs`), in strides of 56 or 64 for comparison ([`DescriptorSize`]) |
 
+mod allowance;
 mod buddy;
 mod bulk;
 mod config;
@@ -65,6 +66,7 @@ pub use share::SharedPage;
 pub use stats::{NodeStats, PageStats};
 pub use table::DescriptorSize;
 
+pub(crate) use allowance::Allowance;
 pub(crate) use list::List;
 pub(crate) use random::Random;
 pub(crate) use refs::{Left, Refs};

@@ -3,6 +3,7 @@
 //! Handles hold a memory by `Arc`; pages do not. If pages are still out when the last handle goes, the memory stays as
 //! an orphan. The page that is freed last unmaps it.
 
+use super::allowance::Allowance;
 use super::config::{Lists, MemoryConfig, Watermarks};
 use super::hardened::Hardened;
 use super::local::Local;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(super) roster: Arc<Roster>,
     pub(super) region: Arc<Region>,
     pub(super) hardened: Hardened,
+    pub(super) allowance: Arc<Allowance>,
     handles: AtomicUsize,
     #[cfg(test)]
     pub(super) refusal: super::tests::Refusal,
@@ -108,6 +110,7 @@ impl Shared {
             roster,
             region,
             hardened: Hardened::new(config.hardening),
+            allowance: Allowance::of(pages * PAGE_SIZE),
             handles: AtomicUsize::new(0),
             #[cfg(test)]
             refusal: Default::default(),

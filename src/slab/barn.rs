@@ -5,12 +5,14 @@
 //! barn, and not from their slabs. It shrinks when full sheaves stay unused.
 
 use super::reference::Sheaf;
+use crate::page::Allowance;
 use std::collections::{VecDeque, vec_deque};
+use std::sync::Arc;
 
 /// Maximum number of full sheaves in a barn without demand, and of empty ones (Linux: 10 and 10).
 const SHEAVES: usize = 10;
 /// Maximum number of objects in the full sheaves of a barn with demand.
-pub(super) const OBJECTS_MAX: usize = 1 << 16;
+const OBJECTS_MAX: usize = 1 << 16;
 /// Exchanges between two reviews of the limit, for each sheaf of the limit.
 const REVIEW: usize = 8;
 
@@ -24,8 +26,11 @@ pub(super) struct Barn {
     empty: Vec<Sheaf>,
     /// Maximum number of full sheaves now. After a review there may be more, until [`Barn::take_excess`] has taken them.
     limit: usize,
-    /// Maximum number of objects in the full sheaves, whatever the demand.
-    objects_max: usize,
+    /// Bytes of an object.
+    size: usize,
+    /// The bytes that all caches of the memory may keep beyond [`SHEAVES`] each. Those of the sheaves between that number and
+    /// the limit are taken.
+    allowance: Arc<Allowance>,
     /// Full sheaves that workers asked for in vain, less those by which the limit has grown since.
     missed: usize,
     /// The smallest number of full sheaves since the last review.
@@ -35,14 +40,15 @@ pub(super) struct Barn {
 }
 
 impl Barn {
-    /// Makes an empty barn that never keeps more than `objects_max` objects, except those of [`SHEAVES`] sheaves.
-    pub(super) fn new(capacity: usize, objects_max: usize) -> Self {
+    /// Makes an empty barn for objects of `size` bytes.
+    pub(super) fn new(capacity: usize, size: usize, allowance: Arc<Allowance>) -> Self {
         Barn {
             capacity,
             full: VecDeque::with_capacity(SHEAVES),
             empty: Vec::with_capacity(SHEAVES),
             limit: SHEAVES,
-            objects_max: objects_max.min(OBJECTS_MAX),
+            size,
+            allowance,
             missed: 0,
             unused: 0,
             exchanges: 0,
@@ -89,7 +95,8 @@ impl Barn {
         if self.full.len() != self.limit {
             return true;
         }
-        let grows = self.missed > 0 && self.limit < self.most();
+        let bytes = self.capacity * self.size;
+        let grows = self.missed > 0 && self.limit < self.most() && self.allowance.take(bytes);
         if grows {
             self.missed -= 1;
             self.limit += 1;
@@ -100,8 +107,15 @@ impl Barn {
     /// Shrinks the limit by an eighth of the sheaves that no worker took since the last review.
     #[cold]
     fn review(&mut self) {
-        self.limit = self.limit.saturating_sub(self.unused.div_ceil(8)).max(SHEAVES);
+        self.shrink_to(self.limit.saturating_sub(self.unused.div_ceil(8)));
         (self.missed, self.unused, self.exchanges) = (0, self.full.len(), 0);
+    }
+
+    /// Lowers the limit, at most to [`SHEAVES`].
+    fn shrink_to(&mut self, limit: usize) {
+        let limit = limit.max(SHEAVES);
+        self.allowance.give((self.limit - limit) * self.capacity * self.size);
+        self.limit = limit;
     }
 
     /// Takes out the oldest full sheaves beyond the limit, at most two, whose objects go back into their slabs. Called after
@@ -112,14 +126,15 @@ impl Barn {
 
     /// Maximum number of full sheaves with demand.
     fn most(&self) -> usize {
-        (self.objects_max / self.capacity.max(1)).max(SHEAVES)
+        (OBJECTS_MAX / self.capacity.max(1)).max(SHEAVES)
     }
 
     /// Takes all full sheaves out and drops the empty ones. From now on sheaves have room for `capacity` objects.
     pub(super) fn drain(&mut self, capacity: usize) -> impl Iterator<Item = Sheaf> + '_ {
+        self.shrink_to(SHEAVES);
         self.capacity = capacity;
         self.empty.clear();
-        (self.limit, self.missed, self.unused, self.exchanges) = (SHEAVES, 0, 0, 0);
+        (self.missed, self.unused, self.exchanges) = (0, 0, 0);
         self.full.drain(..)
     }
 
@@ -131,5 +146,11 @@ impl Barn {
     /// The number of objects in the full sheaves.
     pub(super) fn objects(&self) -> usize {
         self.full.iter().map(Sheaf::len).sum()
+    }
+}
+
+impl Drop for Barn {
+    fn drop(&mut self) {
+        self.shrink_to(SHEAVES);
     }
 }

@@ -109,7 +109,7 @@ impl Shared {
                 layer: config.layer,
                 sheaf: AtomicU32::new(sheaf as u32),
                 cpu_partial: AtomicU32::new(cpu_partial),
-                barn: Mutex::new(Barn::new(sheaf, barn_objects(memory, size))),
+                barn: Mutex::new(Barn::new(sheaf, size, Arc::clone(memory.allowance()))),
                 slabs: Slabs::new(&config.name, layout, config.word, order, min_partial, secret),
                 checker,
                 constructor,
@@ -353,11 +353,6 @@ impl Shared {
         // SAFETY: lists hold addresses of objects, which are not null.
         unsafe { NonNull::new_unchecked(self.memory.region().base().with_addr((object & ADDRESS) as usize)) }
     }
-}
-
-/// The number of objects that the barn may keep with demand: those of a sixteenth of the memory.
-fn barn_objects(memory: &Memory, size: usize) -> usize {
-    memory.bytes() / 16 / size.max(1)
 }
 
 /// The checker of each object: debug if that was chosen, otherwise the memory's hardening, or nothing.

@@ -2,10 +2,12 @@
 
 use super::*;
 
-/// Bytes of the memory: a sixteenth of it holds 2,048 objects.
+/// Bytes of the memory.
 const BYTES: usize = 8 << 20;
-/// The bound on the barn's objects.
-const MOST: u64 = 2048;
+/// Objects in the ten sheaves that each barn may keep without demand.
+const WITHOUT: u64 = 10 * 32;
+/// Objects in a sixteenth of the memory: the bound on what all barns keep beyond that.
+const BEYOND: u64 = 2048;
 /// Objects in a worker's two sheaves.
 const SHEAVES: u64 = 64;
 
@@ -42,18 +44,26 @@ fn objects_that_were_held_at_once_come_from_the_barn_the_next_time() {
 }
 
 #[test]
-fn a_barn_keeps_no_more_than_a_sixteenth_of_the_memory() {
+fn the_barns_of_a_memory_keep_no_more_than_a_sixteenth_of_it_beyond_ten_sheaves_each() {
     let memory = large_memory();
     let mut w = memory.worker().unwrap();
-    let cache = cache::<Big>(&memory);
-    for _ in 0..4 {
-        hold(&cache, &mut w, 10_000);
-        let stats = cache.stats();
-        assert!(stats.barn <= MOST && stats.cached <= SHEAVES, "{stats:?}");
+    let (first, second) = (cache::<Big>(&memory), cache::<Big>(&memory));
+    for cache in [&first, &second] {
+        for _ in 0..4 {
+            hold(cache, &mut w, 10_000);
+            let stats = cache.stats();
+            assert!(stats.barn <= WITHOUT + BEYOND && stats.cached <= SHEAVES, "{stats:?}");
+        }
     }
-    assert_eq!(cache.stats().barn, MOST);
-    cache.shrink();
-    assert_eq!((cache.stats().barn, cache.stats().slabs), (0, 0));
+    assert_eq!((first.stats().barn, second.stats().barn), (WITHOUT + BEYOND, WITHOUT));
+    // What one gives up the other may have.
+    first.shrink();
+    assert_eq!((first.stats().barn, first.stats().slabs), (0, 0));
+    (0..2).for_each(|_| hold(&second, &mut w, 10_000));
+    assert_eq!(second.stats().barn, WITHOUT + BEYOND);
+    drop(second);
+    (0..2).for_each(|_| hold(&first, &mut w, 10_000));
+    assert_eq!(first.stats().barn, WITHOUT + BEYOND);
 }
 
 #[test]
@@ -69,11 +79,11 @@ fn sheaves_that_stay_unused_go_back_into_their_slabs() {
         let now = cache.stats().barn;
         assert!(now <= before + SHEAVES + 200, "{now} after {before}");
         before = now;
-        if now <= 10 * 32 {
+        if now <= WITHOUT {
             break;
         }
     }
     let stats = cache.stats();
-    assert!(stats.barn <= 10 * 32 && stats.slabs < held, "{stats:?}, {held} slabs before");
+    assert!(stats.barn <= WITHOUT && stats.slabs < held, "{stats:?}, {held} slabs before");
     assert!(cache.validate().is_empty());
 }
