@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(all + pass(&mut sender, &mut receiver, 20_000))
         })();
         pool.holders().iter().take(1).for_each(|holder| println!("most frames: {holder}"));
-        stop.store(true, Relaxed); // also after an error; otherwise the scope would wait for ever
+        stop.store(true, Relaxed); // also after an error; otherwise the scope would wait forever
         tuned
     });
     let all = all.map_err(|error| error.to_string())?;

@@ -97,12 +97,18 @@ impl Entry {
         self.head.store(head, Relaxed);
     }
 
-    /// Ends the use of a valid handle.
+    /// Ends the use of a valid handle; `change` is that of [`ended`].
     #[inline(always)]
-    fn end(&self, what: What, word: u64, end: End) {
+    fn end(&self, word: u64, change: u64) {
         // The next use of the entry may be of another kind. Its generation is different then.
-        self.use_.store((word & GENERATION).wrapping_add(NEXT) | what as u64 | end as u64, Relaxed);
+        self.use_.store((word & GENERATION).wrapping_add(change), Relaxed);
     }
+}
+
+/// Returns the number that, added to the generation of a valid handle, gives the entry of a use that has ended so.
+#[inline(always)]
+fn ended(what: What, end: End) -> u64 {
+    NEXT | what as u64 | end as u64
 }
 
 /// Returns an entry, or None if it does not exist yet.
@@ -197,7 +203,7 @@ impl Uses {
     pub fn take(&mut self, tag: &mut Tag, what: What, word: u64, end: End) -> Option<Claim> {
         let entry = find(tag, what, word)?;
         let claim = entry.claim();
-        entry.end(what, word, end);
+        entry.end(word, ended(what, end));
         self.make_room(1);
         self.numbers.push(number(word) as u32);
         Some(claim)
@@ -214,7 +220,7 @@ impl Uses {
         end: End,
         of: u64,
     ) -> Taking<'a> {
-        let (own, change) = (tag.holder() | what as u64, NEXT | what as u64 | end as u64);
+        let (own, change) = (tag.holder() | what as u64, ended(what, end));
         Taking { uses: self, words, n: 0, own, change, of }
     }
 
@@ -247,7 +253,7 @@ pub struct Taking<'a> {
     n: usize,
     /// Holder and kind of a valid handle.
     own: u64,
-    /// Added to the generation of a valid handle, this gives the entry of a use that has ended.
+    /// The change of [`ended`].
     change: u64,
     /// The cache or the heads of the claims.
     of: u64,
@@ -264,7 +270,7 @@ impl Iterator for Taking<'_> {
         if claim.of != self.of {
             return None;
         }
-        entry.use_.store((word & GENERATION).wrapping_add(self.change), Relaxed);
+        entry.end(word, self.change);
         self.n += 1;
         Some(claim)
     }

@@ -24,7 +24,7 @@ impl Forwarder {
         self.path.free_unsent(&mut self.egresses[port].flight, frames, w);
     }
 
-    /// Drops the frames that the port can never carry: they would wait for ever.
+    /// Drops the frames that the port can never carry: they would wait forever.
     pub(super) fn refuse_unfit(&mut self, port: usize, w: &mut Worker) {
         let egress = &mut self.egresses[port];
         let mut unfit = egress.port.take_unsendable(&mut egress.out);

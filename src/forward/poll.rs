@@ -458,7 +458,7 @@ impl Forwarder {
         let mut quiet = 0;
         while quiet < rounds && !until(self) {
             let received = self.poll(w);
-            // Regardless of other work: frames that wait for an answer may do so for ever, and the rounds end before.
+            // In every round, also while other work is left: frames that wait for an answer may wait until `until` ends the rounds.
             let listed = self.send_listed(w);
             let busy = listed
                 || received > 0

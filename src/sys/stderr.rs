@@ -226,7 +226,7 @@ impl Target {
         };
         match written {
             Err(error) if error.kind() == ErrorKind::Interrupted => Err(Errno::AGAIN.into()),
-            // A file that takes nothing would be asked for ever.
+            // A file that takes nothing would be asked forever.
             Ok(0) => Err(ErrorKind::WriteZero.into()),
             written => written,
         }

@@ -55,7 +55,7 @@ impl Closed {
         still
     }
 
-    /// Received, sent, and with the device for ever.
+    /// Received, sent, and with the device forever.
     fn empty_device(&mut self, mut port: MemPort, mut device: MemDevice) {
         assert_eq!(port.refill(&mut self.w, &self.pool), 0);
         let mut batch = Batch::new();

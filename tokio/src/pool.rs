@@ -8,7 +8,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// Closes the pool, so that it allocates no more frames, and waits until all its frames are free. If frames may be kept
-/// for ever, bound it by `tokio::time::timeout`; [`Pool::wait`] then returns their holders.
+/// forever, bound it by `tokio::time::timeout`; [`Pool::wait`] then returns their holders.
 ///
 /// # Cancelling
 /// The pool stays closed.

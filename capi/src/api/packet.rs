@@ -324,10 +324,25 @@ fn free(
     let Some(mut inside) = go_in(worker.word) else { return out(worker, call, site) };
     let State { heads: known, packets, worker, tag, uses, held, memory_word, .. } = &mut *inside;
     let heads = heads.map(|heads| look_up(&HEADS, known, *memory_word, (heads, call, site)).map(|_| heads));
-    let (heads, mut left) = match (heads.transpose(), words) {
-        (Ok(heads), Ok(words)) => (heads, &*words),
+    let (heads, words) = match (heads.transpose(), words) {
+        (Ok(heads), Ok(words)) => (heads, words),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
+    free_runs((uses, tag, held), (words, heads), packets, (call, site), |packets, of| {
+        send(known, of, packets, worker);
+    })
+}
+
+/// Ends the uses of packets, which must have these heads if they are given. Calls `home` with each run of packets that have the
+/// same heads, and with the handle of these heads; `home` takes all of them. Returns 0, or the negative errno of the first refused handle.
+#[inline(always)]
+pub fn free_runs(
+    (uses, tag, held): (&mut Uses, &mut Tag, &mut u64),
+    (mut left, heads): (&[u64], Option<u64>),
+    packets: &mut Packets,
+    (call, site): (&str, Site),
+    mut home: impl FnMut(&mut Packets, u64),
+) -> c_int {
     let mut first = 0;
     while let [word, rest @ ..] = left {
         match packets::take_run(uses, tag, (left, End::Freed), heads, packets) {
@@ -336,7 +351,7 @@ fn free(
                     sites::note_ended(left[..n].iter().copied(), site);
                 }
                 *held -= n as u64;
-                send(known, of, packets, worker);
+                home(packets, of);
                 left = &left[n..];
             }
             Err(kind) => {

@@ -2,19 +2,19 @@
 
 use super::burst::words;
 use super::known::look_up;
-use super::packet::{give_all, note_given, take};
+use super::packet::{free_runs, give_all, note_given, take};
 use super::pool::find;
 use super::types::{
     list, netmem_count, netmem_heads, netmem_packet, netmem_pool, netmem_ready, netmem_worker, place,
 };
 use super::worker::{cold, out};
-use crate::failure::{Failure, answer, first_of};
+use crate::failure::{Failure, answer};
 use crate::misuse::{Kind, PACKET, refused};
 use crate::objects::Uses;
 use crate::packets;
 use crate::registry::{self, HEADS, READY, ReadyPool};
 use crate::sites::{self, Site};
-use crate::table::{End, Tag};
+use crate::table::Tag;
 use crate::workers::{State, go_in};
 use netmem::limits::BATCH_MAX;
 use netmem::packet::ReadyPackets;
@@ -172,24 +172,9 @@ pub unsafe extern "C" fn netmem_ready_free_at(
             Err(kind) => refused(kind, CALL, PACKET, *one, site),
         };
     }
-    let (mut first, mut left) = (0, &*words);
-    while let [word, rest @ ..] = left {
-        match packets::take_run(uses, tag, (left, End::Freed), Some(to.heads), packets) {
-            Ok((n, _)) => {
-                if sites::is_on() {
-                    sites::note_ended(left[..n].iter().copied(), site);
-                }
-                *held -= n as u64;
-                to.ready.free_bulk(worker, packets);
-                left = &left[n..];
-            }
-            Err(kind) => {
-                first = first_of(first, || refused(kind, CALL, PACKET, *word, site));
-                left = rest;
-            }
-        }
-    }
-    first
+    free_runs((uses, tag, held), (words, Some(to.heads)), packets, (CALL, site), |packets, _| {
+        to.ready.free_bulk(worker, packets);
+    })
 }
 
 /// Gives the ready packets of all workers back to the pool and the heads.

@@ -36,7 +36,7 @@ struct PortLink {
 }
 
 impl Links {
-    /// Makes the links of opened ports with these ends. If the table is of given routes, packets are sent by it.
+    /// Makes the links of the opened ports, with the router's ends `ends`. `table` is the table of given routes, if packets are routed by one.
     pub fn new(table: Option<GivenTable>, source: &Source, ends: Vec<Interface>) -> Links {
         let Source::Ports { ports, .. } = source else { return Links { table: None, ports: Vec::new() } };
         let link = |(port, end)| {

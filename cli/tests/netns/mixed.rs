@@ -80,7 +80,7 @@ fn odd_frames_cross_between_ports_of_every_two_kinds_both_ways_with_one_copy_whe
     bed.assert_nothing_left();
 }
 
-/// Seen: the interface's queueing discipline dropped a packet each time, the port sent it again for ever, and no later packet left.
+/// Seen: the interface's queueing discipline dropped a packet each time, the port sent it again forever, and no later packet left.
 #[test]
 fn what_an_interface_drops_while_it_is_sent_does_not_hold_up_what_is_behind_it() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping", "tc"]) else { return };

@@ -211,7 +211,7 @@ fn what_the_least_set_ups_decided_is_not_measured_again_but_still_runs_for_its_c
         let series = bench.measure(decided, &[ns], Cores::Same);
         bench.row(&series[0], Metric::CyclesPerOp, None);
         each.push(ran.get());
-        // Another one is open for ever: the last set-up is far from the others.
+        // Another one is open forever: the last set-up is far from the others.
         let wild = constant("netmem/wild", if setup % 2 == 0 { 1.0 } else { 9.0 }, 0);
         let series = bench.measure(&mut [wild, constant("limit", 1.0, 0)], &[ns], Cores::Same);
         bench.row(&series[0], Metric::CyclesPerOp, None);

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 
 /// The frames that the kernel refused with ENOBUFS. The kernel returns it in two cases: the interface's queue is full,
 /// or a filter or the queueing discipline drops this frame, now and each further time. In the second case the frame
-/// would hold up all later frames for ever.
+/// would hold up all later frames forever.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     /// The time since which the oldest frame is refused.
@@ -70,7 +70,7 @@ impl AfPacketLink {
                 }
                 // There is no room: the remaining frames stay with the caller.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => break,
-                // The interface does not send such a frame. It is taken; otherwise it would be offered for ever.
+                // The interface does not send such a frame. It is taken; otherwise it would be offered forever.
                 Err(Errno::INVAL | Errno::MSGSIZE) => {
                     counters.tx_invalid.add(1);
                     taken += 1;

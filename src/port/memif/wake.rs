@@ -45,9 +45,9 @@ impl Wake for MemifPort {
             }
         }
         if self.active == 0 {
-            self.seek();
+            self.look(SEEK_ROUNDS, SEEK_TIME);
         } else if self.rounds.is_multiple_of(CLOCK_ROUNDS) {
-            self.look();
+            self.look(LOOK_ROUNDS, LOOK_TIME);
         }
     }
 
@@ -93,21 +93,11 @@ impl Wake for MemifPort {
 }
 
 impl MemifPort {
-    /// Looks for a peer, if that is due.
+    /// Looks at the socket every `rounds` rounds, or if the last look was `time` ago: for a peer, or for its messages.
     #[cold]
     #[inline(never)]
-    fn seek(&mut self) {
-        if self.rounds.is_multiple_of(SEEK_ROUNDS) || self.sought.elapsed() >= SEEK_TIME {
-            self.sought = Instant::now();
-            self.service();
-        }
-    }
-
-    /// Hears what the peer says, if that is due.
-    #[cold]
-    #[inline(never)]
-    fn look(&mut self) {
-        if self.rounds.is_multiple_of(LOOK_ROUNDS) || self.sought.elapsed() >= LOOK_TIME {
+    fn look(&mut self, rounds: u32, time: Duration) {
+        if self.rounds.is_multiple_of(rounds) || self.sought.elapsed() >= time {
             self.sought = Instant::now();
             self.service();
         }

@@ -35,7 +35,7 @@ pub struct PcapConfig {
     pub input: Option<PathBuf>,
     /// The speed. Default full.
     pub speed: Speed,
-    /// Number of times that the file is received; None repeats it for ever. Default once.
+    /// Number of times that the file is received; None repeats it forever. Default once.
     pub times: Option<u64>,
     /// The file that transmitted packets are written to. It is created or truncated. `-` is standard output, a file or
     /// a pipe. None discards the packets.
@@ -88,7 +88,7 @@ pub enum PcapError {
         /// The error in the file's format.
         error: FormatError,
     },
-    /// A file is a pipe. Opening it could already wait for ever.
+    /// A file is a pipe. Opening it could already wait forever.
     #[error("{} is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
     /// Standard output is a terminal, which no program reads as a capture.

@@ -38,7 +38,7 @@ pub(super) struct Input {
     broken: Option<String>,
     /// The file will not be read again.
     over: bool,
-    /// Number of times that the file is to be read again; None for ever.
+    /// Number of times that the file is to be read again; None forever.
     again: Option<u64>,
     /// Packets received since reading began at the start of the file.
     received: u64,
@@ -243,7 +243,7 @@ impl Input {
 
     /// Handles the end of the file: begins again at the first packet, or ends for good.
     fn begin_again(&mut self) -> Result<(), String> {
-        // A file without packets is not read for ever.
+        // A file without packets is not read forever.
         if self.again == Some(0) || self.received == 0 {
             self.over = true;
             return Ok(());

@@ -16,7 +16,7 @@ impl TapLink {
                 Ok(true) => {}
                 // There is no room: the remaining frames stay with the caller.
                 Ok(false) | Err(Errno::NOBUFS | Errno::NOMEM) => return i,
-                // An interface cannot receive such a frame. It is taken; otherwise it would be offered for ever.
+                // An interface cannot receive such a frame. It is taken; otherwise it would be offered forever.
                 Err(Errno::INVAL | Errno::MSGSIZE) => counters.tx_invalid.add(1),
                 Err(errno) => {
                     self.link.heed(errno);

@@ -59,7 +59,7 @@ pub enum TraceError {
         /// The system's error.
         error: io::Error,
     },
-    /// The file is a pipe. Opening it could already wait for ever.
+    /// The file is a pipe. Opening it could already wait forever.
     #[error("trace to {}: it is a pipe, whose other end could hold up every round: give a file", .0.display())]
     Pipe(PathBuf),
     /// A pcap file is not text.
