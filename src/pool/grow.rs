@@ -159,8 +159,8 @@ fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
 /// Fills an empty cache up to its batch. Returns how many frames it has now.
 fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
     let want = stack.batch;
-    shared.home.pop_ring(want, |id| {
-        stack.push(id);
+    shared.home.pop_ring(want, |ids| {
+        stack.extend(ids, |&id| id);
     });
     if stack.len() < want {
         let mut depot = lock(&shared.depot);

@@ -57,14 +57,14 @@ impl Home {
         }
     }
 
-    /// Puts freed frames on the queue. Returns how many were refused because the queue is shut (the last ones of
-    /// `ids`).
+    /// Puts freed frames on the queue: those whose ids `id` makes from `frames`. Returns how many were refused because
+    /// the queue is shut (the last ones of `frames`).
     ///
     /// Once a frame is pushed the pool may be gone: nothing of the pool is touched after the last one.
     #[inline]
-    pub(crate) fn push(&self, links: Links<'_>, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
-        self.ring.push(ids.by_ref());
-        if ids.len() == 0 { 0 } else { self.stack(links, ids) }
+    pub(crate) fn push<S>(&self, links: Links<'_>, frames: &[S], id: impl Fn(&S) -> u32) -> usize {
+        let n = self.ring.push(frames, &id);
+        if n == frames.len() { 0 } else { self.stack(links, frames[n..].iter().map(id)) }
     }
 
     #[cold]
@@ -94,10 +94,11 @@ impl Home {
         }
     }
 
-    /// Takes up to `want` frames from the ring. Only for the thread that is inside the pool's slot.
+    /// Takes up to `want` frames from the ring, up to four at a time. `take` does not panic. Only for the thread that is
+    /// inside the pool's slot.
     #[inline]
-    pub(crate) fn pop_ring(&self, want: usize, take: impl FnMut(u32)) -> usize {
-        self.ring.pop(want, take)
+    pub(crate) fn pop_ring(&self, want: usize, mut take: impl FnMut(&[u32])) -> usize {
+        self.ring.pop_fours(want, |_, ids| take(ids))
     }
 
     /// Takes everything on the stack. Only for the thread that is inside the pool's slot.

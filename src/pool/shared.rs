@@ -250,7 +250,7 @@ impl Shared {
 
     #[inline]
     fn send_home(&self, frames: &[Frame]) -> usize {
-        self.home.push(self.frame_table.links(), frames.iter().map(|frame| frame.id().get()))
+        self.home.push(self.frame_table.links(), frames, |frame| frame.id().get())
     }
 
     /// Handles a full cache: its colder half goes to the depot, as often as needed. If the cache has no room at all,

@@ -110,7 +110,7 @@ impl Shared {
 
     /// Moves all frames of the remote free queue to the depot. Only for the thread that is inside the pool's slot.
     pub(super) fn gather(&self, depot: &mut Depot) {
-        while self.home.pop_ring(usize::MAX, |id| self.put(depot, id)) > 0 {}
+        while self.home.pop_ring(usize::MAX, |ids| ids.iter().for_each(|&id| self.put(depot, id))) > 0 {}
         self.home.pop_stack(self.frame_table.links(), |id| self.put(depot, id));
     }
 

@@ -10,6 +10,8 @@ mod ids;
 mod loan;
 mod mpsc;
 #[allow(unsafe_code)]
+mod slots;
+#[allow(unsafe_code)]
 mod spsc;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,7 +9,7 @@
 //! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: everything that the sender did before |
 //! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`], of that or of what a sender saw of it: the slot is cleared |
 
-use super::{runs, slots_for};
+use super::{runs, slots, slots_for};
 use crate::limits::CACHE_LINE;
 use crate::sync::shim::{AtomicU32, yield_now};
 use crate::sys::cpu::{lines, prefetch_write};
@@ -99,32 +99,54 @@ impl Mpsc {
         }
     }
 
-    /// Sends ids (none of them 0) from the front of `ids`. Returns how many there was room for.
+    /// Sends the ids (none of them 0) that `id` makes from `items`, from the first on. Returns how many there was room for.
     ///
     /// # Cost
-    /// One CAS, and one store per id into lines that the receiver last cleared.
+    /// One CAS, and a store for four ids, into lines that the receiver last cleared.
     #[inline]
-    pub(crate) fn push(&self, mut ids: impl ExactSizeIterator<Item = u32>) -> usize {
-        let (first, n) = self.reserve(ids.len() as u32);
+    pub(crate) fn push<S>(&self, items: &[S], id: impl Fn(&S) -> u32) -> usize {
+        let (first, n) = self.reserve(items.len() as u32);
         let runs = self.runs(first, n);
         // The lines are with the receiver.
         runs.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
-        for run in runs {
-            for (slot, id) in run.iter().zip(&mut ids) {
-                debug_assert!(id != 0);
-                // Release: edge S.
-                slot.store(id, Release);
-            }
+        let (front, back) = items[..n as usize].split_at(runs[0].len());
+        for (run, items) in runs.into_iter().zip([front, back]) {
+            let ((slots, slots_left), (fours, left)) = (run.as_chunks(), items.as_chunks());
+            slots.iter().zip(fours).for_each(|(slots, four)| slots::store(slots, four.each_ref().map(&id)));
+            // Release: edge S.
+            slots_left.iter().zip(left).for_each(|(slot, item)| slot.store(id(item), Release));
         }
         n as usize
     }
 
-    /// Receives up to `want` ids, in the order of reservation, up to the first slot that is not published yet.
+    /// Receives up to `want` ids, in the order of reservation, up to the first slot that is not published yet. Passes
+    /// them to `take` one by one.
     ///
     /// Only the one receiver may call it; the caller's exclusive access to something else proves that. If `take`
     /// panics, the ids that were passed to it are gone from the ring and the others stay.
     #[inline]
     pub(crate) fn pop(&self, want: usize, mut take: impl FnMut(u32)) -> usize {
+        self.receive(want, |n, ids| {
+            for id in ids {
+                *n += 1;
+                take(*id);
+            }
+        })
+    }
+
+    /// Receives as [`pop`](Self::pop) does. Passes ids to `take` up to four at a time, with the number of those before
+    /// them. `take` does not panic.
+    #[inline]
+    pub(crate) fn pop_fours(&self, want: usize, mut take: impl FnMut(usize, &[u32])) -> usize {
+        self.receive(want, |n, ids| {
+            take(*n as usize, ids);
+            *n += ids.len() as u32;
+        })
+    }
+
+    /// Passes up to `want` ids to `take`, which adds to the number what it has taken.
+    #[inline(always)]
+    fn receive(&self, want: usize, mut take: impl FnMut(&mut u32, &[u32])) -> usize {
         let first = self.consumed.load(Relaxed);
         let want = want.min(self.slots.len()) as u32;
         if want > LINES_APART {
@@ -134,15 +156,18 @@ impl Mpsc {
         }
         let mut taken = Taken { ring: self, first, n: 0 };
         'all: for run in self.runs(first, want) {
-            for slot in run {
-                // Acquire: edge S.
-                let id = slot.load(Acquire);
-                if id == 0 {
-                    break 'all;
+            let (fours, left) = run.as_chunks();
+            for four in fours {
+                match slots::load(four) {
+                    Some(ids) => take(&mut taken.n, &ids),
+                    None => {
+                        one_by_one(four, &mut taken.n, &mut take);
+                        break 'all;
+                    }
                 }
-                slot.store(0, Relaxed);
-                taken.n += 1;
-                take(id);
+            }
+            if !one_by_one(left, &mut taken.n, &mut take) {
+                break;
             }
         }
         taken.n as usize
@@ -151,11 +176,11 @@ impl Mpsc {
     /// Calls `look` for the ids in the ring, oldest first, up to the first slot that is not published yet. Only for the
     /// one receiver.
     #[cold]
-    pub(crate) fn each(&self, mut look: impl FnMut(u32)) {
+    pub(crate) fn each(&self, look: impl FnMut(u32)) {
         let runs = self.runs(self.consumed.load(Relaxed), self.len());
         // Acquire: edge S.
         let ids = runs.into_iter().flatten().map(|slot| slot.load(Acquire));
-        ids.take_while(|&id| id != 0).for_each(&mut look);
+        ids.take_while(|&id| id != 0).for_each(look);
     }
 
     /// The number of ids in the ring: reserved and not yet consumed. A reading from another thread may be a moment old.
@@ -193,7 +218,20 @@ impl Mpsc {
     }
 }
 
-/// Gives back the slots that were cleared so far, also if `take` panics.
+/// Passes the ids of a few slots to `take`, up to the first empty slot. Returns false if there is one.
+#[inline(always)]
+fn one_by_one(slots: &[AtomicU32], n: &mut u32, take: &mut impl FnMut(&mut u32, &[u32])) -> bool {
+    slots.iter().all(|slot| {
+        // Acquire: edge S.
+        let id = slot.load(Acquire);
+        if id != 0 {
+            take(n, &[id]);
+        }
+        id != 0
+    })
+}
+
+/// Clears the slots whose ids were taken, and gives them back, also if `take` panics.
 struct Taken<'a> {
     ring: &'a Mpsc,
     first: u32,
@@ -204,6 +242,7 @@ impl Drop for Taken<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.n > 0 {
+            self.ring.runs(self.first, self.n).into_iter().for_each(slots::clear);
             // Release: edge C.
             self.ring.consumed.store(self.first.wrapping_add(self.n), Release);
         }
@@ -213,40 +252,79 @@ impl Drop for Taken<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    /// Sends the numbers of a range.
+    fn push(ring: &Mpsc, ids: std::ops::Range<u32>) -> usize {
+        ring.push(&ids.collect::<Vec<_>>(), |id| *id)
+    }
 
     #[test]
     fn ids_come_out_in_order_across_the_wrap_around_of_the_indices() {
-        let ring = Mpsc::new(8, u32::MAX - 3);
-        let mut next = 1;
-        let mut expect = 1;
-        for burst in [3, 8, 5, 1, 8, 7] {
-            let sent = ring.push(next..next + burst);
-            next += sent as u32;
-            ring.pop(6, |id| {
-                assert_eq!(id, expect);
-                expect += 1;
-            });
+        for pop in [one_by_one, in_fours] {
+            let ring = Mpsc::new(16, u32::MAX - 3);
+            let (mut next, mut got) = (1, Vec::new());
+            for burst in [3, 8, 5, 1, 16, 7, 15] {
+                next += push(&ring, next..next + burst) as u32;
+                pop(&ring, 11, &mut got);
+            }
+            pop(&ring, 16, &mut got);
+            assert_eq!(got, (1..next).collect::<Vec<_>>());
+            assert_eq!(ring.len(), 0);
+            assert!(ring.slots.iter().all(|slot| slot.load(Relaxed) == 0));
         }
-        ring.pop(8, |_| expect += 1);
-        assert_eq!(expect, next);
-        assert_eq!(ring.len(), 0);
+    }
+
+    fn one_by_one(ring: &Mpsc, want: usize, got: &mut Vec<u32>) -> usize {
+        ring.pop(want, |id| got.push(id))
+    }
+
+    fn in_fours(ring: &Mpsc, want: usize, got: &mut Vec<u32>) -> usize {
+        ring.pop_fours(want, |_, ids| got.extend(ids))
+    }
+
+    #[test]
+    fn a_receiver_stops_at_each_slot_that_is_not_published() {
+        for gap in 0..12 {
+            for pop in [one_by_one, in_fours] {
+                let (ring, mut got) = (Mpsc::new(16, 7), Vec::new());
+                push(&ring, 1..13);
+                let slot = ring.slot(7 + gap);
+                slot.store(0, Relaxed);
+                assert_eq!(pop(&ring, 16, &mut got), gap as usize);
+                slot.store(gap + 1, Relaxed);
+                assert_eq!(pop(&ring, 16, &mut got), 12 - gap as usize);
+                assert_eq!(got, (1..13).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_panics_loses_no_id_but_the_one_it_was_given() {
+        for bad in 1..13 {
+            let (ring, mut got) = (Mpsc::new(16, 0), Vec::new());
+            push(&ring, 1..13);
+            let panics = || ring.pop(16, |id| assert_ne!(id, bad, "seen"));
+            assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+            assert_eq!(push(&ring, 13..17), 4);
+            one_by_one(&ring, 16, &mut got);
+            assert_eq!(got, (bad + 1..17).collect::<Vec<_>>());
+        }
     }
 
     #[test]
     fn a_full_ring_takes_what_fits() {
         let ring = Mpsc::new(4, 0);
-        assert_eq!(ring.push(1..7), 4);
-        assert_eq!(ring.push(7..8), 0);
+        assert_eq!(push(&ring, 1..7), 4);
+        assert_eq!(push(&ring, 7..8), 0);
         assert_eq!(ring.len(), 4);
     }
 
     #[test]
     fn a_closed_ring_gives_what_it_held_and_takes_nothing() {
         let ring = Mpsc::new(8, u32::MAX);
-        ring.push(1..6);
+        push(&ring, 1..6);
         let mut held = Vec::new();
         ring.close(|id| held.push(id));
         assert_eq!(held, [1, 2, 3, 4, 5]);
-        assert_eq!(ring.push(6..7), 0);
+        assert_eq!(push(&ring, 6..7), 0);
     }
 }

@@ -170,7 +170,7 @@ fn two_senders_reach_one_receiver_without_loss() {
                 let ring = Arc::clone(&ring);
                 thread::spawn(move || {
                     for i in 0..each {
-                        while ring.push(std::iter::once(1 + s * each + i)) == 0 {
+                        while push(&ring, &[1 + s * each + i]) == 0 {
                             thread::yield_now();
                         }
                     }
@@ -196,6 +196,11 @@ fn two_senders_reach_one_receiver_without_loss() {
     });
 }
 
+/// Sends ids.
+fn push(ring: &Mpsc, ids: &[u32]) -> usize {
+    ring.push(ids, |id| *id)
+}
+
 /// Words that ids stand for. The holder of the id writes them without ordering.
 fn words(n: usize) -> Arc<Vec<AtomicU32>> {
     Arc::new((0..n).map(|_| AtomicU32::new(0)).collect())
@@ -203,17 +208,23 @@ fn words(n: usize) -> Arc<Vec<AtomicU32>> {
 
 #[test]
 fn who_receives_an_id_sees_what_its_sender_did_before() {
-    model(|| {
-        let (ring, done) = (Arc::new(Mpsc::new(2, 0)), words(3));
+    receives_what_was_done(&[1, 2]);
+    receives_what_was_done(&[1, 2, 3, 4]);
+}
+
+/// Sends ids through a ring that they fill, while the receiver looks once and then closes it.
+fn receives_what_was_done(ids: &'static [u32]) {
+    model(move || {
+        let (ring, done) = (Arc::new(Mpsc::new(ids.len() as u32, 0)), words(ids.len() + 1));
         let sender = {
             let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
             thread::spawn(move || {
-                (1..3).for_each(|id| done[id].store(7, Relaxed));
-                ring.push(1..3)
+                ids.iter().for_each(|&id| done[id as usize].store(7, Relaxed));
+                push(&ring, ids)
             })
         };
         let see = |id: u32| assert_eq!(done[id as usize].load(Relaxed), 7, "of id {id}");
-        let mut seen = ring.pop(1, see);
+        let mut seen = ring.pop(ids.len(), see);
         ring.close(|id| {
             see(id);
             seen += 1;
@@ -226,7 +237,7 @@ fn who_receives_an_id_sees_what_its_sender_did_before() {
 fn a_sender_with_room_again_sees_what_the_receiver_did_with_the_ids_before() {
     model(|| {
         let (ring, done) = (Arc::new(Mpsc::new(2, u32::MAX)), words(3));
-        assert_eq!(ring.push(1..3), 2);
+        assert_eq!(push(&ring, &[1, 2]), 2);
         let sender = {
             let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
             thread::spawn(move || push_one(&ring, &done))
@@ -239,7 +250,7 @@ fn a_sender_with_room_again_sees_what_the_receiver_did_with_the_ids_before() {
 
 /// Sends one id if there is room. By then the ids of the ring's first round are done with.
 fn push_one(ring: &Mpsc, done: &[AtomicU32]) -> usize {
-    let sent = ring.push(std::iter::once(9));
+    let sent = push(ring, &[9]);
     if sent == 1 {
         assert!((1..3).all(|id| done[id].load(Relaxed) == 7), "the slots are free, and not yet");
     }
@@ -250,7 +261,7 @@ fn push_one(ring: &Mpsc, done: &[AtomicU32]) -> usize {
 fn a_sender_that_has_room_by_what_another_saw_sees_what_the_receiver_did_too() {
     model(|| {
         let (ring, done) = (Arc::new(Mpsc::new(2, u32::MAX)), words(3));
-        assert_eq!(ring.push(1..3), 2);
+        assert_eq!(push(&ring, &[1, 2]), 2);
         let receiver = {
             let (ring, done) = (Arc::clone(&ring), Arc::clone(&done));
             thread::spawn(move || {
@@ -269,7 +280,7 @@ fn an_id_pushed_while_the_ring_closes_is_either_taken_or_refused() {
         let ring = Arc::new(Mpsc::new(2, 0));
         let sender = {
             let ring = Arc::clone(&ring);
-            thread::spawn(move || ring.push(7..9))
+            thread::spawn(move || push(&ring, &[7, 8]))
         };
         let mut taken = 0;
         ring.close(|_| taken += 1);

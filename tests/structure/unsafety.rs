@@ -12,6 +12,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "sync::per_worker",
     "sync::tail",
     "ring::loan",
+    "ring::slots",
     "ring::spsc",
     "page::memory",
     "page::page",

@@ -30,7 +30,7 @@ impl Way {
 
     /// Frees frames to the queue. Returns true if it had to count them down and they were the last.
     fn bring(&self, ids: std::ops::Range<u32>) -> bool {
-        let late = self.home.push(self.links(), ids);
+        let late = self.home.push(self.links(), &ids.collect::<Vec<_>>(), |id| *id);
         late > 0 && self.latch.down(late as u64)
     }
 
@@ -70,7 +70,7 @@ fn frames_brought_while_the_owner_takes_are_taken_once() {
         };
         let mut seen = [0; 4];
         let mut gather = || {
-            way.home.pop_ring(4, |id| seen[id as usize] += 1);
+            way.home.pop_ring(4, |ids| ids.iter().for_each(|&id| seen[id as usize] += 1));
             way.home.pop_stack(way.links(), |id| seen[id as usize] += 1);
         };
         gather();
@@ -150,7 +150,7 @@ fn who_takes_a_frame_on_its_way_home_sees_what_was_done_with_it() {
             assert_eq!(way.done[id as usize].load(Relaxed), 7, "of frame {id}");
             seen += 1;
         };
-        way.home.pop_ring(4, &mut see);
+        way.home.pop_ring(4, |ids| ids.iter().copied().for_each(&mut see));
         way.home.pop_stack(way.links(), &mut see);
         assert!(!bringer.join().unwrap());
         way.home.close(way.links(), &mut see);

@@ -117,21 +117,18 @@ const MISPLACED: [(&str, Misplace); 8] = [
     }),
     ("one is on the remote free queue twice", |rig, pool, _| {
         let id = rig.held[0][0].id().get();
-        assert_eq!(pool.shared.home.push(pool.shared.frame_table.links(), [id].into_iter()), 0);
+        assert_eq!(pool.shared.home.push(pool.shared.frame_table.links(), &[id], |id| *id), 0);
     }),
     ("another pool's is freed into the cache", |_, pool, other| {
-        let id = other
-            .shared
-            .home
-            .pop_ring(1, |id| assert!(pool.shared.local.slot().steal(|l| l.give(id)).unwrap()));
-        assert_eq!(id, 1);
+        let give = |ids: &[u32]| pool.shared.local.slot().steal(|local| local.give(ids[0])).unwrap();
+        assert_eq!(other.shared.home.pop_ring(1, |ids| assert!(give(ids))), 1);
     }),
     ("another pool's is sent home here", |rig, pool, other| {
         let at =
             rig.pools.iter().position(|one| std::ptr::eq(&raw const *one.shared, &raw const *other.shared));
         let frame = rig.held[at.unwrap()].pop().unwrap();
         pool.shared.lanes.add(&rig.w, 1, |lane| &lane.given);
-        pool.shared.home.push(pool.shared.frame_table.links(), [frame.into_desc().id.get()].into_iter());
+        pool.shared.home.push(pool.shared.frame_table.links(), &[frame.into_desc().id.get()], |id| *id);
     }),
 ];
 

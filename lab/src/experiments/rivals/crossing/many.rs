@@ -35,13 +35,7 @@ impl Sends for IdSender {
 impl Receives for IdReceiver {
     #[inline(always)]
     fn burst(&mut self, ids: &mut [u32; BURST]) -> usize {
-        let mut places = ids.iter_mut();
-        self.recv_burst(BURST, |id| {
-            // There is a place for each: no more were asked for.
-            if let Some(place) = places.next() {
-                *place = id.get();
-            }
-        })
+        self.recv_slice(ids)
     }
 }
 
