@@ -1,4 +1,4 @@
-//! Messages byte by byte.
+//! Tests of messages, byte by byte.
 
 use super::*;
 

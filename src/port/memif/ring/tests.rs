@@ -1,4 +1,4 @@
-//! The two ends of one ring, honest and hostile.
+//! Tests of the two ends of one ring, with correct and hostile indices.
 
 use super::*;
 

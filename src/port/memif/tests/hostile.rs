@@ -1,4 +1,4 @@
-//! Peers that say or write what nobody sane would, and peers that die.
+//! Tests of peers that send or write what no correct peer does, and of peers that die.
 
 use super::hand::{Hand, LOG2_SIZE, PACKETS, REGION, TO_CLIENT, serves};
 use super::message::{AddRegion, AddRing, MESSAGE_LEN, Message, Text, VERSION};
@@ -127,7 +127,7 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
     server.close();
 }
 
-/// A packet of the client's, and room for one to it, as [`Hand::connected`] has them.
+/// Lends one packet to the server, and one buffer for a packet to the client, in the rings of [`Hand::connected`].
 fn lend_one_each(to_server: &mut Lending, to_client: &mut Lending) {
     let packet = Descriptor { next: false, region: 0, len: 60, offset: PACKETS };
     for ring in [to_server, to_client] {
@@ -142,7 +142,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_client_is_serv
     let path = fresh_path();
     let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
     let mut server = Side::open(&path, false, &trusting);
-    // All of it, or the packets alone.
+    // Truncates all of it, or only the packets.
     for left in [0, u64::from(PACKETS)] {
         let steps: [fn(&mut Side); 3] =
             [Side::idle, |side| _ = side.receive(), |side| _ = side.send(&[vec![1; 60]])];
@@ -186,7 +186,7 @@ fn a_client_that_cuts_its_memory_before_it_connects_is_refused() {
     server.close();
 }
 
-/// What a client may write into one ring, before the server looks at it.
+/// Writes invalid values into one ring, before the server reads it.
 type Spoil = fn(&Hand, &mut Lending, &mut Lending);
 
 #[test]
@@ -242,7 +242,7 @@ fn bytes_that_a_server_writes_into_the_clients_rings_bring_no_frame_twice_and_no
             assert_eq!(server.send(&[vec![1; 60]]), 1);
             let rings = server.port.pairs[0].rings.as_mut().unwrap();
             let pair::End::Copied(ring) = &mut rings.tx else { panic!("a server copies") };
-            // The slot that was given back just now.
+            // The slot that was given back last.
             let position = u32::MAX;
             let said = ring.room(position).unwrap().0;
             ring.describe(position, Descriptor { len, next, ..said });
@@ -315,7 +315,7 @@ fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
             let _ = connection.send(&word.bytes(), None);
             client.idle();
         }
-        // Gone for good: nobody listens any more.
+        // The server is gone for good: no process listens any more.
         drop(listener);
         drop(connection);
         while !client.reason().contains(reason) {
