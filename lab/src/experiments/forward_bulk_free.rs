@@ -71,7 +71,7 @@ const GAINS: [(&str, &str, Option<f64>); 20] = [
     ("netmem/frames-bulk", "netmem/frames-base", None),
 ];
 
-/// Chunks of memory for each place in a ring and each router: its pool, and heads for what is in flight.
+/// Chunks of memory for each slot of a ring and each router: its pool, and heads for what is in flight.
 const POOLED: usize = 12;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -165,7 +165,7 @@ fn latency_rows(bench: &mut Bench<'_>, ring: usize, variant: &str, latency: Opti
     }
 }
 
-/// What the source found, and whether it holds here.
+/// Reports the source's findings, and whether they hold here.
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(

@@ -165,7 +165,7 @@ fn destinations(full: &Full<'_>, kind: Kind, random: &mut Random) -> Vec<IpAddr>
     all
 }
 
-/// Lookups that end at routes of one kind, by whoever has them.
+/// Looks up routes of one kind in each table that has them.
 fn look_up(bench: &mut Bench<'_>, full: &Full<'_>, kind: Kind, to: &[IpAddr]) -> Result<(), String> {
     let name = full.family.name();
     if to.is_empty() {

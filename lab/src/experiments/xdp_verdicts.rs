@@ -40,7 +40,7 @@ const KEYS: &[Key] = &[
     },
 ];
 
-/// The verdicts, by their places among the variants; behind them stands the bare relay.
+/// The verdicts, by their index among the variants. The bare relay comes last.
 const DROP: usize = 0;
 const TX: usize = 1;
 const REDIRECT: usize = 2;
@@ -58,7 +58,7 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { a: ROUTE, b: LIMIT, metric: Metric::NsPerPacket },
 ];
 
-/// A verdict's variant, and what becomes of its packets.
+/// The variants of the verdicts, each with the fate of its packets.
 fn verdicts(kept: usize) -> [(&'static str, Fate); LIMIT] {
     [
         ("netmem/drop", Fate::Dropped),
@@ -78,7 +78,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let (clock, kept) = (bench.clock, bench.setting("kept") as usize);
     let ring = (bench.setting("ring") as usize).next_power_of_two();
     let shape = Shape { burst: BATCH_MAX, packets: bench.setting("packets"), waits: false };
-    // Six routers' pools, the relay's, and some to spare.
+    // The pools of six routers and of the relay, and some spare chunks.
     let bytes = (56 * ring + 2 * kept) * CHUNK_SIZE;
     let memory = Memory::new(&MemoryConfig { bytes, workers: 3, ..MemoryConfig::default() });
     let memory = memory.map_err(SetUpError::at("memory"))?;
@@ -124,7 +124,7 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     bench.check_generator(series);
 }
 
-/// What the source found, and what it could not ask yet.
+/// Reports the source's findings, and what the source could not measure.
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(

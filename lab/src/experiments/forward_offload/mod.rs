@@ -34,24 +34,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// How long a device may take to start.
 const START: Duration = Duration::from_secs(30);
 
-/// Who is between the hosts.
+/// The device between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
-    /// Packet sockets, and frames with room for many segments.
+    /// Packet sockets, with frames that have room for many segments.
     Whole,
-    /// TAP interfaces, which are the hosts' own, and such frames.
+    /// TAP interfaces, which belong to the hosts, with such frames.
     Tap,
-    /// Packet sockets, and frames with room for one.
+    /// Packet sockets, with frames that have room for one segment.
     Cut,
-    /// AF_XDP, where a veth has its peer cut and leaves checksums open.
+    /// AF_XDP. Here a veth lets its peer segment packets and leaves checksums incomplete.
     Xdp,
     Kernel,
 }
 
-/// Those through which one stream goes, of which the time of all cores counts.
+/// The devices for one stream. The time of all cores counts.
 const ONE: [Device; 5] = [Device::Whole, Device::Cut, Device::Xdp, Device::Kernel, Device::Tap];
 
-/// Those through which eight go at one time, of which the time that passes counts.
+/// The devices for eight streams at a time. The elapsed time counts.
 const EIGHT: [Device; 4] = [Device::Whole, Device::Xdp, Device::Kernel, Device::Tap];
 
 impl Device {
@@ -65,7 +65,7 @@ impl Device {
         }
     }
 
-    /// Words for `netmem forward`; None where it is the kernel.
+    /// Returns the arguments for `netmem forward`; None for the kernel.
     fn words(self) -> Option<Vec<String>> {
         let words = match self {
             Device::Whole => "--frame-size=32768 --frames=2048 --port=packet:one --port=packet:two",
@@ -112,7 +112,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// Measures so many streams through each of these devices.
+/// Measures this number of streams through each of these devices.
 fn set(
     bench: &mut Bench<'_>,
     place: (&Folder, usize),
@@ -145,7 +145,7 @@ fn measure(bench: &mut Bench<'_>, streams: &[(RefCell<Stream>, Veths)], ratios: 
     }
 }
 
-/// So many streams through `device`, with the interfaces that they go over.
+/// Makes this number of streams through `device`, with the interfaces that they cross.
 fn stream(
     (folder, core): (&Folder, usize),
     device: Device,
@@ -159,7 +159,7 @@ fn stream(
         let mut command = command(&veths, &words).map_err(SetUpError::at("the device"))?;
         command.arg("--control").arg(&socket);
         let mut middle = Middle::start(command, core, &said).map_err(SetUpError::at("start the device"))?;
-        // Its interfaces are as it wants them then, and may be given away.
+        // Once the socket is there, its interfaces are set up, and may be moved.
         middle.wait_for(&[socket], START).map_err(SetUpError::at("start the device"))?;
         Ok(middle)
     };

@@ -8,7 +8,8 @@ use crate::method::round::{Label, Series};
 use crate::rivals::dpdk::{BURST, Dpdk};
 use crate::rivals::mempool_ops::{NETMEM, RING, adopt};
 
-/// With a cache for each lcore the ops are out of this loop: as long as DPDK's own, within what one core decides.
+/// With a cache for each lcore the ops are not in this loop. They may take as long as DPDK's own, within this factor,
+/// which one core can decide.
 const CACHED: f64 = 1.05;
 
 /// Measures one object at a time, and bursts, with DPDK's cache for each lcore and without.

@@ -6,13 +6,13 @@ use super::elsewhere::Paid;
 use crate::bench::Bench;
 use crate::method::ratio::Interval;
 
-/// From this bulk on, detached freelists must beat the loop where objects of a slab stand together.
+/// From this bulk on, detached freelists must be faster than the loop if the objects of a slab are adjacent.
 const PAYS_FROM: usize = 4;
 
-/// What they may cost over the loop where no two objects share a slab.
+/// Maximum cost of detached freelists over that of the loop if no two objects share a slab.
 const LOSS_MAX: f64 = 1.05;
 
-/// Checks that detached freelists pay where they can, and lose nothing where they cannot.
+/// Checks that detached freelists are faster where they can be, and not slower where they cannot.
 pub(super) fn detached(bench: &mut Bench<'_>, paid: &[Paid]) {
     let list = |of: &dyn Fn(&Paid) -> Option<Interval>| {
         let one = |p: &Paid| Some(format!("{}: {:.2}", p.bulk, of(p)?.median));
@@ -38,7 +38,7 @@ pub(super) fn detached(bench: &mut Bench<'_>, paid: &[Paid]) {
     );
 }
 
-/// Tells how to read the rows.
+/// Explains how to read the rows.
 pub(super) fn notes(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(

@@ -9,7 +9,7 @@ use crate::bench::{Bench, SetUpError};
 /// Bytes of the objects.
 const BYTES: usize = 256;
 
-/// The axes, beside the grid's own two uses with nobody on the second core.
+/// The axes, in addition to the grid's own two uses without work on the second core.
 const AXES: [(Use, Neighbour); 6] = [
     (Use::Hot, Neighbour::Nobody),
     (Use::Cold, Neighbour::Nobody),

@@ -14,10 +14,10 @@ use crate::method::ratio::Interval;
 use crate::method::round::Label;
 use crate::metric::Metric;
 
-/// A difference within this is none.
+/// A difference within this share counts as none.
 const NOTHING: f64 = 0.03;
 
-/// Percent more time where rates fall by 30 percent.
+/// If rates fall by 30 percent, the time is longer by this many percent.
 const LOCK_SLOWER: f64 = 42.9;
 
 /// The answers of the run.
@@ -41,7 +41,7 @@ impl Found {
         self.all().find(wanted).map(|answer| answer.over)
     }
 
-    /// Cold and written, alone on the machine.
+    /// Returns the cold, written row without work on the second core.
     fn cold(&self, bytes: usize, question: Question) -> Option<Interval> {
         self.answer(bytes, Use::ColdWrite, Neighbour::Nobody, question)
     }
@@ -59,7 +59,7 @@ pub(super) fn notes(bench: &mut Bench<'_>, found: &Found, memories: &[Memory; 3]
     machine(bench, memories);
 }
 
-/// The differences of the cold, written rows: those that the source gives a figure for stand beside it.
+/// Reports the differences of the cold, written rows, with the source's figure if it gives one.
 fn percent_rows(bench: &mut Bench<'_>, found: &Found) {
     let cold = |answer: &&Answer| {
         answer.group.usage == Use::ColdWrite && answer.group.neighbour == Neighbour::Nobody
@@ -130,7 +130,7 @@ fn lock(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
-/// What the order of the frees changes.
+/// Finding: the effect of the order of the frees.
 fn in_turn(bench: &mut Bench<'_>, found: &Found) {
     let of = |usage, question| found.answer(256, usage, Neighbour::Nobody, question);
     let both = |question| Some((of(Use::ColdWrite, question)?, of(Use::InTurn, question)?));
@@ -185,7 +185,7 @@ fn descriptor(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
-/// Finding: that 64 bytes are the faster ones does not depend on the compare-and-swap.
+/// Finding: descriptors of 64 bytes are faster, also without a compare-and-swap.
 fn by_lock(bench: &mut Bench<'_>, found: &Found) {
     let both =
         |bytes| Some((found.cold(bytes, Question::Patched)?, found.cold(bytes, Question::PatchedLock)?));
@@ -200,7 +200,7 @@ fn by_lock(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
-/// Finding: smaller descriptors save loads, the code costs branch misses.
+/// Finding: smaller descriptors save loads, and the code costs branch misses.
 pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
     let of = |form| simulated.iter().find(|(one, _)| *one == form).map(|(_, counts)| *counts);
     let (Some(before), Some(after)) = (of(VANILLA), of(PATCHED)) else { return };
@@ -220,7 +220,7 @@ pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
     ));
 }
 
-/// Finding: it all fades in noisy caches and with more cores.
+/// Finding: the effect becomes smaller with noisy caches and with more cores.
 fn fades(bench: &mut Bench<'_>, found: &Found) {
     let of = |neighbour| found.answer(256, Use::ColdWrite, neighbour, Question::LockInterruptsCold);
     let all = (of(Neighbour::Nobody), of(Neighbour::Noise), of(Neighbour::SameLoop));
@@ -235,7 +235,7 @@ fn fades(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
-/// The thread's own question, and what the rows stand on.
+/// Answers the thread's own question, and describes the machine of the rows.
 fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
     let answer = match Machine::read(&bench.clock, bench.cores.len()).is_virtual {
         Some(true) => {
@@ -261,7 +261,7 @@ fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
     ));
 }
 
-/// Whether an advantage fades, by whole intervals.
+/// Returns whether an advantage becomes smaller, by whole intervals.
 fn fading(alone: Interval, beside: [Interval; 2]) -> &'static str {
     match () {
         () if beside.iter().all(|over| over.high < alone.low) => "it fades here too",
