@@ -196,7 +196,7 @@ fn objects_allocated_by_one_worker_and_freed_by_the_other_stay_within_bounds_and
 }
 
 #[test]
-fn so_do_those_of_every_other_layer_and_form_of_the_word() {
+fn objects_of_every_other_layer_and_form_of_the_word_stay_within_bounds_and_come_back() {
     for word in [WordForm::Packed, WordForm::Wide, WordForm::Lock] {
         objects(Layer::CpuSlab, word, half() / 10);
     }
@@ -221,7 +221,7 @@ fn at_the_edge(memory: &Memory, w: &mut Worker, most: usize) {
 }
 
 #[test]
-fn two_workers_at_the_edge_of_the_memory_take_what_lies_in_each_others_lists() {
+fn two_workers_that_use_the_whole_memory_drain_each_others_lists() {
     let memory = memory(2);
     let total = memory.stats().total as usize;
     thread::scope(|scope| {

@@ -66,7 +66,7 @@ fn a_generator_whose_file_cannot_be_written_ends_without_waiting_for_the_file_to
 }
 
 #[test]
-fn a_trace_that_reaches_a_limit_is_said_and_traffic_goes_on() {
+fn a_trace_that_reaches_a_limit_is_reported_and_traffic_goes_on() {
     let folder = Folder::new("full-trace");
     let (input, trace) = (input(&folder), folder.path("trace"));
     for format in ["json", "pcap"] {

@@ -217,7 +217,7 @@ fn toggle(event: &impl AsFd, until: Instant, mut make_room: impl FnMut()) {
 }
 
 #[test]
-fn a_client_that_has_its_eventfd_wait_takes_nothing_from_an_honest_pair() {
+fn a_client_whose_eventfd_waits_does_not_affect_an_honest_pair() {
     let rung = beside_an_honest_pair("evil-client", "server", |_, socket| {
         let until = Instant::now() + attack_time();
         let hand = Hand::connected(socket, Instant::now() + PATIENCE).expect("the server takes it");
@@ -227,7 +227,7 @@ fn a_client_that_has_its_eventfd_wait_takes_nothing_from_an_honest_pair() {
 }
 
 #[test]
-fn a_server_that_has_the_eventfd_wait_takes_nothing_from_an_honest_pair() {
+fn a_server_that_makes_the_eventfd_wait_does_not_affect_an_honest_pair() {
     let rung = beside_an_honest_pair("evil-server", "client", |_, socket| {
         let listener = Listener::new(socket).unwrap();
         let patience = Instant::now() + PATIENCE;
@@ -270,7 +270,7 @@ fn a_server_that_has_the_eventfd_wait_takes_nothing_from_an_honest_pair() {
 }
 
 #[test]
-fn clients_that_write_anything_anywhere_take_nothing_from_an_honest_pair() {
+fn clients_that_write_random_bytes_do_not_affect_an_honest_pair() {
     beside_an_honest_pair("evil-bytes", "server", |_, socket| {
         let (mut random, until) = (Random(0x9e37_79b9_7f4a_7c15), Instant::now() + attack_time());
         while Instant::now() < until {
@@ -290,7 +290,7 @@ fn clients_that_write_anything_anywhere_take_nothing_from_an_honest_pair() {
 }
 
 #[test]
-fn clients_that_say_anything_and_go_at_any_word_take_nothing_from_an_honest_pair() {
+fn clients_that_send_random_messages_and_leave_at_any_of_them_do_not_affect_an_honest_pair() {
     beside_an_honest_pair("evil-words", "server", |folder, socket| {
         let (mut random, until) = (Random(0x2545_f491_4f6c_dd1d), Instant::now() + attack_time());
         let file = File::create(folder.path("file")).unwrap();
@@ -324,7 +324,7 @@ fn lingering() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn clients_that_send_sockets_whose_close_waits_take_nothing_from_an_honest_pair() {
+fn clients_that_send_sockets_whose_close_waits_do_not_affect_an_honest_pair() {
     let mut others = Vec::new();
     beside_an_honest_pair("evil-sockets", "server", |_, socket| {
         let (mut random, until) = (Random(0xd1b5_4a32_d192_ed03), Instant::now() + attack_time());

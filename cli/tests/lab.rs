@@ -85,7 +85,7 @@ fn two_runs_agree_where_their_intervals_overlap() {
 }
 
 #[test]
-fn a_run_of_several_tells_how_long_it_still_takes_and_one_alone_is_silent() {
+fn a_run_of_several_prints_the_remaining_time_and_a_run_of_one_does_not() {
     let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
     let several = output(&format!("lab run page-fast-path page-order {smallest}"));
     let said = stderr(&several);
@@ -224,7 +224,7 @@ fn a_page_is_made_of_a_directory_of_reports() {
 }
 
 #[test]
-fn what_the_page_says_is_one_json_object_and_no_page_is_written() {
+fn the_content_of_the_page_is_one_json_object_and_no_page_is_written() {
     let directory = Directory::new("findings");
     let good = directory.file("good.json", REPORT);
     let out = output(&format!("lab report --from {} --json", directory.0.display()));

@@ -236,7 +236,7 @@ fn a_peer_of_another_user_is_lent_frames_and_sees_no_other_ports_packets() {
 
 /// Seen: a client lent all frames of its process unless it was told to copy.
 #[test]
-fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
+fn a_client_copies_without_lend_and_sends_the_secret_of_a_file() {
     let folder = Folder::new("memif-defaults");
     let secret = folder.write("secret", b"open sesame\n");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
@@ -259,7 +259,7 @@ fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
 
 /// Seen: a server's socket was 0755 under umask 022 and 0777 under umask 000.
 #[test]
-fn the_sockets_of_a_run_have_the_mode_that_is_written_down_whatever_the_umask() {
+fn the_sockets_of_a_run_have_the_documented_mode_with_any_umask() {
     for umask in ["000", "022", "077", "777"] {
         for (option, mode) in [("", 0o600), (",mode=0660", 0o660)] {
             let folder = Folder::new(&format!("memif-umask-{umask}-{mode:o}"));
@@ -400,7 +400,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
 
 /// Seen: of a socket of another user it was said that no process listened there, with the advice to take an abstract one.
 #[test]
-fn a_socket_that_may_not_be_opened_is_not_said_to_be_absent() {
+fn a_socket_that_may_not_be_opened_is_not_reported_as_absent() {
     let folder = Folder::new("memif-forbidden");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server", socket.display()));
@@ -420,7 +420,7 @@ fn a_socket_that_may_not_be_opened_is_not_said_to_be_absent() {
 
 /// Seen: a run stood still for 20 s without a word, since a server refused its port.
 #[test]
-fn what_a_run_waits_for_before_it_begins_is_said() {
+fn a_run_reports_what_it_waits_for_before_it_begins() {
     let folder = Folder::new("memif-refusing");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server,secret=sesame", socket.display()));
@@ -483,12 +483,12 @@ fn stream_survives(name: &str, options: &str) {
 }
 
 #[test]
-fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_lent() {
+fn a_stream_goes_on_if_either_of_two_forwarders_is_killed_with_lent_frames() {
     stream_survives("killed-lent", ",lend=yes");
     stream_survives("killed-apart", ",lend=yes,peer=any");
 }
 
 #[test]
-fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_copied() {
+fn a_stream_goes_on_if_either_of_two_forwarders_is_killed_with_copied_frames() {
     stream_survives("killed-copied", "");
 }

@@ -226,7 +226,7 @@ fn every_scrape_of_workers_that_share_packets_adds_up() {
 }
 
 #[test]
-fn frames_that_a_local_queue_frees_are_seen_at_rest_too() {
+fn scrapes_stay_exact_while_a_local_queue_frees_frames() {
     let run = Run::start("held", "--seconds 600 --mode pass --hold 100");
     judged(&run, scrapes() / 2, 1);
     within_a_minute(|| run.scrape().contains("\nnetmem_cut_whole 1\n"));
@@ -243,7 +243,7 @@ fn terminal() -> (File, String) {
 }
 
 #[test]
-fn a_worker_that_stalls_is_stale_with_its_age_and_holds_up_no_scrape() {
+fn a_stalled_worker_is_marked_stale_with_its_age_and_delays_no_scrape() {
     let folder = Folder::new("metrics-stall");
     let (mut reader, name) = terminal();
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
@@ -271,7 +271,7 @@ fn a_worker_that_stalls_is_stale_with_its_age_and_holds_up_no_scrape() {
 }
 
 #[test]
-fn open_metrics_are_given_to_who_asks_and_nothing_but_a_scrape_is_answered() {
+fn openmetrics_are_sent_on_request_and_only_a_scrape_is_answered() {
     let run = Run::start("formats", "--seconds 600");
     assert_eq!(fs::metadata(&run.path).expect("the socket").permissions().mode() & 0o777, 0o600);
     let open = run.ask("GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0\r\n\r\n");
@@ -296,7 +296,7 @@ fn resident(pid: Pid) -> usize {
 }
 
 #[test]
-fn scrapers_that_mean_no_good_cost_little_and_stop_nothing() {
+fn hostile_scrapers_cost_little_and_stop_nothing() {
     let run = Run::start("hostile", "--seconds 600");
     run.scrape();
     let (before, received) =
@@ -334,7 +334,7 @@ fn scrapers_that_mean_no_good_cost_little_and_stop_nothing() {
 }
 
 #[test]
-fn only_this_machine_may_read_unless_somebody_says_otherwise() {
+fn only_this_machine_may_scrape_by_default() {
     let refusal = |words: &str| {
         let out = netmem(&format!("forward --seconds 1 --json {words}")).output().expect("it starts");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -367,7 +367,7 @@ fn only_this_machine_may_read_unless_somebody_says_otherwise() {
 }
 
 #[test]
-fn the_alerts_are_rules_and_of_names_that_are_scraped() {
+fn the_alerts_are_valid_rules_over_scraped_names() {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/prometheus/netmem.rules.yml");
     let text = fs::read_to_string(&rules).expect("the rules");
     let run = Run::start("rules", "--seconds 600");

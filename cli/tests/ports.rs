@@ -74,7 +74,7 @@ fn every_type_goes_from_file_to_file_byte_for_byte_also_through_ports_around_the
 }
 
 #[test]
-fn what_a_trace_writes_down_is_what_passed_and_what_a_fault_drops_is_counted() {
+fn a_trace_shows_the_frames_that_passed_and_the_drops_of_a_fault_are_counted() {
     let folder = Folder::new("wrapped");
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
     let trace = folder.path("trace.pcap");
@@ -231,7 +231,7 @@ fn a_pcapng_file_is_received_as_the_pcap_file_of_its_packets() {
 }
 
 #[test]
-fn a_capture_of_another_routers_packets_is_named_and_goes_with_its_address() {
+fn a_capture_of_another_routers_packets_is_reported_and_is_forwarded_with_its_address() {
     let folder = Folder::new("captured");
     let (sent, routed) = (folder.path("sent.pcap"), folder.path("routed.pcap"));
     let to = "--dst-mac 02:00:00:00:00:77 --dst 10.1.0.0 --count 50";
@@ -286,7 +286,7 @@ fn a_capture_through_the_router_keeps_its_times_on_request_and_errors_have_them_
 }
 
 #[test]
-fn what_comes_by_standard_input_is_forwarded_until_it_ends() {
+fn a_capture_on_standard_input_is_forwarded_until_it_ends() {
     let folder = Folder::new("stdin");
     let (sent, routed) = (folder.path("sent.pcap"), folder.path("routed.pcap"));
     object(&output(

@@ -47,7 +47,7 @@ fn managed(manager: &UnixDatagram, name: &str) {
 }
 
 #[test]
-fn a_manager_hears_that_a_run_is_ready_alive_reloads_and_stops() {
+fn systemd_is_notified_that_a_run_is_ready_alive_reloads_and_stops() {
     let folder = Folder::new("service-socket");
     let path = folder.path("notify");
     managed(&UnixDatagram::bind(&path).expect("a socket"), path.to_str().expect("a path"));
@@ -70,7 +70,7 @@ fn said(stream: impl Fn(&UnixStream) -> String) -> String {
 }
 
 #[test]
-fn lines_have_their_level_in_front_where_the_journal_reads_them() {
+fn lines_for_the_journal_begin_with_their_level() {
     let same = |end: &UnixStream| {
         let fd = std::os::fd::AsRawFd::as_raw_fd(end);
         let meta = fs::metadata(format!("/proc/self/fd/{fd}")).expect("it is open");
@@ -81,7 +81,7 @@ fn lines_have_their_level_in_front_where_the_journal_reads_them() {
 }
 
 #[test]
-fn the_unit_is_one_that_systemd_reads() {
+fn systemd_accepts_the_unit() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/netmem.service");
     let text = fs::read_to_string(&unit).expect("the unit");
     let lines = [

@@ -37,7 +37,7 @@ fn a_line_an_interval_shows_rates_and_json_has_the_time_and_rates() {
 }
 
 #[test]
-fn one_value_can_be_read_and_zeros_are_shown_to_who_asks() {
+fn one_value_can_be_read_and_zeros_are_shown_on_request() {
     let run = Run::start("value");
     let received = |words: &str| {
         let out = run.ask(words);

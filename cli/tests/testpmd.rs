@@ -192,7 +192,7 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
 
 /// Seen: DPDK's default is an abstract socket, and both ends waited for each other without an error.
 #[test]
-fn testpmd_is_met_at_its_default_socket_in_either_role() {
+fn testpmd_connects_at_its_default_socket_in_either_role() {
     const TEST: &str = "testpmd-abstract";
     let _alone = alone();
     for (ours, theirs) in [("server", "client"), ("client", "server")] {

@@ -31,7 +31,7 @@ fn nobody() -> Option<u32> {
 }
 
 #[test]
-fn each_thread_that_cannot_be_had_ends_the_run_with_one_line_and_exit_code_2() {
+fn each_thread_that_cannot_be_started_ends_the_run_with_one_line_and_exit_code_2() {
     let Some(user) = nobody() else { return };
     let folder = Folder::new("no-thread");
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o777)).expect("the folder is ours");

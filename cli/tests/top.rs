@@ -162,7 +162,7 @@ fn ctrl_c_and_a_signal_leave_the_terminal_as_it_was() {
 }
 
 #[test]
-fn who_watches_a_run_on_a_screen_is_told_that_it_has_ended() {
+fn a_screen_that_watches_a_run_shows_that_it_has_ended() {
     let run = Run::start("ends");
     let top = Terminal::start(&run);
     top.sees("mem:0");

@@ -120,7 +120,7 @@ fn giants_between_two_processes_arrive_whole_where_both_have_frames_for_them_and
 }
 
 #[test]
-fn a_sink_reports_just_what_a_port_with_faults_did() {
+fn a_sink_reports_exactly_the_faults_of_a_port() {
     const SENT: u64 = 10_000;
     let folder = Folder::new("faults");
     let file = folder.path("packets");
@@ -152,7 +152,7 @@ fn a_sink_reports_just_what_a_port_with_faults_did() {
 }
 
 #[test]
-fn ipv6_goes_the_same_way_and_other_streams_are_foreign() {
+fn ipv6_streams_are_measured_too_and_other_streams_are_foreign() {
     let folder = Folder::new("v6");
     let file = folder.path("packets");
     recorded(&file, "--rate max --count 100 --src fd00::1+4 --dst fd01::1 --flows 8 --stream 5 --ttl 3");
@@ -166,7 +166,7 @@ fn ipv6_goes_the_same_way_and_other_streams_are_foreign() {
 }
 
 #[test]
-fn more_than_a_limit_allows_fails_with_one_line_and_the_report_comes_first() {
+fn a_run_beyond_a_limit_fails_with_one_line_after_its_report() {
     let folder = Folder::new("limits");
     let (file, object) = (folder.path("packets"), folder.path("object"));
     recorded(&file, "--rate max --count 300");
@@ -188,7 +188,7 @@ fn more_than_a_limit_allows_fails_with_one_line_and_the_report_comes_first() {
 
 /// Seen: a sink at a dead link was content with it.
 #[test]
-fn a_limit_on_what_is_lost_fails_where_nothing_came() {
+fn a_limit_on_losses_fails_if_no_packet_came() {
     let folder = Folder::new("silence");
     let sink = |limit| {
         output(&format!("sink --port memif:{},role=server --seconds 0.2 {limit}", folder.path("s").display()))
@@ -205,7 +205,7 @@ fn a_limit_on_what_is_lost_fails_where_nothing_came() {
 }
 
 #[test]
-fn a_rate_and_a_time_bound_what_is_sent_and_a_signal_ends_both() {
+fn a_rate_and_a_time_bound_the_packets_sent_and_a_signal_ends_both() {
     let folder = Folder::new("paced");
     let file = folder.path("packets");
     let sent = recorded(&file, "--rate 500 --seconds 1");

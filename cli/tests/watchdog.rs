@@ -52,7 +52,7 @@ fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
 }
 
 #[test]
-fn one_sigint_ends_a_run_whose_worker_never_comes_round() {
+fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     let folder = Folder::new("stuck");
     let (reader, name) = terminal();
     let mut child = traced(&folder, &name, "--watchdog 0.5");

@@ -192,7 +192,7 @@ fn changed_under_load(bed: &Testbed, any: &str, server: &str) {
 }
 
 #[test]
-fn rules_that_change_a_thousand_times_name_who_answers_and_no_request_is_lost() {
+fn rules_that_change_a_thousand_times_decide_which_side_answers_and_no_request_is_lost() {
     let Some(bed) = lay(&[]) else { return };
     changed_under_load(&bed, "0.0.0.0", crate::SERVER);
     bed.assert_nothing_left();

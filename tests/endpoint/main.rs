@@ -133,7 +133,7 @@ impl Drop for Zone {
 }
 
 #[test]
-fn dig_gets_the_records_of_a_zone_and_is_told_what_is_not_there() {
+fn dig_gets_the_records_of_a_zone_and_an_answer_for_a_missing_name() {
     let Some(bed) = lay(&["dig"]) else { return };
     let zone = Zone::new();
     let _example = Example::start(&bed, "dns", &zone.0.display().to_string());

@@ -216,7 +216,7 @@ impl Shrinker for Keeper {
 }
 
 #[test]
-fn a_keeper_of_frames_that_panics_stops_neither_pool_nor_other_keepers() {
+fn a_shrinker_that_panics_stops_neither_the_pool_nor_other_shrinkers() {
     for at in ["relieve", "close"] {
         for first_is_bad in [false, true] {
             let memory = memory(1);
@@ -254,7 +254,7 @@ fn a_keeper_of_frames_that_panics_stops_neither_pool_nor_other_keepers() {
 }
 
 #[test]
-fn an_owner_that_panics_at_a_pages_last_release_has_it_or_it_is_home() {
+fn an_owner_that_panics_at_a_pages_last_release_has_it_or_it_is_freed() {
     static EARLY: AtomicBool = AtomicBool::new(false);
     let owner = OwnerId::register(Owner {
         release: |_, page, word| {

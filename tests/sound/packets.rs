@@ -106,7 +106,7 @@ fn packets(g: &mut Ground, drops: Drops, bad: fn(usize) -> bool) -> Vec<Packet> 
 }
 
 #[test]
-fn lent_memory_whose_way_home_panics_goes_once_and_loses_no_head_or_frame() {
+fn lent_memory_whose_release_panics_is_released_once_and_loses_no_head_or_frame() {
     let bad: [fn(usize) -> bool; 4] = [|n| n == 0, |n| n == 31, |n| n == PACKETS * PARTS - 1, |_| true];
     for (what, end) in WAYS {
         for (which, bad) in bad.into_iter().enumerate() {

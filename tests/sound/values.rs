@@ -90,7 +90,7 @@ fn end_by_each_way(mixed: bool) {
 }
 
 #[test]
-fn a_value_whose_drop_panics_is_dropped_once_and_its_object_comes_home() {
+fn a_value_whose_drop_panics_is_dropped_once_and_its_object_is_freed() {
     end_by_each_way(false);
 }
 
@@ -147,7 +147,7 @@ const ENDS: [End; 6] = [
 ];
 
 #[test]
-fn values_that_panic_when_their_slab_goes_take_nothing_else_with_them() {
+fn values_that_panic_when_their_slab_is_freed_affect_nothing_else() {
     for layer in [Layer::Sheaf, Layer::CpuSlab] {
         for debug in debugs() {
             for (how, end) in ENDS {

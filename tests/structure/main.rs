@@ -358,7 +358,7 @@ fn each_file_in_the_table_of_stages_is_there() {
 const ROUTER: (&str, [&str; 4]) = ("docs/router.md", ["router", "src/port", "rtnetlink/src", "cli/tests"]);
 
 #[test]
-fn what_a_router_owes_is_shown_by_tests_that_there_are_and_every_line_of_the_checklist_is_on_the_page() {
+fn every_test_that_the_page_of_the_router_names_exists_and_every_line_of_the_checklist_is_on_the_page() {
     let (page, folders) = ROUTER;
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect(page);
     let quoted = text.split('`').skip(1).step_by(2);

@@ -148,9 +148,9 @@ fn an_interface_set_down_and_up_keeps_its_socket_and_what_waits_to_be_sent() {
 }
 
 #[test]
-fn a_port_whose_interface_was_renamed_goes_on_and_never_takes_the_one_that_has_its_name_now() {
+fn a_port_whose_interface_was_renamed_goes_on_and_never_uses_the_one_that_has_its_name_now() {
     in_namespace(
-        "absence::a_port_whose_interface_was_renamed_goes_on_and_never_takes_the_one_that_has_its_name_now",
+        "absence::a_port_whose_interface_was_renamed_goes_on_and_never_uses_the_one_that_has_its_name_now",
         || {
             veth("a0", "a1", 1);
             let mut here = bench(256);
@@ -219,8 +219,9 @@ fn two_ports_of_one_memory_lose_both_ends_of_their_wire_at_once_and_come_back() 
 }
 
 #[test]
-fn a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home() {
-    const TEST: &str = "absence::a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home";
+fn a_port_that_is_closed_while_its_interface_is_gone_frees_the_remaining_frames() {
+    const TEST: &str =
+        "absence::a_port_that_is_closed_while_its_interface_is_gone_frees_the_remaining_frames";
     in_namespace(TEST, || {
         for again in [false, true] {
             veth("a0", "a1", 1);

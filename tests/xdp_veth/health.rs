@@ -90,14 +90,14 @@ fn is_seen_and_mended(test: &str, harm: fn(), reason: &str) {
 }
 
 #[test]
-fn a_program_that_is_detached_by_another_is_seen_said_and_attached_again() {
-    let test = "health::a_program_that_is_detached_by_another_is_seen_said_and_attached_again";
+fn a_program_that_another_process_detached_is_reported_and_attached_again() {
+    let test = "health::a_program_that_another_process_detached_is_reported_and_attached_again";
     is_seen_and_mended(test, detach, "detached the XDP program from a0");
 }
 
 #[test]
-fn a_socket_that_is_taken_out_of_the_map_is_seen_said_and_put_back() {
-    let test = "health::a_socket_that_is_taken_out_of_the_map_is_seen_said_and_put_back";
+fn a_socket_that_was_removed_from_the_map_is_reported_and_put_back() {
+    let test = "health::a_socket_that_was_removed_from_the_map_is_reported_and_put_back";
     is_seen_and_mended(test, empty_map, "taken queue 0 of a0 out of the XDP program's map");
 }
 

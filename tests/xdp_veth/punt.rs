@@ -370,8 +370,8 @@ impl Polled<'_> {
 }
 
 #[test]
-fn what_is_punted_does_not_come_by_the_port_and_all_else_does_in_both_modes() {
-    in_namespace("punt::what_is_punted_does_not_come_by_the_port_and_all_else_does_in_both_modes", || {
+fn punted_packets_do_not_enter_the_port_and_all_others_do_in_both_modes() {
+    in_namespace("punt::punted_packets_do_not_enter_the_port_and_all_others_do_in_both_modes", || {
         with_port(|port, polled| {
             // Generic mode sees no tags, and padding is the wire's.
             let whole = |(case, frame, _): &(&str, Vec<u8>, u32)| !case.contains("tag") && frame.len() >= 60;

@@ -97,9 +97,9 @@ fn forbid_map_updates() {
 }
 
 #[test]
-fn frames_in_the_fill_ring_come_home_when_the_program_cannot_learn_of_the_socket() {
+fn frames_in_the_fill_ring_return_to_their_pool_when_the_program_cannot_get_the_socket() {
     in_namespace(
-        "refusals::frames_in_the_fill_ring_come_home_when_the_program_cannot_learn_of_the_socket",
+        "refusals::frames_in_the_fill_ring_return_to_their_pool_when_the_program_cannot_get_the_socket",
         || {
             veth("a0", "a1", 1);
             let mut here = bench(256);

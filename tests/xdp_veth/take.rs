@@ -336,8 +336,8 @@ fn come(port: &mut XdpPort, here: &mut crate::Bench, wire: &Wire, ports: &[u16],
 }
 
 #[test]
-fn what_a_port_takes_is_changed_while_it_is_open_and_the_rest_is_counted_as_the_kernels() {
-    let name = "take::what_a_port_takes_is_changed_while_it_is_open_and_the_rest_is_counted_as_the_kernels";
+fn the_rules_of_an_open_port_are_changed_and_other_packets_are_counted_as_the_kernels() {
+    let name = "take::the_rules_of_an_open_port_are_changed_and_other_packets_are_counted_as_the_kernels";
     in_namespace(name, || {
         with_port(1, |port, here, wire| {
             let control = port.take_control().unwrap();
@@ -355,8 +355,8 @@ fn what_a_port_takes_is_changed_while_it_is_open_and_the_rest_is_counted_as_the_
 }
 
 #[test]
-fn an_interface_that_comes_back_is_taken_from_as_was_said_last_and_by_its_new_address() {
-    let name = "take::an_interface_that_comes_back_is_taken_from_as_was_said_last_and_by_its_new_address";
+fn an_interface_that_comes_back_has_the_last_rules_and_its_new_address() {
+    let name = "take::an_interface_that_comes_back_has_the_last_rules_and_its_new_address";
     in_namespace(name, || {
         with_port(1, |port, here, wire| {
             let control = port.take_control().unwrap();

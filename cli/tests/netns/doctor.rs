@@ -131,7 +131,7 @@ fn settings_capabilities_limits_cores_and_peers_that_stand_in_the_way_are_named(
 }
 
 #[test]
-fn all_faults_together_and_a_program_of_somebody_elses_are_each_named() {
+fn all_faults_together_and_a_program_of_another_process_are_each_named() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
     let first = Forwarder::start(&bed, &[]);
     let dut = &bed.dut;
@@ -222,7 +222,7 @@ fn doctor(command: &mut Command, journal: &Path, words: &str) -> Output {
 }
 
 #[test]
-fn what_fix_changed_undo_takes_back() {
+fn undo_reverts_what_fix_changed() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
     let (before, folder) = (faults_to_fix(&bed.dut), folder("fix"));
     let journal = folder.join("journal");
@@ -247,7 +247,7 @@ fn what_fix_changed_undo_takes_back() {
 
 /// The kill comes from the program that makes the first, and then the second, change, before it and behind it.
 #[test]
-fn a_kill_in_the_middle_of_fix_leaves_what_undo_takes_back() {
+fn undo_reverts_a_fix_that_was_killed_in_the_middle() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     for kill in [
         "kill -9 $PPID; exec REAL \"$@\"",

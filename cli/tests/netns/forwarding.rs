@@ -65,7 +65,7 @@ fn routed_hosts_reach_each_other_over_ipv6_by_given_routes() {
 }
 
 #[test]
-fn a_host_is_told_by_the_address_that_was_given_and_not_at_all_without_one_or_beyond_the_limit() {
+fn icmp_errors_come_from_the_given_address_and_none_come_without_one_or_beyond_the_limit() {
     for (options, told) in [
         (&["--address=10.77.1.254/24,0"][..], Some("From 10.77.1.254")),
         (&["--address=10.77.1.254/24,0", "--path=full"], Some("From 10.77.1.254")),

@@ -42,7 +42,7 @@ fn a_run_that_waits_begins_when_all_interfaces_are_there_and_up() {
 }
 
 #[test]
-fn a_run_that_has_waited_for_nothing_says_what_is_missing() {
+fn a_run_whose_wait_is_over_reports_what_is_missing() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     let mut command = netmem(&bed);
     command.args(["forward", "--mode=cross-connect", "--wait=0.3", "--port=xdp:one", "--port=xdp:three"]);

@@ -68,7 +68,7 @@ fn packets_of_many_segments_cross_whole_in_large_frames_by_packet_sockets() {
 
 /// The longest of their segments counts, not the packet: the sender is told of the link that is too narrow, and sends shorter ones.
 #[test]
-fn packets_of_many_segments_are_too_long_where_one_of_these_is() {
+fn packets_of_many_segments_are_too_long_if_one_segment_is() {
     let Some(bed) = lay_for_files() else { return };
     bed.dut.ip("link set dev two mtu 1300");
     bed.h2.ip("link set dev eth0 mtu 1300");
@@ -83,7 +83,7 @@ fn packets_of_many_segments_are_too_long_where_one_of_these_is() {
 
 /// What comes by ports that keep it and leaves by one that hears nothing of it is completed there.
 #[test]
-fn what_is_left_to_be_done_is_done_where_a_packet_leaves_by_a_port_that_cannot_say_it() {
+fn offloads_are_completed_where_a_packet_leaves_by_a_port_without_them() {
     let Some(bed) = lay_for_files() else { return };
     let forwarder = start(&bed, ["packet:one", "xdp:two"], &["--port=tap:t9", "--workers=1"]);
     files_cross_both_ways(&bed);
@@ -165,7 +165,7 @@ fn hosts_with_offloads_on_exchange_files_from_a_packet_socket_to_generic_xdp() {
 
 /// Seen: each ping came three times more than it was sent, and nobody said why.
 #[test]
-fn that_the_kernel_forwards_what_a_packet_port_receives_is_said_at_start_with_the_remedy() {
+fn forwarding_by_the_kernel_beside_a_packet_port_is_reported_at_start_with_the_remedy() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/conf/two/forwarding", "1")).expect("forwarding");
     let forwarder = start(&bed, ["packet:one", "packet:two"], &["--kernel-copies=keep"]);
@@ -178,7 +178,7 @@ fn that_the_kernel_forwards_what_a_packet_port_receives_is_said_at_start_with_th
 
 /// A program sends ten datagrams by one call (UDP_SEGMENT): the packet socket says how long each is, AF_XDP does not.
 #[test]
-fn datagrams_sent_by_one_call_come_apart_by_packet_sockets_and_are_counted_drops_by_generic_xdp() {
+fn datagrams_sent_by_one_call_are_separated_by_packet_sockets_and_are_counted_drops_by_generic_xdp() {
     const SEND: &str = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
                         s.setsockopt(17, 103, 1000); s.sendto(bytes(9500), ('10.77.2.1', 4000))";
     for (ports, options, whole) in [

@@ -53,7 +53,7 @@ fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
 }
 
 #[test]
-fn tunables_are_turned_through_the_socket_while_a_tap_holds_clones_in_mid_traffic() {
+fn tunables_are_changed_through_the_socket_while_a_tap_holds_clones_in_mid_traffic() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let socket = scratch("netns");
     let socket = socket.to_str().expect("a path in UTF-8");

@@ -106,7 +106,7 @@ fn ports_take_what_their_rules_say_and_the_control_socket_changes_that_while_the
 }
 
 #[test]
-fn what_is_the_kernels_by_right_comes_by_no_packet_port_of_a_router_and_is_counted_as_left_to_it() {
+fn control_traffic_enters_no_packet_port_of_a_router_and_is_counted_as_left_to_the_kernel() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     give_addresses(&bed);
     let of_the_kernel =

@@ -59,7 +59,7 @@ fn row<'a>(report: &'a str, mode: &str, load: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn two_veths_that_are_joined_hold_in_every_mode_they_have_and_are_as_they_were_afterwards() {
+fn two_joined_veths_pass_in_every_mode_that_they_have_and_are_unchanged_afterwards() {
     let Some(bed) = lay() else { return };
     let (folder, before) = (Folder::new("qualify"), state(&bed));
     let out = qualify(&bed, &folder, "x0 x1 --seconds 8").output().expect("netmem");
@@ -84,7 +84,7 @@ fn two_veths_that_are_joined_hold_in_every_mode_they_have_and_are_as_they_were_a
 
 /// A cable that spoils one packet in twenty, and one that is none.
 #[test]
-fn what_a_cable_spoils_is_a_failure_with_its_mode_and_exit_code_1() {
+fn packets_that_a_cable_corrupts_are_a_failure_with_its_mode_and_exit_code_1() {
     let Some(bed) = lay() else { return };
     let folder = Folder::new("qualify-fault");
     bed.dut.ip("link add y0 type veth peer name y1");
@@ -107,7 +107,7 @@ fn what_a_cable_spoils_is_a_failure_with_its_mode_and_exit_code_1() {
 }
 
 #[test]
-fn a_run_that_is_killed_with_the_link_down_leaves_what_undo_takes_back_and_ctrl_c_leaves_nothing() {
+fn undo_reverts_a_run_that_was_killed_with_the_link_down_and_ctrl_c_leaves_nothing() {
     let Some(bed) = lay() else { return };
     let (folder, before) = (Folder::new("qualify-kill"), state(&bed));
     let journal = folder.path("journal");

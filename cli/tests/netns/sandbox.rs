@@ -99,7 +99,7 @@ fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
 }
 
 #[test]
-fn a_broker_that_is_killed_is_told_of_and_traffic_goes_on() {
+fn a_killed_broker_is_reported_and_traffic_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &[]);
     wait_for_the_path(&bed);
@@ -156,7 +156,7 @@ fn an_interface_that_comes_back_with_a_program_of_another_is_waited_for_until_th
 }
 
 #[test]
-fn without_a_sandbox_it_says_so_and_keeps_everything() {
+fn without_a_sandbox_a_run_reports_it_and_keeps_its_capabilities() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &["--no-sandbox"]);
     wait_for_the_path(&bed);
@@ -247,7 +247,7 @@ fn with_capabilities_of_its_file_a_user_forwards_and_takes_up_an_interface_that_
 }
 
 #[test]
-fn a_user_that_is_none_and_one_that_nobody_may_become_are_refused_in_one_line() {
+fn an_unknown_user_and_one_that_the_process_may_not_become_are_refused_in_one_line() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["setpriv"]) else { return };
     let program = scratch("sandbox-refused");
     fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("a copy");

@@ -184,7 +184,7 @@ fn seconds() -> u64 {
 }
 
 #[test]
-fn a_router_under_mixed_traffic_and_changes_holds_in_the_end_what_it_held_at_first() {
+fn a_router_under_mixed_traffic_and_changes_uses_no_more_at_the_end_than_at_first() {
     let Some(soak) = Soak::start() else { return };
     let (begun, whole) = (Instant::now(), Duration::from_secs(seconds()));
     let warm = Duration::from_secs(300).min(whole / 4);

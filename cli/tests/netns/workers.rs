@@ -207,12 +207,12 @@ fn an_interface_with_fewer_queues_than_workers_is_named_with_the_remedy_and_noth
 }
 
 #[test]
-fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_in_silence_in_native_mode() {
+fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_without_traffic_in_native_mode() {
     sleep_in_silence("native");
 }
 
 #[test]
-fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_in_silence_in_generic_mode() {
+fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_without_traffic_in_generic_mode() {
     sleep_in_silence("generic");
 }
 

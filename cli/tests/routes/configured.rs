@@ -137,7 +137,7 @@ fn the_first_rule_that_passes_comes_and_the_last_one_goes_while_packets_pass() {
 }
 
 #[test]
-fn a_file_that_is_wrong_or_changes_what_cannot_leaves_everything_as_it_was() {
+fn a_wrong_file_and_a_change_of_a_fixed_key_change_nothing() {
     let Some(netmem) = Configured::start() else { return };
     let before = netmem.rules();
     let rule = SHIPPED.replace("dport=1900", "dport=7");

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const DIFFERENCES: &str = include_str!("../../../docs/router-control.md");
 
 #[test]
-fn ordinary_tools_find_the_router_that_the_kernel_is_but_for_the_listed_differences() {
+fn ordinary_tools_see_the_same_router_as_the_kernel_except_for_the_listed_differences() {
     let Some(bed) = addressed(&PROGRAMS) else { return };
     let far = lengthen(&bed);
     let router = Router::start_in(bed, ["xdp:one", "xdp:two"], &[]);

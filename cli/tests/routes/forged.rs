@@ -41,7 +41,7 @@ fn send_to_all(message: &[u8]) -> usize {
 
 /// Seen: netmem took the route, which the kernel does not have, and kept it.
 #[test]
-fn a_route_that_another_program_tells_in_the_kernels_place_is_not_believed() {
+fn a_route_message_that_is_not_from_the_kernel_is_ignored() {
     let Some(router) = Router::start(&[], &[]) else { return };
     let has = |prefix: &str| router.stat("routes").iter().any(|route: &Value| route["name"] == prefix);
     let link = router.bed.dut.ip("-o link show dev two");

@@ -98,7 +98,7 @@ fn narrow(mtu: u16) -> Option<Testbed> {
 
 /// Seen: every packet without DF that was longer than the next link carries was lost for good, and nobody was told.
 #[test]
-fn what_is_cut_is_byte_for_byte_what_the_kernel_sends() {
+fn fragments_are_byte_for_byte_those_of_the_kernel() {
     let frames = packets();
     for mtu in [1400, 600, 576] {
         let Some(bed) = narrow(mtu) else { return };
@@ -126,7 +126,7 @@ fn what_is_cut_is_byte_for_byte_what_the_kernel_sends() {
 
 /// The same where it is not the link that is narrow but the route, one that is locked, or one of several paths.
 #[test]
-fn what_is_cut_by_a_routes_own_mtu_is_byte_for_byte_what_the_kernel_sends() {
+fn fragments_for_a_routes_own_mtu_are_byte_for_byte_those_of_the_kernel() {
     let frames = packets();
     for route in [
         "10.77.2.1/32 via 10.77.2.9 dev two onlink mtu 1300",

@@ -98,7 +98,7 @@ fn new_neighbours_behind_other_ports_answer_while_one_port_is_scanned() {
 
 /// Seen: above 512 entries the kernel forgot the host behind the scanned port, which asks for nobody itself, and nothing reached it for a minute.
 #[test]
-fn a_host_behind_the_scanned_port_that_the_kernel_forgets_is_reached_all_the_same() {
+fn a_host_behind_the_scanned_port_that_the_kernel_forgets_is_still_reached() {
     let Some(router) = scannable(false) else { return };
     let stop = AtomicBool::new(false);
     let forgotten = || router.number("netlink", "forgotten");

@@ -87,7 +87,7 @@ pub fn receive(at: &Namespace, owner: Owner, stop: &AtomicBool) -> Come {
 }
 
 #[test]
-fn who_sends_until_a_test_ends_stops_also_when_that_fails() {
+fn a_sender_stops_also_when_its_test_fails() {
     let (stop, begun) = (AtomicBool::new(false), Instant::now());
     let failed = panic::catch_unwind(|| {
         thread::scope(|scope| {

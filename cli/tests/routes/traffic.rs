@@ -59,7 +59,7 @@ fn pings_from(router: &Router, source: &str) -> Output {
 
 /// RFC 1812 §5.3.7: the router's own addresses, and those of everyone on a link of its.
 #[test]
-fn nobody_else_sends_from_the_routers_addresses() {
+fn packets_from_others_with_the_routers_addresses_are_dropped() {
     let Some(router) = Router::start(&["ping"], &[]) else { return };
     router.bed.dut.ip("addr add 10.99.0.1/32 dev lo");
     router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
@@ -156,7 +156,7 @@ fn rules_other_tables_and_routes_of_some_packets_are_named_at_start_and_when_the
 }
 
 #[test]
-fn packets_follow_a_neighbour_that_changes_its_link_address_and_give_up_on_one_that_is_silent() {
+fn packets_follow_a_neighbour_that_changes_its_mac_address_and_are_dropped_for_a_silent_one() {
     let Some(router) = Router::start(&["ping"], &[]) else { return };
     router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
     router.bed.h2.ip("link set eth0 address 02:00:00:00:02:77");

@@ -100,7 +100,7 @@ fn docs_router_md_lists_the_classes_of_differences_that_there_are() {
 }
 
 #[test]
-fn random_frames_come_to_the_same_by_netmem_and_by_the_kernel_but_for_the_listed_classes() {
+fn random_frames_have_the_same_outcome_by_netmem_and_by_the_kernel_except_for_the_listed_classes() {
     let sent = frames(number("NETMEM_FRAMES", 1500) as usize, &mut Random(number("NETMEM_SEED", 1)));
     let Some(bed) = lay() else { return };
     let kernel = answers(&bed, &sent);
