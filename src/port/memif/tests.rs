@@ -7,8 +7,8 @@ mod hand;
 mod hostile;
 mod smaller;
 mod talking;
-mod strangers;
 mod traffic;
+mod users;
 
 use super::*;
 use crate::page::{Memory, MemoryConfig};

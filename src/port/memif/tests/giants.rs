@@ -93,7 +93,7 @@ fn lent(client: &mut Side) -> &mut Lending {
 }
 
 #[test]
-fn a_packet_in_many_slots_is_one_again_where_it_was_lent_as_where_it_is_copied() {
+fn a_packet_in_many_slots_is_put_together_whether_lent_or_copied() {
     const SLOTS: u32 = 40;
     let parts: Vec<Vec<u8>> = (0..SLOTS as u8).map(|part| vec![part; 100 + usize::from(part)]).collect();
     let (mut server, mut client) = connected_with(false, [8192; 2]);
@@ -121,7 +121,7 @@ fn a_packet_in_many_slots_is_one_again_where_it_was_lent_as_where_it_is_copied()
 }
 
 #[test]
-fn a_part_that_is_longer_than_its_frame_takes_the_port_down_and_every_frame_comes_home() {
+fn a_part_that_is_longer_than_its_frame_takes_the_port_down_and_every_frame_returns_to_its_pool() {
     for (part, len) in [(0, 8193), (1, 8193), (4, u32::MAX)] {
         let (mut server, mut client) = connected_with(true, [8192; 2]);
         assert_eq!(server.send(&vec![vec![1; 100]; 5]), 5);

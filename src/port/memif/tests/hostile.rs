@@ -28,7 +28,7 @@ fn every_message_cut_at_every_length_or_made_longer_ends_the_connection_and_no_m
 }
 
 #[test]
-fn what_is_said_out_of_turn_or_makes_no_sense_ends_the_connection_with_the_reason() {
+fn unexpected_and_invalid_messages_end_the_connection_with_the_reason() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     let [init, region, to_server, to_client, connect] = &Hand::sane()[..] else { panic!() };
@@ -81,7 +81,7 @@ fn what_is_said_out_of_turn_or_makes_no_sense_ends_the_connection_with_the_reaso
 }
 
 #[test]
-fn a_bell_that_is_no_event_is_refused_before_anything_is_done_with_it() {
+fn a_descriptor_that_is_not_an_eventfd_is_refused_before_it_is_used() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     let (reader, writer) = std::io::pipe().unwrap();
@@ -116,8 +116,8 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
         hand
     };
     drop(tell(&mut server));
-    let stranger = "a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)";
-    assert_eq!(server.reason(), stranger);
+    let refusal = "a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)";
+    assert_eq!(server.reason(), refusal);
     serves(&mut server, &path);
     server.close();
     let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
@@ -190,7 +190,7 @@ fn a_client_that_cuts_its_memory_before_it_connects_is_refused() {
 type Spoil = fn(&Hand, &mut Lending, &mut Lending);
 
 #[test]
-fn nonsense_in_rings_and_descriptors_takes_the_port_down_and_the_next_client_is_served() {
+fn invalid_indices_and_descriptors_take_the_port_down_and_the_next_client_is_served() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     fn packet(ring: &mut Lending, descriptor: Descriptor) {
@@ -262,7 +262,7 @@ fn bytes_that_a_server_writes_into_the_clients_rings_bring_no_frame_twice_and_no
 }
 
 #[test]
-fn a_client_that_dies_at_any_word_leaves_a_server_that_serves_the_next() {
+fn a_client_that_dies_after_any_message_leaves_a_server_that_serves_the_next() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     for said in 0..=Hand::sane().len() {
@@ -281,7 +281,7 @@ fn a_client_that_dies_at_any_word_leaves_a_server_that_serves_the_next() {
 }
 
 #[test]
-fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
+fn a_server_that_dies_or_sends_an_invalid_message_is_tried_again() {
     let hello = message::Hello {
         min_version: VERSION,
         max_version: VERSION,
@@ -330,7 +330,7 @@ fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
 }
 
 #[test]
-fn random_words_in_all_of_the_shared_memory_crash_nobody_and_every_frame_comes_home() {
+fn random_bytes_in_the_shared_memory_crash_no_server_and_every_frame_returns_to_its_pool() {
     use proptest::prelude::*;
     use proptest::test_runner::{Config, TestRunner};
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(64) });

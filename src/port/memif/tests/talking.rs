@@ -19,7 +19,7 @@ fn refused(server: &MemifConfig, client: &MemifConfig, shared: bool) -> (String,
 }
 
 #[test]
-fn a_client_that_may_not_is_told_why() {
+fn a_client_that_may_not_connect_gets_the_reason() {
     let client = || MemifConfig { ring: 64, ..MemifConfig::default() };
     let secret = |text: &str, config: MemifConfig| MemifConfig { secret: text.into(), ..config };
     for (server, client, reason) in [
@@ -105,7 +105,7 @@ fn a_client_finds_the_next_server_and_a_server_the_next_client() {
 }
 
 #[test]
-fn a_second_client_is_told_that_somebody_is_there() {
+fn a_second_client_is_refused_with_the_reason() {
     let path = fresh_path();
     let (mut server, mut first) = (Side::server(&path), Side::client(&path, true));
     until(&mut server, &mut first, |server, client| server.is_up() && client.is_up());
@@ -120,7 +120,7 @@ fn a_second_client_is_told_that_somebody_is_there() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_remedy() {
+fn impossible_settings_are_refused_with_the_remedy() {
     let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).unwrap();
     let config = MemifConfig::default;
     let refused = |path: &Path, config: &MemifConfig| MemifPort::open(path, &memory, config).unwrap_err();
@@ -147,7 +147,7 @@ fn what_cannot_be_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_client_waits_for_a_server_that_lets_go_of_it_and_refuses_it_at_first() {
+fn a_client_waits_for_a_server_that_closes_the_connection_and_refuses_it_at_first() {
     let path = fresh_path();
     let mut client = Side::client(&path, true);
     assert!(!client.port.wait(LONG), "nobody listens, and nobody waits");

@@ -41,7 +41,7 @@ fn packets_arrive_byte_for_byte_both_ways_lent_or_copied() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
+fn a_peer_that_does_not_read_holds_up_the_sender_and_nothing_is_lost() {
     for shared in [true, false] {
         let (server, client) = connected(shared);
         for (mut from, mut to) in [(client, server)].into_iter().chain(Some(connected(shared))) {
@@ -69,7 +69,7 @@ fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
 /// Seen: `gen` on a server ended although its peer had not read the last of 20,000 packets. They were lost, but counted
 /// as completed.
 #[test]
-fn what_a_peer_has_not_read_is_told_until_it_has() {
+fn unread_packets_are_reported_until_the_peer_has_read_them() {
     for shared in [true, false] {
         let (mut server, mut client) = connected(shared);
         for _ in 0..300 {
@@ -161,7 +161,7 @@ fn a_packet_longer_than_a_buffer_goes_in_several_slots_and_is_one_again() {
 }
 
 #[test]
-fn frames_of_another_memory_stay_with_who_would_lend_them() {
+fn frames_of_another_memory_stay_with_the_caller() {
     let (server, mut client) = connected(true);
     let mut other = Side::server(&fresh_path());
     let mut batch = Batch::new();
@@ -275,7 +275,7 @@ fn packets_that_nobody_receives_after_the_peer_went_are_given_up_and_counted() {
 }
 
 #[test]
-fn nonsense_among_what_a_peer_left_ends_it_there() {
+fn an_invalid_descriptor_of_a_former_peer_ends_the_reception_there() {
     let (mut server, mut client) = connected(false);
     assert_eq!(client.send(&[vec![1; 60], vec![2; 60], vec![3; 60]]), 3);
     let Some(pair::Rings { tx: pair::End::Copied(buffers::Copying::Own { ring, .. }), .. }) =
@@ -294,7 +294,7 @@ fn nonsense_among_what_a_peer_left_ends_it_there() {
 }
 
 #[test]
-fn a_peer_that_goes_in_the_middle_of_a_packet_is_gone_and_no_liar() {
+fn a_peer_that_goes_in_the_middle_of_a_packet_counts_no_bad_descriptor() {
     let (mut server, mut client) = connected(false);
     assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
     let Some(pair::Rings { tx: pair::End::Copied(buffers::Copying::Own { ring, .. }), .. }) =
@@ -313,7 +313,7 @@ fn a_peer_that_goes_in_the_middle_of_a_packet_is_gone_and_no_liar() {
 }
 
 #[test]
-fn a_queue_that_ends_within_a_packet_takes_nothing_of_the_others_with_it() {
+fn a_queue_that_ends_within_a_packet_does_not_affect_the_others() {
     let (mut server, mut client) = connected_by_four(false);
     let sent: Vec<_> = (0..16).map(|flow| packet(flow, 0)).collect();
     assert_eq!(client.send(&sent), 16);

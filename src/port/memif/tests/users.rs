@@ -32,18 +32,18 @@ fn as_another<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
 
 /// Seen: uid 65534 connected to root's server and got HELLO, and a client sent its secret to any program that listened.
 #[test]
-fn a_peer_of_another_user_is_refused_by_either_end_before_anything_is_said() {
+fn a_peer_of_another_user_is_refused_by_either_end_before_any_message() {
     let path = fresh_path();
     let open = Access { mode: 0o666, group: None };
     let mut server = Side::open(&path, false, &MemifConfig { access: open, ..server_config() });
-    let Some(stranger) = as_another(|| Connection::open(&path)) else {
+    let Some(other) = as_another(|| Connection::open(&path)) else {
         eprintln!("SKIPPED: only root can be another user");
         return;
     };
-    let stranger = stranger.unwrap();
+    let other = other.unwrap();
     server.idle();
     let mut bytes = [0; MESSAGE_LEN];
-    let Received::Message(..) = stranger.receive(&mut bytes) else { panic!("no word") };
+    let Received::Message(..) = other.receive(&mut bytes) else { panic!("no word") };
     let Message::Disconnect { reason, .. } = Message::parse(&bytes).unwrap() else { panic!("let in") };
     assert_eq!(
         reason.to_string(),
@@ -69,7 +69,7 @@ fn a_peer_of_another_user_is_refused_by_either_end_before_anything_is_said() {
 
 /// Seen: 0755 under umask 022, and 0777 under umask 000.
 #[test]
-fn a_servers_socket_has_the_mode_that_is_written_down() {
+fn a_servers_socket_has_the_documented_mode() {
     for (access, mode) in [(Access::default(), 0o600), (Access { mode: 0o666, group: None }, 0o666)] {
         let path = fresh_path();
         let server = Side::open(&path, false, &MemifConfig { access, ..server_config() });
