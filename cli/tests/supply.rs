@@ -35,7 +35,7 @@ const TWICE: &[(&str, &str)] = &[
     ("winnow", "toml 0.9"),
 ];
 
-/// Crates whose sums are checked in release builds too: they read what strangers write.
+/// Crates whose sums are checked in release builds too: they read input that is not trusted.
 const CHECKED: &[&str] = &["netmem-router", "netmem-rtnetlink", "netmem-cli"];
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

@@ -88,7 +88,7 @@ fn packet(random: &mut Random) -> (Vec<u8>, Offload) {
     (frame, Offload { checksum: Some(checksum), gso })
 }
 
-/// What is sent of it, by our own reckoning.
+/// Returns the packets that are sent for it, as this test computes them.
 fn cut(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
     if offload.gso.is_none() {
         let mut packet = packet.to_vec();

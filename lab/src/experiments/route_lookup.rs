@@ -186,9 +186,9 @@ fn look_up(bench: &mut Bench<'_>, full: &Full<'_>, kind: Kind, to: &[IpAddr]) ->
         full.kernel.as_ref().map(|kernel| Ok::<_, String>((kernel, kernel.lookup(to)?))).transpose()?;
     if let Some((kernel, lookup)) = &asked {
         let count = COMPARED.min(to.len() as u32);
-        let astray = kernel.astray((lookup, to), count, |to| full.plain.lookup(to))?;
+        let differing = kernel.differing((lookup, to), count, |to| full.plain.lookup(to))?;
         let name = format!("{name}, {}: the kernel's table answers as the plain map does", kind.name());
-        bench.check(&name, astray == 0, format!("{astray} of {count} differ"));
+        bench.check(&name, differing == 0, format!("{differing} of {count} differ"));
     }
     time_lookups(bench, full, (kind, to), asked.as_ref().map(|(kernel, lookup)| (*kernel, lookup)));
     Ok(())

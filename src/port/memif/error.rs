@@ -94,7 +94,7 @@ pub(super) enum Fault {
     #[error("{0} without a descriptor")]
     NoDescriptor(&'static str),
     #[error("a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)")]
-    Stranger,
+    UnknownDescriptor,
     #[error("{0} with a descriptor that is not an eventfd")]
     NoEvent(&'static str),
     #[error("version {0:#06x}, and only 0x0200 is spoken")]

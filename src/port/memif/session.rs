@@ -55,7 +55,7 @@ impl Session {
             self.connection.receive(&mut room)
         };
         match received {
-            Received::Stranger => Err(Fault::Stranger),
+            Received::UnknownDescriptor => Err(Fault::UnknownDescriptor),
             Received::Message(len, descriptors) => {
                 let message = Message::parse(&room[..len.min(room.len())])?;
                 Ok(Some((message, descriptors.into_iter().next())))

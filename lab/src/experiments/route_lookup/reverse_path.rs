@@ -63,15 +63,15 @@ pub(super) fn measure(
         return;
     }
     let mut routers = CHECKS.map(|check| router(fib, check));
-    let astray = routers.iter_mut().map(|router| {
+    let dropped = routers.iter_mut().map(|router| {
         let leaves = |frame: &&[u8; FRAME]| {
             router.decide(Source::default(), &mut (**frame).clone()) == Verdict::Redirect(0)
         };
         frames.len() - frames.iter().filter(leaves).count()
     });
-    let astray: usize = astray.sum();
+    let dropped: usize = dropped.sum();
     let name = format!("{}: each frame leaves, whatever is asked of its source", family.name());
-    bench.check(&name, astray == 0, format!("{astray} of {} do not", CHECKS.len() * frames.len()));
+    bench.check(&name, dropped == 0, format!("{dropped} of {} do not", CHECKS.len() * frames.len()));
     let clock = bench.clock;
     let frames = &frames[..];
     let variants = routers.iter_mut().zip(CHECKS).map(|(router, check)| -> Box<dyn Variant + '_> {

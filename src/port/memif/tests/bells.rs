@@ -87,7 +87,7 @@ fn hear(connection: &Connection, client: &mut Side) -> (Message, Option<OwnedFd>
                 return (Message::parse(&bytes).unwrap(), descriptors.into_iter().next());
             }
             Received::Nothing => {}
-            Received::End | Received::Stranger => panic!("the client hung up: {:?}", client.port),
+            Received::End | Received::UnknownDescriptor => panic!("the client hung up: {:?}", client.port),
         }
     }
 }

@@ -92,7 +92,7 @@ impl Hand {
             match self.connection.receive(&mut bytes) {
                 Received::Message(_, _) => return Some(Message::parse(&bytes).unwrap()),
                 Received::Nothing => {}
-                Received::End | Received::Stranger => return None,
+                Received::End | Received::UnknownDescriptor => return None,
             }
         }
     }
