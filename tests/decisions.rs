@@ -1,4 +1,4 @@
-//! The examples of decisions of one's own, with what they send counted.
+//! Tests of the examples of decisions outside of the crate. Their packets are counted.
 
 // Their `main` is the program's.
 #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! A test that does not end is ended, and named: `.ci/limited`, by which cargo runs tests.
+//! Tests that a test which does not end is ended and named: `.ci/limited`, by which cargo runs tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ fn run(test: &str, limit: &str, hang: &str) -> Output {
         .unwrap()
 }
 
-/// What the test does in the program that it started itself.
+/// The part of the test that runs in the program which it started itself.
 fn is_started_to(what: &str) -> bool {
     env::var("NETMEM_HANG").is_ok_and(|hang| hang == what)
 }

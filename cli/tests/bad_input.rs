@@ -442,7 +442,7 @@ fn unknown_parts_of_hardening_and_parts_that_do_not_fit_the_ports_are_refused() 
     }
 }
 
-/// Seen: pairs were never taken and never kept, without a word; only their counter `missed` went up.
+/// Seen: ready pairs were never used, and no message said so. Only their counter `missed` increased.
 #[test]
 fn ready_pairs_that_steering_would_take_apart_are_refused() {
     for options in ["--path full --ready-pairs 50", "--ready-pairs 0"] {

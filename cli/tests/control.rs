@@ -112,7 +112,7 @@ const TURNED: &[(&str, &str)] = &[
     ("page.watermarks.low", "80"),
 ];
 
-/// What is asked in vain, and what is said of it.
+/// Requests that fail, and the answers to them.
 const REFUSED: &[(&str, &str)] = &[
     ("set pool.rx.cache -1", "give 0 to 65536"),
     ("set page.lists.high 99999999", "page.lists.high: 99999999 is out of range; give 0 to "),
@@ -250,7 +250,7 @@ fn hostile_clients_are_survived() {
     for garbage in [&b"\n"[..], b"\xff\xfe\n", b"{\"get\":{}}\n", b"{\"set\":{\"key\":1,\"value\":1}}\n"] {
         assert!(said(garbage).starts_with("{\"error\":"), "{garbage:?}");
     }
-    // One that goes without its answer, one that says half a line and goes, and eight that stay silent.
+    // One client that leaves before its answer, one that sends half a line and leaves, and eight that stay silent.
     UnixStream::connect(&run.path).unwrap().write_all(b"{\"get\":\"keys\"}\n").unwrap();
     UnixStream::connect(&run.path).unwrap().write_all(b"{\"get\":").unwrap();
     let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(&run.path).unwrap()).collect();
@@ -369,7 +369,8 @@ fn workers_are_shown_together_and_separately_and_one_key_changes_all_of_them() {
     run.end();
 }
 
-/// Seen: "cache 9999999: give 0 to 65536; give 0 to 65536", and that a key alone was refused, so that no long value could be read.
+/// Seen: "cache 9999999: give 0 to 65536; give 0 to 65536". Also a key alone was refused, so that no long value could
+/// be read.
 #[test]
 fn a_key_alone_is_read_and_a_value_out_of_range_is_refused_with_the_range_once() {
     let rules = "drop,proto=udp,sport=49152-50000,dport=1000-2000";
@@ -411,7 +412,7 @@ fn a_reload_is_answered_with_its_result() {
         assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1));
     }
     assert_eq!(idle(), "forward.idle = sleep\n");
-    // What it said of each reload is on standard error, where `end` allows nothing.
+    // The messages about each reload are on standard error, where `end` allows none.
     drop(run);
     fs::remove_file(&file).expect("the configuration");
     let without = Run::start("no-config");

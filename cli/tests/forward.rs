@@ -1,4 +1,4 @@
-//! `netmem forward` without ports: what the JSON object says adds up, whatever is asked for.
+//! Tests of `netmem forward` without ports: the counters of the JSON object add up with all options.
 
 mod netmem;
 
@@ -113,7 +113,7 @@ fn a_local_queue_frees_packets_older_than_its_limit() {
     let run =
         object(&output("forward --mode pass --packets 200000 --hold 2000 --hold-seconds 0.000001 --json"));
     assert_adds_up(&run);
-    // What came last may be too young; without a limit of time 2000 would be kept.
+    // The last packets may be younger than the limit. Without the time limit 2000 would be kept.
     assert!(number(&run, "local_queue.kept") < 2_000, "{run}");
 }
 
@@ -203,7 +203,8 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
     ] {
         let run = object(&output(&format!("forward {options} --packets 20001 --json")));
         assert_adds_up(&run);
-        // With more threads than cores a wire's far end may not be looked at for long: what it has no room for is counted.
+        // With more threads than cores the far end of a link may not be polled for a long time. Packets without room
+        // are counted.
         let full = number(&run, "dropped.tx_full");
         assert_eq!(
             (number(&run, "sink.received") + full, number(&run, "sink.missing"), dropped(&run)),

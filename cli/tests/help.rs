@@ -1,4 +1,4 @@
-//! What the program says of itself: on one screen, in groups, and true.
+//! Tests of the help texts: they fit on one screen, have groups, and are correct.
 
 mod netmem;
 
@@ -93,7 +93,7 @@ fn every_command_that_a_page_shows_is_one_of_the_program() {
             if command.starts_with("lab") && !cfg!(feature = "lab") {
                 continue;
             }
-            // Help is given where all words before it were understood.
+            // Help is printed only if all arguments before it are valid.
             let out = output(&format!("{command} --help"));
             assert_eq!(out.status.code(), Some(0), "{}: netmem {command}: {}", page.display(), stderr(&out));
             looked_at += 1;

@@ -1,4 +1,4 @@
-//! What was probably meant is said: suffixes are read, mistyped names find the nearest, and a refusal has its remedy.
+//! Tests of hints: suffixes are read, a mistyped name gets the nearest one, and a refusal has a remedy.
 
 mod netmem;
 
@@ -63,7 +63,7 @@ fn an_interface_that_no_port_has_is_refused_with_those_of_the_ports() {
         "--route: no --port has the interface nosuch2: the ports have nosuch0, nosuch1; or give a port's \
          number, from 0"
     );
-    // Both are known; that there is no such interface is said next.
+    // Both words are valid. The next error is that there is no such interface.
     let said = refusal(&format!(
         "{ports} --route default,nosuch1,02:00:00:00:00:02 --address 10.0.2.254/24,nosuch0"
     ));
@@ -90,7 +90,7 @@ fn a_mistyped_experiment_gets_the_nearest_name_and_another_word_gets_all_names()
     assert!(refusal("lab run colours").contains("valid are self-check, page-fast-path"));
 }
 
-/// The same program without its lab says so, whatever is asked of it.
+/// The same program without the lab reports that with any arguments.
 #[test]
 #[cfg(not(feature = "lab"))]
 fn a_program_without_the_lab_says_so() {

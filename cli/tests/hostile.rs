@@ -1,5 +1,6 @@
-//! `netmem forward` with a hostile peer beside an honest pair of ports, on one worker. The peer gets frames, and attacks for
-//! `NETMEM_HOSTILE_SECONDS` by each attack (default 1); the honest pair loses nothing, and one SIGINT ends the run.
+//! Tests of `netmem forward` with a hostile peer beside an honest pair of ports, on one worker. The peer gets frames,
+//! and each attack lasts `NETMEM_HOSTILE_SECONDS` (default 1). The honest pair loses nothing, and one SIGINT ends the
+//! run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +29,8 @@ use std::{env, fs, thread};
 
 /// How long a test waits for what must happen. It guards against hangs, nothing else.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Honest packets a second: in half a minute of each attack no more than the honest rings have room for, whoever is given a core.
+/// Honest packets a second: in half a minute of each attack not more than the honest rings have room for, whichever
+/// process gets a core.
 const RATE: u64 = 100;
 const RING: u32 = 16384;
 
@@ -66,8 +68,8 @@ fn object(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
 }
 
-/// Sends numbered packets through the honest ports of a worker that also sends frames to a memif port with this `role`,
-/// whose peer is what `attack` makes of the socket for as long as it says; how often that was rung.
+/// Sends numbered packets through the honest ports of a worker that also sends frames to a memif port with this `role`.
+/// The function `attack` plays the peer at that port's socket. Returns how often the peer was woken.
 fn beside_an_honest_pair(name: &str, role: &str, attack: impl FnOnce(&Folder, &Path)) -> u64 {
     let folder = Folder::new(name);
     let (honest, out, evil) = (folder.path("honest.sock"), folder.path("out.pcap"), folder.path("evil.sock"));
@@ -110,7 +112,8 @@ impl Random {
     }
 }
 
-/// The next message, with what came with it; None where the other side hung up or says nothing until then.
+/// Returns the next message, with its descriptors. Returns None if the other side has closed the connection or sends
+/// nothing until then.
 fn hear(connection: &Connection, until: Instant) -> Option<(Message, Vec<OwnedFd>)> {
     let mut bytes = [0; 128];
     loop {
@@ -131,7 +134,7 @@ struct Hand {
 
 const BYTES: u64 = 16 << 10;
 const PACKETS: u32 = 4096;
-/// Where the ring to the client lies.
+/// The offset of the ring to the client.
 const TO_CLIENT: u64 = 1024;
 
 impl Hand {
@@ -144,7 +147,7 @@ impl Hand {
         Some(Hand { connection: Connection::open(socket).ok()?, memory, event })
     }
 
-    /// All that a sane client says.
+    /// Returns all messages of a correct client.
     fn words() -> Vec<Message> {
         let name = Text::new("hostile");
         let ring = |to_server, offset| {
@@ -162,7 +165,7 @@ impl Hand {
         self.memory.write_all_at(bytes, at).unwrap();
     }
 
-    /// Says the first `n` words, each when the one before was heard; false where it was not let.
+    /// Sends the first `n` messages, each when the one before has been answered. Returns false if it was refused.
     fn say(&self, n: usize, until: Instant) -> bool {
         for ring in [0, TO_CLIENT] {
             self.at(ring, &0x3e3_1f20_u32.to_ne_bytes());
@@ -203,7 +206,7 @@ fn drain(event: &impl AsFd) {
     let _ = read(event, &mut [0; 8]);
 }
 
-/// Fills an eventfd up, has it wait, and drains it again, over and over; at last it stays full.
+/// Again and again fills an eventfd, makes it a blocking one, and drains it. It stays full at the end.
 fn toggle(event: &impl AsFd, until: Instant, mut make_room: impl FnMut()) {
     while Instant::now() < until {
         drain(event);
@@ -310,7 +313,8 @@ fn clients_that_send_random_messages_and_leave_at_any_of_them_do_not_affect_an_h
     });
 }
 
-/// One end of a connection whose last close waits for an hour, since the other end takes nothing; and that one.
+/// Returns one end of a connection whose last close waits for an hour, because the other end reads nothing, and that
+/// other end.
 fn lingering() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     set_socket_recv_buffer_size(&listener, 4096).unwrap();

@@ -1,4 +1,4 @@
-//! `netmem forward --record` and `netmem record`: what was recorded, read by tshark.
+//! Tests of `netmem forward --record` and `netmem record`: tshark reads the recording.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,8 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// A line of each reason for which a recording has dropped packets, under that; what was not dropped is under none.
+/// Returns a line of the recording for each drop reason, by the reason. A packet that was not dropped has the empty
+/// reason.
 fn by_reason(file: &Path) -> Option<BTreeMap<String, Vec<String>>> {
     let fields =
         ["frame.interface_name", "frame.verdict.ebpf_xdp", "frame.comment", "frame.len", "frame.cap_len"];

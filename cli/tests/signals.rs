@@ -49,7 +49,7 @@ fn sigterm_ends_a_run_with_an_object_that_adds_up() {
     assert!(number(&run, "generator.sent") < 1_000_000_000_000);
 }
 
-/// Seen in CI, as a scrape that was reset: the socket was there before the handlers, and the signal ended the run.
+/// Seen in CI as a reset scrape: the socket existed before the handlers, and the signal ended the run.
 #[test]
 fn a_client_may_request_a_reload_and_the_recording_as_soon_as_the_socket_exists() {
     let folder = Folder::new("early");
@@ -100,7 +100,7 @@ fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
     }
 }
 
-/// Sends SIGINT once the program has a handler for it; what it ends with.
+/// Sends SIGINT once the program has a handler for it. Returns its exit status.
 fn interrupted(mut child: Child) -> Output {
     let status = format!("/proc/{}/status", child.id());
     let handled = || {

@@ -1,5 +1,5 @@
-//! Workers that share what they receive: every packet comes out once, in the order of its flow, or is counted where it
-//! was dropped.
+//! Tests of workers that share the packets that they receive: every packet leaves once, in the order of its flow, or is
+//! counted where it was dropped.
 
 mod netmem;
 
@@ -71,7 +71,7 @@ fn one_worker_receives_and_others_forward() {
         let transmitted = [0, 1, 2].map(|worker| of(worker, "transmitted"));
         match queue {
             "rx-worker" => assert_eq!(transmitted, [20_000, 0, 0], "{run}"),
-            // What the others find no more when they end is worker 0's.
+            // The packets that the others do not take any more at their end belong to worker 0.
             _ => assert!(transmitted[1] > 0 && transmitted[2] > 0, "{run}"),
         }
     }

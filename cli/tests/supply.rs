@@ -1,4 +1,4 @@
-//! What the crates of this tree are built from: who made it, under which licence, how often, and how it is compiled.
+//! Tests of the crates that this tree is built from: their source, licence, versions, and build settings.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[(
     "MPL-2.0: writes the header of the library for C, in a test; nothing of it is in what is built",
 )];
 
-/// Crates of which there are two versions, each with who wants the older one.
+/// Crates with two versions, each with the crate that needs the older one.
 const TWICE: &[(&str, &str)] = &[
     ("bitflags", "smoltcp wants 1"),
     ("getrandom", "ring wants 0.2"),

@@ -1,4 +1,4 @@
-//! Runs whose standard error, or output, nobody reads: a pipe that is full, a terminal that was stopped by Ctrl-S.
+//! Tests of runs whose standard error or output is not read: a full pipe, and a terminal that was stopped by Ctrl-S.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +36,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// What it ends with, and all that it has written to standard output.
+/// Returns its exit status, and its whole standard output.
 fn ended(mut child: Child) -> (ExitStatus, String) {
     let out = child.stdout.take();
     let reading = thread::spawn(move || {
@@ -58,7 +58,7 @@ fn ended(mut child: Child) -> (ExitStatus, String) {
     (status, reading.join().unwrap())
 }
 
-/// A run with a configuration and a control socket, by which it is asked to read that again.
+/// A run with a configuration and a control socket, for requests to reload it.
 fn reloadable(folder: &Folder, stderr: impl Into<Stdio>) -> Child {
     let (file, socket) = (folder.write("netmem.toml", b"icmp-rate = 5\n"), folder.path("control"));
     let words =
@@ -72,7 +72,7 @@ fn reloadable(folder: &Folder, stderr: impl Into<Stdio>) -> Child {
     child
 }
 
-/// Asks for that twice: the second is answered once the line about the first was said or left out.
+/// Requests two reloads. The second is answered after the line about the first was printed or left out.
 fn reload_twice(folder: &Folder) {
     for _ in 0..2 {
         let out = output(&format!("reload --control {}", folder.path("control").display()));

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Weak;
 use std::sync::atomic::AtomicBool;
 
-/// What a round of an operation gave.
+/// The result of a round of an operation.
 #[derive(Default)]
 struct Held {
     pages: Vec<Page>,
@@ -126,7 +126,7 @@ fn give_back(g: &mut Ground, held: Held) {
         let _ = panics(|| g.caches[objects.len() % 2].free(&mut g.w, object));
     }
     for object in held.raw {
-        // It was allocated of this cache, is out, and used no more.
+        // It was allocated from this cache, is out, and is not used any more.
         let _ = panics(|| give_raw(&g.raw, &mut g.w, object));
     }
     for bytes in held.bytes {
@@ -139,7 +139,7 @@ fn give_back(g: &mut Ground, held: Held) {
 
 #[allow(unsafe_code)]
 fn give_raw(cache: &RawCache, w: &mut Worker, object: NonNull<u8>) {
-    // SAFETY: the callers give objects of this cache that are out, and use them no more.
+    // SAFETY: the callers give objects of this cache that are out, and do not use them any more.
     unsafe { cache.free(w, object) }.unwrap();
 }
 
@@ -189,7 +189,7 @@ fn a_callback_of_pressure_that_panics_loses_no_page_frame_or_object() {
     }
 }
 
-/// Keeps frames, and panics where it is told to.
+/// Keeps frames, and panics on request.
 struct Keeper {
     frames: Mutex<Vec<Frame>>,
     at: &'static str,

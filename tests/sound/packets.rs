@@ -1,4 +1,4 @@
-//! Memory lent to packets whose way home panics.
+//! Tests of memory lent to packets whose release panics.
 
 use super::*;
 use netmem::packet::{CopyBreak, External, HeadCache, Packet, Packets, ReadyPackets};
@@ -80,7 +80,7 @@ const WAYS: [Way; 9] = [
 const PACKETS: usize = 24;
 const PARTS: usize = 3;
 
-/// Every other packet is a chain of external parts; the others are a frame and its head.
+/// Every other packet is a chain of external parts. The others are a frame and its head.
 fn packets(g: &mut Ground, drops: Drops, bad: fn(usize) -> bool) -> Vec<Packet> {
     let mut all = Vec::new();
     for n in 0..PACKETS {

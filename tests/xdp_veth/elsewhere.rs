@@ -120,7 +120,7 @@ fn a_packet_port_receives_again_where_the_next_interface_has_the_number_of_the_o
         for down in [false, true] {
             assert_receives(&there, &mut port, &mut w, &pool);
             if down {
-                // Then the socket is not even told.
+                // Then the socket does not even get an event.
                 there.ip("link set dev a0 down");
                 poll_until(&mut port, &mut w, &pool, says("is down"));
             }

@@ -13,7 +13,8 @@ const BPF_LINK_DETACH: libc::c_int = 34;
 /// BPF_MAP_TYPE_XSKMAP.
 const SOCKETS: &str = "map_type:\t17";
 
-/// The descriptors of this process of which the kernel says that. Numbers of BPF are the machine's, so they are not asked for.
+/// Returns the descriptors of this process with this text in their description by the kernel. Numbers of BPF objects
+/// belong to the machine, so they are not compared.
 fn descriptors(what: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc/self/fdinfo").unwrap().map(|entry| entry.unwrap());
     let said = entries.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).unwrap_or_default()));
@@ -22,7 +23,8 @@ fn descriptors(what: &str) -> Vec<u32> {
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) {
-    // SAFETY: each caller lays the attributes out as the command wants them, and what they point to outlives the call.
+    // SAFETY: each caller lays the attributes out as the command needs them, and what they point to lives longer than
+    // the call.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
@@ -83,7 +85,7 @@ fn is_seen_and_mended(test: &str, harm: fn(), reason: &str) {
             assert!(program_on("a0").is_some());
             receives(&mut here, &mut port, &wire);
         }
-        // Nothing is said of a port that nobody has touched, and what the kernel takes away with the interface is no harm.
+        // A port that was not touched reports nothing, and what the kernel removes with the interface is not a fault.
         port.close();
         assert!(program_on("a0").is_none());
     });

@@ -189,7 +189,8 @@ fn frames_cross_from_one_interface_to_another_without_being_copied() {
     });
 }
 
-/// Seen: a duplicate of what a sleeper polls was one of the socket, which so outlived its port and the port's frames.
+/// Seen: a duplicate of the polled descriptor was a duplicate of the socket. So the socket lived longer than its port
+/// and the port's frames.
 #[test]
 fn a_duplicate_of_the_polled_descriptor_keeps_no_socket_open() {
     in_namespace("a_duplicate_of_the_polled_descriptor_keeps_no_socket_open", || {
@@ -205,7 +206,8 @@ fn a_duplicate_of_the_polled_descriptor_keeps_no_socket_open() {
     });
 }
 
-/// Seen: a packet cost 150 ns more on the sender's core, since the kernel took the lock of an epoll set that nobody slept on.
+/// Seen: a packet took 150 ns more on the sender's core, since the kernel took the lock of an epoll set without a
+/// sleeper.
 #[test]
 fn a_port_without_a_sleeper_is_in_no_epoll_set() {
     in_namespace("a_port_without_a_sleeper_is_in_no_epoll_set", || {

@@ -1,4 +1,5 @@
-//! `netmem forward --fix` changes the host for its run, and what else the kernel does with its packets is said at start.
+//! Tests that `netmem forward --fix` changes the host for its run, and that a run reports at its start what else the
+//! kernel does with its packets.
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
@@ -14,7 +15,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-/// Settings that stand in the way of a router by packet sockets, and what they are to be meanwhile.
+/// Settings that disturb a router with packet sockets, and their values during the run.
 const SETTINGS: [(&str, &str, &str); 3] = [
     ("ipv4/conf/one/forwarding", "1", "0"),
     ("ipv6/conf/two/forwarding", "1", "0"),
@@ -133,7 +134,8 @@ fn the_broker_of_a_killed_run_reverts_its_changes() {
     let folder = Folder::new("fixes-broker");
     let journal = folder.path("journal");
     let pair = start(&bed, &options(&journal));
-    // Once packets cross there is a broker; a run that is killed between its last change and the fork leaves the journal.
+    // Once packets cross there is a broker. A run that is killed between its last change and the fork leaves the
+    // journal.
     wait_for_the_path(&bed);
     assert_eq!(settings(&bed.dut), MEANWHILE);
     drop(pair);
@@ -211,7 +213,7 @@ fn a_failed_change_reverts_those_before_it_and_nothing_is_forwarded() {
     let Some(bed) = planted() else { return };
     let folder = Folder::new("fixes-fail");
     let journal = folder.path("journal");
-    // A setting that is read-only for everybody in this mount namespace, bound over itself.
+    // A setting that is read-only for all processes in this mount namespace, because it is bound over itself.
     let script = "mount --bind /proc/sys/net/ipv4/conf/two/rp_filter /proc/sys/net/ipv4/conf/two/rp_filter && \
                   mount -o remount,ro,bind /proc/sys/net/ipv4/conf/two/rp_filter && exec \"$0\" \"$@\"";
     let mut command = bed.dut.command("unshare");

@@ -1,4 +1,5 @@
-//! Interfaces come, and are set up, after the forwarder was started; sockets of a service are left behind.
+//! Tests of interfaces that appear, or are set up, after the start of the forwarder, and of sockets that a service
+//! leaves behind.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::testbed::{Testbed, Wiring, scratch, wait_until};
@@ -67,7 +68,7 @@ fn as_a_service(bed: &Testbed, control: &Path) -> Command {
     command
 }
 
-/// Seen: after `user = "nobody"` the service did not start again, where its folder was kept.
+/// Seen: after `user = "nobody"` the service did not start again if its folder was kept.
 #[test]
 fn a_socket_that_another_user_has_left_is_replaced_without_the_capability_to_override_modes() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };

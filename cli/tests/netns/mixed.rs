@@ -10,10 +10,10 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// A port at the end of a path, and where it is.
+/// A port at the end of a path, and its place.
 type End<'a> = (&'a Namespace, String);
 
-/// A port of the forwarder in the middle, whether it copies each frame here, and what is at the other end of its link.
+/// A port of the forwarder in the middle, whether it copies each frame, and the other end of its link.
 struct Side<'a> {
     port: String,
     copies: bool,

@@ -1,5 +1,5 @@
-//! The machine between the hosts is one of the kernel's as well: it has addresses, neighbours find it, and what is for
-//! itself stays with it, while everything else is forwarded by netmem.
+//! Tests with a machine between the hosts that is also a machine of the kernel: it has addresses, neighbours find it,
+//! and its own packets stay with the kernel, while netmem forwards all others.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::links::Pair;

@@ -25,7 +25,7 @@ fn said(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// What a run may change.
+/// The state that a run may change.
 fn state(bed: &Testbed) -> String {
     let setting = |end: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{end}/forwarding");
@@ -40,7 +40,7 @@ fn state(bed: &Testbed) -> String {
     format!("{:?} {:?}", ends.map(setting), ends.map(link))
 }
 
-/// Two interfaces that are joined, of which one is down, and by which the kernel forwards.
+/// Two joined interfaces. One of them is down, and the kernel forwards between them.
 fn lay() -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Bridged, &["ethtool"])?;
     bed.dut.ip("link add x0 mtu 1600 type veth peer name x1");
@@ -67,7 +67,7 @@ fn two_joined_veths_pass_in_every_mode_that_they_have_and_are_unchanged_afterwar
     assert!(out.status.success(), "{}\n{report}", said(&out));
     assert_eq!((state(&bed), folder.path("journal").exists()), (before, false), "{}", said(&out));
     assert!(report.starts_with("## veth, Linux ") && report.contains("\nNothing failed.\n"), "{report}");
-    // A veth has no zero copy, and that is no failure; no other load of it is tried.
+    // A veth has no zero copy, which is not a failure. No other load is tried in that mode.
     let without = row(&report, "xdp native, zero copy", "64 bytes");
     assert!(without[3] == "not offered" && without[8].contains("x0"), "{report}");
     assert_eq!(report.matches("| xdp native, zero copy |").count(), 1, "{report}");
@@ -82,7 +82,7 @@ fn two_joined_veths_pass_in_every_mode_that_they_have_and_are_unchanged_afterwar
     bed.assert_nothing_left();
 }
 
-/// A cable that spoils one packet in twenty, and one that is none.
+/// A cable that corrupts one packet in twenty, and a missing cable.
 #[test]
 fn packets_that_a_cable_corrupts_are_a_failure_with_its_mode_and_exit_code_1() {
     let Some(bed) = lay() else { return };

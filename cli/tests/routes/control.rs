@@ -26,7 +26,7 @@ fn ordinary_tools_see_the_same_router_as_the_kernel_except_for_the_listed_differ
     assert_eq!(found, listed, "what is found, and what docs/router-control.md lists");
 }
 
-/// A row of the table, without its reason, where the kernel answers differently.
+/// Returns a row of the table, without its reason, if the kernel answers differently.
 fn difference((question, netmem): &Answer, kernel: &BTreeMap<String, String>) -> Option<String> {
     let kernel = &kernel[question];
     (kernel != netmem).then(|| format!("| `{question}` | {kernel} | {netmem} |"))
