@@ -260,11 +260,11 @@ impl Side {
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "under a lock: no cache of frames at the pool's owner, so that every frame passes the pool's lock, and heads one by \
-         one from slabs whose word is changed under a lock; without: the product's defaults. CURRENT of 2002 locked, STABLE \
-         did not",
+        "under a lock: the pool's owner has no cache of frames, so every frame passes the pool's lock, and heads \
+         are allocated one by one from slabs whose word is changed under a lock; without a lock: the product's \
+         defaults. CURRENT of 2002 locked, STABLE did not",
     );
-    bench.note("the source prints 195 pps for one cell: kpps, by its table");
+    bench.note("the source prints 195 pps for one cell. Its table shows that this means kpps");
     lists(bench);
     changing(bench);
     for (full, locked, without, with) in PUBLISHED {
@@ -302,13 +302,14 @@ fn lists(bench: &mut Bench<'_>) {
     let all = (over("-list", ""), over("-list-locked", "-list"), over("-list-reset-at-put", "-list"));
     let (Some(list), Some(locked), Some(at_put)) = all else { return };
     bench.note(format!(
-        "the source asks whether the pairs want locks of each CPU's, Giant, or the one that the caller holds: one list, whose lock is \
-         taken once for a bulk as by a driver that holds it, forwards {list} than a list of each worker's without a lock; with \
-         a lock of its own for each pair instead, {locked} than that. Nobody else wants these locks: what waiting for Giant \
-         costs is not in it"
+        "the source asks which lock the pairs need: one for each CPU, Giant, or the one that the caller holds. One \
+         list, whose lock is taken once for a bulk, as by a driver that holds it, forwards {list} than a list for \
+         each worker without a lock. With a separate lock for each pair instead, {locked} than that. No other \
+         thread needs these locks, so the cost of waiting for Giant is not included"
     ));
     bench.note(format!(
-        "reset when a pair is put, as in the mail of June, forwards {at_put} than when it is taken, as in that of July"
+        "a reset when a pair is put, as in the mail of June, forwards {at_put} than a reset when a pair is taken, \
+         as in the mail of July"
     ));
 }
 
@@ -319,9 +320,10 @@ fn changing(bench: &mut Bench<'_>) {
     };
     let (median, low, high) = (ratio.median, ratio.low, ratio.high);
     bench.note(format!(
-        "netmem/fast-lock-changing sets the most to 0 and to the ring's size in turn at every poll round, which no administrator \
-         does: each lowering gives all pairs back at once, under the locks of what is below, and each refill after it makes as \
-         many. It shows that no packet is lost by it, and bounds what it costs: {median} ({low} to {high}) times the packets of 50 pairs"
+        "netmem/fast-lock-changing sets the maximum to 0 and to the ring's size in turn at every poll round, which \
+         no administrator does. Each decrease frees all pairs at once, under the locks below, and the next refill \
+         makes as many again. The row shows that no packet is lost, and bounds the cost: {median} ({low} to {high}) \
+         times the packets of 50 pairs"
     ));
 }
 

@@ -259,12 +259,13 @@ const BURST: usize = 32;
 
 fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
-        "the device stands still while its ring is filled, then works a backlog off alone, so it always finds a full burst; \
-         what the sender and the receiver cost, which are the same netmem ports for all, does not count",
+        "the device is stopped while its ring is filled, and then processes a backlog alone, so it always finds a \
+         full burst. The cost of the sender and the receiver, which are the same netmem ports for all devices, is \
+         not included",
     );
     bench.note(
-        "core-ns per packet over all cores, in windows at the sink, is the device's own: memory and rings alone are between the \
-         three, and the peers' core does nothing meanwhile but to look whether packets have come",
+        "core-ns per packet over all cores, in windows at the sink, is the cost of the device alone: only memory \
+         and rings are between the three processes, and the peers' core only checks whether packets have come",
     );
     bench.note(format!(
         "dpdk: testpmd in io mode, bursts of {BURST}, {memory}; netmem: forward in cross-connect mode, bursts of 64, memory \
@@ -272,7 +273,8 @@ fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
         backing.unwrap_or("pages that it did not tell of")
     ));
     bench.note(
-        "as server both copy each packet twice; as client netmem lends its frames and copies nothing, as dpdk/zero-copy does \
-         (zero-copy=yes, --single-file-segments), while dpdk, as testpmd is by default, copies twice",
+        "as servers both copy each packet twice. As a client netmem lends its frames and copies nothing, and so \
+         does dpdk/zero-copy (zero-copy=yes, --single-file-segments), while dpdk, testpmd with its defaults, copies \
+         twice",
     );
 }

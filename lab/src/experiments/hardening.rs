@@ -190,13 +190,14 @@ fn end(bench: &mut Bench<'_>, scene: Scene) {
 
 fn notes(bench: &mut Bench<'_>) {
     bench.note(
-        "no text published figures of it; netmem is the same memory without any part, in the same rounds",
+        "no source published figures for this; netmem is the same memory without any part, in the same rounds",
     );
     bench.note(
-        "slab: an object whose slab is made for it and given back, on which guard spends its two system calls and random its draws; \
-         object, page and frame: nothing is fresh, so that guard and random have nothing to do",
+        "slab: an object whose slab is allocated for it and freed with it, for which guard makes two system calls \
+         and random draws numbers; object, page and frame: no memory is new, so guard and random do nothing",
     );
-    bench.note("page, all: with clear and random together a page is drawn from 16 that are taken from the node and put back");
+    bench.note("page, all: with clear and random together a page is chosen from 16 that are taken from the node, and the \
+         others are put back");
 }
 
 /// Says whether a part costs time for objects whose slab is not new, by its ratio.

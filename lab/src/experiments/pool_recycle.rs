@@ -117,15 +117,15 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     in_use::measure(bench, bench.effort())?;
     note_memory(bench, &memory);
     bench.note(format!(
-        "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the pool; \
-         /owner: a driver without a pool keeps them by the call at a shared page's last release; driver/queue: a driver's \
-         queue of {CACHE} pages whose head is used again if nobody else has it; driver/unkept: every page is mapped when it \
-         is taken and unmapped when it comes back; netmem/page: the page stage alone, never mapped. These four \
-         are nothing but the page stage and what is said. netmem/orphan: a pool whose owner has left; netmem/adopted: the same, \
-         adopted by the worker that uses it"
+        "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the \
+         pool; /owner: a driver without a pool keeps them by the call at a shared page's last release; \
+         driver/queue: a driver's queue of {CACHE} pages whose head is used again if no other claim on it exists; \
+         driver/unkept: every page is mapped when it is allocated and unmapped when it comes back; netmem/page: \
+         only the page stage, never mapped. These four contain nothing but the page stage and the described steps. \
+         netmem/orphan: a pool whose owner has left; netmem/adopted: the same, adopted by the worker that uses it"
     ));
     bench.note(
-        "a mapping is a model: so many nanoseconds of the core at each map and each unmap; 0 is a UMEM",
+        "a mapping is a model: it takes the core this number of nanoseconds at each map and each unmap; 0 is a UMEM",
     );
     Ok(())
 }
@@ -190,8 +190,8 @@ fn finding(bench: &mut Bench<'_>, series: &[Series], map_ns: u32, held: usize) {
     let all = [POOL, OWNER, QUEUE, UNKEPT].map(ns);
     let [Some(pool), Some(owner), Some(queue), Some(unkept)] = all else { return };
     bench.note(format!(
-        "mapping {map_ns} ns, {held} held: the pool {pool:.1} ns a page, kept by the last release {owner:.1}, the older \
-         trick {queue:.1}, no recycling {unkept:.1}"
+        "mapping {map_ns} ns, {held} held: the pool {pool:.1} ns a page, kept by the last release {owner:.1}, the \
+         older method {queue:.1}, no recycling {unkept:.1}"
     ));
 }
 

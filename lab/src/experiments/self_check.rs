@@ -78,8 +78,8 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let lost = bench.aside(lose_a_packet)?;
     check_lost(bench, &lost);
     bench.note(
-        "an operation is a chain of dependent multiplications, so its time is known but for the processor's frequency, \
-         which is the same for both sides of a ratio",
+        "an operation is a chain of dependent multiplications, so its time is known except for the processor's \
+         frequency, which is the same for both sides of a ratio",
     );
     Ok(())
 }

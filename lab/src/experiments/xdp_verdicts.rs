@@ -128,13 +128,14 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "the source had DROP and TX only, on a card of 50 Gbit/s whose driver kept its pages mapped; its rates hold a \
-         card's work and PCI, these a wire inside the process: compare their order, not their size",
+        "the source had only DROP and TX, on a card of 50 Gbit/s whose driver kept its pages mapped. Its rates \
+         include a card's work and PCI, and these include a link inside the process: compare their order, not their \
+         size",
     );
     bench.note(
-        "drop, redirect and pass read no byte, tx and route write the header's line; redirect and route go to a second \
-         device, whose completions free the frames; pass goes through a queue to a local_queue on the other core, whose frees \
-         come by the way home",
+        "drop, redirect and pass read no byte, tx and route write the header's line; redirect and route go to a \
+         second device, whose completions free the frames; pass goes through a queue to a local_queue on the other \
+         core, whose frees use the remote free queue",
     );
     let said = |a, b| {
         bench.reported_ratio(a, b).map(|ratio| format!("{} ({} to {})", ratio.median, ratio.low, ratio.high))
@@ -142,8 +143,9 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     let (tx, route) = (said("netmem/tx", "netmem/drop"), said("netmem/route", "netmem/tx"));
     if let (Some(tx), Some(route)) = (tx, route) {
         bench.note(format!(
-            "the source: a packet sent back costs 1.7 times one that is dropped; here {tx}. What it missed, a second \
-             device that completes later, costs {route} of sending back, look-up of the route included",
+            "the source: a packet sent back costs 1.7 times one that is dropped; here {tx}. The source did not \
+             measure a second device that completes later, which costs {route} of sending back, with the look-up of \
+             the route",
         ));
     }
 }

@@ -66,8 +66,8 @@ pub(super) fn run(bench: &mut Bench<'_>) {
         }
     }
     bench.note(
-        "slow paths: the slab's functions but those that take from and give to a worker's active slab or sheaf; the source \
-         counted those of SLUB",
+        "slow paths: the slab's functions except those that take from and give to a worker's active slab or sheaf; \
+         the source counted those of SLUB",
     );
 }
 

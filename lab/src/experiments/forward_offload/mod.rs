@@ -96,18 +96,21 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     set(bench, (&folder, core), &ONE, (1, Time::OfCores), &[(0, 1), (0, 3), (1, 3), (2, 3), (4, 3)])?;
     set(bench, (&folder, core), &EIGHT, (8, Time::Passed), &[(0, 2), (1, 2), (3, 2)])?;
     bench.note(
-        "work tcp, core-ns per KiB received, over all cores: the time that the hosts' program, netmem and the kernel's ksoftirqd have had a \
-         core, in windows of 8 MiB at the receiver; one stream, MTU 1,500, hosts' offloads as they come",
+        "work tcp, core-ns per KiB received, over all cores: the time for which the hosts' program, netmem and the \
+         kernel's ksoftirqd had a core, in windows of 8 MiB at the receiver; one stream, MTU 1,500, default \
+         offloads of the hosts",
     );
     bench.note(
-        "work tcp-rate: nanoseconds that pass for a KiB received of eight streams at one time, in such windows: eight threads that send, eight \
-         that receive and the device share the cores, and the kernel's forwarding has none of its own",
+        "work tcp-rate: the elapsed nanoseconds for a KiB received of eight streams at a time, in such windows. \
+         Eight threads that send, eight that receive and the device share the cores; the kernel's forwarding has no \
+         thread of its own",
     );
     bench.note(
-        "netmem: packet sockets with frames of 32 KiB, packets of up to 64 KiB in two or three; netmem/tap: the same by TAP interfaces in the \
-         hosts; netmem/cut: with frames of 2 KiB, each segment a frame; netmem/xdp: AF_XDP in native mode. Two copies of each byte are the \
-         hosts' and are in all, the kernel's two between socket (or TAP file) and frame in all but kernel; netmem makes none for whole packets and \
-         one for what it cuts",
+        "netmem: packet sockets with frames of 32 KiB, packets of up to 64 KiB in two or three; netmem/tap: the \
+         same with TAP interfaces in the hosts; netmem/cut: with frames of 2 KiB, each segment a frame; netmem/xdp: \
+         AF_XDP in native mode. All rows include the hosts' two copies of each byte, and all except kernel include \
+         the kernel's two copies between socket (or TAP file) and frame. netmem makes no copy of whole packets, and \
+         one of those that it segments",
     );
     Ok(())
 }

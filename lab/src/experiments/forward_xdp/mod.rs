@@ -221,11 +221,12 @@ fn testpmd_command(veths: &Veths, (program, memory): (&path::Path, &str), core: 
 
 fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
-        "core-ns per packet over all cores, in windows of 384 packets at the sink while packets flow: the device's core's time, \
-         which has a full burst waiting throughout, and the sender's core's within send, with what the kernel put off there to \
-         ksoftirqd, for as many packets as came. The kernel carries packets to the device on the sender's core, and does all of \
-         its own forwarding there: a window of its counts only where each burst had come out when send returned. What writing and \
-         receiving packets costs, the same for all, does not count",
+        "core-ns per packet over all cores, in windows of 384 packets at the sink while packets flow: the time of \
+         the device's core, which always has a full burst waiting, and the time of the sender's core within send \
+         for the same number of packets, including the work that the kernel deferred there to ksoftirqd. The kernel \
+         carries packets to the device on the sender's core, and does all of its own forwarding there: its windows \
+         count only if each burst had come out when send returned. Writing and receiving packets costs the same for \
+         all devices, and is not included",
     );
     bench.note(format!(
         "netmem: AF_XDP as --xdp-mode auto chooses, in cross-connect mode, with --xdp-mode generic as \

@@ -42,7 +42,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, effort: Effort) -> Result<(), SetUp
         let fitting: Vec<usize> = steps.iter().copied().filter(|frames| *frames <= room).collect();
         if fitting.len() < steps.len() {
             bench.note(format!(
-                "no rows of more than {room} frames in use: that is what memory is available for"
+                "no rows of more than {room} frames in use: the available memory has room for no more"
             ));
         }
         if fitting.len() > 1 && !bench.stopped() {
@@ -50,10 +50,10 @@ pub(super) fn measure(bench: &mut Bench<'_>, effort: Effort) -> Result<(), SetUp
         }
     }
     bench.note(
-        "/in-use: so many frames are out, side by side and in an order without pattern; each in its turn goes back, and one \
-         comes out and is written, or not. limit/in-use: the same frames are written, or two bytes looked at for each, and it \
-         is always one and the same that goes back and comes out: what the caches make of so many. Where frames are not \
-         written, no byte of the memory itself is ever touched, and the system does not even have it",
+        "/in-use: this number of frames is allocated, adjacent and in an order without a pattern. Each in turn is \
+         freed, and one is allocated and written, or not. limit/in-use: the same frames are written, or two bytes \
+         are read for each, and always the same frame is freed and allocated: the share of the caches. If frames \
+         are not written, no byte of the memory itself is ever accessed, and the system does not back it with pages",
     );
     Ok(())
 }

@@ -94,8 +94,9 @@ pub(super) fn measure(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), Se
         }
     }
     bench.note(
-        "/sync-touched, /sync-whole: bursts of 32 frames of 4 KiB, of each of which a line is written; what is handed to the device, and taken back, \
-         is that line or half of the frame, as a model: so many nanoseconds of the core for each line, 0 for a device that sees the caches",
+        "/sync-touched, /sync-whole: bursts of 32 frames of 4 KiB. One line of each is written. That line or half \
+         of the frame is handed to the device and taken back, as a model: it takes the core this number of \
+         nanoseconds for each line, 0 for a device that sees the caches",
     );
     Ok(())
 }

@@ -27,8 +27,9 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Tar
         }
     };
     bench.note(format!(
-        "netmem/ops: mempools by the ops of librte_mempool_netmem.so, dpdk: by its ring_mp_mc; both of {FRAMES} objects of {FRAME} bytes, with a cache of {CACHE} for the \
-         lcore, behind which the ops are called by none of these loops, and with none, where each call is one of the ops"
+        "netmem/ops: mempools with the ops of librte_mempool_netmem.so, dpdk: with its ring_mp_mc; both have \
+         {FRAMES} objects of {FRAME} bytes. With a cache of {CACHE} for the lcore none of these loops calls the \
+         ops. Without a cache each call is one of the ops"
     ));
     for cache in [CACHE, 0] {
         for burst in [1, BURST] {

@@ -42,16 +42,17 @@ pub(super) fn detached(bench: &mut Bench<'_>, paid: &[Paid]) {
 pub(super) fn notes(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "cycles are ticks of the time stamp counter; a row is one allocation and one free of an object, with op=free \
-         the free alone; objects are not written but for the links of freelists, except where touch=true: then the \
-         first 64 bytes of each",
+        "cycles are ticks of the time stamp counter; a row is one allocation and one free of an object, with \
+         op=free only the free. In objects only the links of freelists are written, except with touch=true: then \
+         the first 64 bytes of each",
     );
     bench.note(
-        "layer=cpu_slab has slabs of two pages, 32 objects, as the source: its knee stands where a bulk no longer fits \
-         one slab; layer=sheaf is the default and knows no slab on its way",
+        "layer=cpu_slab has slabs of two pages, 32 objects, as in the source: its knee is at the bulk that no \
+         longer fits into one slab; layer=sheaf is the default and uses no slab on its path",
     );
     bench.note(
-        "merged rows: a neighbour of the same size keeps seven of eight objects of every slab, so a bulk of ours is \
-         spread over eight times the slabs; the source saw 48 cycles merged against 20 not merged in a bulk of 64",
+        "merged rows: a neighbour of the same size keeps seven of eight objects of every slab, so a bulk of this \
+         cache lies in eight times the slabs; the source measured 48 cycles merged and 20 not merged in a bulk of \
+         64",
     );
 }

@@ -24,7 +24,9 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer
     let mut answers = Vec::new();
     for (usage, neighbour) in AXES {
         if neighbour != Neighbour::Nobody && bench.cores.len() < 2 {
-            bench.note(format!("no rows for {neighbour:?} beside: this process may use one core only"));
+            bench.note(format!(
+                "no rows with {neighbour:?} on the second core: this process may use only one core"
+            ));
             continue;
         }
         let group = Group { bytes: BYTES, usage, neighbour };

@@ -102,8 +102,8 @@ fn warm(bench: &mut Bench<'_>, found: &Found) {
         () => "cannot be told from noise here",
     };
     bench.note(format!(
-        "the source: an object freed just after it was allocated shows no difference at all, since no slab's word is \
-         reached; here the warm ratio whose interval reaches furthest from 1 is {}: it {verdict}",
+        "the source: an object that is freed just after its allocation shows no difference at all, since no slab's \
+         word is changed; here the warm ratio whose interval is furthest from 1 is {}: it {verdict}",
         shown(furthest),
     ));
 }
@@ -120,9 +120,10 @@ fn lock(bench: &mut Bench<'_>, found: &Found) {
         _ => "does not show here",
     };
     bench.note(format!(
-        "the source: a lock hurts rates by about 30 % (1.43 times the time) beside the double CAS, because disabling interrupts touches more lines; \
-         here, 256 bytes cold and written: {} with two such lines that have left a core's own caches, {} with two that every change \
-         writes, so that they never leave the first, {} without them, and {} where the words are hot: it {verdict}",
+        "the source: a lock reduces rates by about 30 % (1.43 times the time) compared with the double CAS, because \
+         disabling interrupts touches more lines; here, 256 bytes cold and written: {} with two such lines that \
+         have left a core's own caches, {} with two that every change writes, so that they never leave the \
+         first-level cache, {} without them, and {} if the words are hot: it {verdict}",
         shown(far),
         shown(near),
         shown(lock),
@@ -137,8 +138,9 @@ fn in_turn(bench: &mut Bench<'_>, found: &Found) {
     let all = (both(Question::LockInterruptsCold), both(Question::Patched));
     let (Some((lock, lock_turn)), Some((small, small_turn))) = all else { return };
     bench.note(format!(
-        "objects that go back in a random order find their descriptors cold; in the order of allocation only a slab's first \
-         does: the lock with cold lines over the double CAS is {} and {}, 56 over 64 bytes {} and {}",
+        "objects that are freed in a random order find their descriptors cold; in the order of allocation only the \
+         first of a slab does: the lock with cold lines over the double CAS is {} and {}, 56 over 64 bytes {} and \
+         {}",
         shown(lock),
         shown(lock_turn),
         shown(small),
@@ -170,8 +172,8 @@ fn descriptor(bench: &mut Bench<'_>, found: &Found) {
         )
     };
     bench.note(format!(
-        "the source: 56 bytes lose up to 5 % below 256 bytes and win above 1 KiB; here 56 over 64 by size is {}; and \
-         {}: {verdict}",
+        "the source: 56 bytes are up to 5 % slower below 256 bytes and faster above 1 KiB; here 56 over 64 by size \
+         is {}; and {}: {verdict}",
         listed(&small),
         listed(&large),
     ));
@@ -191,8 +193,8 @@ fn by_lock(bench: &mut Bench<'_>, found: &Found) {
         |bytes| Some((found.cold(bytes, Question::Patched)?, found.cold(bytes, Question::PatchedLock)?));
     let (Some((swap, lock)), Some((swap_large, lock_large))) = (both(32), both(4096)) else { return };
     bench.note(format!(
-        "the source: 64 bytes beat 56 independently of the compare-and-swap; here 56 over 64 is {} with it and {} under a \
-         lock at 32 bytes, {} and {} at 4096",
+        "the source: 64 bytes are faster than 56 independently of the compare-and-swap; here 56 over 64 is {} with \
+         it and {} under a lock at 32 bytes, {} and {} at 4096",
         shown(swap),
         shown(lock),
         shown(swap_large),
@@ -227,8 +229,9 @@ fn fades(bench: &mut Bench<'_>, found: &Found) {
     let (Some(alone), Some(noise), Some(two)) = all else { return };
     let verdict = fading(alone, [noise, two]);
     bench.note(format!(
-        "the source: the advantage goes away with noise in the caches and with more cores; here the lock with two cold \
-         lines over the double CAS is {} alone, {} beside noise, {} with two threads: {verdict}",
+        "the source: the advantage goes away with noise in the caches and with more cores; here the lock with two \
+         cold lines over the double CAS is {} alone, {} with noise on the second core, {} with two threads: \
+         {verdict}",
         shown(alone),
         shown(noise),
         shown(two),
@@ -249,14 +252,15 @@ fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
         "the thread asks whether the tests ran in a virtual machine, and how much that matters: {answer}"
     ));
     bench.note(
-        "cold: the oldest object of the working set goes back, so that its own line has left the cores' own caches. The set was \
-         put into a random order, so that one slab's objects do not go back one after the other and its word is cold too; \
-         `cold+write in turn` has the order of allocation. The sets of all forms of a row together are larger than most last-level caches",
+        "cold: the oldest object of the working set is freed, so that its own line has left the cores' own caches. \
+         The set was put into a random order, so that the objects of one slab are not freed one after the other and \
+         its word is cold too; `cold+write in turn` has the order of allocation. The sets of all forms of a row \
+         together are larger than most last-level caches",
     );
     let backings: Vec<String> = memories.iter().map(|memory| memory.region().backing().to_string()).collect();
     bench.note(format!(
-        "memories with descriptors of 56, 64 and 32 bytes: {}; ratios between two sizes of descriptor are between two \
-         memories, and take their place in physical memory with them",
+        "memories with descriptors of 56, 64 and 32 bytes: {}; ratios between two sizes of descriptor are between \
+         two memories, and include the effect of their places in physical memory",
         backings.join("; "),
     ));
 }

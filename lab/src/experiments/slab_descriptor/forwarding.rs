@@ -195,8 +195,9 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     }
     bench.check_generator(series);
     bench.note(
-        "forwarding: the product's forwarder carries frames and needs no head; these rows add one for each packet \
-         (packet::HeadCache) and take it off 512 packets later; `netmem` has heads as they are by default, which reach no slab's word, and `limit` none",
+        "forwarding: the product's forwarder carries frames and needs no heads; these rows attach one to each \
+         packet (packet::HeadCache) and detach it 512 packets later; `netmem` has heads by default settings, which \
+         change no slab's word, and `limit` has none",
     );
 }
 

@@ -256,7 +256,7 @@ fn branch_row(bench: &mut Bench<'_>, counted: &[(Form, Counts)]) {
     let misses = |form| counted.iter().find(|(of, _)| *of == form).map(|(_, counts)| counts.branch_misses);
     let (Some(after), Some(before)) = (misses(PATCHED), misses(VANILLA)) else { return };
     if before <= 0.0 {
-        bench.note("the simulator saw no branch mispredicted before the change: no row of the difference");
+        bench.note("in the simulator no branch was mispredicted before the change, so there is no row of the difference");
         return;
     }
     let of = "Linux of January 2014, kmalloc(32): the change of the source over what was before".to_owned();

@@ -25,8 +25,9 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>, peer_core: usize)
         pages(scene, bench, peer_core, touch)?;
     }
     bench.note(
-        "objects and pages across cores: all pass netmem's ring in bursts of 32; a general allocator's 32 calls are one \
-         loop in C on each side, and its giving thread is a new one in each round, which netmem's worker outlives",
+        "objects and pages across cores: all pass netmem's ring in bursts of 32. The 32 calls of a general \
+         allocator are one loop in C on each side. Its sending thread is new in each round, while netmem's worker \
+         stays",
     );
     Ok(())
 }

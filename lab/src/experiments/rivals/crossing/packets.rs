@@ -54,9 +54,9 @@ pub(super) fn group(
         );
     }
     bench.note(
-        "packets across cores: netmem's arrays of heads are as large as the rival's cache of packets; packets have \
-         their 64 bytes written by the first core and their first 8 read by the second; netmem/c are libnetmem's calls and its lane, and \
-         both its workers are entered and left once in 256 packets",
+        "packets across cores: netmem's arrays of heads are as large as the rival's cache of packets. The first \
+         core writes the 64 bytes of each packet, and the second reads the first 8. netmem/c uses libnetmem's calls \
+         and its lane. Both its workers are entered and left once for 256 packets",
     );
     let (Some(_), [ours, theirs, ..]) = (mempool, series.as_slice()) else { return Ok(Vec::new()) };
     let what = "packets across cores by 32";
