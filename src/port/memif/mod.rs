@@ -132,7 +132,7 @@ pub enum Role {
     Server,
 }
 
-/// Which users' processes may be the peer: the user of the process when it connected or began to listen.
+/// The users whose processes may be the peer. The user of a process is the one when it connected or began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PeerUser {
     /// The user that this process runs as.
