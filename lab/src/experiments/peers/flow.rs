@@ -266,9 +266,8 @@ impl Flow {
         if let [Some(sender), Some(put_off), Some(device), Some(apart)] = all {
             let name = &path.label.variant;
             bench.note(format!(
-                "{name}: in the last set-up {sender:.0} ns of a packet are spent on the sender's core, {put_off:.0} \
-                 of them deferred to ksoftirqd, and {device:.0} ns on the device's; at the sink packets came \
-                 {apart:.0} ns apart"
+                "{name}: of the last set-up {sender:.0} ns of a packet are the sender's core's, {put_off:.0} of them put off to \
+                 ksoftirqd, {device:.0} ns the device's; at the sink packets came {apart:.0} ns apart"
             ));
         }
         path.settle(bench);
