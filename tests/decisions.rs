@@ -1,4 +1,4 @@
-//! The examples of decisions of one's own, with what they send counted.
+//! Tests of the examples of decisions outside of the crate. Their packets are counted.
 
 // Their `main` is the program's.
 #[allow(dead_code)]
@@ -14,7 +14,7 @@ use netmem::{Decide, Reason, Verdict};
 use std::net::Ipv4Addr;
 
 #[test]
-fn an_acl_drops_what_is_listed_under_its_own_reason_and_all_else_crosses() {
+fn an_acl_drops_listed_packets_under_its_own_reason_and_forwards_all_others() {
     let denied = ["10.0.7.0/24", "10.0.16.0/20"].map(|prefix| prefix.parse().expect("a prefix"));
     let fates = acl::run(denied.into(), 25_600).expect("a run");
     assert_eq!(fates, [("crossed", 25_600 - 1_700), ("acl_denied", 1_700)]);

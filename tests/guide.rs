@@ -1,5 +1,5 @@
-//! The guide and the README: each chapter names its programs, which run and print what they should; every link leads somewhere;
-//! and all snippets of Rust are doc tests.
+//! Tests of the guide and the README: each chapter names its programs, which run and print what they should; every link
+//! leads to an existing page; and all Rust snippets are doc tests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const CHAPTERS: [(&str, &[&str]); 20] = [
     ("decision.md", &["acl", "balancer"]),
     ("port.md", &["zero_copy_port", "page_owner"]),
     ("tuning.md", &["tuning"]),
-    // What it says is shown by `tests/hardening`.
+    // `tests/hardening` checks its statements.
     ("hardening.md", &[]),
     // Its programs are in C, and run by the tests of capi/.
     ("c.md", &[]),
@@ -37,7 +37,8 @@ const CHAPTERS: [(&str, &[&str]); 20] = [
 /// Pages about the program, of which `cli/tests/help.rs` tries every command.
 const PROGRAM: [&str; 6] = ["router.md", "doctor.md", "peers.md", "measuring.md", "replay.md", "running.md"];
 
-/// Programs with what they are given, and what each prints, among other things. Those that need interfaces are run by `tests/redirect.rs` and `tests/endpoint`.
+/// Programs with their arguments, and a part of what each prints. `tests/redirect.rs` and `tests/endpoint` run those
+/// that need interfaces.
 const PRINTED: [(&str, &[&str], &[&str]); 13] = [
     (
         "memory",
@@ -109,7 +110,7 @@ impl Page {
         })
     }
 
-    /// What its links lead to, those into the network left out.
+    /// Returns the targets of its links, without links to other sites.
     fn links(&self) -> BTreeSet<&str> {
         let of_line =
             |line| str::split(line, "](").skip(1).filter_map(|rest: &str| Some(rest.split_once(')')?.0));
@@ -193,7 +194,7 @@ fn every_link_of_the_guide_and_the_readme_leads_to_a_page_and_its_heading() {
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             let target = if file.is_empty() { page.path.clone() } else { folder.join(file) };
             assert!(target.exists(), "{}: {link} leads nowhere", page.path.display());
-            // The book lies in target/guide, where pages of the guide end in .html and others are not.
+            // The book is in target/guide, where pages of the guide end in .html and other pages do not.
             let is_outside = page.path.starts_with(GUIDE) && link.starts_with("..");
             let is_in_book = !is_outside || (link.starts_with("../../") && !file.ends_with(".md"));
             assert!(is_in_book, "{}: {link} leads nowhere from the book", page.path.display());
@@ -269,7 +270,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }
 
-/// What is named in the text is renamed there too.
+/// If a name changes in the library, the text must change too.
 #[test]
 fn every_type_and_call_that_the_guide_names_is_in_the_library() {
     let mut names = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! A test that does not end is ended, and named: `.ci/limited`, by which cargo runs tests.
+//! Tests that a test which does not end is ended and named: `.ci/limited`, by which cargo runs tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ fn run(test: &str, limit: &str, hang: &str) -> Output {
         .unwrap()
 }
 
-/// What the test does in the program that it started itself.
+/// The part of the test that runs in the program which it started itself.
 fn is_started_to(what: &str) -> bool {
     env::var("NETMEM_HANG").is_ok_and(|hang| hang == what)
 }
@@ -35,8 +35,8 @@ fn a_test_that_does_not_end_is_ended_and_named() {
 }
 
 #[test]
-fn what_tests_say_and_how_they_end_is_passed_on() {
-    const NAME: &str = "what_tests_say_and_how_they_end_is_passed_on";
+fn the_output_and_the_exit_code_of_tests_are_passed_on() {
+    const NAME: &str = "the_output_and_the_exit_code_of_tests_are_passed_on";
     if is_started_to("pass") {
         return;
     }
@@ -49,7 +49,7 @@ fn what_tests_say_and_how_they_end_is_passed_on() {
 }
 
 #[test]
-fn what_is_no_program_of_tests_is_run_as_it_is() {
+fn a_program_without_tests_runs_unchanged() {
     let limited = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/limited");
     let said = Command::new(limited).args(["echo", "--list"]).env("NETMEM_TEST_LIMIT", "1").output().unwrap();
     assert_eq!((said.status.code(), &*said.stdout), (Some(0), &b"--list\n"[..]));

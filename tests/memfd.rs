@@ -1,4 +1,5 @@
-//! Frames in a memfd that another process works on: found there by their offsets, and mapped until the last is home.
+//! Tests of frames in a memfd that another process uses. It finds them by their offsets, and the memory stays mapped
+//! until the last frame is freed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +28,7 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it is the keeper of what was lent, so nothing of the mapping is in use any more.
+        // SAFETY: this is the keeper of the lent memory, so nothing in the mapping is in use any more.
         unsafe { munmap(self.0.cast(), self.1) }.unwrap();
     }
 }
@@ -42,9 +43,9 @@ fn shared() -> (OwnedFd, Memory) {
     ftruncate(&memfd, BYTES as u64).unwrap();
     fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).unwrap();
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping, where the kernel finds room.
+    // SAFETY: a new mapping, at an address that the kernel chooses.
     let base = unsafe { mmap(ptr::null_mut(), BYTES, access, MapFlags::SHARED, &memfd, 0) }.unwrap().cast();
-    // SAFETY: mapped until the keeper goes; the peer touches frames only while they are given to it.
+    // SAFETY: it is mapped until the keeper is dropped. The peer uses frames only while they are given to it.
     let lent = unsafe { Lent::adopt(base, BYTES, Mapping(base, BYTES)) }.unwrap();
     (memfd, Memory::lent(lent, &MemoryConfig { workers: 1, ..MemoryConfig::default() }).unwrap())
 }

@@ -1,4 +1,4 @@
-//! A port that is written outside of the crate, held to what all ports promise.
+//! Tests of a port that is written outside of the crate, with the promises of all ports.
 
 // Its `main` is the program's.
 #[allow(dead_code)]
@@ -18,7 +18,7 @@ struct Network(Arc<Mutex<Card>>);
 
 impl Peer for Network {
     fn deliver(&mut self, frame: &[u8]) {
-        // Where no frame is posted the packet is lost, as on a card.
+        // If no frame is posted the packet is lost, as with a network card.
         let _ = self.0.lock().expect("the card").receive(frame);
     }
 
@@ -82,7 +82,7 @@ fn a_store_that_panics_or_takes_too_few_leaves_a_balanced_ledger() {
         });
     });
     assert!(catch_unwind(posting).is_err());
-    // The frame that was on its way to the store is home.
+    // The frame for the store is back in its pool.
     assert_eq!((frames.len(), places(&pool)), (22, (9, 22)));
     let mut given = 0;
     let giving = AssertUnwindSafe(|| {

@@ -15,7 +15,7 @@ mod runts;
 use netmem::port::af_packet;
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort, XdpQueues};
-// What the promises name by `crate::`.
+// The shared promises name these by `crate::`.
 use netmem::port::conformance::{Fixture, Peer, PortPeer};
 use netmem::{page, pool, port};
 use netns::{in_namespace, veth};

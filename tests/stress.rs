@@ -1,7 +1,7 @@
-//! Two workers under load: one allocates, the other frees, then they swap; and both at the edge of the memory.
+//! Two workers under load: one allocates and the other frees, then they swap. Then both use nearly all of the memory.
 //!
-//! `NETMEM_STRESS_SECONDS` says how long each half lasts (default 1; CI gives it a minute). The same tests run under
-//! the sanitizers (`.ci/sanitizers`).
+//! `NETMEM_STRESS_SECONDS` is the length of each half (default 1; CI gives it a minute). The same tests run under the
+//! sanitizers (`.ci/sanitizers`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is on its way from one worker to the other at most.
+/// Maximum number of items in transfer from one worker to the other.
 const RING: u32 = 1024;
-/// What a worker holds in its hands at most.
+/// Maximum number of items that a worker holds.
 const BURST: usize = 64;
 
 type Big = [u64; 32];
@@ -33,15 +33,15 @@ fn memory(mib: usize) -> Memory {
 /// What travels from the worker that allocates to the one that frees.
 trait Freight: Sync {
     type Item: Send;
-    /// Allocates up to [`BURST`] items, each stamped so that the receiver can tell if it was spoilt.
+    /// Allocates up to [`BURST`] items, each with a stamp so that the receiver can tell if it was corrupted.
     fn load(&self, w: &mut Worker, stamp: u64, items: &mut Vec<Self::Item>);
     /// Looks at the stamps and frees.
     fn unload(&self, w: &mut Worker, items: &mut Vec<Self::Item>);
-    /// Called while both work: whether no more memory is in use than may be.
+    /// Called while both work. Returns whether no more memory is in use than allowed.
     fn within_bounds(&self) -> Result<(), String>;
 }
 
-/// Loads until `stop`, then lets go of the ring.
+/// Loads until `stop`, then drops the ring.
 fn send<C: Freight>(freight: &C, w: &mut Worker, mut to: Sender<C::Item>, stop: &AtomicBool) {
     let mut items = Vec::with_capacity(BURST);
     let mut stamp = 0;
@@ -56,7 +56,7 @@ fn send<C: Freight>(freight: &C, w: &mut Worker, mut to: Sender<C::Item>, stop: 
     }
 }
 
-/// Unloads until the sender is `done` and the ring is empty; returns how many came.
+/// Unloads until the sender is `done` and the ring is empty. Returns how many came.
 fn receive<C: Freight>(freight: &C, w: &mut Worker, mut from: Receiver<C::Item>, done: &AtomicBool) -> usize {
     let mut items = Vec::with_capacity(BURST);
     let mut received = 0;
@@ -125,7 +125,7 @@ impl Freight for Pages {
         }
     }
 
-    /// What is on its way (blocks of up to 8 pages), and what two workers' lists of four orders may hold.
+    /// The items in transfer (blocks of up to 8 pages), and the maximum of two workers' lists of four orders.
     fn within_bounds(&self) -> Result<(), String> {
         let stats = self.0.stats();
         let on_the_way = u64::from(RING) * 8 + 2 * BURST as u64;
@@ -168,7 +168,7 @@ impl Freight for Objects {
         }
     }
 
-    /// Twice the slabs that what is on its way, in two workers' caches and in the barn would fill.
+    /// Twice the slabs for the items in transfer, in two workers' caches and in the barn.
     fn within_bounds(&self) -> Result<(), String> {
         let used = self.0.stats().total - self.0.stats().free;
         let objects = RING as usize + 2 * BURST + (2 * 2 + 10) * 64 + 2 * 256;
@@ -196,20 +196,22 @@ fn objects_allocated_by_one_worker_and_freed_by_the_other_stay_within_bounds_and
 }
 
 #[test]
-fn so_do_those_of_every_other_layer_and_form_of_the_word() {
+fn objects_of_every_other_layer_and_form_of_the_word_stay_within_bounds_and_come_back() {
     for word in [WordForm::Packed, WordForm::Wide, WordForm::Lock] {
         objects(Layer::CpuSlab, word, half() / 10);
     }
     objects(Layer::Sheaf, WordForm::Wide, half() / 10);
 }
 
-/// Takes and gives back pages so that nearly all of the memory is out, for `half()`; never without one for long.
+/// Allocates and frees pages so that nearly all of the memory is allocated, for `half()`. It must not be without a page
+/// for long.
 fn at_the_edge(memory: &Memory, w: &mut Worker, most: usize) {
     let end = Instant::now() + half();
     let mut held = Vec::with_capacity(most);
     while Instant::now() < end {
         while held.len() < most {
-            // A worker that the system stopped in the middle of a call cannot be robbed before it goes on.
+            // A thief cannot enter the cache of a worker that the system stopped in the middle of a call before the
+            // worker continues.
             let patience = Instant::now() + Duration::from_secs(60);
             let page = std::iter::from_fn(|| Some(memory.alloc(w, 0)))
                 .find(|page| page.is_some() || Instant::now() > patience);
@@ -221,7 +223,7 @@ fn at_the_edge(memory: &Memory, w: &mut Worker, most: usize) {
 }
 
 #[test]
-fn two_workers_at_the_edge_of_the_memory_take_what_lies_in_each_others_lists() {
+fn two_workers_that_use_the_whole_memory_drain_each_others_lists() {
     let memory = memory(2);
     let total = memory.stats().total as usize;
     thread::scope(|scope| {

@@ -75,7 +75,7 @@ pub struct Counts {
     pub short: u64,
     pub freed_twice: u64,
     /// Addresses that are not objects of the stock.
-    pub strangers: u64,
+    pub made_up: u64,
 }
 
 /// Number of objects in each state.
@@ -227,7 +227,7 @@ impl Stock {
             None => (Kind::MadeUp, Code::UNKNOWN),
         };
         let counts = &mut self.counts;
-        *if kind == Kind::FreedTwice { &mut counts.freed_twice } else { &mut counts.strangers } += 1;
+        *if kind == Kind::FreedTwice { &mut counts.freed_twice } else { &mut counts.made_up } += 1;
         refused.push(Refused { kind, address, before });
     }
 

@@ -28,7 +28,7 @@ fn refused_values(option: &str, placeholder: &str, values: &[&str], remedy: &str
 const XDP: &str = "forward --port xdp:nosuch0 --port xdp:nosuch1";
 
 #[test]
-fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
+fn zero_negative_and_absurd_numbers_are_refused_with_the_range() {
     let absurd = "99999999999999999999999";
     let whole = |range: &str| format!("give a whole number from {range}");
     refused_values(
@@ -55,7 +55,7 @@ fn numbers_that_are_zero_negative_or_absurd_are_told_the_range() {
 }
 
 #[test]
-fn frames_and_packets_that_do_not_fit_together_are_told_what_does() {
+fn sizes_of_frames_and_packets_that_do_not_fit_are_refused_with_those_that_do() {
     refused(
         "forward --size 9018",
         "--size 9018 with --frame-size 2048: give at most 1514, or --frame-size 16384",
@@ -70,7 +70,7 @@ fn frames_and_packets_that_do_not_fit_together_are_told_what_does() {
 }
 
 #[test]
-fn ports_of_an_unknown_kind_or_form_are_told_the_form() {
+fn ports_of_an_unknown_kind_or_form_are_refused_with_the_form() {
     let port = "KIND:NAME";
     let kinds = "unknown kind of port: write xdp:IFNAME[:QUEUE][,queues=...][,kernel=...][,take=...], memif:PATH, packet:IFNAME, tap:IFNAME or pcap:in=FILE,out=FILE";
     refused_values("--port", port, &["veth:0"], kinds);
@@ -147,7 +147,7 @@ fn an_interface_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn a_malformed_route_is_told_which_part_is_wrong() {
+fn a_malformed_route_is_refused_with_the_part_that_is_wrong() {
     for (route, remedy) in [
         (
             "10.0.2.0/24",
@@ -184,7 +184,7 @@ fn a_malformed_route_is_told_which_part_is_wrong() {
 }
 
 #[test]
-fn own_addresses_that_cannot_be_are_refused() {
+fn impossible_own_addresses_are_refused() {
     let route = "--route 10.0.2.0/24,1,02:00:00:00:00:02";
     let told = |address: &str| {
         let (head, remedy) = match address {
@@ -233,7 +233,7 @@ fn own_addresses_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_is_about_a_router_is_refused_in_another_mode() {
+fn router_options_are_refused_in_another_mode() {
     for flag in [
         "--route 10.0.2.0/24,1,02:00:00:00:00:02",
         "--routes kernel",
@@ -338,7 +338,7 @@ fn routes_that_lead_nowhere_are_refused() {
 }
 
 #[test]
-fn what_is_the_generators_is_refused_with_real_ports_and_the_reverse() {
+fn generator_options_are_refused_with_real_ports_and_the_reverse() {
     for (option, remedy) in [
         ("--packets 7", "use --seconds S, or end it with Ctrl-C"),
         ("--flows 7", "leave it out, or leave --port out"),
@@ -362,7 +362,7 @@ fn what_is_the_generators_is_refused_with_real_ports_and_the_reverse() {
 }
 
 #[test]
-fn words_that_are_unknown_or_missing_are_folded_to_one_line() {
+fn unknown_and_missing_arguments_are_reported_in_one_line() {
     let see = "(see netmem forward --help)";
     let values = |right: &str| format!("[possible values: {right}] {see}");
     refused(
@@ -395,7 +395,7 @@ fn words_that_are_unknown_or_missing_are_folded_to_one_line() {
 }
 
 #[test]
-fn rules_and_what_belongs_to_packets_are_told_the_form() {
+fn malformed_rules_and_packet_options_are_refused_with_the_form() {
     let form = "no action \"reject\": begin with accept, drop or pass, as in drop,proto=udp,dport=53";
     refused_values("--rule", "RULE", &["reject"], form);
     let range = "dport=9-1: give a port, or two with - between, the lower first, as 1000-2000";
@@ -411,7 +411,7 @@ fn rules_and_what_belongs_to_packets_are_told_the_form() {
 }
 
 #[test]
-fn what_does_not_fit_the_path_or_the_mode_is_refused() {
+fn options_that_do_not_fit_the_path_or_the_mode_are_refused() {
     refused("forward --rule drop,proto=udp", "--rule needs --path full: the fast path has no filter");
     for words in ["--hold 5", "--hold-seconds 1 --path full --rule drop"] {
         refused(
@@ -430,7 +430,7 @@ fn what_does_not_fit_the_path_or_the_mode_is_refused() {
 }
 
 #[test]
-fn parts_of_hardening_that_are_none_or_do_not_fit_the_ports_are_refused() {
+fn unknown_parts_of_hardening_and_parts_that_do_not_fit_the_ports_are_refused() {
     let form = "give guard, random, clear and canary with commas between, or all, or off";
     refused_values("--hardening", "PARTS", &["on", "guard,guard", "all,clear"], form);
     for parts in ["all", "guard"] {
@@ -442,7 +442,7 @@ fn parts_of_hardening_that_are_none_or_do_not_fit_the_ports_are_refused() {
     }
 }
 
-/// Seen: pairs were never taken and never kept, without a word; only their counter `missed` went up.
+/// Seen: ready pairs were never used, and no message said so. Only their counter `missed` increased.
 #[test]
 fn ready_pairs_that_steering_would_take_apart_are_refused() {
     for options in ["--path full --ready-pairs 50", "--ready-pairs 0"] {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 #[test]
-fn what_is_done_against_misuse_stands_with_the_pages() {
+fn the_hardening_is_shown_with_the_pages() {
     let run = Run::start_with("hardening", "--hardening guard,canary --path full --rule accept");
     let pages = &run.json("stat pages --json")["pages"][0];
     assert_eq!(pages["hardening"], "guard,canary", "{pages}");
@@ -21,7 +21,7 @@ fn what_is_done_against_misuse_stands_with_the_pages() {
 }
 
 #[test]
-fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
+fn a_run_is_inspected_and_a_signal_ends_it_and_removes_its_socket() {
     let run = Run::start("look");
     assert_eq!(fs::metadata(&run.path).unwrap().permissions().mode() & 0o777, 0o600);
     let text = stdout(&run.ask("stat --all"));
@@ -43,7 +43,7 @@ fn a_run_is_looked_at_and_ends_by_a_signal_without_its_socket() {
 }
 
 #[test]
-fn who_watches_a_run_is_told_that_it_has_ended() {
+fn a_client_that_watches_a_run_learns_that_it_has_ended() {
     let run = Run::start("ends");
     let mut watching = start(&format!("stat forward --interval 0.05 --control {}", run.path.display()));
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
@@ -57,7 +57,7 @@ fn who_watches_a_run_is_told_that_it_has_ended() {
 }
 
 #[test]
-fn keys_of_a_router_are_there_for_no_other_mode() {
+fn router_keys_exist_only_in_router_mode() {
     let run = Run::start_with("no-router", "--mode cross-connect");
     for (words, said) in [
         ("set icmp.rate 5", "error: no key \"icmp.rate\": there are forward.idle, page.statistics, "),
@@ -112,7 +112,7 @@ const TURNED: &[(&str, &str)] = &[
     ("page.watermarks.low", "80"),
 ];
 
-/// What is asked in vain, and what is said of it.
+/// Requests that fail, and the answers to them.
 const REFUSED: &[(&str, &str)] = &[
     ("set pool.rx.cache -1", "give 0 to 65536"),
     ("set page.lists.high 99999999", "page.lists.high: 99999999 is out of range; give 0 to "),
@@ -133,7 +133,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn keys_are_listed_turned_and_refused_with_what_would_be_right() {
+fn keys_are_listed_and_changed_and_wrong_values_are_refused_with_right_ones() {
     let run = Run::start("keys");
     let keys = run.json("set --json");
     let names: Vec<_> = keys.as_array().unwrap().iter().map(|key| key["key"].as_str().unwrap()).collect();
@@ -185,7 +185,7 @@ fn a_pool_that_traces_shows_who_holds_its_frames() {
 }
 
 #[test]
-fn the_cache_of_heads_is_shown_by_slubs_names_and_turned_under_traffic() {
+fn the_cache_of_heads_is_shown_by_slubs_names_and_changed_under_traffic() {
     let run = Run::start_with("slabs", "--ready-heads 64/16/32");
     let text = stdout(&run.ask("stat slabs --json"));
     assert_eq!(text.matches("\"name\"").count(), 1, "{text}");
@@ -238,7 +238,7 @@ fn a_thousand_changes_under_traffic_lose_no_frame() {
 }
 
 #[test]
-fn clients_that_mean_no_good_are_survived() {
+fn hostile_clients_are_survived() {
     let run = Run::start("bad");
     let said = |bytes: &[u8]| {
         let stream = UnixStream::connect(&run.path).unwrap();
@@ -250,7 +250,7 @@ fn clients_that_mean_no_good_are_survived() {
     for garbage in [&b"\n"[..], b"\xff\xfe\n", b"{\"get\":{}}\n", b"{\"set\":{\"key\":1,\"value\":1}}\n"] {
         assert!(said(garbage).starts_with("{\"error\":"), "{garbage:?}");
     }
-    // One that goes without its answer, one that says half a line and goes, and eight that stay silent.
+    // One client that leaves before its answer, one that sends half a line and leaves, and eight that stay silent.
     UnixStream::connect(&run.path).unwrap().write_all(b"{\"get\":\"keys\"}\n").unwrap();
     UnixStream::connect(&run.path).unwrap().write_all(b"{\"get\":").unwrap();
     let silent: Vec<_> = (0..8).map(|_| UnixStream::connect(&run.path).unwrap()).collect();
@@ -277,7 +277,7 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
 }
 
 #[test]
-fn rules_ready_pools_and_the_local_queue_are_turned_under_traffic_and_all_adds_up() {
+fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_counts_add_up() {
     let options =
         "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100 --hold-bytes 20480";
     let run = Run::start_with("turn", options);
@@ -338,7 +338,7 @@ fn rules_ready_pools_and_the_local_queue_are_turned_under_traffic_and_all_adds_u
 }
 
 #[test]
-fn workers_are_shown_together_and_each_by_itself_and_one_key_turns_all_of_them() {
+fn workers_are_shown_together_and_separately_and_one_key_changes_all_of_them() {
     let run = Run::start_with("workers", "--workers 2 --path full --rule accept,proto=udp --ready-pairs 50");
     let stat = |what: &str| run.json(&format!("stat {what} --json"))[what].as_array().unwrap().clone();
     let names = |what: &str| -> Vec<String> {
@@ -369,9 +369,10 @@ fn workers_are_shown_together_and_each_by_itself_and_one_key_turns_all_of_them()
     run.end();
 }
 
-/// Seen: "cache 9999999: give 0 to 65536; give 0 to 65536", and that a key alone was refused, so that no long value could be read.
+/// Seen: "cache 9999999: give 0 to 65536; give 0 to 65536". Also a key alone was refused, so that no long value could
+/// be read.
 #[test]
-fn a_key_alone_is_read_and_a_value_out_of_range_is_told_the_range_once() {
+fn a_key_alone_is_read_and_a_value_out_of_range_is_refused_with_the_range_once() {
     let rules = "drop,proto=udp,sport=49152-50000,dport=1000-2000";
     let run = Run::start_with("alone", &format!("--path full --rule {rules}"));
     let read = |words: &str| {
@@ -390,7 +391,7 @@ fn a_key_alone_is_read_and_a_value_out_of_range_is_told_the_range_once() {
 }
 
 #[test]
-fn a_reload_is_answered_with_what_came_of_it() {
+fn a_reload_is_answered_with_its_result() {
     let file = env::temp_dir().join(format!("netmem-reload-{}.toml", std::process::id()));
     let write = |text: &str| fs::write(&file, text).expect("the configuration");
     write("idle = \"spin\"\n");
@@ -411,7 +412,7 @@ fn a_reload_is_answered_with_what_came_of_it() {
         assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1));
     }
     assert_eq!(idle(), "forward.idle = sleep\n");
-    // What it said of each reload is on standard error, where `end` allows nothing.
+    // The messages about each reload are on standard error, where `end` allows none.
     drop(run);
     fs::remove_file(&file).expect("the configuration");
     let without = Run::start("no-config");
@@ -421,7 +422,7 @@ fn a_reload_is_answered_with_what_came_of_it() {
 }
 
 #[test]
-fn lines_begin_with_time_and_level_where_that_is_asked_for() {
+fn lines_begin_with_time_and_level_on_request() {
     let out = output(
         "forward --log-time --port pcap:in=/nonexistent --port pcap:out=/dev/null --mode cross-connect",
     );

@@ -1,4 +1,4 @@
-//! `netmem forward` without ports: what the JSON object says adds up, whatever is asked for.
+//! Tests of `netmem forward` without ports: the counters of the JSON object add up with all options.
 
 mod netmem;
 
@@ -29,7 +29,7 @@ fn a_number_of_packets_is_sent_exactly_and_none_is_lost_on_links_that_pause() {
 }
 
 #[test]
-fn a_single_packet_makes_the_whole_trip() {
+fn a_single_packet_is_forwarded() {
     let run = object(&output("forward --packets 1 --json"));
     assert_adds_up(&run);
     assert_eq!((number(&run, "sink.received"), ports(&run, "rx_bytes")), (1, 64));
@@ -109,16 +109,16 @@ fn every_mode_accounts_for_every_packet() {
 }
 
 #[test]
-fn a_local_queue_frees_what_is_older_than_it_may_be() {
+fn a_local_queue_frees_packets_older_than_its_limit() {
     let run =
         object(&output("forward --mode pass --packets 200000 --hold 2000 --hold-seconds 0.000001 --json"));
     assert_adds_up(&run);
-    // What came last may be too young; without a limit of time 2000 would be kept.
+    // The last packets may be younger than the limit. Without the time limit 2000 would be kept.
     assert!(number(&run, "local_queue.kept") < 2_000, "{run}");
 }
 
 #[test]
-fn a_tap_keeps_clones_of_what_was_sent_and_every_frame_goes_home() {
+fn a_tap_keeps_clones_of_sent_packets_and_every_frame_returns_to_its_pool() {
     for options in ["", "--ready-pairs 50", "--path full --rule accept"] {
         let run = object(&output(&format!("forward --packets 20000 --tap 500 {options} --json")));
         assert_adds_up(&run);
@@ -203,7 +203,8 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
     ] {
         let run = object(&output(&format!("forward {options} --packets 20001 --json")));
         assert_adds_up(&run);
-        // With more threads than cores a wire's far end may not be looked at for long: what it has no room for is counted.
+        // With more threads than cores the far end of a link may not be polled for a long time. Packets without room
+        // are counted.
         let full = number(&run, "dropped.tx_full");
         assert_eq!(
             (number(&run, "sink.received") + full, number(&run, "sink.missing"), dropped(&run)),
@@ -226,7 +227,7 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
 }
 
 #[test]
-fn several_workers_pass_to_one_local_queue_and_one_tap_sees_what_all_sent() {
+fn several_workers_pass_to_one_local_queue_and_one_tap_sees_the_packets_of_all() {
     let run = object(&output("forward --workers 2 --mode pass --hold 100 --packets 20000 --json"));
     assert_adds_up(&run);
     let kept_at_most = number(&run, "local_queue.kept");

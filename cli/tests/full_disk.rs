@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
 
-/// Runs the program with these words under a limit of file sizes: what it writes beyond is refused.
+/// Runs the program with these arguments under a limit of file sizes. Writes beyond the limit fail.
 fn limited(bytes: usize, words: &str) -> Output {
     let mut command = Command::new("prlimit");
     command.arg(format!("--fsize={bytes}")).arg(env!("CARGO_BIN_EXE_netmem")).args(words.split_whitespace());
@@ -52,7 +52,8 @@ fn a_pcap_file_that_reaches_a_limit_ends_with_a_whole_packet_and_the_run_in_orde
     }
 }
 
-/// Seen: the generator said nothing for the 60 seconds of `--wait`, within which a port that is down may come up; a file does not.
+/// Seen: the generator printed nothing for the 60 seconds of `--wait`. A port that is down may come up in that time,
+/// but a file does not.
 #[test]
 fn a_generator_whose_file_cannot_be_written_ends_without_waiting_for_the_file_to_come_up() {
     let folder = Folder::new("full-gen");
@@ -66,7 +67,7 @@ fn a_generator_whose_file_cannot_be_written_ends_without_waiting_for_the_file_to
 }
 
 #[test]
-fn a_trace_that_reaches_a_limit_is_said_and_traffic_goes_on() {
+fn a_trace_that_reaches_a_limit_is_reported_and_traffic_goes_on() {
     let folder = Folder::new("full-trace");
     let (input, trace) = (input(&folder), folder.path("trace"));
     for format in ["json", "pcap"] {

@@ -1,4 +1,4 @@
-//! What the program says of itself: on one screen, in groups, and true.
+//! Tests of the help texts: they fit on one screen, have groups, and are correct.
 
 mod netmem;
 
@@ -93,7 +93,7 @@ fn every_command_that_a_page_shows_is_one_of_the_program() {
             if command.starts_with("lab") && !cfg!(feature = "lab") {
                 continue;
             }
-            // Help is given where all words before it were understood.
+            // Help is printed only if all arguments before it are valid.
             let out = output(&format!("{command} --help"));
             assert_eq!(out.status.code(), Some(0), "{}: netmem {command}: {}", page.display(), stderr(&out));
             looked_at += 1;
@@ -104,7 +104,7 @@ fn every_command_that_a_page_shows_is_one_of_the_program() {
 
 /// Seen: examples and lists behind the options were broken at 110 columns and once more at the terminal's end.
 #[test]
-fn what_follows_the_options_is_not_wrapped_a_second_time() {
+fn text_after_the_options_is_not_wrapped_a_second_time() {
     for command in ["forward", "gen", "sink"] {
         let (text, _) = help(&format!("{command} --help"));
         let (_, behind) = text.split_once("\nExamples:\n").expect("examples");
@@ -115,7 +115,7 @@ fn what_follows_the_options_is_not_wrapped_a_second_time() {
 
 /// Seen: `--flow-limit` had the texts of `--pause`.
 #[test]
-fn the_flow_limit_is_explained_as_what_it_is() {
+fn the_flow_limit_is_explained() {
     let (text, _) = help("forward --help");
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("flow-limit=on|off: above half of an inbox"), "{text}");
@@ -123,7 +123,7 @@ fn the_flow_limit_is_explained_as_what_it_is() {
 }
 
 #[test]
-fn stat_names_all_that_can_be_asked_for() {
+fn stat_lists_every_name_that_it_accepts() {
     let (text, _) = help("stat --help");
     for what in
         ["forward", "workers", "ports", "pools", "drops", "holders", "pages", "icmp", "steer", "netlink"]

@@ -1,4 +1,4 @@
-//! What was probably meant is said: suffixes are read, mistyped names find the nearest, and a refusal has its remedy.
+//! Tests of hints: suffixes are read, a mistyped name gets the nearest one, and a refusal has a remedy.
 
 mod netmem;
 
@@ -28,7 +28,7 @@ fn numbers_with_k_and_m_count_thousands_and_powers_of_two_1024() {
 
 /// Seen: "--core 99: Invalid argument (os error 22)".
 #[test]
-fn a_core_that_is_not_there_is_told_those_that_are() {
+fn a_missing_core_is_refused_with_the_existing_ones() {
     let said = refusal("gen --port pcap:out=/dev/null --count 1 --core 1000");
     assert!(
         said.contains("--core 1000: ") && said.contains("give one that this program may run on: "),
@@ -39,7 +39,7 @@ fn a_core_that_is_not_there_is_told_those_that_are() {
 
 /// Seen: "--config /nope.toml: No such file or directory (os error 2)", "control socket /nope/x.sock: cannot make it".
 #[test]
-fn a_missing_file_or_folder_is_told_with_its_remedy() {
+fn a_missing_file_or_folder_is_reported_with_its_remedy() {
     assert_eq!(
         refusal("forward --config /nonexistent.toml"),
         "--config /nonexistent.toml: there is no such file: check the path"
@@ -56,14 +56,14 @@ fn a_missing_file_or_folder_is_told_with_its_remedy() {
 }
 
 #[test]
-fn an_interface_that_no_port_has_is_refused_with_those_there_are() {
+fn an_interface_that_no_port_has_is_refused_with_those_of_the_ports() {
     let ports = "forward --port xdp:nosuch0 --port xdp:nosuch1";
     assert_eq!(
         refusal(&format!("{ports} --route default,nosuch2,02:00:00:00:00:02")),
         "--route: no --port has the interface nosuch2: the ports have nosuch0, nosuch1; or give a port's \
          number, from 0"
     );
-    // Both are known; that there is no such interface is said next.
+    // Both words are valid. The next error is that there is no such interface.
     let said = refusal(&format!(
         "{ports} --route default,nosuch1,02:00:00:00:00:02 --address 10.0.2.254/24,nosuch0"
     ));
@@ -72,7 +72,7 @@ fn an_interface_that_no_port_has_is_refused_with_those_there_are() {
 
 /// Seen: "give a whole number from 64 to 29116" for a mistyped mix, without a word of mixes.
 #[test]
-fn a_mistyped_mix_of_sizes_is_told_that_there_are_lists_and_imix() {
+fn a_mistyped_mix_of_sizes_is_refused_with_the_forms_of_lists_and_imix() {
     let said = refusal("gen --port pcap:out=/dev/null --size imixx");
     assert!(
         said.contains("give a whole number from 64 to 29116, several with commas between, or imix"),
@@ -82,7 +82,7 @@ fn a_mistyped_mix_of_sizes_is_told_that_there_are_lists_and_imix() {
 
 #[test]
 #[cfg(feature = "lab")]
-fn a_mistyped_experiment_finds_the_nearest_and_another_word_all_of_them() {
+fn a_mistyped_experiment_gets_the_nearest_name_and_another_word_gets_all_names() {
     assert_eq!(
         refusal("lab run page-fast-pth"),
         "unknown experiment \"page-fast-pth\": did you mean page-fast-path? (netmem lab list shows all)"
@@ -90,7 +90,7 @@ fn a_mistyped_experiment_finds_the_nearest_and_another_word_all_of_them() {
     assert!(refusal("lab run colours").contains("valid are self-check, page-fast-path"));
 }
 
-/// The same program without its lab says so, whatever is asked of it.
+/// The same program without the lab reports that with any arguments.
 #[test]
 #[cfg(not(feature = "lab"))]
 fn a_program_without_the_lab_says_so() {
@@ -100,6 +100,6 @@ fn a_program_without_the_lab_says_so() {
 }
 
 #[test]
-fn a_mistyped_mode_finds_the_nearest() {
+fn a_mistyped_mode_gets_the_nearest_name() {
     assert!(refusal("forward --mode crossconnect").contains("tip: a similar value exists: 'cross-connect'"));
 }

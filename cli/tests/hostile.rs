@@ -1,5 +1,6 @@
-//! `netmem forward` with a hostile peer beside an honest pair of ports, on one worker. The peer gets frames, and attacks for
-//! `NETMEM_HOSTILE_SECONDS` by each attack (default 1); the honest pair loses nothing, and one SIGINT ends the run.
+//! Tests of `netmem forward` with a hostile peer beside an honest pair of ports, on one worker. The peer gets frames,
+//! and each attack lasts `NETMEM_HOSTILE_SECONDS` (default 1). The honest pair loses nothing, and one SIGINT ends the
+//! run.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +29,8 @@ use std::{env, fs, thread};
 
 /// How long a test waits for what must happen. It guards against hangs, nothing else.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Honest packets a second: in half a minute of each attack no more than the honest rings have room for, whoever is given a core.
+/// Honest packets a second: in half a minute of each attack not more than the honest rings have room for, whichever
+/// process gets a core.
 const RATE: u64 = 100;
 const RING: u32 = 16384;
 
@@ -66,8 +68,8 @@ fn object(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
 }
 
-/// Sends numbered packets through the honest ports of a worker that also sends frames to a memif port with this `role`,
-/// whose peer is what `attack` makes of the socket for as long as it says; how often that was rung.
+/// Sends numbered packets through the honest ports of a worker that also sends frames to a memif port with this `role`.
+/// The function `attack` plays the peer at that port's socket. Returns how often the peer was woken.
 fn beside_an_honest_pair(name: &str, role: &str, attack: impl FnOnce(&Folder, &Path)) -> u64 {
     let folder = Folder::new(name);
     let (honest, out, evil) = (folder.path("honest.sock"), folder.path("out.pcap"), folder.path("evil.sock"));
@@ -110,14 +112,15 @@ impl Random {
     }
 }
 
-/// The next message, with what came with it; None where the other side hung up or says nothing until then.
+/// Returns the next message, with its descriptors. Returns None if the other side has closed the connection or sends
+/// nothing until then.
 fn hear(connection: &Connection, until: Instant) -> Option<(Message, Vec<OwnedFd>)> {
     let mut bytes = [0; 128];
     loop {
         match connection.receive(&mut bytes) {
             Received::Message(_, descriptors) => return Some((Message::parse(&bytes).ok()?, descriptors)),
             Received::Nothing if Instant::now() < until => thread::sleep(Duration::from_micros(100)),
-            Received::Nothing | Received::End | Received::Stranger => return None,
+            Received::Nothing | Received::End | Received::UnknownDescriptor => return None,
         }
     }
 }
@@ -131,7 +134,7 @@ struct Hand {
 
 const BYTES: u64 = 16 << 10;
 const PACKETS: u32 = 4096;
-/// Where the ring to the client lies.
+/// The offset of the ring to the client.
 const TO_CLIENT: u64 = 1024;
 
 impl Hand {
@@ -144,7 +147,7 @@ impl Hand {
         Some(Hand { connection: Connection::open(socket).ok()?, memory, event })
     }
 
-    /// All that a sane client says.
+    /// Returns all messages of a correct client.
     fn words() -> Vec<Message> {
         let name = Text::new("hostile");
         let ring = |to_server, offset| {
@@ -162,7 +165,7 @@ impl Hand {
         self.memory.write_all_at(bytes, at).unwrap();
     }
 
-    /// Says the first `n` words, each when the one before was heard; false where it was not let.
+    /// Sends the first `n` messages, each when the one before has been answered. Returns false if it was refused.
     fn say(&self, n: usize, until: Instant) -> bool {
         for ring in [0, TO_CLIENT] {
             self.at(ring, &0x3e3_1f20_u32.to_ne_bytes());
@@ -203,7 +206,7 @@ fn drain(event: &impl AsFd) {
     let _ = read(event, &mut [0; 8]);
 }
 
-/// Fills an eventfd up, has it wait, and drains it again, over and over; at last it stays full.
+/// Again and again fills an eventfd, makes it a blocking one, and drains it. It stays full at the end.
 fn toggle(event: &impl AsFd, until: Instant, mut make_room: impl FnMut()) {
     while Instant::now() < until {
         drain(event);
@@ -217,7 +220,7 @@ fn toggle(event: &impl AsFd, until: Instant, mut make_room: impl FnMut()) {
 }
 
 #[test]
-fn a_client_that_has_its_eventfd_wait_takes_nothing_from_an_honest_pair() {
+fn a_client_whose_eventfd_waits_does_not_affect_an_honest_pair() {
     let rung = beside_an_honest_pair("evil-client", "server", |_, socket| {
         let until = Instant::now() + attack_time();
         let hand = Hand::connected(socket, Instant::now() + PATIENCE).expect("the server takes it");
@@ -227,7 +230,7 @@ fn a_client_that_has_its_eventfd_wait_takes_nothing_from_an_honest_pair() {
 }
 
 #[test]
-fn a_server_that_has_the_eventfd_wait_takes_nothing_from_an_honest_pair() {
+fn a_server_that_makes_the_eventfd_wait_does_not_affect_an_honest_pair() {
     let rung = beside_an_honest_pair("evil-server", "client", |_, socket| {
         let listener = Listener::new(socket).unwrap();
         let patience = Instant::now() + PATIENCE;
@@ -270,7 +273,7 @@ fn a_server_that_has_the_eventfd_wait_takes_nothing_from_an_honest_pair() {
 }
 
 #[test]
-fn clients_that_write_anything_anywhere_take_nothing_from_an_honest_pair() {
+fn clients_that_write_random_bytes_do_not_affect_an_honest_pair() {
     beside_an_honest_pair("evil-bytes", "server", |_, socket| {
         let (mut random, until) = (Random(0x9e37_79b9_7f4a_7c15), Instant::now() + attack_time());
         while Instant::now() < until {
@@ -290,7 +293,7 @@ fn clients_that_write_anything_anywhere_take_nothing_from_an_honest_pair() {
 }
 
 #[test]
-fn clients_that_say_anything_and_go_at_any_word_take_nothing_from_an_honest_pair() {
+fn clients_that_send_random_messages_and_leave_at_any_of_them_do_not_affect_an_honest_pair() {
     beside_an_honest_pair("evil-words", "server", |folder, socket| {
         let (mut random, until) = (Random(0x2545_f491_4f6c_dd1d), Instant::now() + attack_time());
         let file = File::create(folder.path("file")).unwrap();
@@ -310,7 +313,8 @@ fn clients_that_say_anything_and_go_at_any_word_take_nothing_from_an_honest_pair
     });
 }
 
-/// One end of a connection whose last close waits for an hour, since the other end takes nothing; and that one.
+/// Returns one end of a connection whose last close waits for an hour, because the other end reads nothing, and that
+/// other end.
 fn lingering() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     set_socket_recv_buffer_size(&listener, 4096).unwrap();
@@ -324,7 +328,7 @@ fn lingering() -> (TcpStream, TcpStream) {
 }
 
 #[test]
-fn clients_that_send_sockets_whose_close_waits_take_nothing_from_an_honest_pair() {
+fn clients_that_send_sockets_whose_close_waits_do_not_affect_an_honest_pair() {
     let mut others = Vec::new();
     beside_an_honest_pair("evil-sockets", "server", |_, socket| {
         let (mut random, until) = (Random(0xd1b5_4a32_d192_ed03), Instant::now() + attack_time());

@@ -85,7 +85,7 @@ fn two_runs_agree_where_their_intervals_overlap() {
 }
 
 #[test]
-fn a_run_of_several_tells_how_long_it_still_takes_and_one_alone_is_silent() {
+fn a_run_of_several_prints_the_remaining_time_and_a_run_of_one_does_not() {
     let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
     let several = output(&format!("lab run page-fast-path page-order {smallest}"));
     let said = stderr(&several);
@@ -101,8 +101,8 @@ fn a_run_of_several_tells_how_long_it_still_takes_and_one_alone_is_silent() {
     assert!(alone.lines().all(|line| line.starts_with("error: ")), "{alone}");
 }
 
-/// Runs an experiment with processes between its ports, as short as it goes; its report, and whether it said why it measured
-/// nothing.
+/// Runs an experiment with processes between its ports, as short as possible. Returns its report, and whether a note
+/// explains why it measured nothing.
 fn forwarded(name: &str) -> (Value, bool) {
     let file = std::env::temp_dir().join(format!("netmem-lab-{}-{name}.json", std::process::id()));
     let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
@@ -114,8 +114,8 @@ fn forwarded(name: &str) -> (Value, bool) {
     (report, nothing)
 }
 
-/// Asserts that each variant lost, doubled or spoilt no packet, and that all frames came home. How fast they were is not
-/// asserted, nor that the machine stood still in none of the windows: then a note says that there is no row.
+/// Asserts that no variant lost, duplicated or corrupted a packet, and that all frames returned to their pools. Times
+/// are not asserted. If the machine was paused in all of the windows, a note says that there is no row.
 fn assert_accounted_for(report: &Value, variants: &[&str]) {
     let rows = report["rows"].as_array().expect("rows");
     let notes = report["notes"].as_array().expect("notes");
@@ -224,7 +224,7 @@ fn a_page_is_made_of_a_directory_of_reports() {
 }
 
 #[test]
-fn what_the_page_says_is_one_json_object_and_no_page_is_written() {
+fn the_content_of_the_page_is_one_json_object_and_no_page_is_written() {
     let directory = Directory::new("findings");
     let good = directory.file("good.json", REPORT);
     let out = output(&format!("lab report --from {} --json", directory.0.display()));

@@ -39,7 +39,7 @@ fn forward(words: &str) -> Child {
     start(&format!("forward --mode cross-connect --json --ring 256 {words}"))
 }
 
-/// Ends the run; what it said, and on standard error.
+/// Ends the run. Returns its output, and its standard error.
 fn end(child: Child) -> (Value, String) {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it can be signalled");
     let out = child.wait_with_output().expect("it ends");
@@ -91,8 +91,8 @@ fn frames_of_every_type_go_byte_for_byte_lent_and_copied() {
     every_type_through_memif("memif-types-copied", "");
 }
 
-/// Sends frames of all lengths from a process with the `first` end of a memif socket to one with the other, over and over until
-/// each has come; neither has anything else to say of them.
+/// Sends frames of all lengths from a process at the `first` end of a memif socket to a process at the other end, again
+/// and again until each has come. Asserts that both print nothing else about them.
 fn giants_through_memif(name: &str, frame_size: &str, most: usize, [from, to]: [&str; 2]) {
     let folder = Folder::new(name);
     let frames: HashSet<Vec<u8>> = frames().into_iter().chain(giants(most)).collect();
@@ -128,7 +128,8 @@ fn giants_go_byte_for_byte_from_and_to_a_client_lent_and_copied() {
     giants_through_memif("giants-copied-back", "4096", 3584, [server, copies]);
 }
 
-/// Sends odd frames from a file through memif to a file of another process; the sender's and the receiver's reports.
+/// Sends odd frames from a file through memif to a file of another process. Returns the sender's and the receiver's
+/// reports.
 fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
     let folder = Folder::new(name);
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
@@ -221,7 +222,7 @@ fn sees_others(name: &str, words: &str, options: &str) -> (bool, Value) {
 
 #[test]
 fn a_peer_of_another_user_is_lent_frames_and_sees_no_other_ports_packets() {
-    // What is looked for is found where a peer of the same user is lent all frames.
+    // A peer of the same user, which is lent all frames, finds the bytes that are searched for.
     assert!(sees_others("memif-together", "", "lend=yes").0);
     for (name, words) in [("frames", ""), ("full", "--path full"), ("pairs", "--path full --ready-pairs 64")]
     {
@@ -234,9 +235,9 @@ fn a_peer_of_another_user_is_lent_frames_and_sees_no_other_ports_packets() {
     }
 }
 
-/// Seen: a client lent all frames of its process unless it was told to copy.
+/// Seen: a client lent all frames of its process, unless an option made it copy.
 #[test]
-fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
+fn a_client_copies_without_lend_and_sends_the_secret_of_a_file() {
     let folder = Folder::new("memif-defaults");
     let secret = folder.write("secret", b"open sesame\n");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
@@ -245,7 +246,7 @@ fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
     assert_eq!(sent["ports"][1]["detail"], "client, copies");
     let n = frames().len() as u64;
     assert_eq!((&sent["ports"][1]["copied"], &received["ports"][0]["copied"]), (&n.into(), &n.into()));
-    // One that everybody can read is said.
+    // A file that every user can read is reported.
     fs::set_permissions(&secret, Permissions::from_mode(0o644)).unwrap();
     let said = forward(&format!(
         "--seconds 0.1 --port memif:{},{} --port pcap:out={}",
@@ -259,7 +260,7 @@ fn a_client_copies_unless_it_says_lend_and_speaks_a_secret_of_a_file() {
 
 /// Seen: a server's socket was 0755 under umask 022 and 0777 under umask 000.
 #[test]
-fn the_sockets_of_a_run_have_the_mode_that_is_written_down_whatever_the_umask() {
+fn the_sockets_of_a_run_have_the_documented_mode_with_any_umask() {
     for umask in ["000", "022", "077", "777"] {
         for (option, mode) in [("", 0o600), (",mode=0660", 0o660)] {
             let folder = Folder::new(&format!("memif-umask-{umask}-{mode:o}"));
@@ -330,14 +331,14 @@ impl Hand {
         self.memory.write_all_at(bytes, at).unwrap();
     }
 
-    /// What the server says next.
+    /// Returns the server's next message.
     fn hear(&self) -> Message {
         let (mut bytes, begun) = ([0; 128], Instant::now());
         loop {
             match self.connection.receive(&mut bytes) {
                 Received::Message(..) => return Message::parse(&bytes).expect("a message"),
                 Received::Nothing => thread::sleep(Duration::from_millis(1)),
-                Received::End | Received::Stranger => panic!("the server hung up"),
+                Received::End | Received::UnknownDescriptor => panic!("the server hung up"),
             }
             assert!(begun.elapsed() < PATIENCE, "the server says nothing");
         }
@@ -398,15 +399,16 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
     assert_eq!(received, gone, "{report}");
 }
 
-/// Seen: of a socket of another user it was said that no process listened there, with the advice to take an abstract one.
+/// Seen: for a socket of another user, the run reported that no process listened there, and advised to use an abstract
+/// one.
 #[test]
-fn a_socket_that_may_not_be_opened_is_not_said_to_be_absent() {
+fn a_socket_that_may_not_be_opened_is_not_reported_as_absent() {
     let folder = Folder::new("memif-forbidden");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server", socket.display()));
     wait_until("nobody listens", || socket.exists());
     fs::set_permissions(&socket, Permissions::from_mode(0o0)).unwrap();
-    // Root could open the socket all the same by CAP_DAC_OVERRIDE, and gives that up. Any other user owns the socket.
+    // Root could still open the socket by CAP_DAC_OVERRIDE, and gives that up. Any other user owns the socket.
     let mut sender = Command::new("env");
     if rustix::process::geteuid().is_root() {
         sender.args(["setpriv", "--bounding-set=-dac_override"]);
@@ -420,7 +422,7 @@ fn a_socket_that_may_not_be_opened_is_not_said_to_be_absent() {
 
 /// Seen: a run stood still for 20 s without a word, since a server refused its port.
 #[test]
-fn what_a_run_waits_for_before_it_begins_is_said() {
+fn a_run_reports_what_it_waits_for_before_it_begins() {
     let folder = Folder::new("memif-refusing");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server,secret=sesame", socket.display()));
@@ -483,12 +485,12 @@ fn stream_survives(name: &str, options: &str) {
 }
 
 #[test]
-fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_lent() {
+fn a_stream_goes_on_if_either_of_two_forwarders_is_killed_with_lent_frames() {
     stream_survives("killed-lent", ",lend=yes");
     stream_survives("killed-apart", ",lend=yes,peer=any");
 }
 
 #[test]
-fn a_stream_goes_on_whichever_of_two_forwarders_is_killed_where_frames_are_copied() {
+fn a_stream_goes_on_if_either_of_two_forwarders_is_killed_with_copied_frames() {
     stream_survives("killed-copied", "");
 }

@@ -1,4 +1,4 @@
-//! What a scraper gets of a forwarding run: it is well-formed, and it adds up in every scrape.
+//! Tests of the scrapes of a run that forwards: each is well-formed, and its counters add up.
 
 mod netmem;
 mod odd;
@@ -55,7 +55,7 @@ impl Run {
         page.to_owned()
     }
 
-    /// Ends it by SIGINT; it has to have gone well.
+    /// Ends it by SIGINT. It must succeed.
     fn end(mut self) {
         let child = self.child.take().expect("it runs");
         kill_process(Pid::from_child(&child), Signal::INT).expect("it can be signalled");
@@ -126,7 +126,7 @@ fn assert_adds_up(page: &str, workers: usize) {
         assert_eq!(all(&["burst_packets_sum"]), all(&came[..2]), "worker {number}: {page}");
     }
     let one = |name: &str| sum(&samples, name, "");
-    // What the workers received is what left them, by reasons, or is between them.
+    // The packets that the workers received have left them, are dropped for a reason, or are between them.
     let received: f64 = [came[0], came[2], came[3]].iter().map(|name| worker(name, "")).sum();
     let left: f64 = [went[0], went[2], went[3], went[5]].iter().map(|name| worker(name, "")).sum();
     let between = one("netmem_between_packets") - one("netmem_between_ahead_packets");
@@ -141,7 +141,7 @@ fn assert_adds_up(page: &str, workers: usize) {
     }
 }
 
-/// What `promtool check metrics` has to say of a page; None where there is no promtool.
+/// Returns the output of `promtool check metrics` for a page. Returns None if promtool is not installed.
 fn promtool(page: &str) -> Option<String> {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -159,19 +159,19 @@ fn promtool(page: &str) -> Option<String> {
     Some(format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr)))
 }
 
-/// Scrapes to be taken of each run: a hundred, or as many as NETMEM_SCRAPES says.
+/// Number of scrapes of each run: a hundred, or NETMEM_SCRAPES.
 fn scrapes() -> usize {
     env::var("NETMEM_SCRAPES").ok().map_or(100, |n| n.parse().expect("NETMEM_SCRAPES is a number"))
 }
 
-/// Scrapes a run so often, and judges each; how many were whole cuts.
+/// Scrapes a run this number of times, and checks each scrape. Returns how many were whole cuts.
 fn judged(run: &Run, number: usize, workers: usize) -> usize {
     let mut whole = 0;
     for at in 0..number {
         let page = run.scrape();
         assert_adds_up(&page, workers);
         whole += usize::from(page.contains("\nnetmem_cut_whole 1\n"));
-        // All of them where there is time.
+        // All of them, if there is time.
         if number > 100 || at % 10 == 0 {
             let said = promtool(&page);
             assert!(said.is_none_or(|said| said.is_empty()), "promtool warns");
@@ -226,14 +226,14 @@ fn every_scrape_of_workers_that_share_packets_adds_up() {
 }
 
 #[test]
-fn frames_that_a_local_queue_frees_are_seen_at_rest_too() {
+fn scrapes_stay_exact_while_a_local_queue_frees_frames() {
     let run = Run::start("held", "--seconds 600 --mode pass --hold 100");
     judged(&run, scrapes() / 2, 1);
     within_a_minute(|| run.scrape().contains("\nnetmem_cut_whole 1\n"));
     run.end();
 }
 
-/// A terminal that nobody reads, and its other end's path.
+/// Returns a terminal that is not read, and the path of its other end.
 fn terminal() -> (File, String) {
     let reader = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&reader).expect("a terminal");
@@ -243,7 +243,7 @@ fn terminal() -> (File, String) {
 }
 
 #[test]
-fn a_worker_that_stalls_is_stale_with_its_age_and_holds_up_no_scrape() {
+fn a_stalled_worker_is_marked_stale_with_its_age_and_delays_no_scrape() {
     let folder = Folder::new("metrics-stall");
     let (mut reader, name) = terminal();
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
@@ -271,7 +271,7 @@ fn a_worker_that_stalls_is_stale_with_its_age_and_holds_up_no_scrape() {
 }
 
 #[test]
-fn open_metrics_are_given_to_who_asks_and_nothing_but_a_scrape_is_answered() {
+fn openmetrics_are_sent_on_request_and_only_a_scrape_is_answered() {
     let run = Run::start("formats", "--seconds 600");
     assert_eq!(fs::metadata(&run.path).expect("the socket").permissions().mode() & 0o777, 0o600);
     let open = run.ask("GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0\r\n\r\n");
@@ -296,13 +296,14 @@ fn resident(pid: Pid) -> usize {
 }
 
 #[test]
-fn scrapers_that_mean_no_good_cost_little_and_stop_nothing() {
+fn hostile_scrapers_cost_little_and_stop_nothing() {
     let run = Run::start("hostile", "--seconds 600");
     run.scrape();
     let (before, received) =
         (resident(run.pid()), |page: &str| sum(&samples(page), "netmem_worker_receive_packets_total", ""));
     let first = received(&run.scrape());
-    // A thousand that say nothing, and are not all taken; some of them never read what they asked for.
+    // A thousand connections that send nothing, not all of which are accepted. Some never read the answer to their
+    // request.
     let connect = || UnixStream::connect(&run.path);
     let mut silent = Vec::new();
     for at in 0..1000 {
@@ -334,7 +335,7 @@ fn scrapers_that_mean_no_good_cost_little_and_stop_nothing() {
 }
 
 #[test]
-fn only_this_machine_may_read_unless_somebody_says_otherwise() {
+fn only_this_machine_may_scrape_by_default() {
     let refusal = |words: &str| {
         let out = netmem(&format!("forward --seconds 1 --json {words}")).output().expect("it starts");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -367,11 +368,11 @@ fn only_this_machine_may_read_unless_somebody_says_otherwise() {
 }
 
 #[test]
-fn the_alerts_are_rules_and_of_names_that_are_scraped() {
+fn the_alerts_are_valid_rules_over_scraped_names() {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/prometheus/netmem.rules.yml");
     let text = fs::read_to_string(&rules).expect("the rules");
     let run = Run::start("rules", "--seconds 600");
-    // What is known of frames only from a cut is left out until there has been one.
+    // The values of frames that only a cut gives are left out until there has been one.
     let mut page = String::new();
     within_a_minute(|| {
         page = run.scrape();

@@ -39,7 +39,7 @@ fn ports_of(run: &Value, port: usize, counter: &str) -> u64 {
     run["ports"][port][counter].as_u64().unwrap_or_else(|| panic!("no {counter} of port {port} in {run}"))
 }
 
-/// As [`run`], and all went well; gives what was said at the end.
+/// Does the same as [`run`], and asserts success. Returns the output at the end.
 fn forward(from: &str, to: &str) -> Value {
     object(&run(from, to))
 }
@@ -74,7 +74,7 @@ fn every_type_goes_from_file_to_file_byte_for_byte_also_through_ports_around_the
 }
 
 #[test]
-fn what_a_trace_writes_down_is_what_passed_and_what_a_fault_drops_is_counted() {
+fn a_trace_shows_the_frames_that_passed_and_the_drops_of_a_fault_are_counted() {
     let folder = Folder::new("wrapped");
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
     let trace = folder.path("trace.pcap");
@@ -127,11 +127,11 @@ fn giants_go_byte_for_byte_where_frames_have_room_for_them_and_cost_nothing_else
     let (output, trace) = (folder.path("out.pcap"), folder.path("trace.pcap"));
     for (frame_size, room, path) in LARGE {
         let fit = [frames(), giants(room)].concat();
-        // Longer than the whole frame: no place where the data begins makes that fit.
+        // Longer than the whole frame, so it does not fit at any headroom.
         let longer = [vec![1; frame_size + 1], vec![2; 65_535]];
         let input = folder.write("in.pcap", &pcap(&[&longer[..], &fit, &longer].concat()));
         let run = object(&run_with(
-            // Eight to a round: what a trace has room for.
+            // Eight in each round: the number for which a trace has room.
             &format!("--mode cross-connect --ring 8 --frame-size {frame_size} {path}"),
             &format!("fault:/pcap:in={}", input.display()),
             &format!("trace:file={},format=pcap,bytes=65535/pcap:out={}", trace.display(), output.display()),
@@ -231,7 +231,7 @@ fn a_pcapng_file_is_received_as_the_pcap_file_of_its_packets() {
 }
 
 #[test]
-fn a_capture_of_another_routers_packets_is_named_and_goes_with_its_address() {
+fn a_capture_of_another_routers_packets_is_reported_and_is_forwarded_with_its_address() {
     let folder = Folder::new("captured");
     let (sent, routed) = (folder.path("sent.pcap"), folder.path("routed.pcap"));
     let to = "--dst-mac 02:00:00:00:00:77 --dst 10.1.0.0 --count 50";
@@ -286,7 +286,7 @@ fn a_capture_through_the_router_keeps_its_times_on_request_and_errors_have_them_
 }
 
 #[test]
-fn what_comes_by_standard_input_is_forwarded_until_it_ends() {
+fn a_capture_on_standard_input_is_forwarded_until_it_ends() {
     let folder = Folder::new("stdin");
     let (sent, routed) = (folder.path("sent.pcap"), folder.path("routed.pcap"));
     object(&output(
@@ -332,7 +332,7 @@ fn a_capture_leaves_by_standard_output_and_the_summary_by_standard_error() {
     assert_eq!(packets(&filtered.stdout), packets(&capture));
     let run: Value = serde_json::from_str(&stderr(&filtered)).expect("its summary is on standard error");
     assert_eq!((number(&run, "transmitted"), filtered.status.code()), (50, Some(0)), "{run}");
-    // A file keeps what it has.
+    // A file keeps its contents.
     let file = folder.path("appended");
     fs::write(&file, "before").unwrap();
     let appended = fs::File::options().append(true).open(&file).unwrap();

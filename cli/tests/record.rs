@@ -1,4 +1,4 @@
-//! `netmem forward --record` and `netmem record`: what was recorded, read by tshark.
+//! Tests of `netmem forward --record` and `netmem record`: tshark reads the recording.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,8 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// A line of each reason for which a recording has dropped packets, under that; what was not dropped is under none.
+/// Returns a line of the recording for each drop reason, by the reason. A packet that was not dropped has the empty
+/// reason.
 fn by_reason(file: &Path) -> Option<BTreeMap<String, Vec<String>>> {
     let fields =
         ["frame.interface_name", "frame.verdict.ebpf_xdp", "frame.comment", "frame.len", "frame.cap_len"];
@@ -91,7 +92,7 @@ fn tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped() 
 }
 
 #[test]
-fn a_recording_is_followed_and_says_what_is_missing_between_two_packets() {
+fn a_recording_is_followed_and_shows_the_gap_between_two_packets() {
     let run = Run::start_with("record-follow", "--record 64");
     let folder = Folder::new("record-follow");
     let file = folder.path("followed.pcapng");
@@ -99,7 +100,7 @@ fn a_recording_is_followed_and_says_what_is_missing_between_two_packets() {
     wait_until("some packets", || fs::metadata(&file).is_ok_and(|file| file.len() > 100_000));
     run.end();
     assert_eq!(child.wait().unwrap().code(), Some(0), "the run's end is its own");
-    let test = "a_recording_is_followed_and_says_what_is_missing_between_two_packets";
+    let test = "a_recording_is_followed_and_shows_the_gap_between_two_packets";
     let Some(lines) = tshark(test, &file, &["frame.packet_id", "frame.drop_count", "frame.comment"]) else {
         return;
     };
@@ -115,9 +116,9 @@ fn a_recording_is_followed_and_says_what_is_missing_between_two_packets() {
 }
 
 #[test]
-fn how_long_packets_were_in_lanes_and_in_the_local_queue_is_said_of_each() {
+fn each_packet_shows_its_time_in_lanes_and_in_the_local_queue() {
     let folder = Folder::new("record-queues");
-    let test = "how_long_packets_were_in_lanes_and_in_the_local_queue_is_said_of_each";
+    let test = "each_packet_shows_its_time_in_lanes_and_in_the_local_queue";
     for (name, options, wanted) in [
         (
             "lanes",
@@ -146,9 +147,9 @@ fn how_long_packets_were_in_lanes_and_in_the_local_queue_is_said_of_each() {
 }
 
 #[test]
-fn what_a_full_local_queue_refuses_is_recorded_as_such() {
+fn packets_that_a_full_local_queue_refuses_are_recorded_as_such() {
     let folder = Folder::new("record-local-queue");
-    let test = "what_a_full_local_queue_refuses_is_recorded_as_such";
+    let test = "packets_that_a_full_local_queue_refuses_are_recorded_as_such";
     let run = Run::start_with(test, "--record 1024 --mode pass --hold 100");
     let file = folder.path("read.pcapng");
     wait_until("a packet that was refused", || {
@@ -165,7 +166,7 @@ fn what_a_full_local_queue_refuses_is_recorded_as_such() {
 }
 
 #[test]
-fn a_rate_of_drops_has_the_recording_written_once_and_a_word_said() {
+fn a_rate_of_drops_writes_the_recording_once_and_logs_a_line() {
     let folder = Folder::new("record-when");
     let packets: Vec<_> = odd_packets().into_iter().map(|(_, packet)| packet).collect();
     let file = folder.write("in.pcap", &pcap(&packets));
@@ -188,7 +189,7 @@ fn a_rate_of_drops_has_the_recording_written_once_and_a_word_said() {
 }
 
 #[test]
-fn a_recorder_that_cannot_be_is_refused_in_one_line() {
+fn impossible_recorder_settings_are_refused_in_one_line() {
     let run = Run::start("record-none");
     for (words, wanted) in [
         (

@@ -1,4 +1,4 @@
-//! What a service manager hears of a run, and how the journal gets its lines.
+//! Tests of the messages to a service manager, and of the lines for the journal.
 
 mod netmem;
 mod odd;
@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use std::{fs, io::Read};
 
-/// The next thing that is heard which is not `but`.
+/// Returns the next message that is not `but`.
 fn heard(manager: &UnixDatagram, but: &str) -> String {
     loop {
         let mut said = [0; 256];
@@ -47,7 +47,7 @@ fn managed(manager: &UnixDatagram, name: &str) {
 }
 
 #[test]
-fn a_manager_hears_that_a_run_is_ready_alive_reloads_and_stops() {
+fn systemd_is_notified_that_a_run_is_ready_alive_reloads_and_stops() {
     let folder = Folder::new("service-socket");
     let path = folder.path("notify");
     managed(&UnixDatagram::bind(&path).expect("a socket"), path.to_str().expect("a path"));
@@ -56,7 +56,7 @@ fn a_manager_hears_that_a_run_is_ready_alive_reloads_and_stops() {
     managed(&UnixDatagram::bind_addr(&address).expect("a socket"), &format!("@{name}"));
 }
 
-/// The first line that a run says about a file that is missing, where `stream` says which socket is the journal.
+/// Returns the first line of a run about a missing file, if `stream` names the journal's socket.
 fn said(stream: impl Fn(&UnixStream) -> String) -> String {
     let (mut journal, its_end) = UnixStream::pair().expect("a pair");
     let stream = stream(&its_end);
@@ -70,7 +70,7 @@ fn said(stream: impl Fn(&UnixStream) -> String) -> String {
 }
 
 #[test]
-fn lines_have_their_level_in_front_where_the_journal_reads_them() {
+fn lines_for_the_journal_begin_with_their_level() {
     let same = |end: &UnixStream| {
         let fd = std::os::fd::AsRawFd::as_raw_fd(end);
         let meta = fs::metadata(format!("/proc/self/fd/{fd}")).expect("it is open");
@@ -81,7 +81,7 @@ fn lines_have_their_level_in_front_where_the_journal_reads_them() {
 }
 
 #[test]
-fn the_unit_is_one_that_systemd_reads() {
+fn systemd_accepts_the_unit() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/netmem.service");
     let text = fs::read_to_string(&unit).expect("the unit");
     let lines = [
@@ -90,9 +90,9 @@ fn the_unit_is_one_that_systemd_reads() {
         "WatchdogSec=30",
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
-        // Else the journals of what was changed go with a stop.
+        // Otherwise a stop removes the journals of the changes.
         "RuntimeDirectoryPreserve=yes",
-        // The socket is another user's where the option user is given.
+        // With the option user the socket belongs to another user.
         "ExecReload=+/usr/bin/netmem reload --control /run/netmem/netmem.sock",
         "ExecStopPost=/usr/bin/netmem doctor --undo --journal /run/netmem/forward.journal",
     ];

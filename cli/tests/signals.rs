@@ -49,9 +49,9 @@ fn sigterm_ends_a_run_with_an_object_that_adds_up() {
     assert!(number(&run, "generator.sent") < 1_000_000_000_000);
 }
 
-/// Seen in CI, as a scrape that was reset: the socket was there before the handlers, and the signal ended the run.
+/// Seen in CI as a reset scrape: the socket existed before the handlers, and the signal ended the run.
 #[test]
-fn whoever_finds_the_socket_may_ask_for_a_reload_and_the_recording_at_once() {
+fn a_client_may_request_a_reload_and_the_recording_as_soon_as_the_socket_exists() {
     let folder = Folder::new("early");
     let (file, recorded) = (folder.write("netmem.toml", b"icmp-rate = 5\n"), folder.path("recorded.pcapng"));
     for round in 0..5 {
@@ -100,7 +100,7 @@ fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
     }
 }
 
-/// Sends SIGINT once the program has a handler for it; what it ends with.
+/// Sends SIGINT once the program has a handler for it. Returns its exit status.
 fn interrupted(mut child: Child) -> Output {
     let status = format!("/proc/{}/status", child.id());
     let handled = || {
@@ -125,7 +125,7 @@ fn interrupted(mut child: Child) -> Output {
 }
 
 #[test]
-fn one_sigint_ends_what_waits_for_a_peer_that_is_not_there_with_its_summary() {
+fn one_sigint_ends_a_run_that_waits_for_an_absent_peer_with_its_summary() {
     let folder = Folder::new("nobody");
     let (one, two) = (folder.path("one.sock"), folder.path("two.sock"));
     let ports = format!("--port memif:{} --port memif:{},role=server", one.display(), two.display());
@@ -150,7 +150,7 @@ fn one_sigint_ends_what_waits_for_a_peer_that_is_not_there_with_its_summary() {
 }
 
 #[test]
-fn one_sigint_ends_what_waits_for_a_peer_that_says_nothing() {
+fn one_sigint_ends_a_run_that_waits_for_a_silent_peer() {
     let folder = Folder::new("silent");
     let path = folder.path("silent.sock");
     let listener = ::netmem::system::seqpacket::Listener::new(&path).expect("a socket");
@@ -168,7 +168,7 @@ fn one_sigint_ends_what_waits_for_a_peer_that_says_nothing() {
 }
 
 #[test]
-fn one_sigint_ends_stat_where_nobody_answers() {
+fn one_sigint_ends_stat_that_gets_no_answer() {
     let folder = Folder::new("unanswered");
     let path = folder.path("control");
     let _silent = UnixListener::bind(&path).expect("a socket");

@@ -37,7 +37,7 @@ fn a_line_an_interval_shows_rates_and_json_has_the_time_and_rates() {
 }
 
 #[test]
-fn one_value_can_be_read_and_zeros_are_shown_to_who_asks() {
+fn one_value_can_be_read_and_zeros_are_shown_on_request() {
     let run = Run::start("value");
     let received = |words: &str| {
         let out = run.ask(words);
@@ -63,7 +63,7 @@ fn one_value_can_be_read_and_zeros_are_shown_to_who_asks() {
     run.end();
 }
 
-/// What the program says to a terminal.
+/// Returns the output of the program on a terminal.
 fn on_terminal(words: &str, environment: (&str, &str)) -> String {
     let terminal = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     pty::unlockpt(&terminal).expect("a terminal");
@@ -74,7 +74,7 @@ fn on_terminal(words: &str, environment: (&str, &str)) -> String {
     let mut child = command.spawn().expect("netmem starts");
     drop(command);
     let mut said = Vec::new();
-    // A terminal that nobody writes to any more is an error to read.
+    // A read from a terminal that no process writes to any more is an error.
     let _ = fs::File::from(terminal).read_to_end(&mut said);
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     String::from_utf8(said).expect("text")

@@ -1,5 +1,5 @@
-//! Workers that share what they receive: every packet comes out once, in the order of its flow, or is counted where it
-//! was dropped.
+//! Tests of workers that share the packets that they receive: every packet leaves once, in the order of its flow, or is
+//! counted where it was dropped.
 
 mod netmem;
 
@@ -71,7 +71,7 @@ fn one_worker_receives_and_others_forward() {
         let transmitted = [0, 1, 2].map(|worker| of(worker, "transmitted"));
         match queue {
             "rx-worker" => assert_eq!(transmitted, [20_000, 0, 0], "{run}"),
-            // What the others find no more when they end is worker 0's.
+            // The packets that the others do not take any more at their end belong to worker 0.
             _ => assert!(transmitted[1] > 0 && transmitted[2] > 0, "{run}"),
         }
     }
@@ -92,7 +92,7 @@ fn a_worker_that_gets_more_than_its_inbox_holds_drops_by_cause_and_everything_ad
 }
 
 #[test]
-fn steered_packets_go_every_way_that_others_go() {
+fn steered_packets_take_every_path_that_others_take() {
     for options in [
         "--path full --rule drop,sport=49153",
         "--mode cross-connect --ready-heads 8/8/8",
@@ -129,7 +129,7 @@ fn lists_that_wait_and_small_tables_of_flows_lose_and_reorder_nothing() {
 }
 
 #[test]
-fn the_key_of_the_hash_decides_who_gets_a_flow_and_is_a_secret_by_default() {
+fn the_key_of_the_hash_decides_which_worker_gets_a_flow_and_is_secret_by_default() {
     let kept = |options: &str| {
         let words = format!("forward --workers 2 --steer hash{options} --flows 100 --packets 2000 --json");
         let run = object(&output(&words));
@@ -183,7 +183,7 @@ fn the_policy_changes_under_traffic_and_no_flow_is_reordered() {
 }
 
 #[test]
-fn what_cannot_be_shared_is_refused_with_the_remedy() {
+fn impossible_settings_of_several_workers_are_refused_with_the_remedy() {
     for (words, line) in [
         (
             "--workers 2 --steer hash,batch=65",

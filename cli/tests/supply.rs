@@ -1,4 +1,4 @@
-//! What the crates of this tree are built from: who made it, under which licence, how often, and how it is compiled.
+//! Tests of the crates that this tree is built from: their source, licence, versions, and build settings.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[(
     "MPL-2.0: writes the header of the library for C, in a test; nothing of it is in what is built",
 )];
 
-/// Crates of which there are two versions, each with who wants the older one.
+/// Crates with two versions, each with the crate that needs the older one.
 const TWICE: &[(&str, &str)] = &[
     ("bitflags", "smoltcp wants 1"),
     ("getrandom", "ring wants 0.2"),
@@ -35,7 +35,7 @@ const TWICE: &[(&str, &str)] = &[
     ("winnow", "toml 0.9"),
 ];
 
-/// Crates whose sums are checked in release builds too: they read what strangers write.
+/// Crates whose sums are checked in release builds too: they read input that is not trusted.
 const CHECKED: &[&str] = &["netmem-router", "netmem-rtnetlink", "netmem-cli"];
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -66,7 +66,7 @@ fn is_met(expression: &str) -> bool {
 }
 
 #[test]
-fn every_crate_is_under_a_licence_that_asks_for_no_more_than_a_name() {
+fn every_crate_has_a_licence_that_requires_only_attribution() {
     assert!(
         is_met("MIT OR GPL-3.0") && is_met("(MIT OR Apache-2.0) AND Unicode-3.0") && is_met("Unlicense/MIT")
     );
@@ -89,7 +89,7 @@ fn every_crate_is_under_a_licence_that_asks_for_no_more_than_a_name() {
 }
 
 #[test]
-fn every_crate_comes_from_the_registry_or_stands_in_this_tree() {
+fn every_crate_comes_from_the_registry_or_is_in_this_tree() {
     for package in packages() {
         let source = text(&package, "source");
         assert!(
@@ -101,7 +101,7 @@ fn every_crate_comes_from_the_registry_or_stands_in_this_tree() {
 }
 
 #[test]
-fn no_crate_is_there_in_two_versions_but_for_those_that_are_named() {
+fn only_the_listed_crates_have_two_versions() {
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages() {
         versions
@@ -116,7 +116,7 @@ fn no_crate_is_there_in_two_versions_but_for_those_that_are_named() {
 }
 
 #[test]
-fn what_reads_the_words_of_strangers_checks_its_sums_in_release_builds() {
+fn crates_that_read_untrusted_input_check_their_sums_in_release_builds() {
     let manifest =
         std::fs::read_to_string(Path::new(ROOT).join("Cargo.toml")).expect("the workspace's manifest");
     for name in CHECKED {

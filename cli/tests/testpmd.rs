@@ -27,14 +27,14 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says past the test runner's capture that a test does not run, and why; a failure where nothing may be skipped.
+/// Prints, past the test runner's capture, that a test is skipped, and why. Fails if no test may be skipped.
 fn skip(test: &str, reason: &str) {
     assert!(env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
     io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes())
         .expect("standard error");
 }
 
-/// Forwards between two memif interfaces in the folder, in that role; None where no testpmd is installed.
+/// Forwards between two memif interfaces in the folder, in that role. Returns None if testpmd is not installed.
 fn testpmd(folder: &Folder, role: &str) -> Option<Testpmd> {
     testpmd_with(folder, role, ",socket-abstract=no")
 }
@@ -84,7 +84,7 @@ fn forward_with(run: &str, folder: &Folder, options: &str, input: &str, output: 
     ))
 }
 
-/// Ends the run; what it said.
+/// Ends the run. Returns its output.
 fn end(child: Child) -> Value {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it can be signalled");
     let out = child.wait_with_output().expect("it ends");
@@ -96,7 +96,7 @@ fn port(run: &Value, number: usize) -> &Value {
     &run["ports"][number]
 }
 
-/// Frames that testpmd takes: none of those shorter than a header.
+/// The frames that testpmd accepts: none that is shorter than a header.
 fn frames() -> Vec<Vec<u8>> {
     sendable(1514)
 }
@@ -118,14 +118,15 @@ fn come_back(test: &str, whole: &str, options: &str, frames: &[Vec<u8>]) {
     let run = forward_with(whole, &folder, options, &input.display().to_string(), &output);
     let filled = || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() >= frames.len());
     wait_until(&folder, "frames are missing", filled);
-    // Before its peer: what it counted goes with the connection.
+    // Read before its peer ends: the counters are lost with the connection.
     let counted = testpmd.end();
     let run = end(run);
     assert!(packets(&fs::read(&output).expect("the file that was seen")) == frames);
     let n = frames.len() as u64;
     assert_eq!(counted, [n, n], "received and sent, as testpmd counts");
     assert_eq!([number(port(&run, 1), "tx"), number(port(&run, 2), "rx")], [n, n]);
-    // A peer that may be another user's is lent frames of a pool of its own, into which what is sent to it is copied.
+    // A peer that may run as another user is lent frames of a separate pool, and the packets for it are copied into
+    // them.
     let copied = match (options.contains("lend=yes"), options.contains("peer=")) {
         (false, _) => [n, n],
         (true, false) => [0, 0],
@@ -177,7 +178,7 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
         seen = arrived();
     }
     let run = end(run);
-    // What was on its way when a testpmd went is the difference.
+    // The difference is the packets in flight when a testpmd ended.
     let on_the_way = [number(port(&run, 1), "tx"), counted[0], counted[1], number(port(&run, 2), "rx")];
     assert!(on_the_way.is_sorted_by(|before, behind| before >= behind), "{on_the_way:?}");
     let known = frames();
@@ -192,7 +193,7 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
 
 /// Seen: DPDK's default is an abstract socket, and both ends waited for each other without an error.
 #[test]
-fn testpmd_is_met_at_its_default_socket_in_either_role() {
+fn testpmd_connects_at_its_default_socket_in_either_role() {
     const TEST: &str = "testpmd-abstract";
     let _alone = alone();
     for (ours, theirs) in [("server", "client"), ("client", "server")] {
@@ -229,7 +230,7 @@ fn a_server_that_trusts_it_serves_a_testpmd_that_lends_its_memory() {
     let folder = Folder::new(TEST);
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
     let socket = folder.path("0.sock");
-    // Over and over: testpmd comes later. It does not seal what it lends.
+    // Again and again, because testpmd starts later. It does not seal the memory that it lends.
     let run = start(&format!(
         "forward --mode cross-connect --json --ring 512 --port pcap:in={},out={},loop=0 \
          --port memif:{},role=server,unsealed=ok",
@@ -244,7 +245,8 @@ fn a_server_that_trusts_it_serves_a_testpmd_that_lends_its_memory() {
     };
     let arrived = || fs::metadata(&output).map_or(0, |file| file.len());
     wait_until(&folder, "no frames arrive", || arrived() > 1 << 20);
-    // What testpmd had sent and nobody had read when it ended is zeros: it gives the pages of its memory back.
+    // Packets that testpmd had sent, and that were not read when it ended, are zeros: it gives the pages of its memory
+    // back.
     let lived = arrived() as usize;
     drop(testpmd);
     let run = end(run);

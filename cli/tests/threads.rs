@@ -18,7 +18,7 @@ fn limited(program: &Path, user: u32, threads: usize, words: &str) -> Output {
     child_of(&mut command).output().expect("setpriv(1) starts")
 }
 
-/// A user that nobody else is; None, after saying why, where there is no way to become one.
+/// Returns a user without processes. If this process cannot change its user, prints why and returns None.
 fn nobody() -> Option<u32> {
     let is_root =
         fs::metadata("/proc/self").is_ok_and(|process| std::os::unix::fs::MetadataExt::uid(&process) == 0);
@@ -31,11 +31,11 @@ fn nobody() -> Option<u32> {
 }
 
 #[test]
-fn each_thread_that_cannot_be_had_ends_the_run_with_one_line_and_exit_code_2() {
+fn each_thread_that_cannot_be_started_ends_the_run_with_one_line_and_exit_code_2() {
     let Some(user) = nobody() else { return };
     let folder = Folder::new("no-thread");
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
-    // Where another user can run it.
+    // In a place where another user can run it.
     let program = folder.path("netmem");
     fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("the program");
     let control = folder.path("control");

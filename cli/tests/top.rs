@@ -1,4 +1,4 @@
-//! `netmem top` on a terminal: what it shows of a run, what keys do, and how it leaves the terminal.
+//! Tests of `netmem top` on a terminal: the shown values, the keys, and the terminal at the end.
 
 mod netmem;
 
@@ -56,7 +56,7 @@ impl Terminal {
         Terminal { child, keyboard, its_end, before, said }
     }
 
-    /// Presses keys, after which the screen says something that it has not said since.
+    /// Presses keys, and waits for a text on the screen that has not been there since.
     #[track_caller]
     fn press(&mut self, keys: &str, says: &str) {
         self.said.lock().expect("the text").clear();
@@ -69,7 +69,7 @@ impl Terminal {
         until(text, || self.said.lock().expect("the text").contains(text));
     }
 
-    /// Waits for the end, and gives what was said to standard error; the terminal is as it was.
+    /// Waits for the end, and asserts that the terminal is as it was. Returns the standard error.
     #[track_caller]
     fn ends(mut self) -> (ExitStatus, String) {
         let mut ended = None;
@@ -162,7 +162,7 @@ fn ctrl_c_and_a_signal_leave_the_terminal_as_it_was() {
 }
 
 #[test]
-fn who_watches_a_run_on_a_screen_is_told_that_it_has_ended() {
+fn a_screen_that_watches_a_run_shows_that_it_has_ended() {
     let run = Run::start("ends");
     let top = Terminal::start(&run);
     top.sees("mem:0");

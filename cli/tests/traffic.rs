@@ -1,4 +1,4 @@
-//! `netmem gen` and `netmem sink`: two processes measure what is between them.
+//! Tests of `netmem gen` and `netmem sink`: two processes measure the path between them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,25 +25,25 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Waits for the end of a process, which must come; its object.
+/// Waits for the end of a process. Returns its object.
 fn ended(what: &str, mut child: Child) -> Value {
     wait_until(what, || child.try_wait().expect("wait").is_some());
     object(&child.wait_with_output().expect("output"))
 }
 
-/// Ends a process as Ctrl-C does; its object, whatever it complained about.
+/// Ends a process as Ctrl-C does. Returns its object, with any messages on standard error.
 fn end(child: Child) -> Value {
     kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
     let out = child.wait_with_output().expect("output");
     serde_json::from_str(&stdout(&out)).unwrap_or_else(|error| panic!("{error}: {}", stderr(&out)))
 }
 
-/// Sends to a file; the generator's object.
+/// Sends to a file. Returns the generator's object.
 fn recorded(file: &Path, options: &str) -> Value {
     object(&output(&format!("gen --port pcap:out={} --json {options}", file.display())))
 }
 
-/// What a sink says of a file that it reads through such a port.
+/// Returns the report of a sink about a file that it reads through such a port.
 fn sunk(through: &str, file: &Path, options: &str) -> Value {
     object(&output(&format!("sink --port {through}pcap:in={} --json {options}", file.display())))
 }
@@ -56,7 +56,7 @@ const JUDGED: [&str; 6] = ["received", "lost", "reordered", "duplicates", "corru
 
 #[test]
 fn two_processes_measure_a_third_over_memif_and_all_counts_agree() {
-    // The rings have room for all: none is lost, whoever waits for a core.
+    // The rings have room for all packets, so none is lost, whichever process waits for a core.
     const SENT: u64 = 15_000;
     let folder = Folder::new("measured");
     let (a, b) = (folder.path("a.sock"), folder.path("b.sock"));
@@ -120,7 +120,7 @@ fn giants_between_two_processes_arrive_whole_where_both_have_frames_for_them_and
 }
 
 #[test]
-fn a_sink_reports_just_what_a_port_with_faults_did() {
+fn a_sink_reports_exactly_the_faults_of_a_port() {
     const SENT: u64 = 10_000;
     let folder = Folder::new("faults");
     let file = folder.path("packets");
@@ -146,13 +146,13 @@ fn a_sink_reports_just_what_a_port_with_faults_did() {
     let by: u64 = turned["corrupt_by"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     assert_eq!(by, SENT / 10);
 
-    // The last one is let go when none comes any more, and so comes in order.
+    // The last one is released when no other comes, so it arrives in order.
     let late = sunk("fault:reorder=1/50/", &file, "");
     assert_eq!(counts(&late, JUDGED), [SENT, 0, SENT / 50 - 1, 0, 0, 0]);
 }
 
 #[test]
-fn ipv6_goes_the_same_way_and_other_streams_are_foreign() {
+fn ipv6_streams_are_measured_too_and_other_streams_are_foreign() {
     let folder = Folder::new("v6");
     let file = folder.path("packets");
     recorded(&file, "--rate max --count 100 --src fd00::1+4 --dst fd01::1 --flows 8 --stream 5 --ttl 3");
@@ -166,7 +166,7 @@ fn ipv6_goes_the_same_way_and_other_streams_are_foreign() {
 }
 
 #[test]
-fn more_than_a_limit_allows_fails_with_one_line_and_the_report_comes_first() {
+fn a_run_beyond_a_limit_fails_with_one_line_after_its_report() {
     let folder = Folder::new("limits");
     let (file, object) = (folder.path("packets"), folder.path("object"));
     recorded(&file, "--rate max --count 300");
@@ -188,7 +188,7 @@ fn more_than_a_limit_allows_fails_with_one_line_and_the_report_comes_first() {
 
 /// Seen: a sink at a dead link was content with it.
 #[test]
-fn a_limit_on_what_is_lost_fails_where_nothing_came() {
+fn a_limit_on_losses_fails_if_no_packet_came() {
     let folder = Folder::new("silence");
     let sink = |limit| {
         output(&format!("sink --port memif:{},role=server --seconds 0.2 {limit}", folder.path("s").display()))
@@ -205,7 +205,7 @@ fn a_limit_on_what_is_lost_fails_where_nothing_came() {
 }
 
 #[test]
-fn a_rate_and_a_time_bound_what_is_sent_and_a_signal_ends_both() {
+fn a_rate_and_a_time_bound_the_packets_sent_and_a_signal_ends_both() {
     let folder = Folder::new("paced");
     let file = folder.path("packets");
     let sent = recorded(&file, "--rate 500 --seconds 1");
@@ -228,7 +228,7 @@ fn a_rate_and_a_time_bound_what_is_sent_and_a_signal_ends_both() {
     assert_eq!(number(&end(sink), "received"), sent);
 }
 
-/// Seen: with `--rate 50000` a generator managed 20,801 a second and said nothing of the rest.
+/// Seen: with `--rate 50000` a generator sent 20,801 packets a second and did not report the missing ones.
 #[test]
 fn a_generator_that_misses_its_rate_says_by_how_many_packets_and_why() {
     let folder = Folder::new("missed");

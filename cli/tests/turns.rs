@@ -1,4 +1,4 @@
-//! Runs of the lab whose turns are processes: what each of two gives, and what is left when one is ended before its time.
+//! Tests of runs of the lab whose turns are processes: the results of two turns, and the state after one is killed.
 #![cfg(feature = "lab")]
 
 mod netmem;
@@ -14,7 +14,7 @@ use std::{fs, io, thread};
 /// Rounds as short as they go.
 const SHORT: &str = "--quick --set windows=8 --set watch=1";
 
-/// A run that writes its report to a file of its own.
+/// A run that writes its report to its own file.
 struct Run {
     child: Child,
     file: PathBuf,
@@ -23,7 +23,7 @@ struct Run {
 /// What came of it.
 struct Ended {
     out: Output,
-    /// An empty object where there is none.
+    /// Returns an empty object if there is none.
     report: Value,
 }
 
@@ -55,7 +55,7 @@ impl Run {
     fn end(self) -> Ended {
         let out = self.child.wait_with_output().expect("wait");
         let text = fs::read_to_string(&self.file).unwrap_or_default();
-        // A run that was killed made none.
+        // A run that was killed wrote none.
         let _ = fs::remove_file(&self.file);
         Ended { out, report: serde_json::from_str(&text).unwrap_or_default() }
     }
@@ -97,7 +97,7 @@ fn kill(pid: Pid, signal: Signal) {
     kill_process(pid, signal).expect("kill(2)");
 }
 
-/// Waits until it is no more.
+/// Waits until the process is gone.
 fn await_end(pid: Pid) {
     while fs::metadata(format!("/proc/{pid}")).is_ok() {
         thread::sleep(Duration::from_millis(1));
@@ -117,7 +117,7 @@ fn two_turns_give_twice_the_windows_of_one() {
 #[test]
 fn ctrl_c_in_the_second_turn_keeps_the_first_and_leaves_no_process() {
     let mut run = Run::start("interrupted", "--set rounds=400 --set rounds-max=400 --set setups=2");
-    // The first turn is short, and the second one is not over before it hears of this.
+    // The first turn is short, and the second one does not end before it gets this.
     let first = run.turn_after(None);
     let second = run.turn_after(Some(first));
     kill(Pid::from_child(&run.child), Signal::INT);
@@ -248,7 +248,7 @@ fn a_quick_run_of_all_says_how_long_it_takes_at_most() {
     assert!(line.starts_with("self-check: set-up 1, ") && line.ends_with(", at most 10 min\n"), "{line}");
 }
 
-/// Says past the test runner's capture that a test does not run, and why; a failure where nothing may be skipped.
+/// Prints, past the test runner's capture, that a test is skipped, and why. Fails if no test may be skipped.
 fn skip(test: &str, reason: &str) {
     assert!(std::env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
     io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes())

@@ -1,4 +1,4 @@
-//! Runs whose standard error, or output, nobody reads: a pipe that is full, a terminal that was stopped by Ctrl-S.
+//! Tests of runs whose standard error or output is not read: a full pipe, and a terminal that was stopped by Ctrl-S.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +36,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// What it ends with, and all that it has written to standard output.
+/// Returns its exit status, and its whole standard output.
 fn ended(mut child: Child) -> (ExitStatus, String) {
     let out = child.stdout.take();
     let reading = thread::spawn(move || {
@@ -58,7 +58,7 @@ fn ended(mut child: Child) -> (ExitStatus, String) {
     (status, reading.join().unwrap())
 }
 
-/// A run with a configuration and a control socket, by which it is asked to read that again.
+/// A run with a configuration and a control socket, for requests to reload it.
 fn reloadable(folder: &Folder, stderr: impl Into<Stdio>) -> Child {
     let (file, socket) = (folder.write("netmem.toml", b"icmp-rate = 5\n"), folder.path("control"));
     let words =
@@ -72,7 +72,7 @@ fn reloadable(folder: &Folder, stderr: impl Into<Stdio>) -> Child {
     child
 }
 
-/// Asks for that twice: the second is answered once the line about the first was said or left out.
+/// Requests two reloads. The second is answered after the line about the first was printed or left out.
 fn reload_twice(folder: &Folder) {
     for _ in 0..2 {
         let out = output(&format!("reload --control {}", folder.path("control").display()));
@@ -82,7 +82,7 @@ fn reload_twice(folder: &Folder) {
 
 /// Seen: `netmem forward ... 2> >(sleep 1000)` with many lines still ran 12 s after SIGTERM.
 #[test]
-fn a_run_whose_standard_error_nobody_reads_reloads_and_ends_by_sigterm() {
+fn a_run_with_an_unread_standard_error_reloads_and_ends_by_sigterm() {
     let folder = Folder::new("unread");
     let (_reader, writer) = full_pipe();
     let child = reloadable(&folder, writer);
@@ -95,7 +95,7 @@ fn a_run_whose_standard_error_nobody_reads_reloads_and_ends_by_sigterm() {
 }
 
 #[test]
-fn how_many_lines_were_left_out_is_said_once_they_are_read_again() {
+fn the_number_of_omitted_lines_is_reported_when_lines_are_read_again() {
     let folder = Folder::new("read-again");
     let (mut reader, writer) = full_pipe();
     let child = reloadable(&folder, writer);
@@ -124,7 +124,7 @@ fn how_many_lines_were_left_out_is_said_once_they_are_read_again() {
 
 /// Seen: a worker stood in kick of its port, and the run did not end.
 #[test]
-fn a_trace_to_a_standard_error_that_nobody_reads_stops_no_worker() {
+fn a_trace_to_an_unread_standard_error_stops_no_worker() {
     let folder = Folder::new("unread-trace");
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
     let (_reader, writer) = full_pipe();
@@ -156,7 +156,7 @@ fn a_run_on_a_terminal_that_ctrl_s_has_stopped_ends_by_sigterm() {
 }
 
 #[test]
-fn a_run_whose_summary_nobody_reads_ends_by_sigterm_with_a_line() {
+fn a_run_with_an_unread_summary_ends_by_sigterm_with_a_line() {
     let (_reader, writer) = full_pipe();
     let mut child = netmem("forward --seconds 600").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let threads = format!("/proc/{}/task", child.id());

@@ -1,5 +1,5 @@
-//! The verdicts of a page are those that a script of its own, `docs/report/verdicts.py`, finds in the JSON of the runs.
-//! Needs python3; without it each test says that it was skipped.
+//! Tests that the verdicts of a page are those that a separate script, `docs/report/verdicts.py`, finds in the JSON of
+//! the runs. Needs python3. Without it each test prints that it was skipped.
 #![cfg(feature = "lab")]
 
 mod netmem;
@@ -30,7 +30,7 @@ impl Drop for Temporary {
     }
 }
 
-/// What the script says of runs and a page; `None` where there is no python3.
+/// Returns the output of the script for runs and a page, or `None` without python3.
 fn recomputed(runs: &[&Path], page: &Path) -> Option<Output> {
     let mut command = Command::new("python3");
     command.arg(published("verdicts.py")).args(runs).arg("--page").arg(page);
@@ -98,7 +98,7 @@ fn an_interval_that_was_planted_is_found() {
     let Some(out) = recomputed(&[&planted.0], &page.0) else { return };
     assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
     assert_eq!(stdout(&out), "claim xdp: the page says 'holds in another regime', the JSON 'cannot tell'\n");
-    // And a page that is made of it says so too.
+    // A page that is made of it has the same verdict.
     let made = page_of("made.html", &[&planted.0]);
     let again = recomputed(&[&planted.0], &made.0).expect("python3 was there");
     assert_eq!(again.status.code(), Some(0), "{}", stdout(&again));

@@ -1,4 +1,4 @@
-//! A worker that does not come round: it writes its trace to a terminal that nobody reads.
+//! Tests of a worker that does not end its round, because it writes its trace to a terminal that is not read.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use std::process::Child;
 use std::thread;
 use terminal::terminal;
 
-/// A run that traces to a terminal what it forwards without end.
+/// A run that forwards without end, and traces to a terminal.
 fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
     start(&format!(
@@ -52,7 +52,7 @@ fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
 }
 
 #[test]
-fn one_sigint_ends_a_run_whose_worker_never_comes_round() {
+fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     let folder = Folder::new("stuck");
     let (reader, name) = terminal();
     let mut child = traced(&folder, &name, "--watchdog 0.5");

@@ -29,7 +29,7 @@ pub enum JournalError {
     #[error(
         "journal {path}: another user may write it or owns it, so its commands are not run: remove it, or chown and chmod 600 it"
     )]
-    Strangers {
+    OtherUsers {
         /// The file.
         path: PathBuf,
     },
@@ -131,7 +131,7 @@ impl Journal {
         };
         let state = file.metadata().map_err(|error| self.failed(error))?;
         if state.uid() != rustix::process::geteuid().as_raw() || state.mode() & 0o022 != 0 {
-            return Err(JournalError::Strangers { path: self.path.clone() });
+            return Err(JournalError::OtherUsers { path: self.path.clone() });
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|error| self.failed(error))?;
@@ -286,11 +286,11 @@ mod tests {
 
     #[test]
     fn commands_that_others_may_have_written_are_not_run() {
-        let folder = folder("strangers");
+        let folder = folder("other-users");
         let (journal, planted) = (Journal::at(&folder.join("journal")), folder.join("planted"));
         journal.make(&Change::run("true", &format!("touch {}", planted.display()))).unwrap();
         fs::set_permissions(&journal.path, Permissions::from_mode(0o622)).unwrap();
-        assert!(matches!(journal.undo(), Err(JournalError::Strangers { .. })));
+        assert!(matches!(journal.undo(), Err(JournalError::OtherUsers { .. })));
         assert!(!planted.exists());
         fs::remove_dir_all(folder).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The README's table of results: every figure is taken from the report in the repository, and is what that says.
+//! Tests of the README's table of results: every figure is that of the report in the repository.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -123,7 +123,7 @@ impl Shared {
 
     /// The counters of this worker.
     pub(super) fn lane(&self, w: &Worker) -> &PageLane {
-        self.locals.lane(w).unwrap_or(self.locals.strangers())
+        self.locals.lane(w).unwrap_or(self.locals.shared_lane())
     }
 
     /// The page's index in the table; None if the page belongs to another memory.

@@ -36,7 +36,7 @@ impl Shared {
 
     pub(super) fn node_stats(&self, node: usize) -> Option<NodeStats> {
         let this = self.nodes.each().get(node)?;
-        let lanes = self.locals.each().chain([self.locals.strangers()]);
+        let lanes = self.locals.each().chain([self.locals.shared_lane()]);
         let at_home = lanes.filter(|lane| lane.home.get() == node as u64);
         let hit: u64 = at_home.map(|lane| lane.hits().wrapping_sub(lane.hit_before.get())).sum();
         let zone = lock(&this.zone);

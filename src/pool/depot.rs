@@ -36,7 +36,7 @@ pub(crate) struct Depot {
     /// Whether every frame passes here, and the counts in the descriptors are right.
     pub(super) watched: bool,
     /// Frames of other pools that were put here so far. The correct value is 0.
-    pub(super) strangers: u64,
+    pub(super) foreign: u64,
 }
 
 impl Depot {
@@ -61,7 +61,7 @@ impl Depot {
             clears: false,
             init_on_free: false,
             watched: false,
-            strangers: 0,
+            foreign: 0,
         }
     }
 

@@ -133,23 +133,23 @@ fn by(holders: &[Holder]) -> String {
 impl Shared {
     /// Brings the owner's gauges up to date. It does so as a thief, so that the owner does not have to publish each
     /// frame. If the owner stays inside for too long, the gauges keep their last values.
-    pub(super) fn reckon(&self) {
+    pub(super) fn refresh_gauges(&self) {
         let slot = self.local.slot();
         slot.steal(|local| local.stay(slot.gauges(), |_| {}));
     }
 
-    /// Does the same as [`Shared::reckon`]. Returns how many frames of other pools lie in the owner's cache and on the
-    /// remote free queue.
-    fn reckon_and_look(&self) -> u64 {
+    /// Does the same as [`Shared::refresh_gauges`]. Returns how many frames of other pools lie in the owner's cache and
+    /// on the remote free queue.
+    fn refresh_and_count_foreign(&self) -> u64 {
         let slot = self.local.slot();
-        let strangers = slot.steal(|local| {
-            let mut strangers = 0;
-            let mut look = |id| strangers += u64::from(!self.is_own(id));
-            local.stay(slot.gauges(), |stack| stack.iter().for_each(|&id| look(id)));
-            self.home.each(self.frame_table.links(), look);
-            strangers
+        let foreign = slot.steal(|local| {
+            let mut foreign = 0;
+            let mut visit = |id| foreign += u64::from(!self.is_own(id));
+            local.stay(slot.gauges(), |stack| stack.iter().for_each(|&id| visit(id)));
+            self.home.each(self.frame_table.links(), visit);
+            foreign
         });
-        strangers.unwrap_or(0)
+        foreign.unwrap_or(0)
     }
 
     /// Whether the frame with this number belongs to the pool.
@@ -163,7 +163,7 @@ impl Shared {
         let said = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.said[place as usize]));
         let handed = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.handed[place as usize]));
         let kept = self.shrinkers.kept(|id| self.is_own(id));
-        let strangers = self.reckon_and_look();
+        let foreign = self.refresh_and_count_foreign();
         let owner = self.local.slot().gauges();
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
         let given = sum(|lane| &lane.given).wrapping_add(owner.given.get());
@@ -185,7 +185,7 @@ impl Shared {
             returning: self.home.len(),
             astray: astray(said, handed)
                 .saturating_add(kept.astray())
-                .saturating_add(strangers + depot.strangers),
+                .saturating_add(foreign + depot.foreign),
         }
     }
 }

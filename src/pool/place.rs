@@ -145,7 +145,7 @@ impl Place {
         }
         match w {
             Some(w) => pool.lanes.add(w, n, |lane| &of(lane)[self as usize]),
-            None => of(pool.lanes.strangers())[self as usize].add_shared(n),
+            None => of(pool.lanes.shared_lane())[self as usize].add_shared(n),
         }
     }
 }

@@ -233,7 +233,7 @@ impl Shared {
     #[inline]
     fn free(&self, w: Option<&mut Worker>, frames: &[Frame]) -> (usize, Option<Arc<Shared>>) {
         let Some(w) = w else {
-            self.lanes.strangers().given.add_shared(frames.len() as u64);
+            self.lanes.shared_lane().given.add_shared(frames.len() as u64);
             return (self.send_home(frames), None);
         };
         let Some(mut held) = self.local.enter(w) else {

@@ -62,7 +62,7 @@ impl Pool {
     pub fn stats(&self) -> PoolStats {
         let shared = &*self.shared;
         let sum = |pick: fn(&PoolLane) -> &Count| shared.lanes.sum(pick);
-        shared.reckon();
+        shared.refresh_gauges();
         let owner = shared.local.slot().gauges();
         let (slow, high) = if shared.frame_size > PAGE_SIZE { (0, 1) } else { (1, 0) };
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());

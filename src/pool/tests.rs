@@ -386,8 +386,8 @@ fn absurd_configurations_are_refused_by_name() {
     ] {
         assert!(Pool::new(&memory, &mut w, &config).is_err(), "{config:?}");
     }
-    let mut stranger = self::memory(1).worker().unwrap();
-    assert!(Pool::new(&memory, &mut stranger, &base).is_err());
+    let mut foreign = self::memory(1).worker().unwrap();
+    assert!(Pool::new(&memory, &mut foreign, &base).is_err());
 }
 
 #[test]

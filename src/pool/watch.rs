@@ -44,7 +44,7 @@ impl Shared {
     /// Puts a free frame into the depot.
     #[inline]
     pub(super) fn put(&self, depot: &mut Depot, id: u32) {
-        depot.strangers += u64::from(!self.is_own(id));
+        depot.foreign += u64::from(!self.is_own(id));
         if depot.watched {
             self.put_watched(depot, id);
         } else {

@@ -118,9 +118,9 @@ impl<T: Send> Cache<T> {
     #[inline]
     #[track_caller]
     pub fn free_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {
-        let strangers = self.drop_strangers(objects);
+        let foreign = self.drop_foreign(objects);
         self.shared.give_bulk(w, end_all(objects, &self.shared));
-        strangers.end();
+        foreign.end();
     }
 
     /// Does the same as [`Cache::free_bulk`], but neither drops nor reads the values: for objects whose values hold
@@ -128,26 +128,26 @@ impl<T: Send> Cache<T> {
     #[inline]
     #[track_caller]
     pub(crate) fn forget_bulk(&self, w: &mut Worker, objects: &mut Vec<Object<T>>) {
-        let strangers = self.drop_strangers(objects);
+        let foreign = self.drop_foreign(objects);
         self.shared.give_bulk(w, forget_all(objects));
-        strangers.end();
+        foreign.end();
     }
 
     /// Drops objects of other caches, which returns them to their own caches.
     #[inline(always)]
-    fn drop_strangers(&self, objects: &mut Vec<Object<T>>) -> Steps {
+    fn drop_foreign(&self, objects: &mut Vec<Object<T>>) -> Steps {
         // There is no branch in the loop, so that it is a few vector instructions.
         let tag = self.shared.tag();
         let differs = objects.iter().fold(0, |bits, object| bits | (object.tagged() ^ tag));
-        if differs >> TAG_SHIFT != 0 { self.drop_each_stranger(objects) } else { Steps::new() }
+        if differs >> TAG_SHIFT != 0 { self.drop_each_foreign(objects) } else { Steps::new() }
     }
 
     #[cold]
     #[inline(never)]
-    fn drop_each_stranger(&self, objects: &mut Vec<Object<T>>) -> Steps {
+    fn drop_each_foreign(&self, objects: &mut Vec<Object<T>>) -> Steps {
         let mut steps = Steps::new();
-        let strangers: Vec<_> = objects.extract_if(.., |object| !self.shared.owns(object.tagged())).collect();
-        strangers.into_iter().for_each(|stranger| steps.run(|| drop(stranger)));
+        let foreign: Vec<_> = objects.extract_if(.., |object| !self.shared.owns(object.tagged())).collect();
+        foreign.into_iter().for_each(|object| steps.run(|| drop(object)));
         steps
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, site: Site) -> Option<Ref> 
 /// Puts an object back that was found for an allocation that panics.
 #[cold]
 fn give_up(shared: &Shared, object: Ref, steps: &mut Steps) {
-    shared.locals.strangers().free_slowpath.add_shared(1);
+    shared.locals.shared_lane().free_slowpath.add_shared(1);
     shared.put_back(&mut [object], steps);
 }
 
@@ -114,7 +114,7 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps
             false => from_cpu_slab(shared, lane, local, empty),
         })
     } else {
-        shared.locals.strangers().alloc_slowpath.add_shared(1);
+        shared.locals.shared_lane().alloc_slowpath.add_shared(1);
         if let Some(slab) = shared.slabs.take_partial(shared.ground()) {
             shared.slabs.detach_each(shared.ground(), slab, shared.tag(), |object| surplus.push(object));
         }
@@ -296,7 +296,7 @@ pub(super) unsafe fn free_pointers(
             // SAFETY: the caller's promise.
             Some(w) => unsafe { keep(cache, w, objects, steps) },
             None => {
-                shared.locals.strangers().free_slowpath.add_shared(1);
+                shared.locals.shared_lane().free_slowpath.add_shared(1);
                 // SAFETY: as above; without a handle the cache may be gone after the last of them.
                 unsafe { Shared::put(cache, objects, steps) }
             }
@@ -322,7 +322,7 @@ unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps:
             false => into_cpu_slab(shared, lane, local, objects, &mut empty),
         });
     } else {
-        shared.locals.strangers().free_slowpath.add_shared(1);
+        shared.locals.shared_lane().free_slowpath.add_shared(1);
         flushed.extend_from_slice(objects);
     }
     // SAFETY: on no list, and without a claim; the slabs are empty and were taken off the lists just now. Each object

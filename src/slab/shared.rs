@@ -236,7 +236,7 @@ impl Shared {
                 steps.run(|| unsafe { (constructor.end)(at) });
             }
         }
-        shared.locals.strangers().free_slab.add_shared(1);
+        shared.locals.shared_lane().free_slab.add_shared(1);
         if let Some(number) = shared.memory.number(slab) {
             // SAFETY: the slab's pages were claimed in `adopt` and are empty and on no list.
             let page = unsafe { Page::claim(number) };
@@ -274,7 +274,7 @@ impl Shared {
             // SAFETY: the object is out and its claim ends here.
             unsafe { checker.on_free(at, site) }
         }
-        shared.locals.strangers().free_slowpath.add_shared(1);
+        shared.locals.shared_lane().free_slowpath.add_shared(1);
         let mut steps = Steps::new();
         // SAFETY: the claim was the caller's and ends here.
         unsafe { Shared::put(this, &mut [object], &mut steps) }
@@ -288,7 +288,7 @@ impl Shared {
         {
             let mut barn = lock(&self.barn);
             let capacity = self.sheaf.load(Relaxed) as usize;
-            self.locals.strangers().sheaf_free.add_shared(barn.sheaves() as u64);
+            self.locals.shared_lane().sheaf_free.add_shared(barn.sheaves() as u64);
             barn.drain(capacity).for_each(|mut sheaf| sheaf.drain(|object| objects.push(object)));
         }
         each(&mut |local, lane| self.take_all(local, lane, &mut objects, &mut empty));
@@ -326,7 +326,7 @@ impl Shared {
                 .iter()
                 .for_each(|&object| unsafe { checker.on_free(self.pointer(object), Site::DROPPED) });
         }
-        self.locals.strangers().free_slowpath.add_shared(objects.len() as u64);
+        self.locals.shared_lane().free_slowpath.add_shared(objects.len() as u64);
         let mut steps = Steps::new();
         self.put_back(objects, &mut steps);
         steps.end();

@@ -13,13 +13,13 @@ impl<L, G> PerWorker<L, G> {
     pub(crate) fn add(&self, worker: &Worker, n: u64, pick: impl Fn(&G) -> &Count) {
         match self.lane(worker) {
             Some(lane) => pick(lane).add(n),
-            None => pick(self.strangers()).add_shared(n),
+            None => pick(self.shared_lane()).add_shared(n),
         }
     }
 
     /// The wrapping sum of one counter over all workers and over callers that are not workers.
     pub(crate) fn sum(&self, pick: impl Fn(&G) -> &Count) -> u64 {
-        let lanes = self.each().chain(iter::once(self.strangers()));
+        let lanes = self.each().chain(iter::once(self.shared_lane()));
         lanes.fold(0, |sum, lane| sum.wrapping_add(pick(lane).get()))
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// State `L` for each worker of a memory, reached through the worker's token, with gauges `G` beside it.
 ///
-/// One look-up finds both. Threads that are not a worker of this memory count in the `strangers` gauges.
+/// One look-up finds both. Threads that are not a worker of this memory count in the shared gauges.
 #[derive(Debug)]
 pub(crate) struct PerWorker<L, G = ()> {
     domain: u64,
@@ -18,7 +18,7 @@ pub(crate) struct PerWorker<L, G = ()> {
     bytes: u64,
     slots: Box<[Apart<Slot<L, G>>]>,
     /// In another allocation, so that the fields that are read all the time lie close together.
-    strangers: Box<CachePadded<G>>,
+    shared_lane: Box<CachePadded<G>>,
 }
 
 /// The slot of one worker with padding. Workers never share a line, nor two lines that are fetched together. A worker's
@@ -37,7 +37,7 @@ impl<L, G: Default> PerWorker<L, G> {
         let () = Apart::<Slot<L, G>>::IN_PLACE;
         let slots: Box<[_]> = (0..roster.workers()).map(|_| Apart(Slot::new(local()))).collect();
         let bytes = size_of_val(&*slots) as u64;
-        PerWorker { domain: roster.domain(), bytes, slots, strangers: Box::default() }
+        PerWorker { domain: roster.domain(), bytes, slots, shared_lane: Box::default() }
     }
 }
 
@@ -76,8 +76,8 @@ impl<L, G> PerWorker<L, G> {
     }
 
     /// The gauges for all threads without gauges of their own. Many threads write them.
-    pub(crate) fn strangers(&self) -> &G {
-        &self.strangers
+    pub(crate) fn shared_lane(&self) -> &G {
+        &self.shared_lane
     }
 
     /// Every worker's gauges, by slot.

@@ -84,10 +84,10 @@ fn a_slot_is_claimed_once_and_again_after_its_worker_left() {
 #[cfg(not(loom))]
 fn a_worker_of_another_memory_finds_no_way_in() {
     let (ours, theirs) = (Roster::new(2), Roster::new(2));
-    let (mut w, mut stranger) = (ours.claim().unwrap(), theirs.claim().unwrap());
+    let (mut w, mut foreign) = (ours.claim().unwrap(), theirs.claim().unwrap());
     let (each, one) = (PerWorker::<_, ()>::new(&ours, || 0), Owned::<_, ()>::new(&w, 0));
     assert!(each.enter(&mut w).is_some() && one.enter(&mut w).is_some());
-    assert!(each.enter(&mut stranger).is_none() && one.enter(&mut stranger).is_none());
+    assert!(each.enter(&mut foreign).is_none() && one.enter(&mut foreign).is_none());
     let mut second = ours.claim().unwrap();
     assert!(each.enter(&mut second).is_some() && one.enter(&mut second).is_none());
 }

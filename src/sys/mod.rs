@@ -36,7 +36,7 @@ pub mod seqpacket;
 #[cfg(feature = "memif")]
 pub mod shared_event;
 #[cfg(any(feature = "xdp", feature = "memif"))]
-mod stranger;
+mod slow_close;
 pub mod stderr;
 pub mod table;
 #[cfg(feature = "tap")]

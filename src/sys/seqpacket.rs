@@ -7,7 +7,7 @@ mod tests;
 use super::broker::{self, Request};
 use super::errno::of_io;
 use super::fork::Birthplace;
-use super::stranger;
+use super::slow_close;
 use super::user::own_user;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
 use rustix::io::Errno;
@@ -143,7 +143,7 @@ impl Listener {
     /// Accepts a peer that has connected. None if there is none now, or if too many peers have sent descriptors that
     /// cannot be closed.
     pub fn accept(&self) -> Option<Connection> {
-        if stranger::are_too_many() {
+        if slow_close::are_too_many() {
             return None;
         }
         self.take()
@@ -183,7 +183,7 @@ pub struct Connection {
     /// Present until it is dropped.
     socket: Option<OwnedFd>,
     /// The peer sent a descriptor whose close may wait, and the message is still in the socket.
-    strange: Cell<bool>,
+    has_unknown: Cell<bool>,
     birthplace: Birthplace,
 }
 
@@ -203,7 +203,7 @@ pub enum Received {
     /// A message of that many bytes, with descriptors. If the number is larger than the buffer, the message was cut.
     Message(usize, Vec<OwnedFd>),
     /// A descriptor that is neither memory, an eventfd nor a pipe: nothing more is received.
-    Stranger,
+    UnknownDescriptor,
     /// No message yet.
     Nothing,
     /// The peer is gone.
@@ -217,7 +217,7 @@ impl Connection {
     /// The error of connect(2): `NOENT` and `CONNREFUSED` if there is no listener.
     #[cold]
     pub fn open(path: &Path) -> Result<Connection, Errno> {
-        if stranger::are_too_many() {
+        if slow_close::are_too_many() {
             return Err(Errno::AGAIN);
         }
         if let Some(broker) = broker::current() {
@@ -230,7 +230,7 @@ impl Connection {
     fn new(socket: OwnedFd) -> Connection {
         // Without it an empty message is taken for the end, and messages behind it are not seen.
         let _ = set_socket_passcred(&socket, true);
-        Connection { socket: Some(socket), strange: Cell::new(false), birthplace: Birthplace::here() }
+        Connection { socket: Some(socket), has_unknown: Cell::new(false), birthplace: Birthplace::here() }
     }
 
     fn socket(&self) -> BorrowedFd<'_> {
@@ -270,7 +270,7 @@ impl Connection {
     /// Takes the next message into `into`. Descriptors whose close may wait are not received.
     #[cold]
     pub fn receive(&self, into: &mut [u8]) -> Received {
-        self.receive_if(into, stranger::is_known)
+        self.receive_if(into, slow_close::is_known)
     }
 
     /// Does the same as [`Connection::receive`] for a peer that is trusted to send nothing whose close waits.
@@ -280,7 +280,7 @@ impl Connection {
     }
 
     fn receive_if(&self, into: &mut [u8], is_known: impl Fn(&OwnedFd) -> bool) -> Received {
-        if self.strange.get() {
+        if self.has_unknown.get() {
             return Received::End;
         }
         // The message stays in the socket, so closing these is not the last close of its descriptors.
@@ -293,9 +293,9 @@ impl Connection {
             Ok(Some(Taken { unseen, .. })) => unseen,
         };
         if unseen || !descriptors.iter().all(is_known) {
-            self.strange.set(true);
-            stranger::leave(descriptors);
-            return Received::Stranger;
+            self.has_unknown.set(true);
+            slow_close::leave(descriptors);
+            return Received::UnknownDescriptor;
         }
         match self.take(into, RecvFlags::empty()) {
             (Ok(Some(Taken { len, .. })), descriptors) => Received::Message(len, descriptors),
@@ -348,8 +348,8 @@ impl Drop for Connection {
             while matches!(self.receive(&mut [0]), Received::Message(..)) {}
         }
         let socket = self.socket.take();
-        if self.strange.get() {
-            stranger::leave(socket.into_iter().collect());
+        if self.has_unknown.get() {
+            slow_close::leave(socket.into_iter().collect());
         }
     }
 }

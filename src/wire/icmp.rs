@@ -162,7 +162,7 @@ mod tests {
     use etherparse::{Icmpv4Header, Icmpv6Header, PacketBuilder};
 
     #[test]
-    fn messages_have_the_checksums_that_etherparse_reckons() {
+    fn messages_have_the_checksums_that_etherparse_computes() {
         let body = [0xab; 61];
         let ours = Icmp::v4(3, 4, 1400, &body);
         let (theirs, _) = Icmpv4Header::from_slice(&[ours.as_bytes(), &body].concat()).unwrap();

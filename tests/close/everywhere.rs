@@ -1,4 +1,4 @@
-//! Frames of one pool in every place that a frame can be, each place filled from a line of its own.
+//! Puts frames of one pool into every place that a frame can be in. Each place is filled at a separate call site.
 
 use netmem::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit, local_queue};
 use netmem::packet::{HeadCache, Packet, PairStack, ReadyPackets, Reset};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// What each frame that has data says.
+/// The contents of each frame with data.
 pub const BYTES: &[u8] = b"still here";
 
-/// How many frames are where.
+/// The number of frames in each place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
     pub owned: u64,
@@ -29,9 +29,9 @@ impl Places {
     }
 }
 
-/// What is out when the pool closes: in the device's rings 4 to receive into, 2 received, 2 sent, 1 to be sent; in queues
-/// 2 that nobody reads and 2 that a retention keeps; 2 in the stack of pairs; and with the program 2 packets on their way to
-/// another thread, a frame with two holders and one of which a piece is held.
+/// The frames that are out when the pool closes. In the device's rings: 4 to receive into, 2 received, 2 sent, 1 to be
+/// sent. In queues: 2 that are not read and 2 that a retention keeps. In the stack of pairs: 2. With the program: 2
+/// packets in transfer to another thread, a frame with two holders, and one of which a fragment is held.
 pub const OUT: Places = Places { owned: 4, posted: 9, queued: 4, ready: 2 };
 
 /// Whatever holds frames.
@@ -69,8 +69,9 @@ fn write(room: &mut [u8]) -> usize {
 }
 
 impl Everywhere {
-    /// Puts frames everywhere. `other` is another worker than the pool's owner; some frames are in its ready pool, some of
-    /// the owner's too, and some on their way home: those are not out, and come home when the pool closes.
+    /// Puts frames everywhere. `other` is another worker than the pool's owner. Some frames are in its ready pool, some
+    /// in the owner's too, and some on the remote free queue. Those do not count as out, and are freed when the pool
+    /// closes.
     pub fn lay(memory: &Memory, w: &mut Worker, other: &mut Worker, traced: bool) -> Everywhere {
         let config =
             PoolConfig { frames: 64, cache: 16, refill: 8, dma: DmaMap::Umem, ..PoolConfig::default() };
@@ -126,7 +127,7 @@ impl Everywhere {
         }
     }
 
-    /// The report of a pool that did not end says what is missing, where it is and since when.
+    /// Asserts that the report of a pool that did not end names the missing frames, their places, and their ages.
     pub fn check_report(&self, still: &StillOut, traced: bool) {
         let StillOut(ledger, holders) = still;
         assert_eq!(holders.iter().map(|holder| holder.frames).sum::<u64>(), ledger.out(), "{still}");
@@ -155,7 +156,7 @@ fn take_front(batch: &mut Batch, n: usize) -> Batch {
     front
 }
 
-/// Pairs of both workers, and a stack of two whose lock nobody takes.
+/// The pairs of both workers, and a stack of two whose lock no thread takes.
 fn ready(pool: &Pool, heads: &HeadCache, w: &mut Worker, other: &mut Worker) -> (PairStack, ReadyPackets) {
     let (mut stack, pairs) =
         (PairStack::new(pool, heads, 2, Reset::AtPut), ReadyPackets::new(pool, heads, 4));

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// One region at a time: where one was unmapped, another test's may come to lie.
+/// Only one region at a time: another test's region may be mapped at the address of one that was unmapped.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn memory() -> Memory {
@@ -34,7 +34,7 @@ fn is_mapped(address: usize) -> bool {
     })
 }
 
-/// A closed pool, what is still out of it, and two workers, of whom the first owns it.
+/// A closed pool, the frames that are still out of it, and two workers, of which the first owns the pool.
 struct Closed {
     pool: Pool,
     out: Places,

@@ -1,5 +1,5 @@
-//! What a port takes, changed a thousand times while requests and answers pass: the kernel and netmem listen at the same two ports,
-//! and each request is answered once, by the side that the rules name.
+//! Changes the packets that a port takes a thousand times while requests and answers pass. The kernel and netmem listen
+//! at the same two ports, and each request must be answered once, by the side that the rules name.
 
 use crate::lay;
 use crate::testbed::{PATIENCE, Testbed, is_silence};
@@ -16,10 +16,10 @@ const CHANGES: u32 = 1000;
 /// Requests that wait for their answers.
 const OUTSTANDING: usize = 8;
 
-/// What all threads look at.
+/// The state that all threads share.
 #[derive(Default)]
 struct Shared {
-    /// Odd while the rules are changed; half of it is how often they were.
+    /// Odd while the rules are changed. Half of it is the number of changes.
     epoch: AtomicU32,
     answers: AtomicU64,
     /// No request begins any more.
@@ -28,12 +28,12 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-/// The port that netmem takes after so many changes.
+/// The port that netmem takes after this number of changes.
 fn taken(changes: u32) -> usize {
     (changes % 2) as usize
 }
 
-/// Answers what comes by the port, marked with an N, until all is over; how many.
+/// Answers the requests on the port, marked with an N, until the test is over. Returns their number.
 fn serve_by_netmem(port: &mut XdpPort, w: &mut Worker, pool: &Pool, shared: &Shared) -> u64 {
     let (mut frames, mut sent, mut answered) = (Batch::new(), Batch::new(), 0);
     while !shared.is_over.load(SeqCst) || !frames.is_empty() || port.tx_posted() > 0 {
@@ -82,7 +82,7 @@ struct Answers {
     settled: u64,
 }
 
-/// Sends requests to both ports, a few at a time, and judges who answers.
+/// Sends requests to both ports, a few at a time, and checks which side answers.
 fn request(sockets: &[UdpSocket; 2], shared: &Shared) -> Answers {
     let (mut answers, mut number) = (Answers::default(), 0_u64);
     sockets.iter().for_each(|socket| socket.set_read_timeout(Some(PATIENCE)).unwrap());
@@ -112,7 +112,8 @@ fn to(number: u64) -> usize {
 }
 
 impl Answers {
-    /// Counts the answer; where no rule changed since the request began, at `epoch`, its side is the one that they name.
+    /// Counts the answer. If no rule has changed since the request began, at `epoch`, it must be from the side that the
+    /// rules name.
     fn judge(&mut self, number: u64, who: char, epoch: u32, shared: &Shared) {
         match who {
             'N' => self.netmem += 1,
@@ -192,7 +193,7 @@ fn changed_under_load(bed: &Testbed, any: &str, server: &str) {
 }
 
 #[test]
-fn rules_that_change_a_thousand_times_name_who_answers_and_no_request_is_lost() {
+fn rules_that_change_a_thousand_times_decide_which_side_answers_and_no_request_is_lost() {
     let Some(bed) = lay(&[]) else { return };
     changed_under_load(&bed, "0.0.0.0", crate::SERVER);
     bed.assert_nothing_left();

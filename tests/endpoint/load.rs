@@ -1,4 +1,5 @@
-//! Many queries at the rate that the machine bears: every one is answered, and the answer is right. `NETMEM_QUERIES` says how many.
+//! Tests with many queries, at the rate that the machine can process: every query is answered correctly.
+//! `NETMEM_QUERIES` is their number.
 
 use super::{Example, PATIENCE, SERVER, Zone, ask, lay};
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ fn queries() -> u64 {
     env::var("NETMEM_QUERIES").map_or(20_000, |text| text.parse().expect("NETMEM_QUERIES is a number"))
 }
 
-/// Asks `count` times, with `OUTSTANDING` queries under way; each answer is that of the oldest query, in order.
+/// Sends `count` queries, with `OUTSTANDING` queries in flight. Each answer must be that of the oldest query, in order.
 fn exchange(
     socket: &UdpSocket,
     count: u64,

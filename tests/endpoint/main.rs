@@ -1,5 +1,5 @@
-//! Servers beside the kernel on one interface: the examples `udp_echo` and `dns`, asked by ordinary programs of another host, and
-//! what is taken changed under load.
+//! Tests of servers beside the kernel on one interface: the examples `udp_echo` and `dns`, with requests from ordinary
+//! programs of another host, and changes of the rules under load.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ use testbed::{PATIENCE, Testbed, Wiring, example, port_mac, scratch, wait_until}
 const SERVER: &str = "10.77.0.254";
 const SERVER_V6: &str = "fd77::254";
 
-/// A host at the far end of a wire, and the server's address at this end; None where that cannot be had.
+/// Returns a host at the far end of a link, and the server's address at this end. Returns None if that is not possible.
 fn lay(programs: &[&str]) -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Bridged, programs)?;
     for namespace in [&bed.h1, &bed.dut] {
@@ -33,7 +33,7 @@ fn lay(programs: &[&str]) -> Option<Testbed> {
     Some(bed)
 }
 
-/// A program of this repository's examples on the interface `one`; killed when dropped.
+/// A program of this repository's examples on the interface `one`. It is killed when dropped.
 struct Example(Child);
 
 impl Example {
@@ -54,7 +54,7 @@ impl Drop for Example {
     }
 }
 
-/// Sends until it is answered, since what comes while a port opens is the kernel's; the answer.
+/// Sends until there is an answer, because the kernel gets the packets while a port opens. Returns the answer.
 fn ask(socket: &UdpSocket, to: (&str, u16), question: &[u8]) -> Vec<u8> {
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut answer = vec![0; 2048];
@@ -115,7 +115,7 @@ www.example.test. AAAA 2001:db8::80
 deep.down.example.test. A 192.0.2.99
 ";
 
-/// The zone's file; gone when dropped.
+/// The zone's file. It is removed when dropped.
 struct Zone(PathBuf);
 
 impl Zone {
@@ -133,7 +133,7 @@ impl Drop for Zone {
 }
 
 #[test]
-fn dig_gets_the_records_of_a_zone_and_is_told_what_is_not_there() {
+fn dig_gets_the_records_of_a_zone_and_an_answer_for_a_missing_name() {
     let Some(bed) = lay(&["dig"]) else { return };
     let zone = Zone::new();
     let _example = Example::start(&bed, "dns", &zone.0.display().to_string());

@@ -15,7 +15,7 @@ pub struct Bug {
 /// Bytes of an object: no multiple of 8, so that what lies behind it begins in the middle of a word.
 const SIZE: usize = 45;
 const PAGE: usize = 4096;
-/// What is not to be seen.
+/// The value of the secret bytes.
 const SECRET: u8 = 0xa5;
 
 pub const BUGS: [Bug; 20] = [
@@ -58,25 +58,25 @@ fn ground(hardening: Hardening) -> (Memory, Worker) {
     (memory, w)
 }
 
-/// A cache of its own, so that no other one's objects lie in its slabs.
+/// Its own cache, so that its slabs have no objects of other tests.
 fn cache(memory: &Memory, size: usize) -> RawCache {
     let config = CacheConfig { name: "planted".into(), merge: false, ..CacheConfig::default() };
     RawCache::new(memory, size, 8, &config).expect("a cache")
 }
 
-/// A cache and a worker that stay: what a bug leaves behind is not to be found by their end.
+/// A cache and a worker that stay, so that their end does not find what a bug leaves behind.
 fn objects(hardening: Hardening) -> (&'static RawCache, &'static mut Worker) {
     let (memory, w) = ground(hardening);
     (Box::leak(Box::new(cache(&memory, SIZE))), Box::leak(Box::new(w)))
 }
 
-/// Takes `n` objects, so many that those of several slabs are out.
+/// Allocates `n` objects: enough for several slabs.
 fn take(cache: &RawCache, w: &mut Worker, n: usize) -> Vec<NonNull<u8>> {
     (0..n).map(|_| cache.alloc(w).expect("an object")).collect()
 }
 
 fn free(cache: &RawCache, w: &mut Worker, object: NonNull<u8>) {
-    // SAFETY: the bug, where it is one: what is found of it ends the process.
+    // SAFETY: this is the bug, if it is one. If it is found, the process ends.
     unsafe { cache.free(w, object) }.expect("a misuse ends the process");
 }
 
@@ -187,7 +187,7 @@ fn old_object(hardening: Hardening) -> bool {
     unsafe { object.write_bytes(SECRET, SIZE) };
     free(cache, w, object);
     let seen = |object: &NonNull<u8>| {
-        // SAFETY: it is out; the bug is to read it.
+        // SAFETY: the object is allocated. The bug is to read it.
         (0..SIZE).any(|offset| unsafe { object.byte_add(offset).read() } == SECRET)
     };
     take(cache, w, 100).iter().any(seen)
@@ -275,7 +275,7 @@ fn behind_the_last(hardening: Hardening) -> bool {
     true
 }
 
-/// Where fresh things lie, as distances from where the first of them does.
+/// Returns the addresses of new items, as distances from the first one.
 fn fresh(hardening: Hardening) -> [Vec<usize>; 3] {
     let (memory, mut w) = ground(hardening);
     let objects = take(&cache(&memory, SIZE), &mut w, 32);

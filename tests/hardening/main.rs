@@ -1,5 +1,5 @@
-//! Bugs that are planted, each in a process of its own and under each part of the hardening: what finds them and what does not is
-//! what the table in `docs/guide/hardening.md` says.
+//! Tests of planted bugs, each in its own process and under each part of the hardening. The table in
+//! `docs/guide/hardening.md` must state which part finds which bug.
 
 mod bugs;
 
@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Output};
 
 /// The columns of the table.
 const SETTINGS: [&str; 6] = ["off", "guard", "random", "clear", "canary", "all"];
-/// What a child reads: the number of its bug, and the setting.
+/// The environment variable of a child: the number of its bug, and the setting.
 const CHILD: &str = "NETMEM_PLANTED";
 /// A child whose bug had no effect that it could see.
 const PREVENTED: u8 = 3;
@@ -57,7 +57,7 @@ fn table() -> Vec<Vec<String>> {
     rows.take_while(|line| line.starts_with('|')).map(cells).collect()
 }
 
-/// Every bug is found, or not, as the page says.
+/// Checks that every bug is found, or not found, as the page says.
 fn main() -> ExitCode {
     if let Ok(of) = std::env::var(CHILD) {
         return child(&of);

@@ -1,5 +1,5 @@
-//! Network namespaces for tests: each test runs in a child process inside one of its own, which is gone
-//! afterwards, whatever became of the test.
+//! Network namespaces for tests. Each test runs in a child process inside its own namespace, which is removed
+//! afterwards, also if the test fails.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -10,12 +10,12 @@ use std::{env, io, process};
 /// Set for the child: the name of the test that it is to run.
 const INSIDE: &str = "NETMEM_TEST_INSIDE";
 
-/// Runs `body` in a network namespace of its own, with IPv6 off so that only the test's frames travel.
+/// Runs `body` in its own network namespace, with IPv6 off so that only the test's frames are sent.
 ///
-/// Prints "SKIPPED" with the reason where that cannot be done; fails instead if NETMEM_NO_SKIP is 1.
+/// Prints "SKIPPED" with the reason if that is not possible. Fails instead if NETMEM_NO_SKIP is 1.
 ///
 /// # Panics
-/// When the child fails; its output is shown.
+/// If the child fails. Its output is shown.
 pub fn in_namespace(test: &str, body: impl FnOnce()) {
     if env::var(INSIDE).is_ok_and(|inside| inside == test) {
         std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").ok();
@@ -35,7 +35,7 @@ pub fn in_namespace(test: &str, body: impl FnOnce()) {
     assert!(out.status.success() && text.contains("1 passed"), "{test} inside {}:\n{text}", namespace.name);
 }
 
-/// This test program once more, for one test, where it already is inside.
+/// Runs this test program again, for one test, which is then inside.
 pub fn again(test: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("the test program's path"));
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
@@ -58,7 +58,7 @@ impl ArgsBefore for Command {
     }
 }
 
-/// Says on the terminal (past the test runner's capture) that a test was not run, and why.
+/// Prints on the terminal (past the test runner's capture) that a test was not run, and why.
 pub fn skip(test: &str, reason: &str) {
     assert!(env::var_os("NETMEM_NO_SKIP").is_none_or(|v| v != "1"), "{test} must not be skipped: {reason}");
     writeln!(io::stderr(), "SKIPPED {test}: {reason}").expect("stderr");
@@ -86,7 +86,7 @@ fn run(program: &str, words: &str) -> io::Result<Output> {
     Command::new(program).args(words.split_whitespace()).stdin(Stdio::null()).output()
 }
 
-/// A namespace with a name nobody else has; deleted when dropped.
+/// A namespace with a unique name. It is removed when dropped.
 struct Namespace {
     name: String,
 }
@@ -126,7 +126,7 @@ impl Wire {
             libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, every_protocol.into())
         };
         assert!(fd >= 0, "packet socket: {}", io::Error::last_os_error());
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new, and no other code has it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let index = rustix::net::netdevice::name_to_index(&socket, interface).expect("the interface");
         // SAFETY: all-zero bytes are a valid sockaddr_ll.

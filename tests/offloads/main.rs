@@ -1,5 +1,5 @@
-//! Cutting and completing as Linux does it: packets with what is left to be done to them are given to an interface that can do
-//! none of it, and what comes out at the other end is compared byte for byte.
+//! Tests of segmentation and checksums against Linux. Packets with offloads are given to an interface that supports
+//! none, and the packets at the other end are compared byte by byte.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// A packet of TCP or UDP with its checksum left open, and what is left to be done to it.
+/// Returns a packet of TCP or UDP with an incomplete checksum, and its offload.
 fn packet(random: &mut Random) -> (Vec<u8>, Offload) {
     let (is_v6, is_udp) = (random.below(2) == 1, random.below(3) == 0);
     let options = if is_udp { 0 } else { random.below(11) };
@@ -88,7 +88,7 @@ fn packet(random: &mut Random) -> (Vec<u8>, Offload) {
     (frame, Offload { checksum: Some(checksum), gso })
 }
 
-/// What is sent of it, by our own reckoning.
+/// Returns the packets that are sent for it, as this test computes them.
 fn cut(packet: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
     if offload.gso.is_none() {
         let mut packet = packet.to_vec();

@@ -1,4 +1,5 @@
-//! Any bytes as a request of the broker: what is read is written again as it came, and asks for no more descriptors than a message brings.
+//! Any bytes as a request of the broker. A request that is read is written again as it came, and needs no more
+//! descriptors than a message has.
 
 #![allow(missing_docs)]
 

@@ -1,4 +1,5 @@
-//! Any bytes as a captured file: what a port receives of it lies in frames that go home, and what it writes it reads as the same.
+//! Any bytes as a captured file. The frames that a port receives from it return to their pool, and a file that it
+//! writes is read as the same packets.
 
 #![allow(missing_docs)]
 
@@ -12,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// A file of its own; gone when dropped.
+/// A separate file. It is removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -35,11 +36,12 @@ pub fn run(bytes: &[u8]) {
     let _ = received(bytes);
 }
 
-/// The packets that a port received of the file, and whether it is whole; None where the port would not be opened.
+/// Returns the packets that a port received from the file, and whether the file is whole. Returns None if the port
+/// cannot be opened.
 pub fn received(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, bool)> {
     let (file, copy) = (Scratch::new(bytes), Scratch::new(&[]));
     let (packets, is_whole) = pass(&file.0, Some(&copy.0), None)?;
-    // What was written is a capture of the same packets, whatever was read.
+    // The written file is a capture of the same packets, whatever was read.
     assert_eq!(pass(&copy.0, None, None), Some((packets.clone(), true)));
     let address = [2, 0, 0, 0, 0, 9];
     let (to_us, _) = pass(&copy.0, None, Some(MacAddr::new(address))).expect("it was read before");

@@ -28,7 +28,7 @@ pub fn replay(corpus: &str, least: usize, run: fn(&[u8])) {
     }
 }
 
-/// Runs random sequences, of as many bytes in all as the environment says, or by default.
+/// Runs random sequences. Their total number of bytes is that of the environment, or the default.
 pub fn random(bytes: usize, run: impl Fn(&[u8])) {
     random_of(BYTES_EACH, bytes, run);
 }
@@ -46,7 +46,7 @@ pub fn random_of(each: usize, bytes: usize, run: impl Fn(&[u8])) {
         .unwrap();
 }
 
-/// Sequences to be run for as many random bytes as the environment says, or by default.
+/// Returns the number of sequences for the number of random bytes of the environment, or the default.
 fn steps(default: usize) -> u32 {
     let bytes = std::env::var("NETMEM_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(default);
     (bytes / BYTES_EACH).max(1) as u32

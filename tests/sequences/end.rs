@@ -16,12 +16,12 @@ pub struct End {
     _frames: Memory,
 }
 
-/// A memory of so many bytes, for one worker.
+/// Makes a memory of this number of bytes, for one worker.
 pub fn of_bytes(bytes: usize) -> MemoryConfig {
     MemoryConfig { bytes, workers: 1, backing: BackingPreference::Small, ..MemoryConfig::default() }
 }
 
-/// A path for a socket that nobody has.
+/// Returns an unused path for a socket.
 pub fn fresh_path() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("netmem-sequence-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
@@ -37,7 +37,7 @@ impl End {
         End { port, pool, w, _frames: frames }
     }
 
-    /// Poll rounds without packets, and then what is done after a sleep.
+    /// Makes poll rounds without packets, and then what follows a sleep.
     pub fn rounds(&mut self, n: usize) {
         for _ in 0..n {
             self.port.kick();
@@ -70,7 +70,7 @@ impl End {
         batch.free(&mut self.w);
     }
 
-    /// Closes the port, after which every frame is home; what it counted.
+    /// Closes the port, and asserts that every frame is in its pool. Returns the port's counters.
     pub fn close(mut self) -> Arc<PortCounters> {
         self.port.close();
         let ledger = self.pool.ledger();

@@ -1,5 +1,5 @@
-//! A memif client, and a server that says and writes whatever the bytes are: into the client's rings, and into its buffers or
-//! the frames that it lends.
+//! A memif client, and a server that sends and writes what the bytes say: into the client's rings, and into its buffers
+//! or the frames that it lends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,19 +33,21 @@ struct Bench {
 /// The server's side of one connection.
 struct Server {
     connection: Connection,
-    /// The client's memory: rings and buffers, and its frames where they are lent.
+    /// The client's memory: rings and buffers, and its frames if they are lent.
     regions: Vec<Arc<SharedMemory>>,
-    /// Where the rings to the client begin.
+    /// The offset of the rings to the client.
     rings: Vec<u64>,
 }
 
-/// Runs the sequence in `bytes`: the first says how frames are and whether they are lent, then four to a step. Whatever a
-/// server does, nothing crashes, no packet is longer than a frame, and every frame is home in the end.
+/// Runs the sequence in `bytes`. The first byte chooses the size of frames and whether they are lent, and each step
+/// takes four. Whatever a server does, nothing crashes, no packet is longer than a frame, and every frame is in its
+/// pool at the end.
 pub fn run(bytes: &[u8]) {
     received(bytes);
 }
 
-/// As [`run`]; returns how many packets were received, and how many of them were put together of several parts.
+/// Does the same as [`run`]. Returns how many packets were received, and how many of them were put together from
+/// several parts.
 pub fn received(bytes: &[u8]) -> (u64, u64) {
     let (&how, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let mut bench = Bench::new(how & 1 == 0, if how & 2 == 0 { 2048 } else { 8192 });
@@ -74,7 +76,7 @@ pub fn received(bytes: &[u8]) -> (u64, u64) {
 }
 
 impl Bench {
-    /// A client over frames of so many bytes, and who listens for it.
+    /// Makes a client over frames of this number of bytes, and the listener for it.
     fn new(lends: bool, frame_size: usize) -> Bench {
         let path = fresh_path();
         // SAFETY: the server is on this thread, and reads and writes while nothing is borrowed from a frame.
@@ -87,7 +89,7 @@ impl Bench {
         Bench { client: End::open(&path, frames, &pool, &config), listener, server: None, served: 0 }
     }
 
-    /// Ends the connection there is, waits until the client has come again, and hears it out.
+    /// Ends the connection, waits until the client has connected again, and completes the conversation.
     fn serve(&mut self) {
         self.server = None;
         self.served += 1;
@@ -110,7 +112,7 @@ impl Bench {
         self.client.rounds(64);
     }
 
-    /// The server says something.
+    /// Sends a message of the server.
     fn say(&self, word: &[u8]) {
         if let Some(server) = &self.server {
             let _ = server.connection.send(word, None);
@@ -144,7 +146,7 @@ impl Server {
         let _ = self.connection.send(&Message::Hello(hello).bytes(), None);
     }
 
-    /// Hears one word, if there is one, and answers it as a sane server does.
+    /// Receives a message, if there is one, and answers it as a correct server does.
     fn hear(&mut self) {
         let mut bytes = [0; 128];
         let Received::Message(_, descriptors) = self.connection.receive(&mut bytes) else { return };

@@ -1,7 +1,7 @@
-//! Sequences of operations, each a body over bytes: here over a corpus and over random bytes, in `fuzz/` over what a
-//! fuzzer finds.
+//! Sequences of operations, each a function over bytes: here over a corpus and over random bytes, in `fuzz/` over the
+//! inputs of a fuzzer.
 //!
-//! `NETMEM_STEPS` says how many random bytes are run in all (an operation takes four).
+//! `NETMEM_STEPS` is the total number of random bytes (an operation takes four).
 
 #![allow(clippy::unwrap_used)]
 
@@ -120,7 +120,7 @@ fn sane_steps_of_a_memif_sequence_bring_packets() {
     let corpus = folder("memif");
     let received = |name| memif::received(&fs::read(corpus.join(name)).unwrap());
     assert_eq!([received("a-sane-packet"), received("chain-of-three")], [(1, 0), (1, 0)]);
-    // Zeros may be received of memory that is gone; then the next client's packet.
+    // Zeros may be received from memory that is gone. Then the next client's packet is received.
     for cut in ["cut-to-nothing", "cut-packets-alone", "cut-buffers-while-sending"] {
         let (packets, lost) = received(cut);
         assert!((1..=2).contains(&packets) && lost > 0, "{cut}: {packets} packets, lost {lost} times");
@@ -172,7 +172,7 @@ fn programs_of_the_corpus_do_what_they_are_named_after() {
     assert!(done("a-guard-is-forgotten").lost > 0);
 }
 
-/// Writes down a program during which something panics; the next one at work would take its place.
+/// Writes a program to a file if something panics while it runs. The next program on this thread replaces it.
 struct KeepIfItFails<'a>(&'a Path, &'a [u8]);
 
 impl Drop for KeepIfItFails<'_> {

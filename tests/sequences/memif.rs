@@ -1,4 +1,4 @@
-//! A memif server and a client that says and writes whatever the bytes are, and cuts its memory.
+//! A memif server, and a client that sends and writes what the bytes say, and truncates its memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// Bytes of the client's memory: a page of two rings of eight slots with packets behind, and one of packets alone.
 const REGION: u64 = 8192;
-/// Where the two rings begin.
+/// The offsets of the two rings.
 const RINGS: [u32; 2] = [0, 1024];
 const LOG2_SIZE: u8 = 3;
 const COOKIE: u32 = 0x3E31F20;
@@ -33,13 +33,14 @@ struct Bench {
     lost: u64,
 }
 
-/// Runs the sequence in `bytes`: four to a step. Whatever a client does, nothing crashes, no packet is longer than a frame,
-/// and every frame is home in the end.
+/// Runs the sequence in `bytes`. Each step takes four. Whatever a client does, nothing crashes, no packet is longer
+/// than a frame, and every frame is in its pool at the end.
 pub fn run(bytes: &[u8]) {
     received(bytes);
 }
 
-/// As [`run`]; returns how many packets were received, and how often the port was seen to be down because memory was gone.
+/// Does the same as [`run`]. Returns how many packets were received, and how often the port was down because memory was
+/// gone.
 pub fn received(bytes: &[u8]) -> (u64, u64) {
     messages(bytes);
     let mut bench = bench();
@@ -69,11 +70,11 @@ pub fn received(bytes: &[u8]) -> (u64, u64) {
     (bench.server.close().rx.get(), bench.lost)
 }
 
-/// What is read as a message says the same when it is sent on.
+/// A message that was read has the same meaning when it is sent again.
 fn messages(bytes: &[u8]) {
     for chunk in bytes.chunks(128) {
         if let Ok(message) = Message::parse(chunk) {
-            // As bytes: what stands behind a field is not sent on, and a flag that nobody knows neither.
+            // Compared as bytes: the bytes after a field are not sent again, and neither is an unknown flag.
             assert_eq!(Message::parse(&message.bytes()).map(|again| again.bytes()), Ok(message.bytes()));
         }
     }
@@ -93,7 +94,7 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    /// A client that says what is sane, once nobody else is there.
+    /// Sends the messages of a correct client, once there is no other client.
     fn client(&mut self) -> Connection {
         // The server's queue of clients may be full of those that came before.
         let client = loop {

@@ -1,7 +1,8 @@
-//! Packets against a model: their bytes as a `Vec`, what is recorded of them as a pair.
+//! Packets against a model: their bytes are a `Vec`, and the data in their head is a pair.
 //!
-//! Four bytes are an operation: which, on which packet, and two numbers. After each the packets it touched are compared
-//! byte for byte; all of them, the ledgers and the counters every 32 operations and at the end.
+//! Four bytes are an operation: its kind, its packet, and two numbers. After each operation the packets that it used
+//! are compared byte by byte. Every 32 operations and at the end, all packets, the ledgers and the counters are
+//! compared.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const HELD: usize = 40;
 const FRAMES: usize = 96;
 
-/// A packet and what is known of it.
+/// A packet and its model.
 struct Known {
     packet: Packet,
     bytes: Vec<u8>,
@@ -71,7 +72,7 @@ impl Op {
     }
 }
 
-/// Runs a sequence; the first byte says in which form heads are kept ready, and how large frames are.
+/// Runs a sequence. The first byte chooses how heads are kept ready, and the size of frames.
 pub fn run(bytes: &[u8]) {
     let (&mode, bytes) = bytes.split_first().unwrap_or((&0, &[]));
     let mut scene = Scene::new(mode);
@@ -120,7 +121,7 @@ impl Scene {
         }
     }
 
-    /// `n` bytes that were not there before.
+    /// Returns `n` new bytes.
     fn stamps(&mut self, n: usize) -> Vec<u8> {
         (0..n)
             .map(|_| {
@@ -240,7 +241,7 @@ impl Scene {
             1 | 5 => drop(self.pairs.drain(&mut self.workers[w])),
             2 | 6 => self.pieces.flush(&mut self.workers[w]),
             7 => self.pairs_in_bulk(op),
-            // It leaves, and somebody takes its place: the slot's pool is its own then.
+            // The worker ends, and another one starts: it then owns the slot's pool.
             _ => {
                 drop(self.workers.remove(w));
                 self.workers.insert(w, self.memory.worker().unwrap());
@@ -248,7 +249,7 @@ impl Scene {
         }
     }
 
-    /// Several ready pairs at once, or packets made where there are too few.
+    /// Allocates several ready pairs at once, or packets if there are too few pairs.
     fn pairs_in_bulk(&mut self, op: Op) {
         let mut packets = Packets::new();
         let most = op.short().min(HELD.saturating_sub(self.held.len()));
@@ -356,7 +357,7 @@ impl Scene {
         self.held[at].check();
     }
 
-    /// The head comes off and another goes on.
+    /// Takes the head off, and attaches another one.
     fn through_a_frame(&mut self, op: Op, at: usize) {
         let known = self.held.swap_remove(at);
         let w = &mut self.workers[op.worker()];
@@ -372,8 +373,8 @@ impl Scene {
         }
     }
 
-    /// The frames of up to four packets are with a device: some come back, the others it did not take. What was recorded of
-    /// the packets ends with that.
+    /// Gives the frames of up to four packets to a device. Some come back, and the device did not take the others. The
+    /// data in the heads ends with that.
     fn through_a_device(&mut self, op: Op) {
         let (mut flight, mut frames, mut packets) = (InFlightHeads::new(4), Batch::new(), Packets::new());
         let mut bytes = Vec::new();
@@ -405,7 +406,7 @@ impl Scene {
         assert_eq!(stats.ready + stats.freed, inside, "{stats:?}");
     }
 
-    /// Everything is given back, and is where it was.
+    /// Frees everything, and asserts that the memory is as at the start.
     fn end(mut self) {
         self.check();
         for (i, known) in std::mem::take(&mut self.held).into_iter().enumerate() {
@@ -458,7 +459,7 @@ fn drop_front(model: &mut Vec<u8>, n: usize) -> bool {
     enough
 }
 
-/// Writes into the first part, if nobody else may read it: no other packet sees it.
+/// Writes into the first part, if no other packet may read it. No other packet changes.
 fn write(packet: &mut Packet, model: &mut [u8], bytes: &[u8]) {
     let first = packet.data().len();
     if let Some(to) = packet.data_mut() {

@@ -1,4 +1,4 @@
-//! Workers that steer frames to each other, whatever the frames hold and in whatever order they act; texts of policies, and
+//! Workers that steer frames to each other, with any contents and in any order of actions. Also texts of policies, and
 //! headers.
 
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Receive queues of each worker, and flows of each queue.
 const QUEUES: usize = 3;
 const FLOWS: usize = 4;
-/// Bytes of a frame; the last eight are its flow and its number.
+/// Bytes of a frame. The last eight are its flow and its number.
 const LEN: usize = 60;
 const LABEL: usize = LEN - 8;
 /// The last one does not keep order.
@@ -33,7 +33,7 @@ pub fn run(bytes: &[u8]) {
     forwarded(bytes);
 }
 
-/// As [`run`]; returns how many frames were forwarded.
+/// Does the same as [`run`]. Returns how many frames were forwarded.
 pub fn forwarded(bytes: &[u8]) -> u64 {
     policies(&String::from_utf8_lossy(bytes));
     keys(bytes);
@@ -46,7 +46,7 @@ pub fn forwarded(bytes: &[u8]) -> u64 {
     scene.settle()
 }
 
-/// What is read as a policy is written as one that says the same.
+/// A policy that was read is written as a text with the same meaning.
 fn policies(text: &str) {
     for text in text.split('\n') {
         if let Ok(policy) = text.parse::<Policy>() {
@@ -65,7 +65,7 @@ fn keys(bytes: &[u8]) {
     }
 }
 
-/// A worker, its two ends, and what it has in its hands: frames that it kept, and those that it took.
+/// A worker, its two ends, and its frames: those that it kept, and those that it took.
 struct At {
     w: Worker,
     outbox: Outbox,
@@ -80,7 +80,7 @@ struct Scene {
     mesh: Arc<Mesh>,
     pool: Pool,
     workers: Vec<At>,
-    /// What the frames of each flow begin with.
+    /// The first bytes of the frames of each flow.
     headers: Vec<[u8; LABEL]>,
     /// The next number of each flow.
     numbers: Vec<u32>,
@@ -131,7 +131,7 @@ impl Scene {
         let config = PoolConfig { frames: 1024, ..PoolConfig::default() };
         let pool = Pool::new(&memory, &mut workers[0].w, &config).unwrap();
         let flows = n * QUEUES * FLOWS;
-        // Half of the flows are of headers as they should be, half of whatever the bytes say.
+        // Half of the flows have correct headers, half have any bytes.
         let headers =
             (0..flows).map(|flow| if flow % 2 == 0 { udp(flow) } else { odd(flow, bytes) }).collect();
         let (numbers, order) = (vec![0; flows], OrderChecker::new(flows).unwrap());
@@ -184,7 +184,7 @@ impl Scene {
         batch
     }
 
-    /// Before its next call of any method: what a worker kept is forwarded.
+    /// The frames that a worker kept must be forwarded before its next call.
     fn forward_kept(&mut self, worker: usize) {
         let kept = take(&mut self.workers[worker].kept);
         self.forward(kept);
@@ -219,7 +219,7 @@ impl Scene {
 
     fn hand_off(&mut self, from: usize, to: usize, n: usize) {
         self.forward_kept(from);
-        // Whoever hands off by hand looks after the order himself.
+        // A caller that hands frames off itself is responsible for the order.
         self.ordered = false;
         let mut batch = self.next(from, 0, n);
         let to = to % self.workers.len();
@@ -239,7 +239,7 @@ impl Scene {
         if all { outbox.flush_all(w) } else { outbox.flush(w) }
     }
 
-    /// What a worker took is forwarded before it comes back for more.
+    /// The frames that a worker took are forwarded before it takes more.
     fn take(&mut self, by: usize) {
         let taken = take(&mut self.workers[by].taken);
         self.forward(taken);
@@ -257,7 +257,7 @@ impl Scene {
         self.workers[worker].inbox.iter_mut().for_each(Inbox::finish);
     }
 
-    /// Where nothing waits, nothing can be taken.
+    /// If nothing waits, nothing can be taken.
     fn look(&mut self, worker: usize) {
         self.finish(worker);
         let waits = self.workers[worker].inbox.as_mut().is_some_and(Inbox::waiting);
@@ -298,7 +298,7 @@ impl Scene {
         assert!(counts.duplicated == 0 && (!self.ordered || counts.reordered == 0), "{counts:?}");
     }
 
-    /// Whoever can takes what there is, until nothing moves; returns how many frames were forwarded.
+    /// Each worker takes what there is, until nothing moves. Returns how many frames were forwarded.
     fn settle(mut self) -> u64 {
         for _ in 0..20 {
             for worker in 0..self.workers.len() {

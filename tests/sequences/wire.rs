@@ -1,4 +1,4 @@
-//! Header views over any bytes: none panics, what each says lies within the bytes, and what is rewritten stays right.
+//! Header views over any bytes: none panics, their results lie within the bytes, and rewritten headers stay correct.
 
 #![allow(missing_docs)]
 
@@ -18,11 +18,11 @@ pub fn run(frame: &[u8]) {
     over_ipv6(packet);
     over_offloads(frame);
     over_fields(frame, link.ethertype(), packet);
-    // Whatever the link says: a view is asked for what it is asked for.
+    // Each view is made for any bytes, whatever the layer below says.
     let _ = (link.ethertype(), Ipv6::read(packet));
 }
 
-/// Rules look at what the views say: of IPv6 at what `icmp::upper` finds where the packet is whole.
+/// Rules check the values of the views. For IPv6 they check what `icmp::upper` finds, if the packet is whole.
 fn over_fields(frame: &[u8], ethertype: u16, packet: &[u8]) {
     let fields = Fields::read(frame, 3);
     assert_eq!(fields.ingress, 3);
@@ -43,8 +43,8 @@ fn over_fields(frame: &[u8], ethertype: u16, packet: &[u8]) {
     }
 }
 
-/// Whatever is said to be left to be done to a frame, here by its own first bytes: nothing outside of it is read, and segments carry no
-/// more than it has.
+/// Any offload of a frame, here from its own first bytes: no byte outside of the frame is read, and segments have no
+/// more bytes than it has.
 fn over_offloads(frame: &[u8]) {
     let mut finished = frame.to_vec();
     assert!(offload::finish_unfinished(&mut finished) || finished == frame);
@@ -82,7 +82,7 @@ fn over_ipv4(packet: &[u8], plain: bool) {
     over_options(&rewritten);
 }
 
-/// Options are recorded only where they ask for it, once, and nothing behind the header is touched.
+/// Options are recorded only if they ask for it, and once. The bytes after the header do not change.
 fn over_options(packet: &[u8]) {
     let mut recorded = packet.to_vec();
     let own = Ipv4Addr::new(10, 9, 8, 7);
@@ -100,7 +100,7 @@ fn over_options(packet: &[u8]) {
 /// A recorded packet with all that a router may have written as it was in `packet`.
 fn unrecorded(packet: &[u8], recorded: &[u8]) -> Vec<u8> {
     let mut packet_again = recorded.to_vec();
-    // Where a full option points to, nothing was written, and nothing need be there.
+    // A full option has nothing written at its pointer, which may be outside.
     let mut restore = |at: usize, n: usize| (at..at + n).for_each(|at| packet_again[at] = packet[at]);
     restore(10, 2);
     let (end, mut at) = (usize::from(packet[0] & 0xf) * 4, 20);

@@ -69,7 +69,7 @@ fn use_it(cache: &RawCache, w: &mut netmem::sync::Worker, size: usize, align: us
     assert!(one.addr().get().abs_diff(two.addr().get()) >= size);
     for object in [one, two] {
         assert_eq!(object.addr().get() % align, 0);
-        // SAFETY: it was allocated just now with so many bytes, is this function's alone, and given back once.
+        // SAFETY: it was just allocated with this number of bytes, only this function has it, and it is freed once.
         unsafe {
             object.write_bytes(1, size);
             cache.free(w, object).unwrap();
@@ -80,7 +80,7 @@ fn use_it(cache: &RawCache, w: &mut netmem::sync::Worker, size: usize, align: us
 
 #[test]
 #[allow(unsafe_code)]
-fn an_allocation_of_any_number_of_bytes_is_had_or_refused() {
+fn an_allocation_of_any_number_of_bytes_succeeds_or_is_refused() {
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
     for debug in [DebugOptions::default(), DebugOptions { on_misuse: OnMisuse::Report, ..DebugOptions::ALL }]
@@ -104,7 +104,7 @@ fn an_allocation_of_any_number_of_bytes_is_had_or_refused() {
                 let Ok(layout) = Layout::from_size_align(size, align) else { continue };
                 let Some(at) = sizes.alloc_aligned(&mut w, layout) else { continue };
                 assert_eq!(at.addr().get() % align, 0, "{layout:?}");
-                // SAFETY: allocated just now, and used no more.
+                // SAFETY: just allocated, and not used any more.
                 unsafe { sizes.free(&mut w, at).unwrap() };
             }
         }
@@ -112,7 +112,7 @@ fn an_allocation_of_any_number_of_bytes_is_had_or_refused() {
 }
 
 #[test]
-fn what_is_told_to_keep_more_than_there_is_makes_room_for_what_there_is() {
+fn a_limit_beyond_the_pools_frames_keeps_as_many_as_there_are() {
     let memory = memory(2);
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();

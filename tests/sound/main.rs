@@ -1,5 +1,5 @@
-//! Soundness against the caller's own code: values and closures that panic, sizes and bounds that cannot be, and what the
-//! compiler may assume of every generic type.
+//! Tests of soundness against the caller's own code: values and closures that panic, impossible sizes and bounds, and
+//! what the compiler may assume about every generic type.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,13 +32,13 @@ fn memory(workers: usize) -> Memory {
     .unwrap()
 }
 
-/// Every page is home.
+/// Asserts that every page is free.
 fn is_home(memory: &Memory) -> bool {
     memory.stats().free == memory.stats().total
 }
 
-/// Counts how often each of some values was dropped. Not freed before the program ends, so that a second drop is counted
-/// and does no harm; and kept where a sanitizer finds it.
+/// Counts how often each of some values was dropped. It is not freed before the program ends, so that a second drop is
+/// counted and does no harm, and it is kept where a sanitizer finds it.
 #[derive(Debug, Clone, Copy)]
 struct Drops(&'static [AtomicUsize]);
 

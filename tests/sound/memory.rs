@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Weak;
 use std::sync::atomic::AtomicBool;
 
-/// What a round of an operation gave.
+/// The result of a round of an operation.
 #[derive(Default)]
 struct Held {
     pages: Vec<Page>,
@@ -126,7 +126,7 @@ fn give_back(g: &mut Ground, held: Held) {
         let _ = panics(|| g.caches[objects.len() % 2].free(&mut g.w, object));
     }
     for object in held.raw {
-        // It was allocated of this cache, is out, and used no more.
+        // It was allocated from this cache, is out, and is not used any more.
         let _ = panics(|| give_raw(&g.raw, &mut g.w, object));
     }
     for bytes in held.bytes {
@@ -139,7 +139,7 @@ fn give_back(g: &mut Ground, held: Held) {
 
 #[allow(unsafe_code)]
 fn give_raw(cache: &RawCache, w: &mut Worker, object: NonNull<u8>) {
-    // SAFETY: the callers give objects of this cache that are out, and use them no more.
+    // SAFETY: the callers give objects of this cache that are out, and do not use them any more.
     unsafe { cache.free(w, object) }.unwrap();
 }
 
@@ -189,7 +189,7 @@ fn a_callback_of_pressure_that_panics_loses_no_page_frame_or_object() {
     }
 }
 
-/// Keeps frames, and panics where it is told to.
+/// Keeps frames, and panics on request.
 struct Keeper {
     frames: Mutex<Vec<Frame>>,
     at: &'static str,
@@ -216,7 +216,7 @@ impl Shrinker for Keeper {
 }
 
 #[test]
-fn a_keeper_of_frames_that_panics_stops_neither_pool_nor_other_keepers() {
+fn a_shrinker_that_panics_stops_neither_the_pool_nor_other_shrinkers() {
     for at in ["relieve", "close"] {
         for first_is_bad in [false, true] {
             let memory = memory(1);
@@ -254,7 +254,7 @@ fn a_keeper_of_frames_that_panics_stops_neither_pool_nor_other_keepers() {
 }
 
 #[test]
-fn an_owner_that_panics_at_a_pages_last_release_has_it_or_it_is_home() {
+fn an_owner_that_panics_at_a_pages_last_release_has_it_or_it_is_freed() {
     static EARLY: AtomicBool = AtomicBool::new(false);
     let owner = OwnerId::register(Owner {
         release: |_, page, word| {

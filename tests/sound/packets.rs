@@ -1,4 +1,4 @@
-//! Memory lent to packets whose way home panics.
+//! Tests of memory lent to packets whose release panics.
 
 use super::*;
 use netmem::packet::{CopyBreak, External, HeadCache, Packet, Packets, ReadyPackets};
@@ -80,7 +80,7 @@ const WAYS: [Way; 9] = [
 const PACKETS: usize = 24;
 const PARTS: usize = 3;
 
-/// Every other packet is a chain of external parts; the others are a frame and its head.
+/// Every other packet is a chain of external parts. The others are a frame and its head.
 fn packets(g: &mut Ground, drops: Drops, bad: fn(usize) -> bool) -> Vec<Packet> {
     let mut all = Vec::new();
     for n in 0..PACKETS {
@@ -106,7 +106,7 @@ fn packets(g: &mut Ground, drops: Drops, bad: fn(usize) -> bool) -> Vec<Packet> 
 }
 
 #[test]
-fn lent_memory_whose_way_home_panics_goes_once_and_loses_no_head_or_frame() {
+fn lent_memory_whose_release_panics_is_released_once_and_loses_no_head_or_frame() {
     let bad: [fn(usize) -> bool; 4] = [|n| n == 0, |n| n == 31, |n| n == PACKETS * PARTS - 1, |_| true];
     for (what, end) in WAYS {
         for (which, bad) in bad.into_iter().enumerate() {

@@ -20,7 +20,7 @@ fn items_taken_from_an_iterator_that_panics_are_in_the_ring() {
             });
             assert!(panics(|| _ = sender.send_burst(8, &mut items)));
             assert_eq!(sender.len(), at);
-            // The iterator goes on behind the item that panicked, and so does the ring.
+            // The iterator continues after the item that panicked, and so does the ring.
             assert_eq!(sender.send_burst(8, &mut items), 7 - at);
             let mut got = Vec::new();
             assert_eq!(receiver.recv_burst(99, |item| got.push(item.number)), 7);

@@ -90,7 +90,7 @@ fn end_by_each_way(mixed: bool) {
 }
 
 #[test]
-fn a_value_whose_drop_panics_is_dropped_once_and_its_object_comes_home() {
+fn a_value_whose_drop_panics_is_dropped_once_and_its_object_is_freed() {
     end_by_each_way(false);
 }
 
@@ -133,7 +133,7 @@ const ENDS: [End; 6] = [
     ("the last handle goes", |cache, _| panics(|| drop(cache))),
     ("destroy", |cache, _| panics(|| drop(cache.destroy()))),
     ("min_partial", |cache, _| {
-        // What the worker keeps goes back into the slabs first, which stay.
+        // The objects that the worker keeps go back into the slabs first, which stay.
         cache.set("min_partial", 1 << 20).unwrap();
         assert!(cache.validate().is_empty());
         panics(|| cache.set("min_partial", 0).unwrap())
@@ -147,14 +147,14 @@ const ENDS: [End; 6] = [
 ];
 
 #[test]
-fn values_that_panic_when_their_slab_goes_take_nothing_else_with_them() {
+fn values_that_panic_when_their_slab_is_freed_affect_nothing_else() {
     for layer in [Layer::Sheaf, Layer::CpuSlab] {
         for debug in debugs() {
             for (how, end) in ENDS {
                 for (which, bad) in BAD {
                     let what = format!("{how}, {which}, {layer:?}, {debug:?}");
                     let memory = memory(2);
-                    // Somebody else's, so that the slot that becomes free is not the first.
+                    // Another worker, so that the slot that becomes free is not the first.
                     let other = memory.worker().unwrap();
                     let mut w = memory.worker().ok();
                     let slot = w.as_ref().unwrap().slot();
@@ -167,7 +167,7 @@ fn values_that_panic_when_their_slab_goes_take_nothing_else_with_them() {
                         drops.value(n, bad(n))
                     };
                     let cache = ConstructedCache::new(&memory, &config(layer, debug), make).unwrap();
-                    // Where there are sheaves all lie in those of the worker.
+                    // With sheaves all objects are in those of the worker.
                     let sheaves = cache.set("sheaf_capacity", VALUES).is_ok();
                     let held: Vec<_> =
                         (0..VALUES).map(|_| cache.alloc(w.as_mut().unwrap()).unwrap()).collect();
@@ -181,7 +181,7 @@ fn values_that_panic_when_their_slab_goes_take_nothing_else_with_them() {
                         assert!(end(cache, &mut w) || !sheaves, "{what}: no value ended");
                     } else {
                         assert!(end(cache, &mut w) || !sheaves, "{what}: no value ended");
-                        // It puts what is left back into the slabs, so that values may end.
+                        // It puts the remaining objects back into the slabs, so that values can be dropped.
                         let _ = panics(|| drop(second.validate()));
                         assert!(second.validate().is_empty(), "{what}");
                         let _ = panics(|| drop(second));

@@ -1,5 +1,5 @@
-//! What the compiler may assume of public types: in which direction a lifetime inside of them may change, and which of them
-//! threads may move or share.
+//! Tests of what the compiler may assume about public types: in which direction a lifetime inside of them may change,
+//! and which of them threads may move or share.
 //!
 //! Changes of a lifetime that must not compile stand as `compile_fail` examples in the documentation of the types:
 //! `Constructed`, `ConstructedCache`, `Sender`, `Receiver`.
@@ -28,12 +28,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::MutexGuard;
 
-/// The type is `Send`, or `Sync`: it does not compile where it is not.
+/// Asserts that the type is `Send`, or `Sync`. Otherwise it does not compile.
 macro_rules! is {
     ($trait:ident: $($type:ty),* $(,)?) => { const _: () = { const fn is<T: $trait>() {} $(is::<$type>();)* }; };
 }
 
-/// The type is not: where it is, two implementations of `Which` fit and the compiler cannot choose.
+/// Asserts that the type is not. If it is, two implementations of `Which` fit and the compiler cannot choose.
 macro_rules! is_not {
     ($trait:ident: $($type:ty),* $(,)?) => {
         $(const _: fn() = || {
@@ -53,8 +53,8 @@ type Shares = MutexGuard<'static, u8>;
 /// Neither.
 type Neither = Rc<u8>;
 
-// A ring moves its items between threads, and shares none: both ends go wherever the items may go, and a shared end shows
-// none of them.
+// A ring moves its items between threads, and shares none. Both ends may go where the items may go, and a shared end
+// gives access to none of them.
 is!(Send: Sender<Moves>, Receiver<Moves>);
 is!(Sync: Sender<Moves>, Receiver<Moves>);
 is_not!(Send: Sender<Shares>, Receiver<Shares>, Sender<Neither>, Receiver<Neither>);
@@ -84,7 +84,7 @@ is_not!(Sync: Worker);
 is!(Send: Doorbell);
 is!(Sync: Doorbell);
 
-// Claims on pages and frames may go anywhere; a shared claim only reads.
+// Claims on pages and frames may go to any thread. A shared claim only reads.
 is!(Send: Memory, Page, SharedPage, OwnerId, Pool, Frame, SharedFrame, Fragment, Fragments, Batch, Drain<'static>);
 is!(Sync: Memory, Page, SharedPage, OwnerId, Pool, Frame, SharedFrame, Fragment, Batch, Drain<'static>);
 is!(Send: HeadCache, Packet, Packets, QueuedPacket, ReadyPackets, PairStack, InFlightHeads, External, CopyBreak);
@@ -186,8 +186,8 @@ mod becomes_shorter {
     }
 }
 
-/// Every public generic type outside of `sys`, and where it is looked at: `shorter` above, `fixed` by examples in its
-/// documentation that must not compile, `none` where it has no lifetime or type inside.
+/// Every public generic type outside of `sys`, and where it is checked: `shorter` above, `fixed` by examples in its
+/// documentation that must not compile, `none` if it has no lifetime or type inside.
 const GENERIC: [(&str, &str); 18] = [
     ("Buckets", "none"),
     ("Cache", "shorter"),

@@ -1,8 +1,8 @@
 //! Which file names what of which other file, and the circles that these imports make.
 //!
-//! Read are `use` and path expressions (`super::grow::alloc`, `grow::alloc` where `grow` was imported or is a child).
-//! A name that a file only passes on (`pub use`) is followed to the file that declares it; passing it on is no import.
-//! What a file names of the module that it is a part of is no import either: the folder of a module stands below the
+//! `use` and path expressions are read (`super::grow::alloc`, `grow::alloc` if `grow` was imported or is a child). A
+//! name that a file only passes on (`pub use`) is followed to the file that declares it; passing it on is not an
+//! import. A name of the module that a file is a part of is not an import either: the folder of a module is below the
 //! module's own file, which may name all of it. What is reached through a value (a method, a field) is not seen.
 
 use crate::source::Source;
@@ -57,8 +57,8 @@ impl Imports {
         graph
     }
 
-    /// The module that declares what the path `names` stands for in the module `place`; None for what another crate
-    /// declares, and for a module, of which nothing is named yet.
+    /// Returns the module that declares the target of the path `names` in the module `place`. Returns None for a target
+    /// that another crate declares, and for a module, from which nothing is named yet.
     fn declaring(&self, place: &[String], names: &[String], left: usize) -> Option<&Vec<String>> {
         let left = left.checked_sub(1)?;
         let (first, mut rest) = names.split_first()?;
@@ -67,7 +67,7 @@ impl Imports {
             "self" => place.to_vec(),
             "super" => place.split_last()?.1.to_vec(),
             name if self.modules.contains_key(&below(place, name)) => below(place, name),
-            // What is known by the first name of its own path is a crate.
+            // A name that is the first name of its own path is a crate.
             name => {
                 return self
                     .used(place, name)
@@ -91,14 +91,14 @@ impl Imports {
         None
     }
 
-    /// What the `use` declarations of the module `place` make known as `name`.
+    /// Returns the target that the `use` declarations of the module `place` give `name`.
     fn used(&self, place: &[String], name: &str) -> Option<&Path> {
         self.modules.get(place)?.used.iter().find(|path| path.known_as == name)
     }
 }
 
 impl Path {
-    /// The module that declares what `rest` is, of what this path stands for in the module `place`.
+    /// Returns the module that declares `rest`, below the target of this path in the module `place`.
     fn follow<'a>(
         &self,
         all: &'a Imports,
@@ -115,7 +115,7 @@ fn below(place: &[String], name: &str) -> Vec<String> {
     place.iter().cloned().chain([name.to_owned()]).collect()
 }
 
-/// The module of the file `path` of the crate under `dir`, by names; the crate's root has none.
+/// Returns the module of the file `path` of the crate under `dir`, by names. The crate's root has none.
 fn module_of(dir: &str, path: &str) -> Vec<String> {
     let inside = path.strip_prefix(dir).expect("a file under the folder").trim_end_matches(".rs");
     let inside = inside.trim_end_matches("/mod");
@@ -123,7 +123,7 @@ fn module_of(dir: &str, path: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The words and the signs of the product's part of a file; `::` is one sign.
+/// Returns the words and the signs of the product's part of a file. `::` is one sign.
 fn tokens(source: &Source) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     for (_, line) in source.product() {
@@ -147,7 +147,7 @@ fn read(tokens: &[String]) -> (Vec<Path>, Vec<Vec<String>>) {
     let (mut used, mut expressions) = (Vec::new(), Vec::new());
     let mut i = 0;
     while i < tokens.len() {
-        // What is visible beyond the file is passed on; `pub(super) use` too.
+        // A name that is visible outside of the file is passed on, also by `pub(super) use`.
         let declares = tokens[i] == "use";
         if declares {
             let passed_on = i > 0 && ["pub", ")"].contains(&&*tokens[i - 1]);

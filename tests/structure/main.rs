@@ -1,5 +1,5 @@
-//! The house rules that a compiler does not check: the order of the stages, who may name the system's libraries,
-//! where `unsafe` may stand, and how long things may be.
+//! The house rules that a compiler does not check: the order of the stages, which code may name the system's libraries,
+//! where `unsafe` may be used, and the sizes of files and functions.
 
 mod imports;
 mod prose;
@@ -13,17 +13,17 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// Where this is.
+/// The folder of this test.
 const HERE: &str = "tests/structure/main.rs";
 
-/// Names that say nothing of what is inside.
+/// Names that do not describe the contents.
 const EMPTY_NAMES: [&str; 9] =
     ["manager", "helper", "helpers", "util", "utils", "common", "inner", "ctx", "context"];
 
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 60;
 
-/// Where the code of the product lies.
+/// The folders of the product's code.
 const PRODUCT: [&str; 13] = [
     "src",
     "router/src",
@@ -40,7 +40,7 @@ const PRODUCT: [&str; 13] = [
     "cli/src",
 ];
 
-/// Where beside it the tests, benchmarks and examples lie.
+/// The folders of its tests, benchmarks and examples.
 const AROUND: [&str; 15] = [
     "tests",
     "examples",
@@ -81,14 +81,14 @@ fn stages() -> Vec<String> {
     stages
 }
 
-/// The stage that a file of the library is part of; `None` for `src/lib.rs`.
+/// Returns the stage that a file of the library is part of; `None` for `src/lib.rs`.
 fn stage_of(path: &str) -> Option<&str> {
     let path = path.strip_prefix("src/")?;
     let (first, _) = path.split_once('/').or_else(|| path.split_once('.'))?;
     (first != "lib").then_some(first)
 }
 
-/// The module of a file, as `pool::batch`; a stage's own file is the stage.
+/// Returns the module of a file, as `pool::batch`. A stage's own file is the stage.
 fn module_of(path: &str) -> String {
     let path = path.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
     path.replace('/', "::")
@@ -115,7 +115,7 @@ fn named_after_crate(line: &str) -> Vec<&str> {
     named
 }
 
-/// Fails with every finding, each on a line of its own.
+/// Fails with every finding, each on its own line.
 fn report(rule: &str, findings: &[String]) {
     let mut text = String::new();
     findings.iter().for_each(|finding| writeln!(text, "  {finding}").expect("a string grows"));
@@ -163,13 +163,14 @@ const BESIDE: [&str; 12] = [
     "netmem-cli",
 ];
 
-/// netmem owns packet memory; routing, traffic, protocols and tools are crates beside it, without which not a line of it changes.
+/// netmem owns packet memory. Routing, traffic, protocols and tools are crates beside it. Without them no line of it
+/// changes.
 #[test]
 fn the_library_its_tests_and_examples_use_no_crate_beside_it() {
     let mut findings = Vec::new();
     let manifest = fs::read_to_string("Cargo.toml").expect("Cargo.toml");
     let (_, package) = manifest.split_once("[package]").expect("the library's part");
-    // How the others are compiled is said for the whole workspace.
+    // The workspace states how other crates are compiled.
     let (package, _) = package.split_once("\n[profile.").unwrap_or((package, ""));
     for name in BESIDE {
         if package.contains(name) {
@@ -197,8 +198,8 @@ fn crates_beside_the_library_use_its_public_interface_alone() {
     report("what is hidden is not theirs", &findings);
 }
 
-/// Files of the largest circle of imports in each stage, and in each crate that has no stages. Where none is stated, no
-/// two files may name each other. To untie one is to lower its number here.
+/// Number of files of the largest circle of imports in each stage, and in each crate without stages. If none is stated,
+/// no two files may name each other. A change that unties a circle lowers its number here.
 const LARGEST_CIRCLE: &[(&str, usize)] = &[
     ("src/page", 2),
     ("src/slab", 2),
@@ -243,8 +244,8 @@ fn no_circle_of_imports_is_larger_than_is_stated() {
 #[test]
 fn only_the_sys_stage_names_libc_or_rustix() {
     let mut findings = Vec::new();
-    // What follows the kernel's routes speaks to it by sockets of its own, and so does what looks at a host.
-    // And what only experiments ask of the system is the lab's, what a terminal is set to the program's.
+    // The code that follows the kernel's routes uses its own sockets, and so does the code that inspects a host. System
+    // calls that only experiments need are in the lab, and the settings of a terminal are in the program.
     const OWN: [&str; 5] = [
         "rtnetlink/",
         "doctor/src/read/",
@@ -354,11 +355,11 @@ fn each_file_in_the_table_of_stages_is_there() {
     report("files in the table of stages", &findings);
 }
 
-/// Where the page says which test shows what a router owes, and where those tests are.
+/// The page that names the tests which show the duties of a router, and the folders of those tests.
 const ROUTER: (&str, [&str; 4]) = ("docs/router.md", ["router", "src/port", "rtnetlink/src", "cli/tests"]);
 
 #[test]
-fn what_a_router_owes_is_shown_by_tests_that_there_are_and_every_line_of_the_checklist_is_on_the_page() {
+fn every_test_that_the_page_of_the_router_names_exists_and_every_line_of_the_checklist_is_on_the_page() {
     let (page, folders) = ROUTER;
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect(page);
     let quoted = text.split('`').skip(1).step_by(2);

@@ -1,4 +1,4 @@
-//! Words that no file of the product says.
+//! Tests of the words of the files.
 
 use crate::source::{Source, words};
 use crate::{everything, report, tests_of};
@@ -61,7 +61,7 @@ fn a_published_text_is_cited_by_its_key() {
     report("a published text is named by its key in docs/sources.md", &findings);
 }
 
-/// Keys in brackets are of a text that the page of sources has.
+/// Keys in brackets belong to a text on the page of sources.
 #[test]
 fn each_key_in_brackets_has_a_section_in_the_page_of_sources() {
     let page = fs::read_to_string(Path::new("docs/sources.md")).expect("docs/sources.md");
@@ -80,7 +80,8 @@ fn each_key_in_brackets_has_a_section_in_the_page_of_sources() {
     report("docs/sources.md has no section of that key", &findings);
 }
 
-/// What the tables of the texts' items name in quotes is there: files by their path, tests by their name, which is a sentence.
+/// The tables of the texts' items quote existing files by their path, and existing tests by their name, which is a
+/// sentence.
 #[test]
 fn the_code_and_the_tests_of_each_item_of_a_published_text_are_there() {
     let sources: Vec<Source> = everything().collect();
@@ -114,7 +115,7 @@ fn is_key(text: &str) -> bool {
     small(author) && year.bytes().all(|byte| byte.is_ascii_digit()) && small(word)
 }
 
-/// Words that were names here and nowhere else; `docs/glossary.md` says what the field calls each thing.
+/// Words that only netmem used as names. `docs/glossary.md` has the words of the field.
 const RETIRED: [&str; 32] = [
     "absence", "anew", "board", "condense", "doubled", "doubt", "ear", "ground", "heard", "keep", "keeper",
     "lookout", "mouth", "nobody", "odd", "pairs", "places", "presence", "reckoned", "rooms", "seat",

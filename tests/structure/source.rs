@@ -17,7 +17,7 @@ impl Source {
     /// Every `.rs` file under the directory `dir` of the repository, in order.
     ///
     /// # Panics
-    /// When there is none: then a test of the tree tests nothing.
+    /// If there is none: then a test of the tree would test nothing.
     pub fn under(dir: &str) -> Vec<Source> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut files = Vec::new();
@@ -49,8 +49,8 @@ impl Source {
         self.lines().filter(|(number, _)| self.in_product[number - 1])
     }
 
-    /// The number of the line on which the block that opens on or after line `from` closes; None when a `;`
-    /// comes first.
+    /// Returns the number of the line on which the block that opens on or after line `from` closes. Returns None if a
+    /// `;` comes first.
     pub fn block_end(&self, from: usize) -> Option<usize> {
         let (mut braces, mut brackets) = (0, 0);
         for (number, line) in self.lines().skip(from - 1) {
@@ -71,7 +71,7 @@ impl Source {
     }
 }
 
-/// Whether a line of code has `word` as a word of its own.
+/// Whether a line of code has `word` as a separate word.
 pub fn names(line: &str, word: &str) -> bool {
     words(line).any(|one| one == word)
 }
@@ -92,7 +92,8 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Which lines belong to the product: none of a file `tests.rs`, and in others those outside the test module.
+/// Returns the lines that belong to the product: none of a file `tests.rs`, and in others those outside the test
+/// module.
 fn product_lines(path: &str, code: &[String]) -> Vec<bool> {
     let mut product = vec![!path.ends_with("tests.rs") && !path.contains("/tests/"); code.len()];
     let begins = |i: usize| {
@@ -128,7 +129,7 @@ fn blank(text: &str) -> String {
     String::from_utf8(out).expect("blanks and whole characters")
 }
 
-/// Bytes of the comment or literal at the beginning of `rest`; 0 when there is none.
+/// Returns the bytes of the comment or literal at the beginning of `rest`; 0 if there is none.
 fn literal_len(rest: &str, before: Option<u8>) -> usize {
     let in_word = before.is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
     if rest.starts_with("//") {

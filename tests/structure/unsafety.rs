@@ -1,11 +1,11 @@
-//! Where `unsafe` may stand.
+//! Tests where `unsafe` is used.
 
 use crate::source::{names, words};
 use crate::{module_of, product, report};
 use std::collections::BTreeSet;
 
-/// The modules of the library that may use `unsafe`, and whose parents allow it them. To add one is a decision:
-/// say in its module documentation what the argument for its soundness rests on.
+/// The modules of the library that may use `unsafe`, and whose parents allow it. Adding one is a decision: its module
+/// documentation must state the argument for its soundness.
 const MAY_BE_UNSAFE: &[&str] = &[
     "sys",
     "sync::slot",
@@ -74,7 +74,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "ports::src::lend",
 ];
 
-/// Where that list is.
+/// The place of that list.
 const HERE: &str = "tests/structure/unsafety.rs";
 
 #[test]

@@ -46,7 +46,7 @@ impl Faults {
         Faults { of_ports, stop }
     }
 
-    /// Each port did more than so much of each kind.
+    /// Asserts that each port had more than this number of faults of each kind.
     pub fn assert_of_each_kind(&self, more_than: u64) {
         for (port, faults) in self.of_ports.iter().enumerate() {
             let FaultCounters { dropped, duplicated, reordered, .. } = &**faults;
@@ -57,7 +57,7 @@ impl Faults {
     }
 }
 
-/// The forwarder ends, also where the test fails.
+/// Ends the forwarder, also if the test fails.
 impl Drop for Faults {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);

@@ -33,7 +33,8 @@ use turn::Turn;
 /// How long a test waits for what must happen. It guards against hangs, nothing else: the machine may stand still.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether a socket with a timeout heard nothing: its time was up, or a stop and a continue ended the wait (signal(7)).
+/// Whether a socket with a timeout received nothing: its time was over, or a stop and a continue ended the wait
+/// (signal(7)).
 pub fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
@@ -60,13 +61,13 @@ pub fn scratch(name: &str) -> PathBuf {
 /// The addresses of the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wiring {
-    /// Both in one network: every frame of theirs is to cross unchanged, ARP too.
+    /// Both are in one network: every one of their frames must cross unchanged, also ARP.
     Bridged,
     /// Each in its own, with the machine between them as a router that answers no ARP.
     Routed,
 }
 
-/// The three namespaces; gone when dropped, also by a panic.
+/// The three namespaces. They are removed when dropped, also by a panic.
 pub struct Testbed {
     pub h1: Namespace,
     pub dut: Namespace,
@@ -81,9 +82,9 @@ impl Testbed {
         Testbed::lay_with_queues(wiring, 1, programs)
     }
 
-    /// Lays the testbed for the test that runs on this thread, each interface with so many queues. A flow stays on one
-    /// queue; which one follows from its hash, at whoever sends. None, after saying why on standard error, where
-    /// that cannot be done; that is a failure if NETMEM_NO_SKIP is 1.
+    /// Lays the testbed for the test that runs on this thread. Each interface has this number of queues. A flow stays
+    /// on one queue, which the sender chooses by the flow's hash. If that is not possible, prints why on standard error
+    /// and returns None. That is a failure if NETMEM_NO_SKIP is 1.
     ///
     /// `programs` are those that the test runs, beside ip.
     pub fn lay_with_queues(wiring: Wiring, queues: u32, programs: &[&str]) -> Option<Testbed> {
@@ -99,8 +100,8 @@ impl Testbed {
         Ok(bed)
     }
 
-    /// Joins host 1 or 2 to the machine between them, each end with so many queues: as it was at first, where the wire
-    /// was taken away meanwhile.
+    /// Joins host 1 or 2 to the machine between them. Each end has this number of queues. The link is as at first, if
+    /// it was removed in between.
     pub fn wire(&self, number: u8, queues: u32) {
         let (host, port) = if number == 1 { (&self.h1, "one") } else { (&self.h2, "two") };
         let (mac, port_mac) = (host_mac(number), port_mac(number));
@@ -124,8 +125,8 @@ impl Testbed {
         }
     }
 
-    /// The mode of the XDP program on an interface of the machine between the hosts, as ip(8) names it: `xdp` is
-    /// native, `xdpgeneric` is generic, None is no program.
+    /// Returns the mode of the XDP program on an interface of the machine between the hosts, as ip(8) names it: `xdp`
+    /// is native, `xdpgeneric` is generic, None is no program.
     pub fn program(&self, interface: &str) -> Option<String> {
         let link = self.dut.ip(&format!("-d link show dev {interface}"));
         link.split_whitespace().find(|word| word.starts_with("xdp")).map(str::to_owned)
@@ -141,8 +142,8 @@ impl Testbed {
         self.dut.xdp_sockets()
     }
 
-    /// Asserts that the machine between the hosts carries frames no more: no program on its interfaces and no
-    /// AF_XDP socket. Waits for it, since a killed process is cleaned up behind its end.
+    /// Asserts that the machine between the hosts forwards no more frames: no program is on its interfaces, and there
+    /// is no AF_XDP socket. Waits for that, since the kernel cleans up a killed process after its end.
     pub fn assert_nothing_left(&self) {
         let programs = || ["one", "two"].map(|interface| self.program(interface));
         wait_until("the XDP programs are gone", || programs() == [None, None]);
@@ -213,7 +214,7 @@ fn package(program: &str) -> &str {
     }
 }
 
-/// Says past the test runner's capture that the test on this thread does not run, and why.
+/// Prints, past the test runner's capture, that the test on this thread is skipped, and why.
 fn skip(reason: &str) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");

@@ -8,7 +8,7 @@ use std::process::{self, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
-/// A network namespace with a name that nobody else has; deleted when dropped.
+/// A network namespace with a unique name. It is removed when dropped.
 pub struct Namespace {
     name: String,
 }
@@ -17,7 +17,7 @@ impl Namespace {
     /// Makes one, with its loopback up and IPv6 off, for the host of that name.
     ///
     /// # Errors
-    /// What ip(8) said.
+    /// The output of ip(8).
     pub fn new(host: &str) -> Result<Namespace, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("netmem-{}-{}-{host}", process::id(), NEXT.fetch_add(1, Relaxed));
@@ -63,7 +63,7 @@ impl Namespace {
         command
     }
 
-    /// Runs a program inside with these words (split at spaces); returns what it printed.
+    /// Runs a program inside with these arguments (split at spaces). Returns its output.
     ///
     /// # Panics
     /// When it fails.
@@ -73,8 +73,9 @@ impl Namespace {
 
     /// Sends `count` pings, at these settings, and asserts that each of them is answered.
     ///
-    /// A deadline (`-w`) makes ping wait for replies: without one it gives up one interval after its last packet, and a
-    /// forwarder that was not scheduled meanwhile seems to have lost it. What it sends beyond `count` does not matter.
+    /// With a deadline (`-w`) ping waits for replies. Without one it gives up one interval after its last packet, and a
+    /// forwarder that was not scheduled meanwhile seems to have lost it. Packets that it sends beyond `count` do not
+    /// matter.
     pub fn ping(&self, address: &str, count: usize, settings: &str) {
         let said = self.run("ping", &format!("-c {count} -w 60 {settings} {address}"));
         for seq in 1..=count {
@@ -82,7 +83,7 @@ impl Namespace {
         }
     }
 
-    /// Runs `ip` with these words (split at spaces) for this namespace; returns what it printed.
+    /// Runs `ip` with these arguments (split at spaces) for this namespace. Returns its output.
     ///
     /// # Panics
     /// When it fails.

@@ -4,7 +4,7 @@ use super::scratch;
 use std::fs;
 use std::path::PathBuf;
 
-/// A file of bytes that look random; gone when dropped.
+/// A file of bytes that look random. It is removed when dropped.
 pub struct Served {
     pub path: PathBuf,
     pub bytes: Vec<u8>,

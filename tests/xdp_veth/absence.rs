@@ -25,7 +25,7 @@ pub fn poll_until(
     })
 }
 
-/// Takes what the ports have until all frames are home.
+/// Takes the frames of the ports until all are in their pool.
 fn bring_home(ports: &mut [XdpPort], w: &mut Worker, pool: &Pool) {
     wait_for("the frames to come home", || {
         for port in &mut *ports {
@@ -59,8 +59,8 @@ fn transmit(port: &mut XdpPort, w: &mut Worker, pool: &Pool, n: u8) {
     assert_eq!(port.tx(w, &mut frames), usize::from(n));
 }
 
-/// Sends a frame each way, once the far end has its carrier: the kernel hears of that up to a second late, and loses what is
-/// sent before.
+/// Sends a frame in each direction, once the far end has its carrier. The kernel notices the carrier up to a second
+/// late, and loses frames that are sent before.
 fn assert_carries(port: &mut XdpPort, w: &mut Worker, pool: &Pool) {
     wait_for("the carrier", || ip("link show dev a1").contains("state UP").then_some(()));
     let (wire, mut frames) = (Wire::open("a1"), Batch::new());
@@ -98,14 +98,14 @@ fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_i
                     assert_eq!(port.counters().rx.get(), before + 8, "what had been received was taken");
                     let counted = port.counters();
                     assert_eq!((counted.tx.get(), counted.completed.get()), (17 * round, 17 * round));
-                    // What was only posted may have been taken by the kernel while the port looked around.
+                    // The kernel may have taken frames that were only posted while the port looked for its interface.
                     assert!(counted.tx_lost.get() <= 8 * round);
                     assert_eq!((port.rx_posted(), port.tx_posted()), (0, 0));
                     let mut frames = Batch::new();
                     frames.push(pool.alloc(&mut w).unwrap()).unwrap();
                     assert_eq!((port.tx(&mut w, &mut frames), port.fill(&mut w, &mut frames)), (0, 0));
                     frames.free(&mut w);
-                    // One that is down is no interface to go on with.
+                    // An interface that is down cannot be used.
                     ip("link add a0 type veth peer name a1");
                     poll_until(&mut port, &mut w, &pool, says("interface a0 is down"));
                     ip("link set dev a1 up");
@@ -148,9 +148,9 @@ fn an_interface_set_down_and_up_keeps_its_socket_and_what_waits_to_be_sent() {
 }
 
 #[test]
-fn a_port_whose_interface_was_renamed_goes_on_and_never_takes_the_one_that_has_its_name_now() {
+fn a_port_whose_interface_was_renamed_goes_on_and_never_uses_the_one_that_has_its_name_now() {
     in_namespace(
-        "absence::a_port_whose_interface_was_renamed_goes_on_and_never_takes_the_one_that_has_its_name_now",
+        "absence::a_port_whose_interface_was_renamed_goes_on_and_never_uses_the_one_that_has_its_name_now",
         || {
             veth("a0", "a1", 1);
             let mut here = bench(256);
@@ -219,8 +219,9 @@ fn two_ports_of_one_memory_lose_both_ends_of_their_wire_at_once_and_come_back() 
 }
 
 #[test]
-fn a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home() {
-    const TEST: &str = "absence::a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home";
+fn a_port_that_is_closed_while_its_interface_is_gone_frees_the_remaining_frames() {
+    const TEST: &str =
+        "absence::a_port_that_is_closed_while_its_interface_is_gone_frees_the_remaining_frames";
     in_namespace(TEST, || {
         for again in [false, true] {
             veth("a0", "a1", 1);
@@ -229,7 +230,7 @@ fn a_port_that_is_closed_while_its_interface_is_gone_brings_the_rest_home() {
             let Bench { mut w, pool, .. } = here;
             transmit(&mut port, &mut w, &pool, 16);
             ip("link del dev a0");
-            // Nobody takes back what was to be sent.
+            // The frames that were to be sent are not taken back.
             wait_for("the port to give its frames up", || {
                 port.kick();
                 (port.rx_posted() == 0).then_some(())

@@ -62,9 +62,8 @@ fn assert_receives(there: &There, port: &mut dyn Port, w: &mut Worker, pool: &Po
 }
 
 #[test]
-fn a_port_comes_back_in_the_namespace_it_was_opened_in_and_takes_nothing_of_the_pollers() {
-    const TEST: &str =
-        "elsewhere::a_port_comes_back_in_the_namespace_it_was_opened_in_and_takes_nothing_of_the_pollers";
+fn a_port_comes_back_in_the_namespace_it_was_opened_in_and_uses_nothing_of_the_pollers_namespace() {
+    const TEST: &str = "elsewhere::a_port_comes_back_in_the_namespace_it_was_opened_in_and_uses_nothing_of_the_pollers_namespace";
     in_namespace(TEST, || {
         let there = There::new();
         // Here the number is another interface's that the one there will have later.
@@ -121,7 +120,7 @@ fn a_packet_port_receives_again_where_the_next_interface_has_the_number_of_the_o
         for down in [false, true] {
             assert_receives(&there, &mut port, &mut w, &pool);
             if down {
-                // Then the socket is not even told.
+                // Then the socket does not even get an event.
                 there.ip("link set dev a0 down");
                 poll_until(&mut port, &mut w, &pool, says("is down"));
             }

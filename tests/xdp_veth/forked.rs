@@ -7,10 +7,10 @@ use netmem::pool::Batch;
 use netmem::port::{Complete, Fill, Port, Rx, Tx, Wake};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does `work` in a child of this process; how that ended, as wait(2) has it.
+/// Does `work` in a child of this process. Returns its status, as wait(2) gives it.
 fn in_child(work: impl FnOnce()) -> libc::c_int {
-    // SAFETY: the child has this thread alone, and ends without running what the parent has registered for its end; this
-    // process has no other thread that could hold a lock which the child needs, but the test runner's, which sleeps.
+    // SAFETY: the child has only this thread, and ends without running the parent's exit handlers. This process has no
+    // other thread that could hold a lock which the child needs, except for that of the test runner, which sleeps.
     match unsafe { libc::fork() } {
         0 => {
             let done = catch_unwind(AssertUnwindSafe(work));

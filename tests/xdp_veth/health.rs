@@ -13,7 +13,8 @@ const BPF_LINK_DETACH: libc::c_int = 34;
 /// BPF_MAP_TYPE_XSKMAP.
 const SOCKETS: &str = "map_type:\t17";
 
-/// The descriptors of this process of which the kernel says that. Numbers of BPF are the machine's, so they are not asked for.
+/// Returns the descriptors of this process with this text in their description by the kernel. Numbers of BPF objects
+/// belong to the machine, so they are not compared.
 fn descriptors(what: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc/self/fdinfo").unwrap().map(|entry| entry.unwrap());
     let said = entries.map(|entry| (entry.file_name(), fs::read_to_string(entry.path()).unwrap_or_default()));
@@ -22,7 +23,8 @@ fn descriptors(what: &str) -> Vec<u32> {
 }
 
 fn bpf<T>(command: libc::c_int, attributes: &T) {
-    // SAFETY: each caller lays the attributes out as the command wants them, and what they point to outlives the call.
+    // SAFETY: each caller lays the attributes out as the command needs them, and what they point to lives longer than
+    // the call.
     let done = unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
@@ -83,21 +85,21 @@ fn is_seen_and_mended(test: &str, harm: fn(), reason: &str) {
             assert!(program_on("a0").is_some());
             receives(&mut here, &mut port, &wire);
         }
-        // Nothing is said of a port that nobody has touched, and what the kernel takes away with the interface is no harm.
+        // A port that was not touched reports nothing, and what the kernel removes with the interface is not a fault.
         port.close();
         assert!(program_on("a0").is_none());
     });
 }
 
 #[test]
-fn a_program_that_is_detached_by_another_is_seen_said_and_attached_again() {
-    let test = "health::a_program_that_is_detached_by_another_is_seen_said_and_attached_again";
+fn a_program_that_another_process_detached_is_reported_and_attached_again() {
+    let test = "health::a_program_that_another_process_detached_is_reported_and_attached_again";
     is_seen_and_mended(test, detach, "detached the XDP program from a0");
 }
 
 #[test]
-fn a_socket_that_is_taken_out_of_the_map_is_seen_said_and_put_back() {
-    let test = "health::a_socket_that_is_taken_out_of_the_map_is_seen_said_and_put_back";
+fn a_socket_that_was_removed_from_the_map_is_reported_and_put_back() {
+    let test = "health::a_socket_that_was_removed_from_the_map_is_reported_and_put_back";
     is_seen_and_mended(test, empty_map, "taken queue 0 of a0 out of the XDP program's map");
 }
 

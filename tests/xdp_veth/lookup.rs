@@ -1,4 +1,4 @@
-//! What the kernel's own table of routes answers to [`RouteLookup`], of both families.
+//! Tests of the answers of the kernel's own table of routes to [`RouteLookup`], for both families.
 
 use crate::netns::{in_namespace, ip};
 use netmem::system::bpf::{Answer, RouteLookup};

@@ -115,8 +115,8 @@ fn open_files() -> usize {
 }
 
 #[test]
-fn native_and_generic_mode_bind_and_say_what_they_got() {
-    in_namespace("native_and_generic_mode_bind_and_say_what_they_got", || {
+fn native_and_generic_mode_bind_and_report_what_they_got() {
+    in_namespace("native_and_generic_mode_bind_and_report_what_they_got", || {
         veth("a0", "a1", 1);
         let mut here = bench(64);
         for (wish, mode, shown) in [
@@ -189,10 +189,11 @@ fn frames_cross_from_one_interface_to_another_without_being_copied() {
     });
 }
 
-/// Seen: a duplicate of what a sleeper polls was one of the socket, which so outlived its port and the port's frames.
+/// Seen: a duplicate of the polled descriptor was a duplicate of the socket. So the socket lived longer than its port
+/// and the port's frames.
 #[test]
-fn a_duplicate_of_what_a_sleeper_polls_keeps_no_socket() {
-    in_namespace("a_duplicate_of_what_a_sleeper_polls_keeps_no_socket", || {
+fn a_duplicate_of_the_polled_descriptor_keeps_no_socket_open() {
+    in_namespace("a_duplicate_of_the_polled_descriptor_keeps_no_socket_open", || {
         veth("a0", "a1", 1);
         let mut here = bench(64);
         let port = here.open("a0").unwrap();
@@ -205,10 +206,11 @@ fn a_duplicate_of_what_a_sleeper_polls_keeps_no_socket() {
     });
 }
 
-/// Seen: a packet cost 150 ns more on the sender's core, since the kernel took the lock of an epoll set that nobody slept on.
+/// Seen: a packet took 150 ns more on the sender's core, since the kernel took the lock of an epoll set without a
+/// sleeper.
 #[test]
-fn a_port_that_nobody_sleeps_on_is_in_no_epoll_set() {
-    in_namespace("a_port_that_nobody_sleeps_on_is_in_no_epoll_set", || {
+fn a_port_without_a_sleeper_is_in_no_epoll_set() {
+    in_namespace("a_port_without_a_sleeper_is_in_no_epoll_set", || {
         veth("a0", "a1", 1);
         let mut here = bench(64);
         let mut port = here.open("a0").unwrap();
@@ -264,8 +266,8 @@ fn frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller()
 }
 
 #[test]
-fn what_the_interface_drops_is_counted_by_cause() {
-    in_namespace("what_the_interface_drops_is_counted_by_cause", || {
+fn packets_that_the_interface_drops_are_counted_by_cause() {
+    in_namespace("packets_that_the_interface_drops_are_counted_by_cause", || {
         veth("a0", "a1", 1);
         ip("link set dev a1 mtu 3000");
         ip("link set dev a0 mtu 3000");
@@ -382,8 +384,8 @@ fn two_queues_of_one_interface_share_one_program() {
 }
 
 #[test]
-fn frames_in_all_four_rings_come_home_when_the_port_is_closed() {
-    in_namespace("frames_in_all_four_rings_come_home_when_the_port_is_closed", || {
+fn frames_in_all_four_rings_return_to_their_pool_when_the_port_is_closed() {
+    in_namespace("frames_in_all_four_rings_return_to_their_pool_when_the_port_is_closed", || {
         for down in [false, true] {
             veth("a0", "a1", 1);
             let mut here = bench(256);

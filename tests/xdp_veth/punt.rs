@@ -54,7 +54,7 @@ fn v4(dst: &str) -> Vec<u8> {
     packet
 }
 
-/// What a DHCP server sends to a client with this link address.
+/// Returns a message from a DHCP server to a client with this MAC address.
 fn dhcp(client: [u8; 6], dst: &str) -> Vec<u8> {
     let mut packet = v4(dst);
     packet.truncate(20);
@@ -100,7 +100,7 @@ fn v6(dst: &str, next: u8, first: u8) -> Vec<u8> {
 const OTHER_V4: &str = "198.51.100.1";
 const OTHER_V6: &str = "2001:db8::2";
 
-/// Its name, the frame, and the verdict where control traffic is punted; where nothing is, all are redirected.
+/// Its name, the frame, and the verdict if control traffic is punted. Otherwise all frames are redirected.
 type Case = (&'static str, Vec<u8>, u32);
 
 fn to_us(headers: &[u16], payload: &[u8]) -> Vec<u8> {
@@ -116,7 +116,7 @@ fn cases() -> Vec<Case> {
     [of_the_link(), of_ipv4(), of_ipv6(), of_dhcp()].concat()
 }
 
-/// What the addresses and the type of the frame decide.
+/// Cases that the addresses and the type of the frame decide.
 fn of_the_link() -> Vec<Case> {
     vec![
         ("a bare header", to_us(&[0x0800], &[]), REDIRECT),
@@ -144,7 +144,7 @@ fn of_the_link() -> Vec<Case> {
     ]
 }
 
-/// What the IPv4 header decides.
+/// Cases that the IPv4 header decides.
 fn of_ipv4() -> Vec<Case> {
     vec![
         ("IPv4 to us", to_us(&[0x0800], &v4(OWN_V4)), PASS),
@@ -165,7 +165,7 @@ fn of_ipv4() -> Vec<Case> {
     ]
 }
 
-/// What the IPv6 header and the type of an ICMPv6 message decide.
+/// Cases that the IPv6 header and the type of an ICMPv6 message decide.
 fn of_ipv6() -> Vec<Case> {
     vec![
         ("IPv6 to us", to_us(&[0x86dd], &v6(OWN_V6, 17, 0)), PASS),
@@ -196,7 +196,7 @@ fn of_ipv6() -> Vec<Case> {
     ]
 }
 
-/// What the fields of a DHCP answer decide.
+/// Cases that the fields of a DHCP answer decide.
 fn of_dhcp() -> Vec<Case> {
     vec![
         ("DHCP offer to this link address", to_us(&[0x0800], &dhcp(UNICAST, OTHER_V4)), PASS),
@@ -241,7 +241,7 @@ fn of_dhcp() -> Vec<Case> {
     ]
 }
 
-/// Whether a frame of [`cases`] is one by which neighbours find each other: all that follows a tag that is looked behind.
+/// Whether a frame of [`cases`] is one by which neighbours find each other, after a VLAN tag that the program skips.
 fn finds_neighbours(case: &str) -> bool {
     let names = ["ARP ", "router solicitation", "router advertisement", "neighbour ", "ICMPv6 redirect"];
     names.iter().any(|name| case.starts_with(name)) && case != "ARP behind three tags"
@@ -288,7 +288,7 @@ fn the_kernel_gives_each_kind_of_frame_the_verdict_that_the_table_says() {
     });
 }
 
-/// As it comes to the interface `lo`: what is this station's MAC address elsewhere is that of `lo`.
+/// As it comes to the interface `lo`: the MAC address of this host elsewhere is that of `lo`.
 fn at_lo(mut frame: Vec<u8>) -> Vec<u8> {
     for at in 0..=frame.len() - UNICAST.len() {
         let place = &mut frame[at..at + UNICAST.len()];
@@ -352,7 +352,7 @@ struct Polled<'a> {
 }
 
 impl Polled<'_> {
-    /// Sends these frames, and one more that is nobody's; what of them comes by the port before that one.
+    /// Sends these frames, and one more that the port takes in any case. Returns those that enter the port before it.
     fn come(&mut self, port: &mut XdpPort, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let last = frame(UNICAST, &[0x0800], &v4("198.51.100.77"));
         frames.iter().chain([&last]).for_each(|frame| self.wire.send(frame));
@@ -370,8 +370,8 @@ impl Polled<'_> {
 }
 
 #[test]
-fn what_is_punted_does_not_come_by_the_port_and_all_else_does_in_both_modes() {
-    in_namespace("punt::what_is_punted_does_not_come_by_the_port_and_all_else_does_in_both_modes", || {
+fn punted_packets_do_not_enter_the_port_and_all_others_do_in_both_modes() {
+    in_namespace("punt::punted_packets_do_not_enter_the_port_and_all_others_do_in_both_modes", || {
         with_port(|port, polled| {
             // Generic mode sees no tags, and padding is the wire's.
             let whole = |(case, frame, _): &(&str, Vec<u8>, u32)| !case.contains("tag") && frame.len() >= 60;

@@ -1,4 +1,5 @@
-//! Interfaces, queues and rights with which no port can be opened: what is said of each, and that nothing is left.
+//! Tests of interfaces, queues and rights with which no port can be opened: the reported reason, and that nothing is
+//! left behind.
 
 use crate::netns::{in_namespace, ip, veth};
 use crate::{bench, open_files, program_on, rings_mapped, small, wait_for};
@@ -71,7 +72,7 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
     });
 }
 
-/// Forbids this thread for good to change any BPF map: bpf(2) with BPF_MAP_UPDATE_ELEM says ENOMEM.
+/// Forbids this thread for ever to change any BPF map: bpf(2) with BPF_MAP_UPDATE_ELEM fails with ENOMEM.
 ///
 /// Source: seccomp(2), `linux/seccomp.h`.
 fn forbid_map_updates() {
@@ -97,9 +98,9 @@ fn forbid_map_updates() {
 }
 
 #[test]
-fn frames_in_the_fill_ring_come_home_when_the_program_cannot_learn_of_the_socket() {
+fn frames_in_the_fill_ring_return_to_their_pool_when_the_program_cannot_get_the_socket() {
     in_namespace(
-        "refusals::frames_in_the_fill_ring_come_home_when_the_program_cannot_learn_of_the_socket",
+        "refusals::frames_in_the_fill_ring_return_to_their_pool_when_the_program_cannot_get_the_socket",
         || {
             veth("a0", "a1", 1);
             let mut here = bench(256);
@@ -115,7 +116,7 @@ fn frames_in_the_fill_ring_come_home_when_the_program_cannot_learn_of_the_socket
     );
 }
 
-/// Takes capabilities away from this thread; they come back when the guard is dropped.
+/// Takes capabilities away from this thread. They come back when the guard is dropped.
 struct Without(CapabilitySet);
 
 impl Without {

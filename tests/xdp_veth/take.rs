@@ -1,5 +1,5 @@
-//! What a port takes from an interface that the kernel goes on using: the program's verdicts, asked of the kernel
-//! (BPF_PROG_TEST_RUN), against a model and a table; and what then comes by real interfaces.
+//! Tests of the packets that a port takes from an interface which the kernel continues to use: the program's verdicts,
+//! which the kernel computes (BPF_PROG_TEST_RUN), against a model and a table, and then the packets of real interfaces.
 
 use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{bench, small, wait_for};
@@ -51,7 +51,7 @@ fn changed(mut bytes: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     bytes
 }
 
-/// What the documentation of [`Take`] says, told once more: the rule that takes the frame, if one does.
+/// The documentation of [`Take`] as a second implementation: returns the rule that takes the frame, if one does.
 fn model<'a>(take: &'a Take, frame: &[u8]) -> Option<&'a TakeRule> {
     let (link, packet) = frame.split_at_checked(14)?;
     let is_group = link[0] & 1 == 1;
@@ -100,7 +100,7 @@ impl Asked {
         Asked { program, counts, _kept: (sockets, socket) }
     }
 
-    /// Whether it takes the frame; what it leaves it counts.
+    /// Returns whether it takes the frame. Counts those that it leaves.
     fn takes(&self, frame: &[u8]) -> bool {
         let before = self.counts.get(0);
         let verdict = self.program.verdict(frame).unwrap();
@@ -317,7 +317,8 @@ fn with_port(queues: u32, body: impl Fn(&mut XdpPort, &mut crate::Bench, &Wire))
     }
 }
 
-/// Sends a datagram to each of `ports`, and one to the last that is taken; the destination ports of those that came before it.
+/// Sends a datagram to each of `ports`, and one to the last port, which is taken. Returns the destination ports of
+/// those that arrived before it.
 fn come(port: &mut XdpPort, here: &mut crate::Bench, wire: &Wire, ports: &[u16], last: u16) -> Vec<u16> {
     for to in ports.iter().chain([&last]) {
         wire.send(&frame(MAC, &[], &packet("192.0.2.1", 17, *to)));
@@ -336,8 +337,8 @@ fn come(port: &mut XdpPort, here: &mut crate::Bench, wire: &Wire, ports: &[u16],
 }
 
 #[test]
-fn what_a_port_takes_is_changed_while_it_is_open_and_the_rest_is_counted_as_the_kernels() {
-    let name = "take::what_a_port_takes_is_changed_while_it_is_open_and_the_rest_is_counted_as_the_kernels";
+fn the_rules_of_an_open_port_are_changed_and_other_packets_are_counted_as_the_kernels() {
+    let name = "take::the_rules_of_an_open_port_are_changed_and_other_packets_are_counted_as_the_kernels";
     in_namespace(name, || {
         with_port(1, |port, here, wire| {
             let control = port.take_control().unwrap();
@@ -355,8 +356,8 @@ fn what_a_port_takes_is_changed_while_it_is_open_and_the_rest_is_counted_as_the_
 }
 
 #[test]
-fn an_interface_that_comes_back_is_taken_from_as_was_said_last_and_by_its_new_address() {
-    let name = "take::an_interface_that_comes_back_is_taken_from_as_was_said_last_and_by_its_new_address";
+fn an_interface_that_comes_back_has_the_last_rules_and_its_new_address() {
+    let name = "take::an_interface_that_comes_back_has_the_last_rules_and_its_new_address";
     in_namespace(name, || {
         with_port(1, |port, here, wire| {
             let control = port.take_control().unwrap();

@@ -225,7 +225,7 @@ pub unsafe extern "C" fn netmem_stock_ledger(
         let found = stock::with(stock.word, |stock| (stock.census(cached), stock.counts));
         let found = found.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
         let (Census { total, free, cached, out, doubled }, counts) = found;
-        let Counts { taken, given, short, freed_twice, strangers } = counts;
+        let Counts { taken, given, short, freed_twice, made_up } = counts;
         *to = netmem_census {
             total: total as u64,
             free: free as u64,
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn netmem_stock_ledger(
             given,
             short_of: short,
             freed_twice,
-            made_up: strangers,
+            made_up,
         };
         Ok((free + cached + out == total && doubled == 0).into())
     })

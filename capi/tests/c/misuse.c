@@ -189,14 +189,14 @@ static int freed_to_another_pool(void)
 static int a_burst_with_one_of_another_pool(void)
 {
     netmem_pool other;
-    netmem_frame frames[9], own, stranger;
-    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_alloc(worker, other, &stranger, 1) == 1);
+    netmem_frame frames[9], own, foreign;
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_alloc(worker, other, &foreign, 1) == 1);
     CHECK(netmem_alloc(worker, pool, frames, 9) == 9);
     own = frames[5];
-    frames[5] = stranger;
+    frames[5] = foreign;
     int said = netmem_pool_free(worker, pool, frames, 9);
     CHECK(netmem_worker_held(worker) == 2 && netmem_pool_free(worker, pool, &own, 1) == 0);
-    CHECK(netmem_pool_free(worker, other, &stranger, 1) == 0 && netmem_pool_close(other, 1000) == 0);
+    CHECK(netmem_pool_free(worker, other, &foreign, 1) == 0 && netmem_pool_close(other, 1000) == 0);
     return said;
 }
 
@@ -221,34 +221,34 @@ static int freed_to_a_closed_pool(void)
 }
 
 /* What is said of `n` raw frames, of which the one at `at` is another pool's, freed to the pool. That one is its caller's, and the others are not. */
-static int raw_with_a_stranger(uint32_t n, uint32_t at)
+static int raw_with_a_foreign_frame(uint32_t n, uint32_t at)
 {
     netmem_pool other;
-    netmem_raw frames[8], own, stranger;
-    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_raw_alloc(worker, other, &stranger, 1) == 1);
+    netmem_raw frames[8], own, foreign;
+    CHECK(netmem_pool_open(worker, NULL, &other) == 0 && netmem_raw_alloc(worker, other, &foreign, 1) == 1);
     CHECK(netmem_raw_alloc(worker, pool, frames, n) == (int)n);
     own = frames[at];
-    frames[at] = stranger;
+    frames[at] = foreign;
     int said = netmem_raw_pool_free(worker, pool, frames, n);
     CHECK(netmem_raw_pool_free(worker, pool, &own, 1) == 0);
-    CHECK(netmem_raw_pool_free(worker, other, &stranger, 1) == 0 && netmem_pool_close(other, 1000) == 0);
+    CHECK(netmem_raw_pool_free(worker, other, &foreign, 1) == 0 && netmem_pool_close(other, 1000) == 0);
     return said;
 }
 
 static int raw_freed_to_another_pool(void)
 {
-    return raw_with_a_stranger(1, 0);
+    return raw_with_a_foreign_frame(1, 0);
 }
 
 static int a_raw_burst_freed_to_another_pool(void)
 {
-    return raw_with_a_stranger(8, 0);
+    return raw_with_a_foreign_frame(8, 0);
 }
 
-static int a_raw_burst_with_a_stranger_while_traced(void)
+static int a_raw_burst_with_a_foreign_frame_while_traced(void)
 {
     CHECK(netmem_trace(1) == 0);
-    int said = raw_with_a_stranger(8, 5);
+    int said = raw_with_a_foreign_frame(8, 5);
     CHECK(netmem_trace(0) == 0);
     return said;
 }
@@ -487,7 +487,7 @@ static const struct {
     CASE(freed_to_a_closed_pool, -ESTALE, "closed"),
     CASE(raw_freed_to_another_pool, -EXDEV, "wrong_pool"),
     CASE(a_raw_burst_freed_to_another_pool, -EXDEV, "wrong_pool"),
-    CASE(a_raw_burst_with_a_stranger_while_traced, -EXDEV, "wrong_pool"),
+    CASE(a_raw_burst_with_a_foreign_frame_while_traced, -EXDEV, "wrong_pool"),
     CASE(a_raw_burst_with_none_while_traced, -EBADF, "made_up"),
     CASE(no_raw_frame_freed_to_a_pool, -EBADF, "made_up"),
     CASE(raw_freed_to_a_closed_pool, -ESTALE, "closed"),

@@ -6,18 +6,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{env, fs, io};
 
-/// A testpmd that forwards between its devices, the last odd one to itself; ended, and what it keeps about itself taken
-/// away, when dropped.
+/// A testpmd that forwards between its devices. With an odd number of devices the last one forwards to itself. A drop
+/// ends it and removes its run-time files.
 pub struct Testpmd {
     child: Child,
-    /// Where it keeps it.
+    /// The folder of its run-time files.
     run: PathBuf,
-    /// What it says.
+    /// The file with its output.
     said: PathBuf,
 }
 
 impl Testpmd {
-    /// Starts it by `command` with these devices; what it says goes to the file `said`. None where none is installed.
+    /// Starts it by `command` with these devices. Its output goes to the file `said`. Returns None if testpmd is not
+    /// installed.
     ///
     /// # Panics
     /// When it cannot be started for another reason.
@@ -38,12 +39,12 @@ impl Testpmd {
         }
     }
 
-    /// What it has said so far; of what goes to its standard output, nothing before it ends.
+    /// Returns its output so far. Text on standard output appears only when it ends.
     fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
     }
 
-    /// Ends it; how many packets it counted as received by all its devices, and as sent.
+    /// Ends it. Returns how many packets it counted as received by all its devices, and as sent.
     pub fn end(mut self) -> [u64; 2] {
         drop(self.child.stdin.take());
         self.child.wait().expect("it ends");
@@ -68,7 +69,7 @@ impl Drop for Testpmd {
     }
 }
 
-/// Where DPDK keeps what its processes say of themselves.
+/// The folder in which DPDK keeps the run-time files of its processes.
 fn run_directory() -> PathBuf {
     let own = env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
     let base = own.map_or_else(

@@ -8,10 +8,10 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
-/// The port that servers listen on unless somebody says otherwise.
+/// The default port of servers.
 pub const PORT: u16 = 5201;
 
-/// Has `client` transfer to `server`, at its `address`, as the options say; what the client reports.
+/// Runs a transfer from `client` to `server`, at its `address`, with these options. Returns the client's report.
 ///
 /// # Panics
 /// When it fails.
@@ -32,10 +32,10 @@ pub fn transfer(
     serde_json::from_str(&said).expect("a report")
 }
 
-/// Whether a stream of `count` bytes by TCP arrives; `--reverse` among the options has the server send it.
+/// Whether a stream of `count` bytes arrives by TCP. With `--reverse` among the options the server sends it.
 ///
-/// The server counts until the client says that it is done, with what the sockets hold still on the way: by default that
-/// may be all of it, so that their buffers are bounded here.
+/// The server stops counting when the client reports its end, and the sockets may still hold data then. By default that
+/// may be all data, so their buffers are bounded here.
 pub fn arrives(
     client: &Namespace,
     server: &Namespace,
@@ -49,12 +49,12 @@ pub fn arrives(
     sent >= count && received > count / 2
 }
 
-/// What a report says of an end: `sum_sent` and `sum_received` of TCP, `sum` of UDP.
+/// Returns what a report says about one end: `sum_sent` and `sum_received` of TCP, `sum` of UDP.
 pub fn bytes(report: &Value, end: &str) -> u64 {
     report["end"][end]["bytes"].as_u64().unwrap_or_else(|| panic!("no bytes of {end} in {report}"))
 }
 
-/// An iperf3 server that serves one client; killed when dropped.
+/// An iperf3 server that serves one client. It is killed when dropped.
 struct Server(Child);
 
 impl Server {

@@ -1,4 +1,4 @@
-//! The program under test and what it printed.
+//! Runs the program under test, and reads its output.
 
 // Each test file uses its part of this.
 #![allow(dead_code)]

@@ -8,7 +8,7 @@ use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// A forwarding run with a control socket of its own.
+/// A run that forwards and has its own control socket.
 pub struct Run {
     child: Option<Child>,
     pub path: PathBuf,
@@ -43,7 +43,7 @@ impl Run {
         serde_json::from_str(&stdout(&out)).expect("one JSON value")
     }
 
-    /// Ends it by SIGINT; everything has to add up, and the socket to be gone.
+    /// Ends it by SIGINT. Its counters must add up, and its socket must be gone.
     pub fn end(mut self) -> Value {
         let child = self.child.take().expect("it runs");
         let pid = rustix::process::Pid::from_child(&child);

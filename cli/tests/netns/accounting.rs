@@ -1,4 +1,4 @@
-//! No packet is lost without a counter that says where.
+//! Tests that no packet is lost without a counter that names the place.
 
 use crate::forwarder::Forwarder;
 use crate::stream::stream;
@@ -68,7 +68,7 @@ fn every_packet_arrives_whole_or_is_counted(wiring: Wiring, options: &[&str], in
     bed.assert_nothing_left();
 }
 
-/// Tells bridged hosts each other's link address, so that none asks for it while packets are counted.
+/// Gives bridged hosts each other's MAC address, so that no ARP request is sent while packets are counted.
 pub fn make_neighbours_static(bed: &Testbed) {
     for (host, other) in [(&bed.h1, 2), (&bed.h2, 1)] {
         if bed.wiring == Wiring::Bridged {
@@ -77,7 +77,7 @@ pub fn make_neighbours_static(bed: &Testbed) {
     }
 }
 
-/// What the hosts counted.
+/// Returns the counters of the hosts.
 struct Hosts {
     h1: Wire,
     h2: Wire,
@@ -91,8 +91,8 @@ impl Hosts {
     }
 }
 
-/// Both ends of both wires agree: what a host sent reached the port or was dropped there; what the port sent
-/// reached the host or was dropped by the interface.
+/// Asserts that both ends of both links agree: what a host sent reached the port or was dropped there, and what the
+/// port sent reached the host or was dropped by the interface.
 pub fn assert_wires_add_up(bed: &Testbed, summary: &Summary) {
     for (interface, host) in [("one", &bed.h1), ("two", &bed.h2)] {
         let (near, far) = (Wire::read(&bed.dut, interface), Wire::read(host, "eth0"));

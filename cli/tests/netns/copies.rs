@@ -1,4 +1,5 @@
-//! What a router's packet ports take, the kernel beside them neither answers nor forwards as well, for as long as it runs.
+//! Tests that the kernel neither answers nor forwards the packets that a router's packet ports take, as long as the
+//! router runs.
 
 use crate::links::Pair;
 use crate::testbed::{Testbed, Wiring, wait_until};
@@ -35,7 +36,7 @@ fn set_forwarding(bed: &Testbed, forwards: bool) {
     }
 }
 
-/// What ping(8) says of some packets to `address` from the first host.
+/// Returns the output of ping(8) for some packets to `address` from the first host.
 fn pings(bed: &Testbed, address: &str) -> String {
     let out =
         bed.h1.command("ping").args(["-c", "4", "-i", "0.3", "-W", "2", address]).output().expect("ping");
@@ -49,7 +50,8 @@ fn number(said: &str, what: &str) -> u32 {
     found.map_or(0, |number| number.trim_start_matches('+').parse().expect("a number"))
 }
 
-/// Seen: with `ip_forward` each echo was answered four times; without it a packet by no route of IPv6 was told of twice.
+/// Seen: with `ip_forward` each echo was answered four times. Without it, two ICMP errors were sent for an IPv6 packet
+/// without a route.
 #[test]
 fn a_kernel_neither_answers_nor_forwards_what_packet_ports_take() {
     for forwards in [false, true] {
@@ -66,7 +68,7 @@ fn a_kernel_neither_answers_nor_forwards_what_packet_ports_take() {
             let (sent, told) = (number(&said, " packets transmitted"), number(&said, " errors"));
             assert!(told > 0 && told <= sent, "{nowhere}: {said}");
         }
-        // What is the kernel's own still comes to it.
+        // The kernel still receives its own packets.
         assert!(ping_once(&bed.h1, "10.77.2.254") && ping_once(&bed.h1, "fd77:1::254"));
         router.ended_well();
     }

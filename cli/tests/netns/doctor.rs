@@ -1,4 +1,4 @@
-//! `netmem doctor` names what is planted, and takes back what it changed.
+//! Tests that `netmem doctor` names planted faults, and reverts its changes.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::testbed::{Namespace, Testbed, Wiring, scratch, wait_until};
@@ -63,7 +63,8 @@ fn a_host_with_two_interfaces_that_are_up_has_nothing_wrong() {
     bed.assert_nothing_left();
 }
 
-/// What ip(8) plants beside a pair of interfaces x0 and x1, what it takes away again, what is looked at, and the rules that it breaks.
+/// The commands of ip(8) that plant a fault beside a pair of interfaces x0 and x1 and remove it, the checked
+/// interfaces, and the rules that the fault breaks.
 type Fault = (&'static [&'static str], &'static [&'static str], &'static str, &'static [&'static str]);
 
 const FAULTS: [Fault; 12] = [
@@ -116,7 +117,7 @@ fn settings_capabilities_limits_cores_and_peers_that_stand_in_the_way_are_named(
     assert_eq!(rules(check), names(&[]));
     set(dut, "ipv4/conf/one/forwarding", "1");
     set(dut, "ipv4/conf/two/rp_filter", "1");
-    // Who may load no program cannot keep the kernel from its copies.
+    // A user that may not load programs cannot prevent the kernel's copies.
     let beside = rules(look(&mut under(dut, "setpriv", without_bpf), "packet:one packet:two"));
     assert_eq!(beside, names(&["forwarding", "rp-filter"]));
     let name = format!("/tmp/netmem-doctor-{}.sock", std::process::id());
@@ -131,7 +132,7 @@ fn settings_capabilities_limits_cores_and_peers_that_stand_in_the_way_are_named(
 }
 
 #[test]
-fn all_faults_together_and_a_program_of_somebody_elses_are_each_named() {
+fn all_faults_together_and_a_program_of_another_process_are_each_named() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
     let first = Forwarder::start(&bed, &[]);
     let dut = &bed.dut;
@@ -171,7 +172,7 @@ fn all_faults_together_and_a_program_of_somebody_elses_are_each_named() {
         "output",
     ];
     assert!(found.is_superset(&names(&planted)), "{found:?}");
-    // Where the kernel tells of AF_XDP sockets those of the first run are seen too.
+    // If the kernel reports AF_XDP sockets, those of the first run are found too.
     let beside: Vec<_> = found.difference(&names(&planted)).cloned().collect();
     assert!(beside.is_empty() || beside == ["bound"], "{beside:?}");
     let mut command = netmem(&bed);
@@ -197,7 +198,7 @@ fn state(dut: &Namespace) -> String {
     format!("{:?} {:?}", settings.map(read), ["x0", "x1", "y0", "y1"].map(up))
 }
 
-/// Plants five faults that `--fix` mends, and gives what they look like.
+/// Plants five faults that `--fix` repairs. Returns the state that they cause.
 fn faults_to_fix(dut: &Namespace) -> String {
     pair(dut, "x");
     pair(dut, "y");
@@ -222,7 +223,7 @@ fn doctor(command: &mut Command, journal: &Path, words: &str) -> Output {
 }
 
 #[test]
-fn what_fix_changed_undo_takes_back() {
+fn undo_reverts_what_fix_changed() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
     let (before, folder) = (faults_to_fix(&bed.dut), folder("fix"));
     let journal = folder.join("journal");
@@ -247,7 +248,7 @@ fn what_fix_changed_undo_takes_back() {
 
 /// The kill comes from the program that makes the first, and then the second, change, before it and behind it.
 #[test]
-fn a_kill_in_the_middle_of_fix_leaves_what_undo_takes_back() {
+fn undo_reverts_a_fix_that_was_killed_in_the_middle() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     for kill in [
         "kill -9 $PPID; exec REAL \"$@\"",
@@ -265,7 +266,7 @@ fn a_kill_in_the_middle_of_fix_leaves_what_undo_takes_back() {
         let path = format!("PATH={}:{}", folder.display(), std::env::var("PATH").expect("a path"));
         let killed = doctor(&mut under(&bed.dut, "env", &path), &journal, "--fix x0 packet:y0");
         assert_eq!(killed.status.code(), None, "{}", String::from_utf8_lossy(&killed.stdout));
-        // The script may outlive what it killed.
+        // The script may live longer than the process that it killed.
         wait_until("the script has ended", || {
             !bed.dut.run("ps", "-eo args").contains(&wrapper.display().to_string())
         });

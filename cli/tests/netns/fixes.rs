@@ -1,4 +1,5 @@
-//! `netmem forward --fix` changes the host for its run, and what else the kernel does with its packets is said at start.
+//! Tests that `netmem forward --fix` changes the host for its run, and that a run reports at its start what else the
+//! kernel does with its packets.
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
@@ -14,7 +15,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
-/// Settings that stand in the way of a router by packet sockets, and what they are to be meanwhile.
+/// Settings that disturb a router with packet sockets, and their values during the run.
 const SETTINGS: [(&str, &str, &str); 3] = [
     ("ipv4/conf/one/forwarding", "1", "0"),
     ("ipv6/conf/two/forwarding", "1", "0"),
@@ -82,7 +83,7 @@ const BEFORE: [&str; 3] = [SETTINGS[0].1, SETTINGS[1].1, SETTINGS[2].1];
 const MEANWHILE: [&str; 3] = [SETTINGS[0].2, SETTINGS[1].2, SETTINGS[2].2];
 
 #[test]
-fn what_a_run_changes_on_the_host_is_as_it_was_when_it_has_ended_or_could_not_begin() {
+fn the_changes_of_a_run_are_reverted_when_it_has_ended_or_could_not_begin() {
     let Some(bed) = planted() else { return };
     let folder = Folder::new("fixes");
     let journal = folder.path("journal");
@@ -112,7 +113,7 @@ fn what_a_run_changes_on_the_host_is_as_it_was_when_it_has_ended_or_could_not_be
 
 /// Found in a review: the broker ran no program, so that a change by ip(8) stayed.
 #[test]
-fn an_interface_that_was_set_up_for_a_run_is_down_again_behind_it() {
+fn an_interface_that_was_set_up_for_a_run_is_down_again_after_it() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     bed.dut.ip("link set dev two down");
     let is_up = || bed.dut.ip("link show dev two").contains(",UP");
@@ -128,12 +129,13 @@ fn an_interface_that_was_set_up_for_a_run_is_down_again_behind_it() {
 }
 
 #[test]
-fn what_a_run_that_was_killed_had_changed_is_taken_back_by_its_broker() {
+fn the_broker_of_a_killed_run_reverts_its_changes() {
     let Some(bed) = planted() else { return };
     let folder = Folder::new("fixes-broker");
     let journal = folder.path("journal");
     let pair = start(&bed, &options(&journal));
-    // Once packets cross there is a broker; a run that is killed between its last change and the fork leaves the journal.
+    // Once packets cross there is a broker. A run that is killed between its last change and the fork leaves the
+    // journal.
     wait_for_the_path(&bed);
     assert_eq!(settings(&bed.dut), MEANWHILE);
     drop(pair);
@@ -141,8 +143,7 @@ fn what_a_run_that_was_killed_had_changed_is_taken_back_by_its_broker() {
 }
 
 #[test]
-fn a_run_without_a_broker_that_was_killed_leaves_a_journal_that_the_next_one_does_not_touch_and_undo_takes_back()
- {
+fn a_killed_run_without_a_broker_leaves_a_journal_that_the_next_run_keeps_and_undo_reverts() {
     let Some(bed) = planted() else { return };
     let folder = Folder::new("fixes-kill");
     let journal = folder.path("journal");
@@ -184,7 +185,7 @@ fn a_run_whose_broker_is_killed_while_it_is_set_up_ends_with_one_line_and_the_ho
 
 /// Seen: a worker that stood in a write at the end had the process end with the host as the run had changed it.
 #[test]
-fn what_a_run_without_a_broker_changed_is_taken_back_though_a_worker_never_ends() {
+fn the_changes_of_a_run_without_a_broker_are_reverted_although_a_worker_never_ends() {
     let Some(bed) = planted() else { return };
     let folder = Folder::new("fixes-stuck");
     let (journal, control) = (folder.path("journal"), folder.path("control"));
@@ -208,11 +209,11 @@ fn what_a_run_without_a_broker_changed_is_taken_back_though_a_worker_never_ends(
 }
 
 #[test]
-fn a_change_that_cannot_be_made_takes_those_before_it_back_and_nothing_is_forwarded() {
+fn a_failed_change_reverts_those_before_it_and_nothing_is_forwarded() {
     let Some(bed) = planted() else { return };
     let folder = Folder::new("fixes-fail");
     let journal = folder.path("journal");
-    // A setting that is read-only for everybody in this mount namespace, bound over itself.
+    // A setting that is read-only for all processes in this mount namespace, because it is bound over itself.
     let script = "mount --bind /proc/sys/net/ipv4/conf/two/rp_filter /proc/sys/net/ipv4/conf/two/rp_filter && \
                   mount -o remount,ro,bind /proc/sys/net/ipv4/conf/two/rp_filter && exec \"$0\" \"$@\"";
     let mut command = bed.dut.command("unshare");
@@ -225,7 +226,7 @@ fn a_change_that_cannot_be_made_takes_those_before_it_back_and_nothing_is_forwar
 }
 
 #[test]
-fn a_bridge_that_forwards_beside_a_packet_port_is_said_at_start_with_the_remedy() {
+fn a_bridge_that_forwards_beside_a_packet_port_is_reported_at_start_with_the_remedy() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     bed.dut.ip("link add br0 type bridge");
     bed.dut.ip("link set two master br0");

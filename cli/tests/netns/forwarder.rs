@@ -10,11 +10,11 @@ pub fn netmem(bed: &Testbed) -> Command {
     bed.dut.command(env!("CARGO_BIN_EXE_netmem"))
 }
 
-/// `netmem forward` on both interfaces; killed when dropped.
+/// A `netmem forward` on both interfaces. It is killed when dropped.
 pub struct Forwarder {
     /// Sockets that it has when it is up: one for each queue of each interface.
     sockets: usize,
-    /// None once it has been waited for.
+    /// None after its end has been waited for.
     child: Option<Child>,
 }
 
@@ -34,7 +34,7 @@ impl Forwarder {
         Forwarder::start_with(bed, ports, each, options)
     }
 
-    /// As [`Forwarder::start_on`], with so many queues of each interface.
+    /// As [`Forwarder::start_on`], with this number of queues of each interface.
     pub fn start_with(bed: &Testbed, ports: [&str; 2], queues: usize, options: &[&str]) -> Forwarder {
         let mut command = netmem(bed);
         command.arg("forward").args(ports.map(|port| format!("--port={port}"))).arg("--json").args(options);
@@ -49,7 +49,7 @@ impl Forwarder {
         Forwarder::spawn(bed, &mut command, queues)
     }
 
-    /// Starts it by this command, with so many queues of each interface, and waits until it has both.
+    /// Starts it by this command, with this number of queues of each interface, and waits until it has both interfaces.
     pub fn spawn(bed: &Testbed, command: &mut Command, queues: usize) -> Forwarder {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
         let mut forwarder = Forwarder { sockets: 2 * queues, child: Some(child) };

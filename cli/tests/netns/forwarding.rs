@@ -39,7 +39,7 @@ fn hosts_reach_each_other(wiring: Wiring, mode: &str, shown: &str) {
     bed.assert_gone();
 }
 
-/// Seen: `--route` took IPv4 only, so that without `--routes kernel` nothing of IPv6 was forwarded.
+/// Seen: `--route` accepted only IPv4, so without `--routes kernel` no IPv6 packet was forwarded.
 #[test]
 fn routed_hosts_reach_each_other_over_ipv6_by_given_routes() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
@@ -65,7 +65,7 @@ fn routed_hosts_reach_each_other_over_ipv6_by_given_routes() {
 }
 
 #[test]
-fn a_host_is_told_by_the_address_that_was_given_and_not_at_all_without_one_or_beyond_the_limit() {
+fn icmp_errors_come_from_the_given_address_and_none_come_without_one_or_beyond_the_limit() {
     for (options, told) in [
         (&["--address=10.77.1.254/24,0"][..], Some("From 10.77.1.254")),
         (&["--address=10.77.1.254/24,0", "--path=full"], Some("From 10.77.1.254")),
@@ -97,7 +97,7 @@ fn arp_and_multicast_are_counted_drops_between_routed_hosts_where_nothing_stays_
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=none", "xdp:two,kernel=none"], &[]);
     wait_for_the_path(&bed);
-    // A neighbour that is not there is asked for by ARP; an interface with IPv6 announces itself.
+    // An ARP request is sent for a neighbour that does not exist, and an interface with IPv6 sends multicast packets.
     let nobody = bed.h1.command("ping").args(["-c", "1", "-W", "1", "10.77.1.99"]).output().expect("ping");
     assert!(!nobody.status.success());
     bed.h1.set_ipv6(true);

@@ -1,4 +1,4 @@
-//! `netmem grant`: a server of the user nobody, without a capability, has a part of an interface.
+//! Tests of `netmem grant`: a server that runs as the user nobody, without a capability, has a part of an interface.
 
 use crate::testbed::{Namespace, Testbed, Wiring, example, scratch, wait_until};
 use std::io::Read;
@@ -12,7 +12,7 @@ use std::{env, fs};
 const SERVER: &str = "10.77.0.254";
 const NOBODY: &str = "65534";
 
-/// A process; killed when dropped.
+/// A process. It is killed when dropped.
 struct Process(Child);
 
 impl Process {
@@ -27,7 +27,7 @@ impl Process {
         self.said()
     }
 
-    /// What it said on standard error until its end.
+    /// Returns its standard error until its end.
     fn said(&mut self) -> String {
         let mut said = String::new();
         self.0.stderr.take().expect("piped").read_to_string(&mut said).expect("what it said");
@@ -49,7 +49,7 @@ impl Drop for Process {
     }
 }
 
-/// The example, where any user can run it, and a socket; both gone when dropped.
+/// The example, in a place where any user can run it, and a socket. Both are removed when this is dropped.
 struct Files {
     program: PathBuf,
     socket: PathBuf,
@@ -72,7 +72,7 @@ impl Drop for Files {
     }
 }
 
-/// The echo as the user nobody, who may lock as much memory as any user.
+/// Starts the echo server as the user nobody, which may lock as much memory as any user.
 fn serve(bed: &Testbed, files: &Files) -> Process {
     let (program, socket) = (files.program.display(), files.socket.display());
     let nobody =
@@ -104,7 +104,7 @@ fn ask(bed: &Testbed, server: &mut Process, question: &[u8]) {
     });
 }
 
-/// One test at a time: their servers are one user's, who may lock 8 MiB, which is one server's memory and not two's.
+/// One test at a time: all their servers run as one user, who may lock 8 MiB, the memory of one server.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,7 +134,7 @@ fn a_server_of_nobody_without_capabilities_answers_its_port_and_leaves_nothing_w
         server.kill();
         bed.assert_nothing_left();
     }
-    // Who grants keeps nothing: a server goes on without it.
+    // The granting process keeps nothing: a server continues without it.
     let mut server = serve(&bed, &files);
     ask(&bed, &mut server, b"with it");
     let said = granter.kill();
@@ -161,7 +161,7 @@ fn a_second_server_is_refused_by_name_while_the_first_has_the_interface() {
     drop(first);
 }
 
-/// Seen: one of three was refused, since what the one before had locked still counted for their user.
+/// Seen: one of three was refused, because the memory that the one before had locked still counted for their user.
 #[test]
 fn a_server_that_is_killed_and_started_again_at_once_is_not_refused_its_memory() {
     let _alone = alone();

@@ -1,4 +1,5 @@
-//! Interfaces come, and are set up, after the forwarder was started; sockets of a service are left behind.
+//! Tests of interfaces that appear, or are set up, after the start of the forwarder, and of sockets that a service
+//! leaves behind.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::testbed::{Testbed, Wiring, scratch, wait_until};
@@ -42,7 +43,7 @@ fn a_run_that_waits_begins_when_all_interfaces_are_there_and_up() {
 }
 
 #[test]
-fn a_run_that_has_waited_for_nothing_says_what_is_missing() {
+fn a_run_whose_wait_is_over_reports_what_is_missing() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     let mut command = netmem(&bed);
     command.args(["forward", "--mode=cross-connect", "--wait=0.3", "--port=xdp:one", "--port=xdp:three"]);
@@ -67,7 +68,7 @@ fn as_a_service(bed: &Testbed, control: &Path) -> Command {
     command
 }
 
-/// Seen: after `user = "nobody"` the service did not start again, where its folder was kept.
+/// Seen: after `user = "nobody"` the service did not start again if its folder was kept.
 #[test]
 fn a_socket_that_another_user_has_left_is_replaced_without_the_capability_to_override_modes() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };

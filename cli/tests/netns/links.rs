@@ -11,10 +11,10 @@ use std::process::{Child, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes of the longest frame that is sent: what an interface with an MTU of 1,500 takes without a tag.
+/// Bytes of the longest frame that is sent: the longest one of an interface with an MTU of 1,500, without a tag.
 const MOST: usize = 1514;
 
-/// `netmem forward` between two ports; killed when dropped.
+/// A `netmem forward` between two ports. It is killed when dropped.
 pub struct Pair(Option<Child>);
 
 impl Pair {
@@ -56,12 +56,12 @@ impl Pair {
         child.wait_with_output().expect("wait")
     }
 
-    /// Ends it, and asserts that all went well and every frame is home.
+    /// Ends it, and asserts that it succeeded and that every frame is in its pool.
     fn end_well(self) {
         self.ended_well();
     }
 
-    /// As [`Pair::end_well`]; its summary.
+    /// Does the same as [`Pair::end_well`]. Returns its summary.
     pub fn ended_well(self) -> Summary {
         let out = self.end();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -71,8 +71,8 @@ impl Pair {
         summary
     }
 
-    /// Ends it, and asserts that it said nothing but how its port is, if it saw that at all, and that its sums are even and
-    /// every frame is home, or it would fail.
+    /// Ends it, and asserts that it printed nothing but the state of its port (if it saw that at all), that its
+    /// counters add up, and that every frame is in its pool. Otherwise it would exit with an error.
     fn end_after_an_absence(self, port: &str) {
         let out = self.end();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -132,7 +132,7 @@ fn cross_every_type(folder: &Folder, (sender, from): (&Namespace, &str), (receiv
         let file = format!("pcap:in={},speed=recorded,loop=0", input.display());
         let sending = Pair::start_with(sender, [&file, from], &[&ring]);
         wait_until("every type of a lot has come", || {
-            // The file is long, and whoever fills it needs the core as well.
+            // The file is long, and the process that fills it needs the core too.
             thread::sleep(Duration::from_millis(100));
             come = packets(&fs::read(&output).expect("the output")).into_iter().collect();
             lot.iter().all(|frame| come.contains(frame))
@@ -156,7 +156,7 @@ fn odd_frames_go_by_packet_and_xdp_ports_byte_for_byte() {
     bed.assert_nothing_left();
 }
 
-/// What an interface with an MTU of 9,000 takes, without a tag and with one.
+/// The longest frames of an interface with an MTU of 9,000, without a tag and with one.
 fn jumbo() -> Vec<Vec<u8>> {
     let tagged = |frame: &[u8]| frame[12..14] == [0x81, 0x00];
     giants(9018).into_iter().filter(|frame| frame.len() <= 9014 || tagged(frame)).collect()
@@ -259,7 +259,7 @@ fn odd_frames_go_by_a_tap_port_byte_for_byte_both_ways_and_the_interface_goes_wi
     bed.h1.ip("link set dev t0 up");
     cross(&folder, (&bed.h1, "tap:t0"), (&bed.h1, "packet:t0"));
     cross(&folder, (&bed.h1, "packet:t0"), (&bed.h1, "tap:t0"));
-    // What is sent while the reader stands still waits there.
+    // Packets that are sent while the reader is stopped wait there.
     bed.h1.ip("link set dev t0 txqueuelen 32768");
     cross_every_type(&folder, (&bed.h1, "tap:t0"), (&bed.h1, "packet:t0"));
     cross_every_type(&folder, (&bed.h1, "packet:t0"), (&bed.h1, "tap:t0"));
@@ -292,7 +292,8 @@ fn an_interface_that_goes_down_comes_back_and_one_that_is_gone_takes_its_port_do
     }
 }
 
-/// Seen: the router took the interface's own address for its end of the link, and dropped what the host sent to it.
+/// Seen: the router used the interface's own address for its end of the link, and dropped the packets that the host
+/// sent to it.
 #[test]
 fn a_router_has_an_address_of_its_own_at_the_far_end_of_a_tap_interface() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
@@ -371,7 +372,7 @@ fn a_tap_port_goes_on_when_its_interface_is_made_again() {
     receiving.end_after_an_absence("tap:t0");
 }
 
-/// Waits until the file has grown twice: what was in a buffer before does not count.
+/// Waits until the file has grown twice: bytes that were in a buffer before do not count.
 fn frames_come(output: &Path) {
     for _ in 0..2 {
         let length = || fs::metadata(output).expect("the output").len();

@@ -1,7 +1,7 @@
-//! The real thing: `netmem forward` over AF_XDP between two hosts, each in a network namespace of its own.
+//! Tests of `netmem forward` over AF_XDP between two hosts, each in its own network namespace.
 //!
-//! Needs root, iproute2, iputils-ping, iperf3 and python3; without them each test says on standard error that it
-//! was skipped and why. All traffic stays inside the namespaces and ends by itself.
+//! Needs root, iproute2, iputils-ping, iperf3 and python3. Without them each test prints on standard error that it was
+//! skipped, and why. All traffic stays inside the namespaces and ends by itself.
 
 mod absence;
 mod accounting;

@@ -1,4 +1,4 @@
-//! `netmem gen` and `netmem sink` at two hosts measure what is between them.
+//! Tests that `netmem gen` and `netmem sink` at two hosts measure the path between them.
 
 use crate::forwarder::Forwarder;
 use crate::links::Pair;
@@ -21,7 +21,7 @@ impl Run {
         Run(Some(command.spawn().expect("netmem starts")))
     }
 
-    /// As [`Run::start`], and waits until so many packet sockets are there.
+    /// Does the same as [`Run::start`], and waits until there are this number of packet sockets.
     fn with_sockets(place: &Namespace, sockets: usize, words: &str) -> Run {
         let run = Run::start(place, words);
         let there = || place.inside(|| fs::read_to_string("/proc/thread-self/net/packet"));
@@ -30,7 +30,7 @@ impl Run {
         run
     }
 
-    /// Waits for its end, which must come and be good; its object.
+    /// Waits for its end, which must be a success. Returns its object.
     fn ended(mut self) -> Value {
         let child = self.0.as_mut().expect("it was not waited for");
         wait_until("it ends", || child.try_wait().expect("wait").is_some());

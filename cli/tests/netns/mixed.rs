@@ -10,10 +10,10 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-/// A port at the end of a path, and where it is.
+/// A port at the end of a path, and its place.
 type End<'a> = (&'a Namespace, String);
 
-/// A port of the forwarder in the middle, whether it copies each frame here, and what is at the other end of its link.
+/// A port of the forwarder in the middle, whether it copies each frame, and the other end of its link.
 struct Side<'a> {
     port: String,
     copies: bool,
@@ -82,7 +82,7 @@ fn odd_frames_cross_between_ports_of_every_two_kinds_both_ways_with_one_copy_whe
 
 /// Seen: the interface's queueing discipline dropped a packet each time, the port sent it again forever, and no later packet left.
 #[test]
-fn what_an_interface_drops_while_it_is_sent_does_not_hold_up_what_is_behind_it() {
+fn packets_that_an_interface_drops_do_not_hold_up_those_behind_them() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping", "tc"]) else { return };
     // Longer packets than its bucket holds never have their turn.
     bed.dut.run("tc", "qdisc add dev two root tbf rate 100mbit burst 1000 limit 100000");

@@ -1,4 +1,5 @@
-//! Hosts as they come: they leave checksums and segmentation to a card, which a veth is not, and nobody has switched that off.
+//! Tests with hosts in their default settings: they leave checksums and segmentation to a card, which a veth does not
+//! have.
 
 use crate::links::Pair;
 use crate::odd::Folder;
@@ -29,7 +30,7 @@ fn hosts_with_offloads_on_exchange_files_by_xdp_in_native_mode() {
     }
 }
 
-/// Seen: the same, and packets of 64 KiB, which nothing says how to cut, were dropped.
+/// Seen: the same, and packets of 64 KiB, for which no segment size is given, were dropped.
 #[test]
 fn hosts_with_offloads_on_exchange_files_by_xdp_in_generic_mode() {
     let Some(summary) = files_cross(["xdp:one", "xdp:two"], &["--xdp-mode=generic"]) else { return };
@@ -40,19 +41,19 @@ fn hosts_with_offloads_on_exchange_files_by_xdp_in_generic_mode() {
     }
 }
 
-/// Seen: as by xdp; and where a frame had no room for it, a packet of 64 KiB was dropped.
+/// Seen: as with xdp. A packet of 64 KiB was also dropped if a frame had no room for it.
 #[test]
 fn hosts_with_offloads_on_exchange_files_by_packet_sockets() {
     let Some(summary) = files_cross(["packet:one", "packet:two"], &[]) else { return };
     for port in ["one", "two"] {
         assert!(summary.interface(port, "gso_cut") > 0);
-        // The kernel hears of checksums again, and completes them if it must.
+        // The kernel gets the state of the checksums again, and completes them if it must.
         let not = ["csum_finished", "gso_kept", "cut_without_size"];
         assert_eq!(not.map(|counter| summary.interface(port, counter)), [0; 3]);
     }
 }
 
-/// Frames with room for many segments, which nobody cuts between two ports that can say and hear how.
+/// Frames with room for many segments, which are not segmented between two ports that support this.
 #[test]
 fn packets_of_many_segments_cross_whole_in_large_frames_by_packet_sockets() {
     for path in ["--path=fast", "--path=full"] {
@@ -66,9 +67,10 @@ fn packets_of_many_segments_cross_whole_in_large_frames_by_packet_sockets() {
     }
 }
 
-/// The longest of their segments counts, not the packet: the sender is told of the link that is too narrow, and sends shorter ones.
+/// The length of the longest segment counts, not that of the packet. The sender gets an ICMP error with the MTU of the
+/// narrow link, and sends shorter segments.
 #[test]
-fn packets_of_many_segments_are_too_long_where_one_of_these_is() {
+fn packets_of_many_segments_are_too_long_if_one_segment_is() {
     let Some(bed) = lay_for_files() else { return };
     bed.dut.ip("link set dev two mtu 1300");
     bed.h2.ip("link set dev eth0 mtu 1300");
@@ -81,9 +83,9 @@ fn packets_of_many_segments_are_too_long_where_one_of_these_is() {
     bed.assert_nothing_left();
 }
 
-/// What comes by ports that keep it and leaves by one that hears nothing of it is completed there.
+/// A packet from a port that keeps offloads is completed where it leaves by a port without offloads.
 #[test]
-fn what_is_left_to_be_done_is_done_where_a_packet_leaves_by_a_port_that_cannot_say_it() {
+fn offloads_are_completed_where_a_packet_leaves_by_a_port_without_them() {
     let Some(bed) = lay_for_files() else { return };
     let forwarder = start(&bed, ["packet:one", "xdp:two"], &["--port=tap:t9", "--workers=1"]);
     files_cross_both_ways(&bed);
@@ -113,7 +115,7 @@ fn packets_of_many_segments_are_cut_where_they_leave_by_memif() {
     bed.assert_nothing_left();
 }
 
-/// The host at the near end of a TAP interface leaves to be done what it would leave to a card.
+/// The host at the near end of a TAP interface leaves the same work undone as with a card.
 #[test]
 fn packets_of_many_segments_cross_whole_between_a_tap_interface_and_a_packet_socket() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
@@ -133,8 +135,8 @@ fn packets_of_many_segments_cross_whole_between_a_tap_interface_and_a_packet_soc
     }
 }
 
-/// Two hosts, each at the near end of a TAP interface, with nothing else between them. What is longer than a frame crosses in pieces that
-/// still stand for many segments.
+/// Two hosts, each at the near end of a TAP interface, with only the router between them. A packet longer than a frame
+/// crosses in several frames, which still stand for many segments.
 #[test]
 fn packets_of_many_segments_cross_whole_between_two_tap_interfaces() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
@@ -163,9 +165,9 @@ fn hosts_with_offloads_on_exchange_files_from_a_packet_socket_to_generic_xdp() {
     files_cross(["packet:one", "xdp:two"], &["--xdp-mode=generic", "--path=full", "--workers=1"]);
 }
 
-/// Seen: each ping came three times more than it was sent, and nobody said why.
+/// Seen: each ping arrived three times more than it was sent, and no message explained it.
 #[test]
-fn that_the_kernel_forwards_what_a_packet_port_receives_is_said_at_start_with_the_remedy() {
+fn forwarding_by_the_kernel_beside_a_packet_port_is_reported_at_start_with_the_remedy() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     bed.dut.inside(|| fs::write("/proc/sys/net/ipv4/conf/two/forwarding", "1")).expect("forwarding");
     let forwarder = start(&bed, ["packet:one", "packet:two"], &["--kernel-copies=keep"]);
@@ -176,9 +178,10 @@ fn that_the_kernel_forwards_what_a_packet_port_receives_is_said_at_start_with_th
     assert!(out.status.success() && said == wanted, "{said}");
 }
 
-/// A program sends ten datagrams by one call (UDP_SEGMENT): the packet socket says how long each is, AF_XDP does not.
+/// A program sends ten datagrams by one call (UDP_SEGMENT). The packet socket reports the length of each, AF_XDP does
+/// not.
 #[test]
-fn datagrams_sent_by_one_call_come_apart_by_packet_sockets_and_are_counted_drops_by_generic_xdp() {
+fn datagrams_sent_by_one_call_are_separated_by_packet_sockets_and_are_counted_drops_by_generic_xdp() {
     const SEND: &str = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
                         s.setsockopt(17, 103, 1000); s.sendto(bytes(9500), ('10.77.2.1', 4000))";
     for (ports, options, whole) in [
@@ -195,7 +198,7 @@ fn datagrams_sent_by_one_call_come_apart_by_packet_sockets_and_are_counted_drops
             let lengths: Vec<_> = (0..10).map(|_| socket.recv(&mut datagram).expect("a datagram")).collect();
             assert_eq!(lengths, [[1000; 9].to_vec(), vec![500]].concat());
         }
-        // It is behind them, and where it has crossed they have been seen.
+        // It follows them, so they have been processed when it has crossed.
         wait_for_the_path(&bed);
         let summary = end(forwarder);
         let dropped = summary.interface("one", "udp_without_size");
@@ -222,7 +225,8 @@ fn any_number_of_datagrams_that_cannot_be_told_apart_cost_no_packet_behind_them(
     bed.assert_nothing_left();
 }
 
-/// TCP and UDP both ways, over IPv4 and IPv6; every byte is compared. What the run said at its end.
+/// Transfers files by TCP and UDP in both directions, over IPv4 and IPv6, and compares every byte. Returns the output
+/// of the run at its end.
 fn files_cross(ports: [&str; 2], options: &[&str]) -> Option<Summary> {
     let bed = lay_for_files()?;
     let forwarder = start(&bed, ports, options);
@@ -301,7 +305,7 @@ fn file_crosses(from: &Namespace, to: &Namespace, address: &str) {
     });
 }
 
-/// Each is answered before the next is sent: none is lost to a full buffer.
+/// Each is answered before the next is sent, so none is lost to a full buffer.
 fn datagrams_cross(from: &Namespace, to: &Namespace, address: &str) {
     let any = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
     let server = to.inside(|| UdpSocket::bind(address).expect("a socket"));

@@ -23,7 +23,8 @@ fn hosts_reach_each_other_while_a_tap_holds_clones_of_what_was_sent() {
     assert_eq!(summary.number("tap.kept"), 500);
 }
 
-/// Ping and TCP cross both ways; then it is ended while a host floods the path, and all must add up.
+/// Ping and TCP cross in both directions. Then the run is ended while a host floods the path, and its counters must add
+/// up.
 fn hosts_reach_each_other(options: &[&str]) -> Option<Summary> {
     let bed = Testbed::lay(Wiring::Routed, &["ping", "iperf3"])?;
     let forwarder = Forwarder::start(&bed, options);
@@ -46,14 +47,14 @@ fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
     let summary = forwarder.interrupt();
     drop(flood);
     summary.assert_adds_up();
-    // Requests cross; the answers, which come by port 1, are held.
+    // Requests cross. The answers, which come in by port 1, are held.
     assert!(summary.number("passed") > 0 && summary.number("transmitted") > 0);
     assert_eq!(summary.number("local_queue.taken"), summary.number("passed"));
     bed.assert_nothing_left();
 }
 
 #[test]
-fn tunables_are_turned_through_the_socket_while_a_tap_holds_clones_in_mid_traffic() {
+fn tunables_are_changed_through_the_socket_while_a_tap_holds_clones_in_mid_traffic() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let socket = scratch("netns");
     let socket = socket.to_str().expect("a path in UTF-8");

@@ -1,5 +1,5 @@
-//! The machine between the hosts is one of the kernel's as well: it has addresses, neighbours find it, and what is for
-//! itself stays with it, while everything else is forwarded by netmem.
+//! Tests with a machine between the hosts that is also a machine of the kernel: it has addresses, neighbours find it,
+//! and its own packets stay with the kernel, while netmem forwards all others.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::links::Pair;
@@ -106,7 +106,7 @@ fn ports_take_what_their_rules_say_and_the_control_socket_changes_that_while_the
 }
 
 #[test]
-fn what_is_the_kernels_by_right_comes_by_no_packet_port_of_a_router_and_is_counted_as_left_to_it() {
+fn control_traffic_enters_no_packet_port_of_a_router_and_is_counted_as_left_to_the_kernel() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     give_addresses(&bed);
     let of_the_kernel =

@@ -25,7 +25,7 @@ fn said(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// What a run may change.
+/// The state that a run may change.
 fn state(bed: &Testbed) -> String {
     let setting = |end: &str| {
         let file = format!("/proc/sys/net/ipv4/conf/{end}/forwarding");
@@ -40,7 +40,7 @@ fn state(bed: &Testbed) -> String {
     format!("{:?} {:?}", ends.map(setting), ends.map(link))
 }
 
-/// Two interfaces that are joined, of which one is down, and by which the kernel forwards.
+/// Two joined interfaces. One of them is down, and the kernel forwards between them.
 fn lay() -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Bridged, &["ethtool"])?;
     bed.dut.ip("link add x0 mtu 1600 type veth peer name x1");
@@ -59,7 +59,7 @@ fn row<'a>(report: &'a str, mode: &str, load: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn two_veths_that_are_joined_hold_in_every_mode_they_have_and_are_as_they_were_afterwards() {
+fn two_joined_veths_pass_in_every_mode_that_they_have_and_are_unchanged_afterwards() {
     let Some(bed) = lay() else { return };
     let (folder, before) = (Folder::new("qualify"), state(&bed));
     let out = qualify(&bed, &folder, "x0 x1 --seconds 8").output().expect("netmem");
@@ -67,7 +67,7 @@ fn two_veths_that_are_joined_hold_in_every_mode_they_have_and_are_as_they_were_a
     assert!(out.status.success(), "{}\n{report}", said(&out));
     assert_eq!((state(&bed), folder.path("journal").exists()), (before, false), "{}", said(&out));
     assert!(report.starts_with("## veth, Linux ") && report.contains("\nNothing failed.\n"), "{report}");
-    // A veth has no zero copy, and that is no failure; no other load of it is tried.
+    // A veth has no zero copy, which is not a failure. No other load is tried in that mode.
     let without = row(&report, "xdp native, zero copy", "64 bytes");
     assert!(without[3] == "not offered" && without[8].contains("x0"), "{report}");
     assert_eq!(report.matches("| xdp native, zero copy |").count(), 1, "{report}");
@@ -82,9 +82,9 @@ fn two_veths_that_are_joined_hold_in_every_mode_they_have_and_are_as_they_were_a
     bed.assert_nothing_left();
 }
 
-/// A cable that spoils one packet in twenty, and one that is none.
+/// A cable that corrupts one packet in twenty, and a missing cable.
 #[test]
-fn what_a_cable_spoils_is_a_failure_with_its_mode_and_exit_code_1() {
+fn packets_that_a_cable_corrupts_are_a_failure_with_its_mode_and_exit_code_1() {
     let Some(bed) = lay() else { return };
     let folder = Folder::new("qualify-fault");
     bed.dut.ip("link add y0 type veth peer name y1");
@@ -107,7 +107,7 @@ fn what_a_cable_spoils_is_a_failure_with_its_mode_and_exit_code_1() {
 }
 
 #[test]
-fn a_run_that_is_killed_with_the_link_down_leaves_what_undo_takes_back_and_ctrl_c_leaves_nothing() {
+fn undo_reverts_a_run_that_was_killed_with_the_link_down_and_ctrl_c_leaves_nothing() {
     let Some(bed) = lay() else { return };
     let (folder, before) = (Folder::new("qualify-kill"), state(&bed));
     let journal = folder.path("journal");

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Child, Stdio};
 
-/// Where packets go that are dropped on their way out, by the reason.
+/// Destinations of packets that are dropped on their way out, by reason.
 const TO: [(&str, [u8; 4]); 11] = [
     ("blackhole", [10, 80, 0, 1]),
     ("unreachable", [10, 81, 0, 1]),
@@ -33,10 +33,10 @@ const TO: [(&str, [u8; 4]); 11] = [
     ("tx_too_long", [10, 77, 2, 1]),
 ];
 
-/// Where no route leads, and the port that packets come by asks for one.
+/// A source without a route. The port that receives the packets checks for one.
 const NOWHERE: [u8; 4] = [203, 0, 113, 9];
 
-/// What the machine between the hosts is told, beside its addresses.
+/// The settings of the machine between the hosts, in addition to its addresses.
 fn arrange(bed: &Testbed) {
     for (place, interface) in [(&bed.h1, "eth0"), (&bed.dut, "one"), (&bed.dut, "two"), (&bed.h2, "eth0")] {
         place.ip(&format!("link set dev {interface} mtu 9000"));
@@ -51,9 +51,9 @@ fn arrange(bed: &Testbed) {
         "prohibit 10.82.0.0/16",
         "10.83.0.0/16 via 10.77.2.1 mtu 600",
         "10.84.0.0/16 via 10.77.2.1 mtu 60",
-        // What is too long is not asked for its neighbour: it is known.
+        // No neighbour is looked up for a packet that is too long, because the neighbour is known.
         "10.1.0.0/16 via 10.77.2.1",
-        // Back to where packets come from, all but one.
+        // Back to the sender, all but one.
         "10.0.0.0/24 via 10.77.1.1",
     ] {
         bed.dut.ip(&format!("route add {route}"));
@@ -110,13 +110,14 @@ fn start(bed: &Testbed, words: &str) -> Ended {
     Ended(command.spawn().expect("netmem starts"))
 }
 
-/// What the run at this socket answers.
+/// Returns the answer of the run at this socket.
 fn ask(bed: &Testbed, socket: &str, words: &[&str]) -> Option<Value> {
     let out = netmem(bed).args(words).args(["--control", socket]).output().expect("netmem");
     out.status.success().then(|| serde_json::from_slice(&out.stdout).unwrap_or_default())
 }
 
-/// Of each reason in a recording the interface and the verdict, as tshark shows them; None without tshark.
+/// Returns the interface and the verdict for each reason in a recording, as tshark shows them. Returns None without
+/// tshark.
 fn seen(
     test: &str,
     bed: &Testbed,
@@ -188,8 +189,8 @@ fn one_run_drops_packets_for_29_reasons_and_tshark_reads_each() {
     drop(sink);
 }
 
-/// Programs send large datagrams by one call (UDP_SEGMENT), which leave by a file, and there are no frames for the segments: all that there are
-/// wait for packets at three ports.
+/// Programs send large datagrams by one call (UDP_SEGMENT), which leave through a file. There are no frames for the
+/// segments, because all frames wait for packets at three ports.
 #[test]
 fn packets_that_cannot_be_cut_for_lack_of_frames_are_recorded_as_gso_seg() {
     const SEND: &str = "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); \
@@ -234,7 +235,7 @@ fn packets_that_find_no_memory_for_their_heads_are_recorded_as_no_head() {
     let keys = keys.as_array().expect("the keys");
     let min = keys.iter().find(|key| key["key"] == "page.watermarks.min").expect("the reserve");
     let (_, most) = min["range"].as_str().expect("a range").split_once(" to ").expect("two ends");
-    // Nor has the worker pages of its own.
+    // The worker has no pages of its own either.
     ask(&bed, &socket, &["set", "page.lists.high", "0"]).expect("it is set");
     ask(&bed, &socket, &["set", "page.watermarks.min", most]).expect("it is set");
     wait_until("packets are dropped", || {

@@ -1,4 +1,5 @@
-//! What cannot be done is refused with one line that says what and the remedy, exit code 2, and nothing left.
+//! Tests that an impossible run is refused with one line that names the cause and the remedy, with exit code 2, and
+//! leaves nothing behind.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::testbed::{Testbed, Wiring};

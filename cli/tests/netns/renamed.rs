@@ -9,7 +9,8 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Seen: the router took the address and MTU of the interface that had the name, and dropped all packets of its own as `not_for_us`.
+/// Seen: the router used the address and MTU of the interface that had the old name, and dropped all packets to itself
+/// as `not_for_us`.
 #[test]
 fn a_router_with_given_routes_keeps_to_the_interface_that_was_renamed() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };

@@ -1,4 +1,5 @@
-//! What a run gives up once its ports are open, and that it goes on all the same: capabilities, system calls, root.
+//! Tests of what a run gives up once its ports are open (capabilities, system calls, root), and that it still
+//! continues.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::testbed::{Testbed, Wiring, host_mac, port_mac, scratch, wait_until};
@@ -46,7 +47,7 @@ fn assert_given_up(status: &BTreeMap<String, String>) {
     for set in ["CapEff", "CapInh", "CapAmb", "CapBnd"] {
         assert_eq!(capabilities(status, set), 0, "{set} of {}", status["Name"]);
     }
-    // Where the limit on locked memory is short, that one may be put in force over a call.
+    // If the limit on locked memory is low, it may be changed during a call.
     assert_eq!(capabilities(status, "CapPrm") & !IPC_LOCK, 0, "{}", status["Name"]);
     assert_eq!((&status["Seccomp"][..], &status["NoNewPrivs"][..]), ("2", "1"), "{}", status["Name"]);
 }
@@ -99,14 +100,14 @@ fn in_steady_state_no_thread_has_a_capability_but_the_broker() {
 }
 
 #[test]
-fn a_broker_that_is_killed_is_told_of_and_traffic_goes_on() {
+fn a_killed_broker_is_reported_and_traffic_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &[]);
     wait_for_the_path(&bed);
     let broker = broker_of(forwarder.pid());
     let pid = Pid::from_raw(broker.cast_signed()).expect("a number");
     kill_process(pid, Signal::KILL).expect("kill(2)");
-    // It is a child that nobody has waited for yet.
+    // It is a child that has not been waited for yet.
     wait_until("the broker has ended", || {
         fs::read_to_string(format!("/proc/{broker}/status")).is_ok_and(|status| status.contains("Z (zombie)"))
     });
@@ -121,7 +122,8 @@ fn a_broker_that_is_killed_is_told_of_and_traffic_goes_on() {
     bed.assert_nothing_left();
 }
 
-/// Seen in a review: what is said of the program would have opened a socket and files of /proc on the worker's thread.
+/// Seen in a review: the error message about the program would have opened a socket and files of /proc on the worker's
+/// thread.
 #[test]
 fn an_interface_that_comes_back_with_a_program_of_another_is_waited_for_until_that_is_gone() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
@@ -156,7 +158,7 @@ fn an_interface_that_comes_back_with_a_program_of_another_is_waited_for_until_th
 }
 
 #[test]
-fn without_a_sandbox_it_says_so_and_keeps_everything() {
+fn without_a_sandbox_a_run_reports_it_and_keeps_its_capabilities() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let forwarder = Forwarder::start(&bed, &["--no-sandbox"]);
     wait_for_the_path(&bed);
@@ -247,7 +249,7 @@ fn with_capabilities_of_its_file_a_user_forwards_and_takes_up_an_interface_that_
 }
 
 #[test]
-fn a_user_that_is_none_and_one_that_nobody_may_become_are_refused_in_one_line() {
+fn an_unknown_user_and_one_that_the_process_may_not_become_are_refused_in_one_line() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["setpriv"]) else { return };
     let program = scratch("sandbox-refused");
     fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("a copy");

@@ -1,5 +1,5 @@
-//! A router that is used as routers are, for as long as NETMEM_SOAK_SECONDS says: traffic of all kinds, links that go down, a
-//! peer that is killed, settings and rules that change. What it holds at the end is what it held at first.
+//! Tests of a router in normal use, for NETMEM_SOAK_SECONDS: traffic of all kinds, links that go down, a peer that is
+//! killed, settings and rules that change. Its resources at the end are those at the start.
 
 use crate::forwarder::netmem;
 use crate::iperf3::{PORT, transfer};
@@ -17,13 +17,13 @@ use std::{env, fs};
 /// Rules of every other reload.
 const RULES: &str = "rule = [\"drop,proto=udp,dport=1900\", \"accept\"]\n";
 
-/// What a process holds while nothing moves.
+/// The resources of a process at rest.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     descriptors: usize,
     threads: usize,
-    /// Name, frames that the program has, frames with devices, of each pool; it has more frames in all where more were needed
-    /// at once.
+    /// For each pool its name, the frames with the program, and the frames with devices. A pool has more frames in
+    /// total if more were needed at once.
     pools: Vec<(String, u64, u64)>,
 }
 
@@ -33,7 +33,7 @@ struct Soak {
     file: PathBuf,
     control: PathBuf,
     memif: PathBuf,
-    /// What it says while it runs.
+    /// The file with its output.
     said: PathBuf,
     child: Option<Child>,
 }
@@ -91,7 +91,7 @@ impl Soak {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("netmem starts")
     }
 
-    /// One round of everything; `n` is its number.
+    /// Runs one round of everything. `n` is its number.
     fn round(&self, n: u32) {
         let mut peer = self.peer();
         let flood = Flood::start(&self.bed);
@@ -137,7 +137,7 @@ impl Soak {
         Held { descriptors: count("fd"), threads: count("task"), pools: self.pools() }
     }
 
-    /// What it holds when it has noticed that its peer is gone, and nothing has changed for ten looks.
+    /// Returns its resources, after it has noticed that its peer is gone and nothing has changed for ten checks.
     fn settled(&self) -> Held {
         let (mut held, mut looks) = (self.held(), 0);
         wait_until("what it holds does not change", || {
@@ -157,13 +157,13 @@ impl Soak {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// Ends it; what it reports, and what it said meanwhile.
+    /// Ends it. Returns its report, and its output until then.
     fn end(mut self) -> (Summary, String) {
         let child = self.child.take().expect("it runs");
         kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
         let out = child.wait_with_output().expect("wait");
         let said = fs::read_to_string(&self.said).expect("what it said");
-        // Its peer was killed, which is told, and is no failure of a run that a signal ends.
+        // Its peer was killed, which is reported, and is not a failure of a run that a signal ends.
         assert!(out.status.success() && said.contains("is down: the peer is gone"), "{said}");
         (Summary::parse(&out.stdout), said)
     }
@@ -178,13 +178,13 @@ impl Drop for Soak {
     }
 }
 
-/// Seconds of it: a few unless NETMEM_SOAK_SECONDS says more.
+/// Seconds of the test: a few unless NETMEM_SOAK_SECONDS is longer.
 fn seconds() -> u64 {
     env::var("NETMEM_SOAK_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(20)
 }
 
 #[test]
-fn a_router_under_mixed_traffic_and_changes_holds_in_the_end_what_it_held_at_first() {
+fn a_router_under_mixed_traffic_and_changes_uses_no_more_at_the_end_than_at_first() {
     let Some(soak) = Soak::start() else { return };
     let (begun, whole) = (Instant::now(), Duration::from_secs(seconds()));
     let warm = Duration::from_secs(300).min(whole / 4);
@@ -212,7 +212,8 @@ fn a_router_under_mixed_traffic_and_changes_holds_in_the_end_what_it_held_at_fir
             .iter()
             .any(|begin| line.starts_with(begin))
     };
-    // What the watchdog says of a machine that stood still is no fault; a worker that did for good would be.
+    // Messages of the watchdog about a machine that was paused are not a fault. A worker that never continues would be
+    // one.
     let stalls = |end: &str| said.lines().filter(|line| line.contains(end)).count();
     assert_eq!(stalls(" has not finished a round for "), stalls(" goes on, after "), "{said}");
     let ends = [" has not finished a round for ", " goes on, after "];

@@ -60,7 +60,7 @@ impl Stream {
         let stopped = Arc::clone(&stop);
         let send = move || {
             while !stopped.load(Relaxed) {
-                // Refused while nobody listens there; the next one goes out all the same.
+                // Refused while no process listens there. The next one is sent nevertheless.
                 let _ = socket.send(&[0; 64]);
                 thread::sleep(INTERVAL);
             }

@@ -39,7 +39,8 @@ impl Flow {
     }
 }
 
-/// Sends `packets` packets of all sizes from h1 to h2, one every `interval`; returns when they are there or lost.
+/// Sends `packets` packets of all sizes from h1 to h2, one every `interval`. Returns when they have arrived or are
+/// lost.
 pub fn stream(bed: &Testbed, packets: u64, interval: Duration) -> Received {
     let [received] = streams(bed, [Flow { from: 1, to: 2, port: 9000 }], packets, interval);
     received
@@ -72,7 +73,7 @@ pub fn streams<const N: usize>(
     })
 }
 
-/// Sends on a schedule; behind a pause of the machine the schedule moves, so that no burst makes up for it.
+/// Sends on a schedule. After a pause of the machine the schedule moves, so that no burst compensates for it.
 fn send(socket: &UdpSocket, first: u64, packets: u64, interval: Duration, sent: &AtomicU64) {
     let mut payload = [0; PAYLOAD_MAX];
     let mut due = Instant::now();
@@ -123,7 +124,7 @@ fn receive(socket: &UdpSocket, first: u64, packets: u64, sent: &AtomicU64, patie
     received
 }
 
-/// Which packet of the stream this is; None when it is none or a byte is wrong.
+/// Returns the number of this packet in the stream. Returns None if it is not of the stream or a byte is wrong.
 fn verify(payload: &[u8], first: u64, packets: u64, expected: &mut [u8; PAYLOAD_MAX]) -> Option<usize> {
     let number = u64::from_le_bytes(*payload.first_chunk()?);
     let len = write(number, expected);
@@ -131,7 +132,7 @@ fn verify(payload: &[u8], first: u64, packets: u64, expected: &mut [u8; PAYLOAD_
     (payload == &expected[..len]).then_some(place as usize)
 }
 
-/// Writes packet `number`: its number, then bytes that follow from it (xorshift); returns its length.
+/// Writes packet `number`: its number, then bytes that are computed from it (xorshift). Returns its length.
 fn write(number: u64, payload: &mut [u8; PAYLOAD_MAX]) -> usize {
     let len = 8 + (number as usize).wrapping_mul(7919) % (PAYLOAD_MAX - 7);
     payload[..8].copy_from_slice(&number.to_le_bytes());

@@ -1,4 +1,4 @@
-//! What `netmem forward --json` said at its end.
+//! Reads the output of `netmem forward --json` at its end.
 
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ impl Summary {
             .collect()
     }
 
-    /// Where a port says how it is bound.
+    /// Returns a port's report of how it is bound.
     pub fn detail(&self, port: usize) -> &str {
         self.0["ports"][port]["detail"].as_str().expect("a detail")
     }

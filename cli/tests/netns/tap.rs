@@ -17,7 +17,7 @@ fn received(place: &Namespace, interface: &str) -> u64 {
     shown[0]["stats64"]["rx"]["packets"].as_u64().expect("a number")
 }
 
-/// A counter of port 0 of a running netmem; None while it does not answer.
+/// Returns a counter of port 0 of a running netmem. Returns None while it does not answer.
 fn counter(place: &Namespace, socket: &Path, name: &str) -> Option<u64> {
     let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
     command.args(["stat", "ports", "--json", "--control"]).arg(socket);
@@ -54,13 +54,13 @@ fn frames_longer_than_there_is_room_for_are_counted_and_cost_no_others() {
     }
 }
 
-/// Sends a packet that is not to be cut to where nobody answers.
+/// Sends a packet with DF to an address where no host answers.
 fn ping(place: &Namespace, size: u32) {
     let words = ["-c", "1", "-W", "1", "-M", "do", "-s", &size.to_string(), "10.78.2.1"];
     place.command("ping").args(words).output().expect("ping");
 }
 
-/// What a running router has dropped as too long; None while it does not answer.
+/// Returns the number of packets that a running router has dropped as too long. Returns None while it does not answer.
 fn too_long(place: &Namespace, socket: &Path) -> Option<u64> {
     let mut command = place.command(env!("CARGO_BIN_EXE_netmem"));
     command.args(["stat", "drops", "--json", "--control"]).arg(socket);
@@ -68,7 +68,7 @@ fn too_long(place: &Namespace, socket: &Path) -> Option<u64> {
     said["drops"][0]["pkt_too_big"].as_u64()
 }
 
-/// Seen: the router took an interface's MTU when it was opened, and sent by it ever after what it carried then.
+/// Seen: the router read an interface's MTU when it was opened, and sent packets up to that MTU for ever.
 #[test]
 fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
     for routes in ["given", "kernel"] {

@@ -26,7 +26,7 @@ fn testpmd_sends_every_frame_back(mode: &str) {
     let device = "net_af_xdp0,iface=eth0,start_queue=0,queue_count=1".to_owned();
     let testpmd = Testpmd::start(bed.h1.command("dpdk-testpmd"), &[device], folder.path("testpmd"));
     let testpmd = testpmd.expect("it was seen to be installed");
-    // What it says comes when it ends. What comes before it polls waits in its socket.
+    // Its output appears when it ends. Packets that arrive before it polls wait in its socket.
     wait_until("testpmd has its socket", || bed.h1.xdp_sockets() == 1);
 
     let frames = sendable(1514);

@@ -1,4 +1,4 @@
-//! What the hosts send each other: pings, and TCP by iperf3.
+//! The hosts' traffic: pings, and TCP by iperf3.
 
 use crate::iperf3::{PORT, arrives};
 use crate::testbed::{Namespace, Testbed, wait_until};

@@ -1,4 +1,4 @@
-//! What the kernel counted outside the forwarder.
+//! The kernel's counters outside of the forwarder.
 
 use crate::testbed::Namespace;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Several workers, each on queues of its own.
+//! Tests of several workers, each with its own queues.
 
 use crate::accounting::{assert_wires_add_up, make_neighbours_static};
 use crate::forwarder::{Forwarder, netmem};
@@ -85,7 +85,7 @@ fn two_workers_on_three_queues_of_each_interface_account_for_every_packet() {
     assert!(received.iter().all(|&received| received > 0), "both workers have work: {received:?}");
 }
 
-/// Flows both ways over interfaces with so many queues, all of which are the forwarder's.
+/// Runs flows in both directions over interfaces with this number of queues, all of which belong to the forwarder.
 fn on_queues(said: &str, queues: u32, options: &[&str]) -> Option<Vec<u64>> {
     let ports = ["one", "two"].map(|interface| format!("xdp:{interface},queues={said}"));
     let ports = [ports[0].as_str(), ports[1].as_str()];
@@ -110,7 +110,7 @@ fn flows_both_ways_while(
     flows_through(wiring, 2, start, meanwhile)
 }
 
-/// As [`flows_both_ways_while`], through any forwarder between interfaces of so many queues.
+/// Does the same as [`flows_both_ways_while`], through any forwarder between interfaces with this number of queues.
 fn flows_through(
     wiring: Wiring,
     queues: u32,
@@ -157,7 +157,7 @@ fn flows_through(
     Some(summary.received_by_workers())
 }
 
-/// What a host counted.
+/// Returns the counters of a host.
 struct Counts {
     offered: u64,
     arrived: u64,
@@ -207,12 +207,12 @@ fn an_interface_with_fewer_queues_than_workers_is_named_with_the_remedy_and_noth
 }
 
 #[test]
-fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_in_silence_in_native_mode() {
+fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_without_traffic_in_native_mode() {
     sleep_in_silence("native");
 }
 
 #[test]
-fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_in_silence_in_generic_mode() {
+fn sleeping_workers_wake_for_packets_and_poll_a_few_times_a_second_without_traffic_in_generic_mode() {
     sleep_in_silence("generic");
 }
 

@@ -1,4 +1,4 @@
-//! Packets that a router drops, each for a reason of its own.
+//! Packets that a router drops, each for a different reason.
 
 /// The router's address on the link that they come by.
 pub const ROUTER: [u8; 6] = [0x02, 0, 0, 0, 0, 0xfe];
@@ -27,7 +27,7 @@ pub fn ipv4(options: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-/// A packet for each thing that can be wrong with one that comes from a file, by the reason that it is dropped for; one that is not.
+/// Returns a packet for each fault that a packet from a file can have, by its drop reason, and one without a fault.
 pub fn odd_packets() -> Vec<(&'static str, Vec<u8>)> {
     let of = |change: fn(&mut Vec<u8>)| ipv4(&[], change);
     let ipv6 = of(|frame| {
@@ -61,7 +61,7 @@ pub fn odd_packets() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A packet of IPv4 of so many bytes for the router, to this address, which may be cut or not.
+/// Returns an IPv4 packet with this number of bytes for the router, to this address, with or without DF.
 pub fn to(address: [u8; 4], len: u16, may_be_cut: bool) -> Vec<u8> {
     ipv4(&[], |frame| {
         frame.resize(14 + usize::from(len), 0x11);

@@ -17,8 +17,8 @@ pub fn frames() -> Vec<Vec<u8>> {
     runts.chain(sendable(1518)).collect()
 }
 
-/// Frames that every Ethernet interface sends, up to a length: lengths and types of all kinds, VLAN tags once and twice,
-/// fragments, what is broken inside. All from a unicast address to another.
+/// Returns frames that every Ethernet interface sends, up to a length: lengths and types of all kinds, VLAN tags once
+/// and twice, fragments, and packets with invalid contents. All are from a unicast address to another.
 pub fn sendable(most: usize) -> Vec<Vec<u8>> {
     let lengths = LENGTHS.iter().map(|&len| frame(&[0x88, 0xb5], len));
     // IPv4, ARP, IPv6, PPPoE, MPLS, MACsec, LLDP, PTP, a length, the ends of the range.
@@ -84,7 +84,7 @@ pub fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
     pcap_at_intervals(packets, 1)
 }
 
-/// A pcap file of these packets, so many microseconds apart.
+/// Writes a pcap file of these packets, with this number of microseconds between them.
 pub fn pcap_at_intervals(packets: &[Vec<u8>], micros: u32) -> Vec<u8> {
     let header = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 0x0004_0000, 1_u32];
     let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -111,7 +111,7 @@ pub fn packets(bytes: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// A folder of a test's own; gone when dropped.
+/// A test's own folder. It is removed when dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {

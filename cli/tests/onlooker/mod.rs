@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The server, and what a client has given it.
+/// The server, and the descriptors that a client has given it.
 pub struct Onlooker {
     listener: Listener,
     /// There until it is dropped.

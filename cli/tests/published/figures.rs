@@ -6,9 +6,9 @@ pub struct Figure {
     pub variant: &'static str,
     pub value: f64,
     pub unit: &'static str,
-    /// What the row must have been set to.
+    /// The settings that the row must have had.
     pub settings: Vec<(&'static str, String)>,
-    /// What its label must say, and what it must not.
+    /// The text that its label must contain, and the text that it must not contain.
     pub says: &'static [&'static str],
     pub never: &'static [&'static str],
 }
@@ -109,8 +109,8 @@ fn cells() -> Vec<Figure> {
     .into()
 }
 
-/// [brouer15-bulk]: "Without SLUB tuning, same performance comes with kernel cmdline slab_nomerge"; the share of the slow paths
-/// belongs to the kernels before and after the patch, and neither was tuned.
+/// [brouer15-bulk]: "Without SLUB tuning, same performance comes with kernel cmdline slab_nomerge". The share of the
+/// slow paths belongs to the kernels before and after the patch, neither of which was tuned.
 fn bulk_free() -> Vec<Figure> {
     const FOUND: [(&str, &str); 3] = [("layer", "cpu_slab"), ("cpu_partial", "13"), ("min_partial", "5")];
     const TUNED: [(&str, &str); 3] = [("layer", "cpu_slab"), ("cpu_partial", "256"), ("min_partial", "9")];
@@ -142,7 +142,8 @@ fn bulk_free() -> Vec<Figure> {
     all
 }
 
-/// [zhang09-handoff] gives 4 Mpps of 60 bytes for a machine and not for its patch; cpumap's notes belong to another work.
+/// [zhang09-handoff] gives 4 Mpps of 60 bytes for a machine and not for its patch. cpumap's notes belong to another
+/// work.
 fn handed() -> Vec<Figure> {
     vec![
         Figure {

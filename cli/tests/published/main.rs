@@ -1,5 +1,5 @@
-//! Whether each published figure stands in the row of its own settings: what the sources printed, written down here
-//! once more, is held against the rows of the program.
+//! Tests that each published figure is in the row of its own settings. The figures of the sources are written here a
+//! second time, and compared with the rows of the program.
 #![cfg(feature = "lab")]
 
 #[path = "../netmem/mod.rs"]
@@ -10,7 +10,7 @@ use figures::Figure;
 use netmem::{output, stderr};
 use serde_json::{Value, json};
 
-/// A run as short as it goes; how fast anything was is not asked.
+/// Runs as short as possible. Times are not checked.
 const SMALLEST: &str =
     "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
 
@@ -18,7 +18,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What is wrong with the published figure of a row; `None` if it is the figure of these settings.
+/// Returns the error in the published figure of a row, or `None` if it is the figure of these settings.
 fn wrong(row: &Value, figures: &[Figure]) -> Option<String> {
     let published = &row["published"];
     let told = format!("{}: {} beside {}", text(&row["variant"]), published, row["params"]);
@@ -41,7 +41,7 @@ fn wrong(row: &Value, figures: &[Figure]) -> Option<String> {
     (!of.iter().any(fits)).then(|| format!("another setting or another label than the source's: {told}"))
 }
 
-/// Runs `experiment` and says what is wrong with its rows.
+/// Runs `experiment`. Returns the errors in its rows.
 fn faults(experiment: &str) -> Vec<String> {
     let file =
         std::env::temp_dir().join(format!("netmem-published-{}-{experiment}.json", std::process::id()));
@@ -59,7 +59,8 @@ fn faults(experiment: &str) -> Vec<String> {
             row["variant"] == figure.variant && row["published"]["value"] == json!(figure.value)
         };
         if !rows.iter().any(here) {
-            // The machine stood still in all of its windows, there is one core, or no valgrind: then a note says so.
+            // The machine was paused in all of its windows, there is only one core, or valgrind is missing: then a note
+            // says so.
             let notes = report["notes"].as_array().expect("notes").iter().map(text);
             let said: Vec<String> =
                 notes.filter(|note| note.starts_with("no row") || note.starts_with("no share")).collect();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// BIRD in a namespace, in a folder of its own; killed when dropped, and the folder is gone with it.
+/// BIRD in a namespace, in its own folder. When dropped, it is killed and the folder is removed.
 pub struct Bird {
     folder: PathBuf,
     child: Child,
@@ -28,7 +28,7 @@ impl Bird {
     /// Has it do something.
     ///
     /// # Panics
-    /// When it says anything but `answer`.
+    /// If its answer is not `answer`.
     pub fn do_as(&self, words: &str, answer: &str) {
         let said = self.ask(words).expect("an answer");
         assert!(said.contains(answer), "birdc {words}: {said}");

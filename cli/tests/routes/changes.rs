@@ -170,7 +170,7 @@ fn routes_over_a_link_without_carrier_where_the_kernel_ignores_them() {
     router.end_saying("port packet:two ");
 }
 
-/// Seen: of two routes with one prefix and metric netmem used the one whose way had the lower number of its own.
+/// Seen: of two routes with one prefix and metric, netmem used the one whose next hop had the lower number in netmem.
 #[test]
 fn of_routes_with_one_prefix_and_metric_the_one_that_the_kernel_uses_is_used() {
     let Some(router) = Router::start(&[], &[]) else { return };

@@ -14,7 +14,7 @@ pub struct Line {
     paths: Vec<String>,
 }
 
-/// Waits until netmem has exactly the kernel's routes, of both families and tables; gives how many these are.
+/// Waits until netmem has exactly the kernel's routes, of both families and tables. Returns their number.
 ///
 /// # Panics
 /// When it never has, with the routes that differ.
@@ -48,7 +48,7 @@ fn netmem(router: &Router) -> Vec<Line> {
     sorted(router.stat("routes").into_iter().map(line))
 }
 
-/// What `ip route` says of both families and tables.
+/// Returns the output of `ip route` for both families and tables.
 fn kernel(bed: &Testbed) -> Vec<Line> {
     let mut lines = Vec::new();
     for (family, bits) in [("-4", "32"), ("-6", "128")] {
@@ -63,7 +63,8 @@ fn kernel(bed: &Testbed) -> Vec<Line> {
     sorted(lines.into_iter())
 }
 
-/// A route as netmem would say it; None for one of some packets only, or whose links are all down.
+/// Returns a route in netmem's form. Returns None for a route of only some packets, and for one whose links are all
+/// down.
 fn line(route: &Value, table: &str, bits: &str) -> Option<Line> {
     if route.get("tos").is_some() {
         return None;
@@ -91,7 +92,7 @@ fn line(route: &Value, table: &str, bits: &str) -> Option<Line> {
     Some(Line { table, prefix, metric, kind: kind.to_owned(), paths })
 }
 
-/// A way that is there; of a single one the weight is 1.
+/// Returns a next hop whose link is up. The weight of a single one is 1.
 fn path(hop: &Value) -> Option<String> {
     if hop["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "dead")) {
         return None;
@@ -105,7 +106,7 @@ fn path(hop: &Value) -> Option<String> {
 fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.collect();
     items.sort();
-    // The kernel has one for each link of what is the same here: multicast, which is its own on all of them.
+    // The kernel has one for each link, which netmem has only once: multicast, which is its own on all links.
     items.dedup();
     items
 }

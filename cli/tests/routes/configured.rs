@@ -12,7 +12,7 @@ struct Configured {
     bed: Testbed,
     file: PathBuf,
     socket: PathBuf,
-    /// What it says while it runs.
+    /// The file with its output.
     said: PathBuf,
     child: Option<Child>,
 }
@@ -57,13 +57,13 @@ impl Configured {
         said["local_queue"][0]["taken"].as_u64().expect("a number")
     }
 
-    /// What it has said so far.
+    /// Returns its output so far.
     fn said(&self) -> Vec<String> {
         let said = fs::read_to_string(&self.said).expect("what it said");
         said.lines().map(str::to_owned).collect()
     }
 
-    /// Writes another file and has it read; the line that netmem says then.
+    /// Writes another file and requests a reload. Returns the line that netmem prints then.
     fn change(&self, text: &str) -> String {
         let before = self.said().len();
         fs::write(&self.file, text).expect("the file");
@@ -75,7 +75,7 @@ impl Configured {
         said.strip_prefix("the configuration ").unwrap_or(said).to_owned()
     }
 
-    /// Ends it as Ctrl-C does; what it printed.
+    /// Ends it as Ctrl-C does. Returns its output.
     fn end(mut self) -> Value {
         let child = self.child.take().expect("it was started");
         kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
@@ -137,7 +137,7 @@ fn the_first_rule_that_passes_comes_and_the_last_one_goes_while_packets_pass() {
 }
 
 #[test]
-fn a_file_that_is_wrong_or_changes_what_cannot_leaves_everything_as_it_was() {
+fn a_wrong_file_and_a_change_of_a_fixed_key_change_nothing() {
     let Some(netmem) = Configured::start() else { return };
     let before = netmem.rules();
     let rule = SHIPPED.replace("dport=1900", "dport=7");

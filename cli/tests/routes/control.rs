@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const DIFFERENCES: &str = include_str!("../../../docs/router-control.md");
 
 #[test]
-fn ordinary_tools_find_the_router_that_the_kernel_is_but_for_the_listed_differences() {
+fn ordinary_tools_see_the_same_router_as_the_kernel_except_for_the_listed_differences() {
     let Some(bed) = addressed(&PROGRAMS) else { return };
     let far = lengthen(&bed);
     let router = Router::start_in(bed, ["xdp:one", "xdp:two"], &[]);
@@ -26,7 +26,7 @@ fn ordinary_tools_find_the_router_that_the_kernel_is_but_for_the_listed_differen
     assert_eq!(found, listed, "what is found, and what docs/router-control.md lists");
 }
 
-/// A row of the table, without its reason, where the kernel answers differently.
+/// Returns a row of the table, without its reason, if the kernel answers differently.
 fn difference((question, netmem): &Answer, kernel: &BTreeMap<String, String>) -> Option<String> {
     let kernel = &kernel[question];
     (kernel != netmem).then(|| format!("| `{question}` | {kernel} | {netmem} |"))

@@ -26,7 +26,7 @@ const TRANSFER: &str = "8";
 
 const SPEAKER: &str = "connect delay time 1; connect retry time 1; error wait time 1, 2; hold time 240;";
 
-/// The daemon at the router: what it learns goes to the kernel.
+/// The daemon at the router. The routes that it learns go to the kernel.
 fn learner() -> String {
     format!(
         "router id 10.77.2.254;
@@ -56,7 +56,7 @@ fn teller() -> String {
     )
 }
 
-/// A third host, on the wire of h2, with a link address of its own.
+/// A third host, on the link of h2, with its own MAC address.
 fn third_host(router: &Router) -> Namespace {
     let h3 = Namespace::new("h3").expect("a third host");
     let netns = h3.name();
@@ -71,8 +71,8 @@ fn third_host(router: &Router) -> Namespace {
     h3
 }
 
-/// Takes one half of the routes away and gives it back, then the other, until it is enough and each has gone once; how
-/// often.
+/// Removes one half of the routes and adds it again, then the other, until there are enough changes and each half was
+/// removed once. Returns how often.
 fn flap(teller: &Bird, enough: impl Fn() -> bool) -> usize {
     let mut flaps = 0;
     while flaps < 2 || !enough() {
@@ -162,8 +162,8 @@ fn churn(router: &Router, from: &str, to: &str) {
     ipv6_batch(router, (1..=CHURNING).map(moved));
 }
 
-/// Seen: the kernel passes over routes while others go, without a word, and what it had passed over was taken for removed: 27 of
-/// 60,000 routes were missing for good.
+/// Seen: the kernel's dump skips routes while others are removed, without an error. The skipped ones were taken for
+/// removed: 27 of 60,000 routes were missing for ever.
 #[test]
 fn ipv6_routes_that_never_change_stay_known_while_others_come_and_go_and_an_unrelated_link_flaps() {
     let Some(router) = Router::start(&[], &[]) else { return };
@@ -182,7 +182,7 @@ fn ipv6_routes_that_never_change_stay_known_while_others_come_and_go_and_an_unre
             }
         });
         wait_until("all was asked for twice", || {
-            // Its carrier goes and comes, and what the kernel has is asked for.
+            // Its carrier goes and comes back, and a resync reads the kernel's routes.
             router.bed.dut.ip("link set other up");
             router.bed.dut.ip("link set other down");
             router.number("netlink", "resyncs") >= before + 2

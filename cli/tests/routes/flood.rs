@@ -11,7 +11,7 @@ use std::fs;
 const ROUTES: u32 = 30_000;
 
 #[test]
-fn what_was_lost_while_netmem_stood_still_is_asked_for_again() {
+fn changes_lost_while_netmem_was_stopped_are_read_by_a_resync() {
     let Some(router) = Router::start(&[], &[]) else { return };
     assert_same(&router);
     let before = router.number("netlink", "resyncs");

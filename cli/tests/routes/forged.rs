@@ -24,7 +24,8 @@ fn forged_route(link: u32) -> Vec<u8> {
     [&len[..], &NEW_ROUTE.to_ne_bytes(), &[0; 10], &body].concat()
 }
 
-/// Sends it to every rtnetlink socket of this network namespace, as one with CAP_NET_ADMIN may; how many those were.
+/// Sends it to every rtnetlink socket of this network namespace, as a process with CAP_NET_ADMIN may. Returns their
+/// number.
 fn send_to_all(message: &[u8]) -> usize {
     let sockets = fs::read_to_string("/proc/thread-self/net/netlink").expect("a list of netlink sockets");
     let from = socket(AddressFamily::NETLINK, SocketType::DGRAM, None).expect("a netlink socket");
@@ -41,7 +42,7 @@ fn send_to_all(message: &[u8]) -> usize {
 
 /// Seen: netmem took the route, which the kernel does not have, and kept it.
 #[test]
-fn a_route_that_another_program_tells_in_the_kernels_place_is_not_believed() {
+fn a_route_message_that_is_not_from_the_kernel_is_ignored() {
     let Some(router) = Router::start(&[], &[]) else { return };
     let has = |prefix: &str| router.stat("routes").iter().any(|route: &Value| route["name"] == prefix);
     let link = router.bed.dut.ip("-o link show dev two");
@@ -49,7 +50,7 @@ fn a_route_that_another_program_tells_in_the_kernels_place_is_not_believed() {
     let message = forged_route(link);
     let sent = router.bed.dut.inside(|| send_to_all(&message));
     assert!(sent > 0, "netmem has no netlink socket");
-    // Heard behind what was sent before.
+    // It arrives after what was sent before.
     router.bed.dut.ip("route add 10.99.0.0/24 via 10.77.2.1");
     wait_until("the kernel's own route is not followed", || has("10.99.0.0/24"));
     assert!(!has("66.66.66.0/24"), "a route that the kernel does not have");

@@ -1,4 +1,4 @@
-//! What a link is too narrow for crosses it in fragments, the same that the kernel would send in netmem's place.
+//! Tests that packets too large for a link cross it in fragments, which are the same that the kernel would send.
 
 use crate::frames::Wire;
 use crate::router::{Router, addressed, set};
@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 
 const H1: Ipv4Addr = Ipv4Addr::new(10, 77, 1, 1);
 const H2: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 1);
-/// The protocol number of what is sent: none that a host answers to anybody but the one who asked (RFC 3692).
+/// The protocol number of the packets: for experiments (RFC 3692), so no host answers them.
 const EXPERIMENT: u8 = 253;
 /// The identification of the small packet that is sent behind each one, and comes behind what came of that.
 const MARK: u16 = 0xffff;
@@ -29,7 +29,7 @@ fn frame(id: u16, options: &[u8], fragment: u16, data: usize) -> Vec<u8> {
 
 /// Packets of which a link of 1,400, 600 or 576 bytes carries some only in pieces.
 fn packets() -> Vec<Vec<u8>> {
-    // Options: a record of the route; router alert and security, which are copied; one that nobody knows, of either kind.
+    // Options: record route; router alert and security, which are copied; an unknown option of either kind.
     const RECORD: [u8; 12] = [7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     const COPIED: [u8; 12] = [0x94, 4, 0, 0, 1, 0x9e, 4, 1, 2, 1, 1, 0];
     const MIXED: [u8; 16] = [1, 0x1e, 5, 7, 7, 7, 0x9e, 3, 9, 1, 0x5e, 2, 0x94, 4, 0, 0];
@@ -96,9 +96,9 @@ fn narrow(mtu: u16) -> Option<Testbed> {
     Some(bed)
 }
 
-/// Seen: every packet without DF that was longer than the next link carries was lost for good, and nobody was told.
+/// Seen: every packet without DF that was longer than the MTU of the next link was lost, and no ICMP error was sent.
 #[test]
-fn what_is_cut_is_byte_for_byte_what_the_kernel_sends() {
+fn fragments_are_byte_for_byte_those_of_the_kernel() {
     let frames = packets();
     for mtu in [1400, 600, 576] {
         let Some(bed) = narrow(mtu) else { return };
@@ -124,9 +124,10 @@ fn what_is_cut_is_byte_for_byte_what_the_kernel_sends() {
     }
 }
 
-/// The same where it is not the link that is narrow but the route, one that is locked, or one of several paths.
+/// The same if the route has the small MTU and not the link: a route with an MTU, with a locked MTU, and one of several
+/// paths.
 #[test]
-fn what_is_cut_by_a_routes_own_mtu_is_byte_for_byte_what_the_kernel_sends() {
+fn fragments_for_a_routes_own_mtu_are_byte_for_byte_those_of_the_kernel() {
     let frames = packets();
     for route in [
         "10.77.2.1/32 via 10.77.2.9 dev two onlink mtu 1300",
@@ -158,7 +159,7 @@ fn what_is_cut_by_a_routes_own_mtu_is_byte_for_byte_what_the_kernel_sends() {
     }
 }
 
-/// As its sender sees it: the answer comes, also where what was sent was in pieces before.
+/// From the sender's view: the answer arrives, also if the packet was in fragments before.
 #[test]
 fn ping_of_4000_bytes_without_df_crosses_a_narrower_link() {
     for (ports, path) in [(["packet:one", "packet:two"], "full"), (["xdp:one", "xdp:two"], "fast")] {

@@ -16,7 +16,7 @@ pub struct Wire {
     port: Box<dyn Port>,
     pool: Pool,
     w: Worker,
-    /// Keeps what the others stand on.
+    /// Keeps the memory of the other fields.
     _memory: Memory,
 }
 

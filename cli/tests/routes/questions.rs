@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::{fs, thread};
 
-/// What these need beside ip.
+/// The programs that these need in addition to ip.
 pub const PROGRAMS: [&str; 6] = ["ping", "traceroute", "tracepath", "iperf3", "curl", "python3"];
 
 /// Bytes of an IP packet on the link behind the router.
@@ -18,7 +18,7 @@ const TRANSFER: u64 = 16 << 20;
 const DOWNLOAD: usize = 24 << 20;
 const WEB: u16 = 8000;
 
-/// A question, and what a tool answers.
+/// A question, and the answer of a tool.
 pub type Answer = (String, String);
 
 /// Puts a second router and a third network behind the first: h2 forwards to the host that is returned, and the link to h2 is
@@ -125,8 +125,8 @@ const SIZES: [&str; 24] = [
     "-M do -s 1353 fd89::1",
 ];
 
-/// Pings with other settings, to the router itself, and to where nobody is. Five of them are errors for want of a route to a
-/// kernel, which says so five times at once and then once a second, whatever its settings.
+/// Pings with other settings, to the router itself, and to addresses without a host. For five of them a kernel without
+/// a route sends ICMP errors. It sends five at once and then one a second, whatever its settings are.
 const ELSEWHERE: [&str; 29] = [
     "10.77.3.1",
     "-t 1 10.77.3.1",
@@ -159,8 +159,8 @@ const ELSEWHERE: [&str; 29] = [
     "fd85::1",
 ];
 
-/// A ping by a route that leads back to where it came from. A kernel that sends a redirect sends that host no error for a
-/// second or more, so this is the last.
+/// A ping by a route that leads back to its origin. After a redirect a kernel sends that host no ICMP error for a
+/// second or more, so this is the last one.
 const BACK: &str = "10.85.0.1";
 
 /// Those of the pings that netmem, or neither router, answers.
@@ -174,8 +174,8 @@ const SILENT: [&str; 8] = [
     "fd85::1",
     BACK,
 ];
-/// How long an answer to those is waited for, in seconds. All others are waited for with patience: one that comes late is no
-/// silence.
+/// How long an answer to those is waited for, in seconds. For all others the wait is long, so that a late answer does
+/// not count as none.
 const SILENCE: u64 = 6;
 
 fn pings(h1: &Namespace) -> Vec<Answer> {
@@ -194,13 +194,13 @@ fn pings(h1: &Namespace) -> Vec<Answer> {
     one_by_one.into_iter().chain(at_once).chain([ask(BACK)]).collect()
 }
 
-/// Has a host forget what it has learnt of narrow links.
+/// Makes a host forget the path MTUs that it has learnt.
 fn forget_narrow_links(host: &Namespace) {
     host.ip("route flush cache");
     host.ip("-6 route flush cache");
 }
 
-/// What comes of the first ping that is answered or refused.
+/// Returns the result of the first ping that is answered or refused.
 fn ping(from: &Namespace, words: &str) -> String {
     let out = from.command("ping").arg("-n").args(words.split_whitespace()).output().expect("ping");
     let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
@@ -284,7 +284,7 @@ fn downloads(h1: &Namespace, far: &Namespace) -> Vec<Answer> {
     ["10.77.3.1", "[fd77:3::1]"].map(ask).into()
 }
 
-/// A web server with one large file; killed when dropped.
+/// A web server with one large file. It is killed when dropped.
 struct Web {
     folder: PathBuf,
     file: Vec<u8>,

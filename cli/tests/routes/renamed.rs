@@ -3,7 +3,7 @@
 use crate::router::Router;
 use crate::testbed::wait_until;
 
-/// Whether netmem has heard of a neighbour on the interface of this name.
+/// Whether netmem knows a neighbour on the interface with this name.
 fn has_heard_of(router: &Router, name: &str) -> bool {
     router.stat("neighbours").iter().any(|neighbour| neighbour["dev"] == name)
 }
@@ -20,7 +20,7 @@ fn renamed(ports: [&str; 2], steps: &[&str], names: [&str; 2]) -> Option<String>
     Some(said)
 }
 
-/// Whether it said that the port's interface has that name now.
+/// Whether it reported the new name of the port's interface.
 fn has_said(said: &str, port: &str, name: &str) -> bool {
     let begin = format!("netmem: port {port}: its interface ");
     let end = format!("or restart netmem with {name}");

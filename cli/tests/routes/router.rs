@@ -11,7 +11,7 @@ use std::{env, fs};
 pub struct Router {
     pub bed: Testbed,
     socket: PathBuf,
-    /// None once it has been waited for.
+    /// None after its end has been waited for.
     child: Option<Child>,
 }
 
@@ -35,7 +35,8 @@ pub fn set(place: &Namespace, settings: &[(&str, &str)]) {
 }
 
 impl Router {
-    /// Starts it with further options, and waits until it forwards. None where that cannot be done, which is said.
+    /// Starts it with further options, and waits until it forwards. If that is not possible, prints why and returns
+    /// None.
     pub fn start(programs: &[&str], options: &[&str]) -> Option<Router> {
         Router::start_on(["packet:one", "packet:two"], programs, options)
     }
@@ -104,7 +105,7 @@ impl Router {
         kill_process(Pid::from_child(child), signal).expect("kill(2)");
     }
 
-    /// Ends it as Ctrl-C does; what it printed.
+    /// Ends it as Ctrl-C does. Returns its output.
     ///
     /// # Panics
     /// When it fails or complains.
@@ -112,7 +113,7 @@ impl Router {
         self.end_saying("")
     }
 
-    /// As [`end`](Self::end), where it may have something to complain about: lines that this is a part of.
+    /// Does the same as [`end`](Self::end), and allows lines with this text on standard error.
     pub fn end_saying(self, complaint: &str) -> Value {
         let (summary, said) = self.end_with();
         let expected = |line: &str| line.is_empty() || !complaint.is_empty() && line.contains(complaint);
@@ -120,7 +121,7 @@ impl Router {
         summary
     }
 
-    /// As [`end`](Self::end), with what it said on standard error.
+    /// Does the same as [`end`](Self::end), and also returns its standard error.
     pub fn end_with(mut self) -> (Value, String) {
         self.signal(Signal::INT);
         let out = self.finish();

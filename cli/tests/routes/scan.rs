@@ -10,8 +10,8 @@ use std::{env, thread};
 
 /// Packets sent one behind the other, and the pause after them: some 20,000 a second.
 const BURST: (u32, Duration) = (20, Duration::from_millis(1));
-/// New neighbours that are pinged, of each family, unless `NETMEM_NEIGHBOURS` says how many: then nine of ten have to answer the first
-/// ping, which waits five seconds.
+/// Number of new neighbours of each family that are pinged, unless `NETMEM_NEIGHBOURS` is set. In that case nine of ten
+/// have to answer the first ping, which waits five seconds.
 const NEIGHBOURS: usize = 5;
 
 /// The number of an address in the scan: each once, all over the network.
@@ -27,7 +27,7 @@ fn scanned(v6: bool, number: u32) -> IpAddr {
     }
 }
 
-/// Sends to one address after the other until it is told to stop.
+/// Sends to one address after the other until it is asked to stop.
 fn scan(from: &Namespace, v6: bool, stop: &AtomicBool) {
     let any = if v6 { "[::]:0" } else { "0.0.0.0:0" };
     let socket = from.inside(|| UdpSocket::bind(any).expect("a UDP socket"));
@@ -56,7 +56,7 @@ fn scannable(v6: bool) -> Option<Router> {
     Some(router)
 }
 
-/// How many of so many new neighbours answer the first ping; all do after a while.
+/// Returns how many of this number of new neighbours answer the first ping. All do after a while.
 fn answered(router: &Router, v6: bool, neighbours: usize) -> usize {
     let address = |number: usize| match v6 {
         false => format!("10.77.1.{}", 100 + number),
@@ -74,7 +74,7 @@ fn answered(router: &Router, v6: bool, neighbours: usize) -> usize {
     at_once
 }
 
-/// Seen: neighbours behind other ports that were not known yet answered none of 30 pings while an /8 or a /64 was scanned at 20,000
+/// Seen: new neighbours behind other ports answered none of 30 pings while an /8 or a /64 was scanned at 20,000
 /// addresses a second.
 #[test]
 fn new_neighbours_behind_other_ports_answer_while_one_port_is_scanned() {
@@ -96,9 +96,10 @@ fn new_neighbours_behind_other_ports_answer_while_one_port_is_scanned() {
     }
 }
 
-/// Seen: above 512 entries the kernel forgot the host behind the scanned port, which asks for nobody itself, and nothing reached it for a minute.
+/// Seen: above 512 entries the kernel forgot the host behind the scanned port, which sends no requests itself. No
+/// packet reached it for a minute.
 #[test]
-fn a_host_behind_the_scanned_port_that_the_kernel_forgets_is_reached_all_the_same() {
+fn a_host_behind_the_scanned_port_that_the_kernel_forgets_is_still_reached() {
     let Some(router) = scannable(false) else { return };
     let stop = AtomicBool::new(false);
     let forgotten = || router.number("netlink", "forgotten");

@@ -8,7 +8,7 @@ use std::{panic, thread};
 
 /// How many networks of 16 addresses there are, from 100.64.0.0 on.
 pub const NETWORKS: u32 = 10_000;
-/// Where receivers listen.
+/// The port of the receivers.
 const PORT: u16 = 9000;
 /// Packets sent one behind the other, and the pause after them.
 const BURST: (u32, Duration) = (20, Duration::from_millis(2));
@@ -34,7 +34,8 @@ pub fn address(number: u32, host: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x6440_0000 + (number << 4) + host)
 }
 
-/// Sets its flags when it is dropped, also by a panic: whoever goes on until then ends, and a scope of threads with it.
+/// Sets its flags when it is dropped, also by a panic. So the threads that check them end, and the scope of threads
+/// ends too.
 pub struct Ends<'a, const N: usize>(pub [&'a AtomicBool; N]);
 
 impl<const N: usize> Drop for Ends<'_, N> {
@@ -43,16 +44,16 @@ impl<const N: usize> Drop for Ends<'_, N> {
     }
 }
 
-/// What came to one host.
+/// Numbers of packets that came to one host.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Come {
-    /// Of its own networks.
+    /// Packets for its own networks.
     pub right: u64,
-    /// Of the other's.
+    /// Packets for the networks of the other host.
     pub wrong: u64,
 }
 
-/// Sends packets to networks as `numbers` says, until it ends.
+/// Sends packets to the networks of `numbers`, until it ends.
 pub fn send(from: &Namespace, numbers: impl Iterator<Item = u32>) {
     let socket = from.inside(|| UdpSocket::bind("0.0.0.0:0").expect("a UDP socket"));
     let mut host = 0;
@@ -87,7 +88,7 @@ pub fn receive(at: &Namespace, owner: Owner, stop: &AtomicBool) -> Come {
 }
 
 #[test]
-fn who_sends_until_a_test_ends_stops_also_when_that_fails() {
+fn a_sender_stops_also_when_its_test_fails() {
     let (stop, begun) = (AtomicBool::new(false), Instant::now());
     let failed = panic::catch_unwind(|| {
         thread::scope(|scope| {

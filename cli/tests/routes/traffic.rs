@@ -1,4 +1,4 @@
-//! Packets go where the kernel's tables say.
+//! Tests that packets take the paths of the kernel's tables.
 
 use crate::comparison::assert_same;
 use crate::router::{Router, addressed, set};
@@ -59,7 +59,7 @@ fn pings_from(router: &Router, source: &str) -> Output {
 
 /// RFC 1812 §5.3.7: the router's own addresses, and those of everyone on a link of its.
 #[test]
-fn nobody_else_sends_from_the_routers_addresses() {
+fn packets_from_others_with_the_routers_addresses_are_dropped() {
     let Some(router) = Router::start(&["ping"], &[]) else { return };
     router.bed.dut.ip("addr add 10.99.0.1/32 dev lo");
     router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
@@ -108,7 +108,7 @@ fn by_xdp_ports_hosts_reach_each_other_and_the_routers_own_addresses_in_both_fam
     router.end();
 }
 
-/// D8 of an early review: by xdp ports they were drops.
+/// D8 of an early review: xdp ports dropped them.
 #[test]
 fn by_xdp_ports_prefixes_of_the_local_table_and_subnet_router_anycast_addresses_are_the_kernels() {
     let Some(router) = Router::start_on(["xdp:one", "xdp:two"], &["ping"], &[]) else { return };
@@ -125,7 +125,7 @@ fn by_xdp_ports_prefixes_of_the_local_table_and_subnet_router_anycast_addresses_
     router.end();
 }
 
-/// D7 of an early review: they were ignored in silence. Each is said once, also one that comes while packets pass.
+/// D7 of an early review: they were silently ignored. Each is reported once, also one that appears while packets pass.
 #[test]
 fn rules_other_tables_and_routes_of_some_packets_are_named_at_start_and_when_they_come() {
     let Some(bed) = addressed(&["ping"]) else { return };
@@ -135,7 +135,7 @@ fn rules_other_tables_and_routes_of_some_packets_are_named_at_start_and_when_the
     let router = Router::start_in(bed, ["packet:one", "packet:two"], &[]);
     router.bed.dut.ip("-6 rule add from fd77::/48 lookup 101 priority 101");
     router.bed.dut.ip("route add 10.97.0.0/16 tos 0x10 via 10.77.2.1");
-    // What comes behind them has been heard when this counts.
+    // When this counts, the events after it have been read.
     router.bed.dut.ip("route add blackhole 10.96.0.0/16");
     wait_until("the last change counts", || {
         router.stat("routes").iter().any(|route| route["name"] == "10.96.0.0/16")
@@ -156,7 +156,7 @@ fn rules_other_tables_and_routes_of_some_packets_are_named_at_start_and_when_the
 }
 
 #[test]
-fn packets_follow_a_neighbour_that_changes_its_link_address_and_give_up_on_one_that_is_silent() {
+fn packets_follow_a_neighbour_that_changes_its_mac_address_and_are_dropped_for_a_silent_one() {
     let Some(router) = Router::start(&["ping"], &[]) else { return };
     router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
     router.bed.h2.ip("link set eth0 address 02:00:00:00:02:77");

@@ -4,7 +4,7 @@
 
 use netmem_cli::untrusted::configuration;
 
-/// What is typed, by a first byte that no configuration begins with.
+/// The first byte of command lines, with which no configuration begins.
 const TYPED: [&[&str]; 4] = [
     &[],
     &["--workers=2", "--seconds=1"],
@@ -12,7 +12,7 @@ const TYPED: [&[&str]; 4] = [
     &["--port=pcap:in=a", "--port=tap:tap0", "--ring=64"],
 ];
 
-/// What configurations are written of; bytes that are no text choose among these.
+/// The words of configurations. Bytes that are not text choose among these.
 const PARTS: [&str; 64] = [
     "port",
     "mode",

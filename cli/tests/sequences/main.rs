@@ -1,7 +1,7 @@
-//! Any text as a configuration or as a line of the control socket: here over corpora and over random bytes, in `fuzz/` over what a fuzzer
-//! finds.
+//! Tests of any text as a configuration or as a line of the control socket: here with corpora and random bytes, in
+//! `fuzz/` with the inputs of a fuzzer.
 //!
-//! `NETMEM_STEPS` says how many random bytes are run in all.
+//! `NETMEM_STEPS` is the total number of random bytes.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,9 +1,9 @@
-//! A terminal that nobody reads until a test does.
+//! A terminal that is not read until a test reads it.
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
 
-/// A terminal that nobody reads, and its other end's path.
+/// Returns a terminal that is not read, and the path of its other end.
 pub fn terminal() -> (File, String) {
     let reader = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&reader).expect("grantpt(3)");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, io};
 
-/// These fields of each packet of a file, as tshark reads it; None where there is no tshark.
+/// Returns these fields of each packet of a file, as tshark reads it. Returns None without tshark.
 pub fn tshark(test: &str, file: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(file).args(["-T", "fields", "-E", "separator=|"]);

@@ -7,7 +7,7 @@ use crate::method::round::Label;
 use crate::method::window::Windows;
 
 impl Bench<'_> {
-    /// Puts a ratio into the report that nobody measured.
+    /// Puts a ratio into the report that was not measured.
     pub(crate) fn report_ratio(&mut self, ratio: Ratio) {
         self.report.ratios.push(ratio);
     }
@@ -35,12 +35,12 @@ pub(crate) fn report_of(stop: bool, body: impl FnOnce(&mut Bench<'_>)) -> Report
     report_of_setups(1, stop, &mut |bench, _| body.take().expect("one set-up")(bench))
 }
 
-/// The last report of a quick run of so many set-ups; `body` hears which it is.
+/// Returns the last report of a quick run of `count` set-ups. `body` gets the index of each.
 fn report_of_setups(count: usize, stop: bool, body: &mut dyn FnMut(&mut Bench<'_>, usize)) -> Report {
     report_of_more(count, count, stop, body)
 }
 
-/// The same where `least` set-ups would do.
+/// Does the same if `least` set-ups suffice.
 fn report_of_more(
     least: usize,
     count: usize,

@@ -44,27 +44,28 @@ const KEYS: &[Key] = &[
     },
 ];
 
-/// One cell: forwarding, allocators, and pairs that are kept ready.
+/// One cell: the forwarding, the allocators, and the pairs that are kept ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Side {
     full: bool,
     locked: bool,
     max: Max,
-    /// One list of pairs: when its lock is taken, and when a pair begins again. None where each worker has pairs of its own.
+    /// One common list of pairs: when its lock is taken, and when a pair is reset. None if each worker has its own
+    /// pairs.
     list: Option<(Locking, Reset)>,
 }
 
-/// Pairs that are kept ready at most.
+/// Maximum number of pairs that are kept ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Max {
     Pairs(usize),
-    /// As many as the rings hold.
+    /// As many as the rings have slots.
     Ring,
-    /// Up and down between 0 and the ring, changed at every round.
+    /// Alternately 0 and the number of slots, changed at every round.
     Changing,
 }
 
-/// What the source measured: kpps by forwarding and system, without pairs and with 50.
+/// The figures of the source: kpps by forwarding and system, without pairs and with 50.
 const PUBLISHED: [(bool, bool, f64, f64); 4] = [
     (false, true, 276.0, 355.0),
     (false, false, 365.0, 383.0),
@@ -72,15 +73,15 @@ const PUBLISHED: [(bool, bool, f64, f64); 4] = [
     (true, false, 142.0, 146.0),
 ];
 
-/// Chunks of memory for each place in a ring and each cell: its pool, and heads for what is in flight.
+/// Chunks of memory for each slot of a ring and each cell: its pool, and heads for what is in flight.
 const POOLED: usize = 12;
 
-/// The source's own form: in the driver, which holds the lock already, and reset as its mail of July has it; with a lock of the
-/// pairs' own instead; and reset when they are put, as its mail of June has it.
+/// The source's own form: under the lock that the driver holds already, and reset as in its mail of July. Then with a
+/// lock of the pairs' own, and then reset when a pair is put, as in its mail of June.
 const LISTS: [(Locking, Reset); 3] =
     [(Locking::Caller, Reset::AtGet), (Locking::Each, Reset::AtGet), (Locking::Caller, Reset::AtPut)];
 
-/// The eight cells of the source, then what it left out, then its own form.
+/// The eight cells of the source, then the additional ones, then the source's own form.
 fn cells() -> Vec<Side> {
     let sides = PUBLISHED.map(|(full, locked, ..)| (full, locked));
     let of = |max| sides.map(|(full, locked)| Side { full, locked, max, list: None });
@@ -145,8 +146,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// Each cell with 50 pairs, then each with a ring's, over the same without; the changing one, and one list under its caller's
-/// lock, over the same with 50; a lock for each pair, and the other time of the reset, over that list.
+/// Each cell with 50 pairs, then each with a ring's, compared with the same without pairs. The changing maximum, and
+/// one list under its caller's lock, compared with the same with 50. A lock for each pair, and the other time of the
+/// reset, compared with that list.
 fn comparisons() -> Vec<Comparison> {
     let sides = PUBLISHED.len();
     let over = |a, b| Comparison { a, b, metric: Metric::Pps };
@@ -161,7 +163,7 @@ impl Side {
     fn setup(self, ring: usize, rules: usize) -> Setup {
         let usual = PoolConfig::default();
         let heads = if self.locked {
-            // Each head by a call of its own, its slab's word changed under a lock.
+            // Each head is allocated by a call of its own, and its slab's word is changed under a lock.
             let cache = CacheConfig {
                 name: self.variant(),
                 layer: Layer::CpuSlab,
@@ -181,7 +183,7 @@ impl Side {
         Setup { packets: Some(packets), cache, ..Setup::frames(ring, Fate::Routed) }
     }
 
-    /// Pairs that are kept at most; `None` where that is changed while packets run.
+    /// Maximum number of kept pairs; `None` if it is changed while packets run.
     fn pairs(self, ring: usize) -> Option<usize> {
         match self.max {
             Max::Pairs(max) => Some(max),
@@ -254,15 +256,15 @@ impl Side {
     }
 }
 
-/// What the source found, cell by cell, and whether it holds here.
+/// Reports the source's findings, cell by cell, and whether they hold here.
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "under a lock: no cache of frames at the pool's owner, so that every frame passes the pool's lock, and heads one by \
-         one from slabs whose word is changed under a lock; without: the product's defaults. CURRENT of 2002 locked, STABLE \
-         did not",
+        "under a lock: the pool's owner has no cache of frames, so every frame passes the pool's lock, and heads \
+         are allocated one by one from slabs whose word is changed under a lock; without a lock: the product's \
+         defaults. CURRENT of 2002 locked, STABLE did not",
     );
-    bench.note("the source prints 195 pps for one cell: kpps, by its table");
+    bench.note("the source prints 195 pps for one cell. Its table shows that this means kpps");
     lists(bench);
     changing(bench);
     for (full, locked, without, with) in PUBLISHED {
@@ -285,7 +287,7 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     }
 }
 
-/// What the source asks about locks, and when a pair begins again.
+/// Answers the source's questions about the locks, and about the time at which a pair is reset.
 fn lists(bench: &mut Bench<'_>) {
     let over = |a: &str, b: &str| {
         let ratio =
@@ -300,26 +302,28 @@ fn lists(bench: &mut Bench<'_>) {
     let all = (over("-list", ""), over("-list-locked", "-list"), over("-list-reset-at-put", "-list"));
     let (Some(list), Some(locked), Some(at_put)) = all else { return };
     bench.note(format!(
-        "the source asks whether the pairs want locks of each CPU's, Giant, or the one that the caller holds: one list, whose lock is \
-         taken once for a bulk as by a driver that holds it, forwards {list} than a list of each worker's without a lock; with \
-         a lock of its own for each pair instead, {locked} than that. Nobody else wants these locks: what waiting for Giant \
-         costs is not in it"
+        "the source asks which lock the pairs need: one for each CPU, Giant, or the one that the caller holds. One \
+         list, whose lock is taken once for a bulk, as by a driver that holds it, forwards {list} than a list for \
+         each worker without a lock. With a separate lock for each pair instead, {locked} than that. No other \
+         thread needs these locks, so the cost of waiting for Giant is not included"
     ));
     bench.note(format!(
-        "reset when a pair is put, as in the mail of June, forwards {at_put} than when it is taken, as in that of July"
+        "a reset when a pair is put, as in the mail of June, forwards {at_put} than a reset when a pair is taken, \
+         as in the mail of July"
     ));
 }
 
-/// What the row of a changing most is.
+/// Explains the row of the changing maximum.
 fn changing(bench: &mut Bench<'_>) {
     let Some(ratio) = bench.reported_ratio("netmem/fast-lock-changing", "netmem/fast-lock-50") else {
         return;
     };
     let (median, low, high) = (ratio.median, ratio.low, ratio.high);
     bench.note(format!(
-        "netmem/fast-lock-changing sets the most to 0 and to the ring's size in turn at every poll round, which no administrator \
-         does: each lowering gives all pairs back at once, under the locks of what is below, and each refill after it makes as \
-         many. It shows that no packet is lost by it, and bounds what it costs: {median} ({low} to {high}) times the packets of 50 pairs"
+        "netmem/fast-lock-changing sets the maximum to 0 and to the ring's size in turn at every poll round, which \
+         no administrator does. Each decrease frees all pairs at once, under the locks below, and the next refill \
+         makes as many again. The row shows that no packet is lost, and bounds the cost: {median} ({low} to {high}) \
+         times the packets of 50 pairs"
     ));
 }
 

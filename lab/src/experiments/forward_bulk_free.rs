@@ -71,7 +71,7 @@ const GAINS: [(&str, &str, Option<f64>); 20] = [
     ("netmem/frames-bulk", "netmem/frames-base", None),
 ];
 
-/// Chunks of memory for each place in a ring and each router: its pool, and heads for what is in flight.
+/// Chunks of memory for each slot of a ring and each router: its pool, and heads for what is in flight.
 const POOLED: usize = 12;
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -165,21 +165,21 @@ fn latency_rows(bench: &mut Bench<'_>, ring: usize, variant: &str, latency: Opti
     }
 }
 
-/// What the source found, and whether it holds here.
+/// Reports the source's findings, and whether they hold here.
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "base, patched, tuned, nomerge, collected, bulk and bulk-nomerge: heads of one line from the layer that the source tunes, \
-         cpu_partial 13 and min_partial 5, tuned alone 256 and 9; their slabs are shared with a cache of the same size that is in use, \
-         but for nomerge and bulk-nomerge",
+        "base, patched, tuned, nomerge, collected, bulk and bulk-nomerge: heads of one line from the layer that the \
+         source tunes, with cpu_partial 13 and min_partial 5, and tuned with 256 and 9. Their slabs are shared with \
+         a cache of the same size that is in use, except for nomerge and bulk-nomerge",
     );
     bench.note(
-        "patched, tuned and nomerge free heads alone in bulk, as the source did, and take them one by one; collected frees frames \
-         in bulk too; bulk and bulk-nomerge also take heads in bulk",
+        "patched, tuned and nomerge free only heads in bulk, as the source did, and take them one by one; collected \
+         also frees frames in bulk; bulk and bulk-nomerge also take heads in bulk",
     );
     bench.note(
-        "latency: from the begin of the round that received a burst to the completion of its last packet, in rounds only; \
-         completions are looked for every 256 packets, or when nothing came in",
+        "latency: from the start of the round that received a burst to the completion of its last packet, only in \
+         rounds; completions are polled every 256 packets, or if no packets came in",
     );
     for (a, b, source) in GAINS {
         let Some(ratio) = bench.reported_ratio(a, b) else { continue };

@@ -49,12 +49,12 @@ fn stream(stream: u16) -> StreamConfig {
     StreamConfig { stream, sizes: vec![PACKET_BYTES], ..StreamConfig::default() }
 }
 
-/// Who is between the peers.
+/// The device between the peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
     Netmem,
     Testpmd,
-    /// Lends its packets, as netmem does; as client only.
+    /// Lends its packets, as netmem does; only as a client.
     TestpmdZeroCopy,
 }
 
@@ -68,8 +68,8 @@ impl Device {
     }
 }
 
-/// The end of the protocol that the device is: a server copies out of one peer's memory and into the other's; a client brings
-/// the memory itself.
+/// The device's end of the protocol. A server copies from one peer's memory into the other's. A client brings the
+/// memory itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Server,
@@ -77,7 +77,7 @@ enum Side {
 }
 
 impl Side {
-    /// Who is measured on this side.
+    /// Returns the devices that are measured on this side.
     fn devices(self, has_testpmd: bool) -> &'static [Device] {
         match self {
             _ if !has_testpmd => &[Device::Netmem],
@@ -93,7 +93,7 @@ impl Side {
         }
     }
 
-    /// The end that the peers are.
+    /// Returns the peers' end of the protocol.
     fn of_peers(self) -> Role {
         match self {
             Side::Server => Role::Client,
@@ -111,7 +111,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     if testpmd.is_none() {
         bench.note("rival dpdk: there is no dpdk-testpmd: apt-get install dpdk");
     }
-    // Asked before netmem and the peers take some.
+    // Read before netmem and the peers take some.
     let memory = middle::memory_of_dpdk();
     let mut backing = None;
     let effort = bench.effort();
@@ -125,7 +125,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
             let testpmd = testpmd.as_deref().map(|program| (program, memory));
             match path(bench, &folder, (device, side), testpmd, core) {
                 Ok(path) => paths.push(RefCell::new(path)),
-                // It is not what testpmd does by itself, and may not be possible.
+                // testpmd does not do this by default, and it may not be possible.
                 Err(error) if device == Device::TestpmdZeroCopy => {
                     bench.note(format!("rival {}: {}: {}", device.name(), error.step, error.cause));
                 }
@@ -150,7 +150,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// A path through `device`, which is that side of both connections.
+/// Makes a path through `device`, which has this end of both connections.
 fn path(
     bench: &Bench<'_>,
     folder: &Folder,
@@ -183,7 +183,7 @@ fn path(
     };
     let start =
         || Middle::start(command, core, &folder.path(&file)).map_err(SetUpError::at("start the device"));
-    // Whoever listens comes first.
+    // The side that listens starts first.
     let (mut ports, middle) = match side {
         Side::Server => {
             let mut middle = start()?;
@@ -206,14 +206,15 @@ fn path(
             ("ring", ring.into()),
         ]),
     };
-    // Some slots are left, which not every device can use to the last.
+    // Some slots stay free, because not every device can use all of them.
     let backlog = ring as usize * 3 / 4;
     let path = Path::new(label, (ends, Some(middle)), &stream(2))?;
     Ok(Backlog::new(path, backlog))
 }
 
-/// Hears both peers word by word until they are connected, or what is wrong is for others to say. testpmd closes the memory that
-/// it lends as soon as one of its ports is connected, and the other one could not show it any more (DPDK 22.11).
+/// Exchanges messages with both peers until they are connected or the time is over. If they are not connected, the path
+/// reports why. Both must be served in turn: testpmd closes the memory that it lends as soon as one of its ports is
+/// connected, and the other port could not offer it any more (DPDK 22.11).
 fn greet(ports: &mut [Box<dyn Port>; 2]) {
     let begun = Instant::now();
     while begun.elapsed() < GREETING && ports.iter().any(|port| port.state() != PortState::Up) {
@@ -240,7 +241,7 @@ fn testpmd_command(
 ) -> Command {
     let lends = device == Device::TestpmdZeroCopy;
     let zero_copy = if lends { ",zero-copy=yes" } else { "" };
-    // Lent memory is told of by its files, of which it needs one for each segment.
+    // testpmd offers lent memory by its files, and needs one file for each segment.
     let memory = if lends { format!("{memory} --single-file-segments") } else { memory.to_owned() };
     let vdev = |i: usize| {
         format!(
@@ -258,12 +259,13 @@ const BURST: usize = 32;
 
 fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
-        "the device stands still while its ring is filled, then works a backlog off alone, so it always finds a full burst; \
-         what the sender and the receiver cost, which are the same netmem ports for all, does not count",
+        "the device is stopped while its ring is filled, and then processes a backlog alone, so it always finds a \
+         full burst. The cost of the sender and the receiver, which are the same netmem ports for all devices, is \
+         not included",
     );
     bench.note(
-        "core-ns per packet over all cores, in windows at the sink, is the device's own: memory and rings alone are between the \
-         three, and the peers' core does nothing meanwhile but to look whether packets have come",
+        "core-ns per packet over all cores, in windows at the sink, is the cost of the device alone: only memory \
+         and rings are between the three processes, and the peers' core only checks whether packets have come",
     );
     bench.note(format!(
         "dpdk: testpmd in io mode, bursts of {BURST}, {memory}; netmem: forward in cross-connect mode, bursts of 64, memory \
@@ -271,7 +273,8 @@ fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
         backing.unwrap_or("pages that it did not tell of")
     ));
     bench.note(
-        "as server both copy each packet twice; as client netmem lends its frames and copies nothing, as dpdk/zero-copy does \
-         (zero-copy=yes, --single-file-segments), while dpdk, as testpmd is by default, copies twice",
+        "as servers both copy each packet twice. As a client netmem lends its frames and copies nothing, and so \
+         does dpdk/zero-copy (zero-copy=yes, --single-file-segments), while dpdk, testpmd with its defaults, copies \
+         twice",
     );
 }

@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What is chosen, and what the variant is called.
+/// The setting, and the name of its variant.
 const SETTINGS: [(&str, &str); 6] = [
     ("off", "netmem"),
     ("guard", "netmem/guard"),
@@ -42,12 +42,12 @@ const SETTINGS: [(&str, &str); 6] = [
 /// An object of 256 bytes, whose first line is written.
 type Object = Block<8, 24>;
 const OBJECT: usize = size_of::<Object>();
-/// Frames that are out at once.
+/// Frames that are allocated at the same time.
 const BURST: usize = 32;
 /// Frames of a pool.
 const FRAMES: usize = 1024;
 
-/// A memory under one setting, with what is made of it.
+/// A memory under one setting, with its cache and pool.
 struct Scene {
     name: &'static str,
     memory: Memory,
@@ -86,7 +86,7 @@ impl Scene {
         }
     }
 
-    /// Its slab is made for it and goes with it.
+    /// The slab is allocated for this object and freed with it.
     #[inline(never)]
     fn slab(&mut self, ops: u32) {
         for stamp in 0..ops {
@@ -113,7 +113,7 @@ impl Scene {
     }
 }
 
-/// What is measured: its name, the bytes of one, how many are out at once, and what a scene does.
+/// A measured work: its name, the bytes of one item, the number of items at the same time, and the function.
 type Work = (&'static str, usize, usize, fn(&mut Scene, u32));
 
 const WORKS: [Work; 3] = [
@@ -162,7 +162,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// A row for each setting, each held against none.
+/// Measures each setting, compared with no hardening.
 fn measure<'a>(bench: &mut Bench<'_>, variants: &mut [Box<dyn Variant + 'a>]) {
     let against_off: Vec<Comparison> =
         (1..SETTINGS.len()).map(|a| Comparison { a, b: 0, metric: Metric::NsPerOp }).collect();
@@ -170,7 +170,8 @@ fn measure<'a>(bench: &mut Bench<'_>, variants: &mut [Box<dyn Variant + 'a>]) {
     series.iter().for_each(|series| bench.row(series, Metric::NsPerOp, None));
 }
 
-/// Everything is home, nothing was refused, and nothing was found: there is no misuse here.
+/// Checks that every frame is back in its pool, that nothing was refused, and that no misuse was found, since there is
+/// none.
 fn end(bench: &mut Bench<'_>, scene: Scene) {
     let Scene { name, memory, worker, objects, fresh, pool, refused } = scene;
     let found = objects.found().len() + fresh.found().len();
@@ -189,16 +190,17 @@ fn end(bench: &mut Bench<'_>, scene: Scene) {
 
 fn notes(bench: &mut Bench<'_>) {
     bench.note(
-        "no text published figures of it; netmem is the same memory without any part, in the same rounds",
+        "no source published figures for this; netmem is the same memory without any part, in the same rounds",
     );
     bench.note(
-        "slab: an object whose slab is made for it and given back, on which guard spends its two system calls and random its draws; \
-         object, page and frame: nothing is fresh, so that guard and random have nothing to do",
+        "slab: an object whose slab is allocated for it and freed with it, for which guard makes two system calls \
+         and random draws numbers; object, page and frame: no memory is new, so guard and random do nothing",
     );
-    bench.note("page, all: with clear and random together a page is drawn from 16 that are taken from the node and put back");
+    bench.note("page, all: with clear and random together a page is chosen from 16 that are taken from the node, and the \
+         others are put back");
 }
 
-/// Whether a part costs anything where nothing is fresh, by its ratio of objects.
+/// Says whether a part costs time for objects whose slab is not new, by its ratio.
 fn at_rest(part: &str, ratio: &Ratio) -> String {
     let Ratio { median, low, high, .. } = ratio;
     let found = if *low > 1.0 {

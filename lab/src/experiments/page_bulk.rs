@@ -51,13 +51,13 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     check_pages(bench, "netmem", &memory, refused.get());
     note_memory(bench, &memory);
     bench.note(
-        "netmem fills an array by one call; netmem/loop makes one call for each page, all out before one goes back; \
-         with touch the first 64 bytes of each page are written, lines that all fall into one set of the first \
-         cache: it holds 8 or 12 of them",
+        "netmem fills an array by one call; netmem/loop makes one call for each page, and allocates all before the \
+         first is freed. With touch the first 64 bytes of each page are written. These lines are all in one set of \
+         the first-level cache, which holds 8 or 12 of them",
     );
     bench.note(
-        "the kernel's loop was measured for one page only; its array form begins at 2 to pay: 199 cycles alone, \
-         110 in bulks of 64 and more",
+        "the source measured the kernel's loop for one page only. Its array form is faster from 2 pages on: 199 \
+         cycles alone, 110 in bulks of 64 and more",
     );
     bench.note(finding(&ratios));
     Ok(())

@@ -56,7 +56,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         bench.note(curve(&costs));
     }
     bench.note(
-        "a fragment pins its whole block: the source's reason against cutting packets out of large orders",
+        "a fragment keeps its whole block allocated: the source's reason against dividing large orders into packets",
     );
     rivals::note_missing(bench);
     Ok(())

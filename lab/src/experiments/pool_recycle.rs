@@ -35,23 +35,23 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What a mapping costs: nothing, an IOMMU that is quick, one that is not.
+/// The cost of a mapping: nothing, a fast IOMMU, and a slow one.
 const MAP_NS: [u32; 3] = [0, 100, 500];
 
-/// Frames that are out when the next one is allocated; the oldest is freed then.
+/// Frames that are held when the next one is allocated. Then the oldest is freed.
 const HELD: [usize; 4] = [0, 64, 1_024, 4_096];
 
-/// Frames in the owner's cache, and pages in the older trick's queue.
+/// Frames in the owner's cache, and pages in the queue of the older method.
 const CACHE: usize = 512;
 
-/// Pages for each way: what is held, what two caches and the remote free queue keep, and some to spare.
+/// Pages for each method: the held ones, those in two caches and in the remote free queue, and some spare ones.
 const PAGES: usize = 8_192;
 
-/// One way to get a page and to give it back.
+/// One method to get a page and to give it back.
 struct Kind {
     variant: &'static str,
     keeps: Keeps,
-    /// Cycles of the kernel's page_pool, and on which of its paths.
+    /// Cycles of the kernel's page_pool, and its path.
     published: Option<(f64, &'static str)>,
 }
 
@@ -81,11 +81,11 @@ const UNKEPT: usize = 4;
 const ORPHAN: usize = 6;
 const ADOPTED: usize = 7;
 
-/// What all groups of the run share.
+/// The shared parts of all groups of the run.
 struct Scene<'a> {
     memory: &'a Memory,
     worker: &'a RefCell<Worker>,
-    /// Frees what comes home by the ring.
+    /// Frees the frames that come back through the remote free queue.
     other: &'a RefCell<Worker>,
     clock: &'a Tsc,
     effort: Effort,
@@ -117,20 +117,20 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     in_use::measure(bench, bench.effort())?;
     note_memory(bench, &memory);
     bench.note(format!(
-        "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the pool; \
-         /owner: a driver without a pool keeps them by the call at a shared page's last release; driver/queue: a driver's \
-         queue of {CACHE} pages whose head is used again if nobody else has it; driver/unkept: every page is mapped when it \
-         is taken and unmapped when it comes back; netmem/page: the page stage alone, never mapped. These four \
-         are nothing but the page stage and what is said. netmem/orphan: a pool whose owner has left; netmem/adopted: the same, \
-         adopted by the worker that uses it"
+        "netmem: the pool keeps pages and their mapping; /ring: the same, freed by a worker that does not own the \
+         pool; /owner: a driver without a pool keeps them by the call at a shared page's last release; \
+         driver/queue: a driver's queue of {CACHE} pages whose head is used again if no other claim on it exists; \
+         driver/unkept: every page is mapped when it is allocated and unmapped when it comes back; netmem/page: \
+         only the page stage, never mapped. These four contain nothing but the page stage and the described steps. \
+         netmem/orphan: a pool whose owner has left; netmem/adopted: the same, adopted by the worker that uses it"
     ));
     bench.note(
-        "a mapping is a model: so many nanoseconds of the core at each map and each unmap; 0 is a UMEM",
+        "a mapping is a model: it takes the core this number of nanoseconds at each map and each unmap; 0 is a UMEM",
     );
     Ok(())
 }
 
-/// Measures all ways with one cost of mapping and one number of frames held.
+/// Measures all methods with one cost of mapping and one number of held frames.
 fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> Result<(), SetUpError> {
     let trips = KINDS.iter().map(|kind| trip(scene, kind.keeps, map_ns, held));
     let mut trips: Vec<Box<dyn Turns + '_>> = trips.collect::<Result<_, _>>()?;
@@ -158,7 +158,8 @@ fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> 
     Ok(())
 }
 
-/// Checks that every page came, kept its bytes, is home, and was kept mapped where it is to be, and nowhere else.
+/// Checks that every page was allocated, kept its bytes and came back, and that it stayed mapped exactly where the
+/// method keeps pages mapped.
 fn check(bench: &mut Bench<'_>, kind: &Kind, account: Account, (map_ns, held): (u32, usize)) {
     let Account { refused, spoilt, missing, left, .. } = account;
     let what = format!("{}, mapping {map_ns} ns, {held} held", kind.variant);
@@ -169,7 +170,7 @@ fn check(bench: &mut Bench<'_>, kind: &Kind, account: Account, (map_ns, held): (
     );
     let kept = match kind.keeps {
         Keeps::Pool | Keeps::FreedElsewhere | Keeps::Orphan | Keeps::Adopted | Keeps::Owner => left == 0,
-        // The queue is as long as the cache: more that is held turns it without a page home.
+        // The queue is as long as the cache. If more pages are held, no page in it is free when its turn comes.
         Keeps::Queue => (left > 0) == (held > CACHE),
         Keeps::Nobody | Keeps::Stage => left > 0,
     };
@@ -180,7 +181,7 @@ fn check(bench: &mut Bench<'_>, kind: &Kind, account: Account, (map_ns, held): (
     );
 }
 
-/// What the pool, and the call at the last release, save beside the older trick and beside no recycling.
+/// Reports the gain of the pool, and of the call at the last release, over the older method and over no recycling.
 fn finding(bench: &mut Bench<'_>, series: &[Series], map_ns: u32, held: usize) {
     let ns = |place: usize| {
         let ticks = series.get(place)?.at(0.5)?;
@@ -189,8 +190,8 @@ fn finding(bench: &mut Bench<'_>, series: &[Series], map_ns: u32, held: usize) {
     let all = [POOL, OWNER, QUEUE, UNKEPT].map(ns);
     let [Some(pool), Some(owner), Some(queue), Some(unkept)] = all else { return };
     bench.note(format!(
-        "mapping {map_ns} ns, {held} held: the pool {pool:.1} ns a page, kept by the last release {owner:.1}, the older \
-         trick {queue:.1}, no recycling {unkept:.1}"
+        "mapping {map_ns} ns, {held} held: the pool {pool:.1} ns a page, kept by the last release {owner:.1}, the \
+         older method {queue:.1}, no recycling {unkept:.1}"
     ));
 }
 

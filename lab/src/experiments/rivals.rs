@@ -128,9 +128,10 @@ fn blocks(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Target>, SetUp
     }
     account.check(bench);
     bench.note(format!(
-        "objects of 256 bytes and pages of 4 KiB on one core: as many are out at once as burst says, netmem by one call \
-         for all of them (netmem/loop, netmem/sheaf-loop: by one for each), a general allocator by malloc for each, then \
-         free for each, oldest first; its blocks need not be aligned; {OUTSTANDING:?} of them only written"
+        "objects of 256 bytes and pages of 4 KiB on one core: burst is the number that is allocated at the same \
+         time. netmem makes one call for all of them (netmem/loop, netmem/sheaf-loop: one call for each), a general \
+         allocator makes one malloc for each, then one free for each, oldest first. Its blocks need not be aligned. \
+         {OUTSTANDING:?} of them are only measured written"
     ));
     Ok(targets)
 }
@@ -143,8 +144,8 @@ fn note_sides(bench: &mut Bench<'_>, memory: &Memory, dpdk: &Result<Dpdk, String
     ));
     match dpdk {
         Ok(dpdk) => bench.note(format!(
-            "dpdk: {}, 4 KiB pages (--no-huge), its objects laid out as on huge pages, one core's cache of {CACHE}, its \
-             loops in C with pkg-config's flags",
+            "dpdk: {}, 4 KiB pages (--no-huge), its objects laid out as on huge pages, one core's cache of {CACHE}, \
+             its loops in C with the flags of pkg-config",
             dpdk.version()
         )),
         Err(remedy) => bench.note(format!("rival dpdk: {remedy}")),

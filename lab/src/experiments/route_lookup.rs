@@ -165,7 +165,7 @@ fn destinations(full: &Full<'_>, kind: Kind, random: &mut Random) -> Vec<IpAddr>
     all
 }
 
-/// Lookups that end at routes of one kind, by whoever has them.
+/// Looks up routes of one kind in each table that has them.
 fn look_up(bench: &mut Bench<'_>, full: &Full<'_>, kind: Kind, to: &[IpAddr]) -> Result<(), String> {
     let name = full.family.name();
     if to.is_empty() {
@@ -186,9 +186,9 @@ fn look_up(bench: &mut Bench<'_>, full: &Full<'_>, kind: Kind, to: &[IpAddr]) ->
         full.kernel.as_ref().map(|kernel| Ok::<_, String>((kernel, kernel.lookup(to)?))).transpose()?;
     if let Some((kernel, lookup)) = &asked {
         let count = COMPARED.min(to.len() as u32);
-        let astray = kernel.astray((lookup, to), count, |to| full.plain.lookup(to))?;
+        let differing = kernel.differing((lookup, to), count, |to| full.plain.lookup(to))?;
         let name = format!("{name}, {}: the kernel's table answers as the plain map does", kind.name());
-        bench.check(&name, astray == 0, format!("{astray} of {count} differ"));
+        bench.check(&name, differing == 0, format!("{differing} of {count} differ"));
     }
     time_lookups(bench, full, (kind, to), asked.as_ref().map(|(kernel, lookup)| (*kernel, lookup)));
     Ok(())
@@ -291,31 +291,31 @@ fn looking_up<'a, T>(to: &'a [IpAddr], find: impl Fn(IpAddr, u32) -> T + 'a) -> 
 
 fn findings(bench: &mut Bench<'_>) {
     bench.note(
-        "memory is that of one table; a router that follows changes has two, and the list of all it knows. The kernel's is \
-         by its own word in fib_triestat, which knows IPv4 only. Its loading has no row: ip(8), which does it, takes most of \
-         that time for itself",
+        "memory is that of one table. A router that follows changes has two, and the list of all that it knows. The \
+         kernel's is the value in fib_triestat, which has only IPv4. The kernel's loading has no row, because \
+         ip(8), which loads the routes, takes most of that time for itself",
     );
     bench.note(
-        "a lookup is one of 32,768 destinations all over the table, each of which was looked up shortly before by the same \
-         table. In netmem's it ends, by station, at the port and the link address; by two paths it also takes a given \
-         hash of the flow and finds the neighbour; the plain map ends at a number. \
-         Few routes have two paths or are blackholes, so more of those stay in caches than of the others",
+        "a lookup is one of 32,768 destinations all over the table, each of which the same table looked up shortly \
+         before. In netmem's table it ends, for a station, at the port and the MAC address. For two paths it also \
+         uses a given hash of the flow and finds the neighbour. The plain map ends at a number. Few routes have two \
+         paths or are blackholes, so more of those stay in caches than of the others",
     );
     bench.note(
-        "a lookup in the kernel's is bpf_fib_lookup, called by a program inside the kernel that takes its destinations from \
-         an array: the check that forwarding is on, the route, the path by a hash that it takes itself, the MTU, the neighbour \
-         and both link addresses. The system call, the array and all else that the program does are measured without the \
-         call, and taken off",
+        "a lookup in the kernel's table is bpf_fib_lookup, which a program inside the kernel calls with \
+         destinations from an array: the check that forwarding is on, the route, the path by a hash that it \
+         computes itself, the MTU, the neighbour and both MAC addresses. The system call, the array and the rest of \
+         the program are measured without the call, and subtracted",
     );
     bench.note(
-        "a frame that is decided about is copied to one place first, as its header is changed; with the reverse path check its source is looked \
-         up too",
+        "before a decision a frame is copied to one buffer, because its header is changed; with the reverse path \
+         check its source is looked up too",
     );
     bench.note(
-        "a change takes a route out or puts it back, in bursts: what counts is decided, and both copies of the table are \
-         changed. A second's changes are 10^9 over the row. The worker looks at whether there is a new table after every 32 \
-         lookups; if it is away for longer than a burst takes, the whole table is copied: windows in which that happens \
-         count as pauses, and a check says how many there were",
+        "a change removes a route or adds it again, in bursts: the best route is chosen, and both copies of the \
+         table are changed. The number of changes in a second is 10^9 over the row. The worker checks for a new \
+         table after every 32 lookups. If it is away for longer than a burst takes, the whole table is copied: \
+         windows in which that happens count as pauses, and a check reports their number",
     );
 }
 

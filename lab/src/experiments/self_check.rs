@@ -34,17 +34,18 @@ const PAUSED: usize = 3;
 
 /// Multiplications in one operation, each of which waits for the one before.
 const LINKS: u32 = 1_000;
-/// Those of the longer one.
+/// Multiplications in one operation of the longer loop.
 const LONGER_LINKS: u32 = 1_100;
 
-/// How far from what is known an interval may lie: one turn of the loop around the chain, and the clock's reading.
+/// Maximum distance of an interval from the known effect: one turn of the loop around the chain, and the reading of the
+/// clock.
 const TOLERANCE: f64 = 0.005;
 
 /// A window of the paused variant: about 40 µs.
 const PAUSED_OPS: u32 = 32;
-/// One window in so many has a pause planted.
+/// One window in this number gets a pause.
 const PAUSED_EVERY: usize = 5;
-/// How long it lasts at least: many times a window.
+/// Minimum length of the pause: many times a window.
 const PAUSE: Duration = Duration::from_micros(500);
 
 fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
@@ -77,13 +78,13 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let lost = bench.aside(lose_a_packet)?;
     check_lost(bench, &lost);
     bench.note(
-        "an operation is a chain of dependent multiplications, so its time is known but for the processor's frequency, \
-         which is the same for both sides of a ratio",
+        "an operation is a chain of dependent multiplications, so its time is known except for the processor's \
+         frequency, which is the same for both sides of a ratio",
     );
     Ok(())
 }
 
-/// `ops` chains of `links` multiplications.
+/// Runs `ops` chains of `links` multiplications.
 #[inline(never)]
 fn chains(links: u32, ops: u32) {
     let mut product = 3_u64;
@@ -123,7 +124,7 @@ impl Variant for Interrupted<'_> {
     }
 }
 
-/// Checks that the interval of `name` over the base reaches to what is known.
+/// Checks that the interval of `name` over the base contains the known effect, within the tolerance.
 fn check_known(bench: &mut Bench<'_>, name: &str, what: &str, known: f64) {
     let Some(ratio) = bench.reported_ratio(name, "limit") else { return };
     let (low, high) = (known * (1.0 - TOLERANCE), known * (1.0 + TOLERANCE));
@@ -132,13 +133,13 @@ fn check_known(bench: &mut Bench<'_>, name: &str, what: &str, known: f64) {
     bench.judge(what, ok, detail);
 }
 
-/// Checks that every planted pause cost its window; the machine's own ones come on top.
+/// Checks that every such pause cost its window. The machine's own pauses are counted in addition.
 fn check_dropped(bench: &mut Bench<'_>, dropped: u64, planted: u64) {
     let detail = format!("{dropped} windows dropped, {planted} pauses planted");
     bench.judge("planted pauses are counted", dropped >= planted, detail);
 }
 
-/// Forwards some packets as other experiments do, takes one off the wire, and settles.
+/// Forwards some packets as other experiments do, takes one off the wire, and closes the path.
 fn lose_a_packet(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let memory = Memory::new(&MemoryConfig::default()).map_err(SetUpError::at("memory"))?;
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
@@ -152,7 +153,7 @@ fn lose_a_packet(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// Checks that of those checks the one that counts packets failed.
+/// Checks that of these checks only the one that counts packets failed.
 fn check_lost(bench: &mut Bench<'_>, checks: &[Check]) {
     let failed: Vec<&str> =
         checks.iter().filter(|check| !check.ok).map(|check| check.name.as_str()).collect();

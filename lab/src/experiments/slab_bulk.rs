@@ -48,7 +48,7 @@ const BULKS: [usize; 14] = [1, 2, 3, 4, 8, 16, 30, 32, 34, 48, 64, 128, 158, 250
 /// Enough for every working set of a group, merged neighbours included.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// What all groups of the run share.
+/// The shared parts of all groups of the run.
 pub(super) struct Scene<'a> {
     pub(super) memory: &'a Memory,
     pub(super) worker: &'a RefCell<Worker>,

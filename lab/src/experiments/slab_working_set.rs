@@ -13,44 +13,44 @@ use crate::method::random::Random;
 /// Sizes of a [`working_set`], in bytes.
 pub(super) const SIZES: [usize; 14] = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 1536, 2048, 4096, 8192];
 
-/// Objects of one cache, held in the order in which they will go back.
+/// Objects of one cache, held in the order in which they will be freed.
 pub(super) trait WorkingSet: Send {
     /// Allocates until `count` objects are held.
     fn hold(&mut self, w: &mut Worker, count: usize);
 
-    /// Puts what is held into a random order, so that one slab's objects do not go back one after the other.
+    /// Puts the held objects into a random order, so that the objects of one slab are not freed one after the other.
     fn shuffle(&mut self, random: &mut Random);
 
     /// `ops` times: allocates an object and frees the same one. Only the worker's own list is at work.
     fn same(&mut self, w: &mut Worker, ops: u32);
 
-    /// `ops` times: allocates an object and frees the one held longest.
+    /// `ops` times: allocates an object and frees the one that has been held longest.
     fn oldest(&mut self, w: &mut Worker, ops: u32);
 
-    /// `ops` objects: frees all that are held, then allocates as many again, and so on.
+    /// `ops` objects: frees all that are held, then allocates the same number again, and so on.
     fn all(&mut self, w: &mut Worker, ops: u32);
 
-    /// As many objects of the same cache, for another worker. It settles first.
+    /// Returns as many objects of the same cache, for another worker. The twin must be settled first.
     fn twin(&self, w: &mut Worker) -> Box<dyn WorkingSet>;
 
-    /// What SLUB's counters say of the cache so far.
+    /// Returns SLUB's counters of the cache so far.
     fn frees(&self) -> Frees;
 
-    /// Frees what is held, and ends the cache unless this is a twin.
+    /// Frees the held objects, and ends the cache unless this is a twin.
     fn settle(self: Box<Self>, w: &mut Worker) -> Account;
 }
 
 /// Frees of a cache, by SLUB's own counters: `free_fastpath` and `free_slowpath`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Frees {
-    /// Into the worker's active slab: no slab's word is reached.
+    /// Into the worker's active slab: no slab's word is changed.
     pub(super) fast: u64,
-    /// Into another slab, by its word.
+    /// Into another slab, by changing its word.
     pub(super) slow: u64,
 }
 
-/// A set of objects of `bytes`, one of [`SIZES`], that writes the first 64 bytes of each (all, if it has fewer)
-/// when it is allocated, or nothing.
+/// Makes a set of objects of `bytes`, one of [`SIZES`]. With `write` the first 64 bytes of each object are written when
+/// it is allocated, or all bytes of a smaller one.
 pub(super) fn working_set(
     memory: &Memory,
     config: &CacheConfig,
@@ -86,11 +86,11 @@ pub(super) fn working_set(
 
 struct Held<const WRITTEN: usize, const REST: usize> {
     cache: Cache<Block<WRITTEN, REST>>,
-    /// Each one holds its place here as its stamp.
+    /// The stamp of each one is its index here.
     objects: Vec<Object<Block<WRITTEN, REST>>>,
-    /// The place of the one held longest.
+    /// The index of the one that has been held longest.
     next: usize,
-    /// Another one ends the cache.
+    /// Another set ends the cache.
     is_twin: bool,
     account: Account,
 }

@@ -9,7 +9,7 @@ use std::{env, fs, io, thread};
 use super::scratch::Folder;
 use crate::system::process;
 
-/// How often it is looked whether it has ended, or is to end.
+/// How often the end of the run, or a request to stop, is checked for.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A run of one variant's loop, by the key `body`, that a tool of valgrind counts.
@@ -21,10 +21,10 @@ pub(super) struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// Runs it on `core`; what the tool wrote. It ends when `stop` is raised, or with the calling thread.
+    /// Runs it on `core`. Returns what the tool wrote. It ends when `stop` is raised, or with the calling thread.
     ///
     /// # Errors
-    /// Why there is nothing to read.
+    /// The reason why there is no result.
     pub(super) fn run(
         &self,
         program: &Path,
@@ -58,7 +58,7 @@ impl Counted<'_> {
     }
 }
 
-/// Waits until `child` has ended; `None` if it was killed because `stop` was raised.
+/// Waits until `child` has ended. Returns `None` if it was killed because `stop` was raised.
 fn end(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -73,10 +73,10 @@ fn end(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// This program, if it was called in a way that can be repeated, and if there is a valgrind.
+/// Returns this program, if it was called in a way that can be repeated, and if valgrind is installed.
 ///
 /// # Errors
-/// Why not, with the remedy.
+/// The reason why not, with the remedy.
 pub(super) fn program() -> Result<PathBuf, String> {
     if !is_run(env::args()) {
         return Err("they need the netmem program, called as `netmem lab run`".to_owned());
@@ -88,7 +88,7 @@ pub(super) fn program() -> Result<PathBuf, String> {
     }
 }
 
-/// Whether these are the arguments of a run, or of a turn of one in a process of its own.
+/// Whether these are the arguments of a run, or of a turn of a run in its own process.
 fn is_run(arguments: impl Iterator<Item = String>) -> bool {
     let called: Vec<String> = arguments.skip(1).take(2).collect();
     called == ["lab", "run"] || called == ["lab", "turn"]

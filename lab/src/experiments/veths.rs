@@ -19,10 +19,10 @@ use netmem::port::af_packet;
 
 use super::namespace::{Namespace, written};
 
-/// How long a connection may take to be made.
+/// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The link address of host 1 or 2, and that of the interface that faces it.
+/// Returns the MAC address of host 1 or 2. [`port_mac`] is that of the interface that faces it.
 pub(super) fn host_mac(host: u8) -> [u8; 6] {
     [2, 0, 0, 0, host, 1]
 }
@@ -32,7 +32,7 @@ pub(super) fn port_mac(host: u8) -> [u8; 6] {
     [2, 0, 0, 0, host, 0xfe]
 }
 
-/// The three namespaces; gone when dropped.
+/// The three namespaces. They are removed when this is dropped.
 pub(super) struct Veths {
     spaces: [Namespace; 3],
 }
@@ -42,15 +42,16 @@ const DUT: usize = 1;
 const H2: usize = 2;
 
 impl Veths {
-    /// The namespaces, with no link between them.
+    /// Makes the namespaces, without a link between them.
     ///
     /// # Errors
-    /// Why that cannot be done here.
+    /// The reason why that is not possible here.
     pub(super) fn unjoined() -> Result<Veths, String> {
         let veths = Veths { spaces: [Namespace::new("h1")?, Namespace::new("dut")?, Namespace::new("h2")?] };
         for space in &veths.spaces {
             for which in ["all", "default"] {
-                // Only the stream's packets shall travel. Not there in a kernel without IPv6, which is just as well.
+                // Only the stream's packets may be sent. A kernel without IPv6 does not have this setting, and does not
+                // need it.
                 space.set(&format!("ipv6/conf/{which}/disable_ipv6"), "1").ok();
                 space.set(&format!("ipv4/conf/{which}/rp_filter"), "0").ok();
             }
@@ -58,7 +59,7 @@ impl Veths {
         Ok(veths)
     }
 
-    /// Lays them.
+    /// Makes the namespaces with their links.
     ///
     /// # Errors
     /// As [`Veths::unjoined`].
@@ -77,11 +78,11 @@ impl Veths {
         Ok(veths)
     }
 
-    /// Gives the hosts the TAP interfaces `one` and `two` of the machine between them in the place of a veth, as soon as a program has
-    /// made them there, which goes on with their far ends.
+    /// Moves the TAP interfaces `one` and `two` from the machine in the middle to the hosts, in the place of a veth, as
+    /// soon as a program has made them. That program keeps their far ends.
     ///
     /// # Errors
-    /// What ip(8) says, of an interface that does not come too.
+    /// The error of ip(8), also if an interface does not appear.
     pub(super) fn give_taps(&self) -> Result<(), String> {
         let begun = Instant::now();
         for (host, place, port) in [(1, H1, "one"), (2, H2, "two")] {
@@ -100,10 +101,10 @@ impl Veths {
         Ok(())
     }
 
-    /// Makes the kernel between them the router.
+    /// Makes the kernel of the machine in the middle the router.
     ///
     /// # Errors
-    /// What ip(8) or the system says.
+    /// The error of ip(8) or of the system.
     pub(super) fn route(&self) -> Result<(), String> {
         let dut = &self.spaces[DUT];
         for (host, port) in [(1, "one"), (2, "two")] {
@@ -114,10 +115,10 @@ impl Veths {
         dut.set("ipv4/ip_forward", "1")
     }
 
-    /// Gives the hosts their addresses, and the machine between them as the way to each other.
+    /// Gives the hosts their addresses, and routes to each other over the machine in the middle.
     ///
     /// # Errors
-    /// What ip(8) says.
+    /// The error of ip(8).
     pub(super) fn address(&self) -> Result<(), String> {
         for (host, place) in [(1, H1), (2, H2)] {
             let space = &self.spaces[place];
@@ -128,10 +129,11 @@ impl Veths {
         Ok(())
     }
 
-    /// A connection of TCP from the first host to the second, which have [addresses](Veths::address): its two ends.
+    /// Makes a TCP connection from the first host to the second, which have [addresses](Veths::address). Returns its
+    /// two ends.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn connect(&self) -> Result<[TcpStream; 2], String> {
         let said = |error: io::Error| error.to_string();
         let listener = self.spaces[H2].inside(|| TcpListener::bind("10.77.2.1:0"))?.map_err(said)?;
@@ -144,32 +146,32 @@ impl Veths {
     /// Runs `f` on the first host.
     ///
     /// # Errors
-    /// Why it cannot be entered.
+    /// The reason why it cannot be entered.
     pub(super) fn on_first<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, String> {
         self.spaces[H1].inside(f)
     }
 
-    /// As [`Veths::on_first`], on the machine between the hosts.
+    /// Does the same as [`Veths::on_first`], on the machine in the middle.
     ///
     /// # Errors
-    /// Why it cannot be entered.
+    /// The reason why it cannot be entered.
     pub(super) fn on_middle<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, String> {
         self.spaces[DUT].inside(f)
     }
 
-    /// What ip-netns(8) calls the machine between the hosts.
+    /// Returns the name of the machine in the middle for ip-netns(8).
     pub(super) fn middle_name(&self) -> &str {
         self.spaces[DUT].name()
     }
 
-    /// A program that is to run on the machine between the hosts.
+    /// Returns the command of a program that runs on the machine in the middle.
     pub(super) fn command(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.spaces[DUT].name()]).arg(program);
         command
     }
 
-    /// Packet ports on both hosts, to send by the first and to receive by the second.
+    /// Opens packet ports on both hosts, to send on the first and to receive on the second.
     ///
     /// # Errors
     /// The step and the remedy.

@@ -40,7 +40,7 @@ const KEYS: &[Key] = &[
     },
 ];
 
-/// The verdicts, by their places among the variants; behind them stands the bare relay.
+/// The verdicts, by their index among the variants. The bare relay comes last.
 const DROP: usize = 0;
 const TX: usize = 1;
 const REDIRECT: usize = 2;
@@ -58,7 +58,7 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { a: ROUTE, b: LIMIT, metric: Metric::NsPerPacket },
 ];
 
-/// A verdict's variant, and what becomes of its packets.
+/// The variants of the verdicts, each with the fate of its packets.
 fn verdicts(kept: usize) -> [(&'static str, Fate); LIMIT] {
     [
         ("netmem/drop", Fate::Dropped),
@@ -78,7 +78,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let (clock, kept) = (bench.clock, bench.setting("kept") as usize);
     let ring = (bench.setting("ring") as usize).next_power_of_two();
     let shape = Shape { burst: BATCH_MAX, packets: bench.setting("packets"), waits: false };
-    // Six routers' pools, the relay's, and some to spare.
+    // The pools of six routers and of the relay, and some spare chunks.
     let bytes = (56 * ring + 2 * kept) * CHUNK_SIZE;
     let memory = Memory::new(&MemoryConfig { bytes, workers: 3, ..MemoryConfig::default() });
     let memory = memory.map_err(SetUpError::at("memory"))?;
@@ -124,17 +124,18 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     bench.check_generator(series);
 }
 
-/// What the source found, and what it could not ask yet.
+/// Reports the source's findings, and what the source could not measure.
 fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "the source had DROP and TX only, on a card of 50 Gbit/s whose driver kept its pages mapped; its rates hold a \
-         card's work and PCI, these a wire inside the process: compare their order, not their size",
+        "the source had only DROP and TX, on a card of 50 Gbit/s whose driver kept its pages mapped. Its rates \
+         include a card's work and PCI, and these include a link inside the process: compare their order, not their \
+         size",
     );
     bench.note(
-        "drop, redirect and pass read no byte, tx and route write the header's line; redirect and route go to a second \
-         device, whose completions free the frames; pass goes through a queue to a local_queue on the other core, whose frees \
-         come by the way home",
+        "drop, redirect and pass read no byte, tx and route write the header's line; redirect and route go to a \
+         second device, whose completions free the frames; pass goes through a queue to a local_queue on the other \
+         core, whose frees use the remote free queue",
     );
     let said = |a, b| {
         bench.reported_ratio(a, b).map(|ratio| format!("{} ({} to {})", ratio.median, ratio.low, ratio.high))
@@ -142,8 +143,9 @@ fn findings(bench: &mut Bench<'_>, memory: &Memory) {
     let (tx, route) = (said("netmem/tx", "netmem/drop"), said("netmem/route", "netmem/tx"));
     if let (Some(tx), Some(route)) = (tx, route) {
         bench.note(format!(
-            "the source: a packet sent back costs 1.7 times one that is dropped; here {tx}. What it missed, a second \
-             device that completes later, costs {route} of sending back, look-up of the route included",
+            "the source: a packet sent back costs 1.7 times one that is dropped; here {tx}. The source did not \
+             measure a second device that completes later, which costs {route} of sending back, with the look-up of \
+             the route",
         ));
     }
 }

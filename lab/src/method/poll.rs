@@ -169,7 +169,7 @@ impl<'a, C: Clock> PollSampler<'a, C> {
 /// Runs `peer` repeatedly on another thread, pinned to `core`, while `measured` runs on this one. `measured` begins
 /// when `peer` does.
 pub fn beside<R>(core: Option<usize>, peer: &mut (dyn FnMut() + Send), measured: impl FnOnce() -> R) -> R {
-    // Relaxed: the flags carry no data; the scope's join orders what the peer wrote.
+    // Relaxed: the flags carry no data. The scope's join orders the peer's writes.
     let [begun, done] = [(); 2].map(|()| AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {

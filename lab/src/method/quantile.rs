@@ -1,6 +1,6 @@
 //! Quantiles of a sample.
 
-/// The quantile `q` (0 to 1) of `values`, linear between neighbours; `None` of an empty sample.
+/// Returns the quantile `q` (0 to 1) of `values`, linear between neighbours, or `None` for an empty sample.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -19,7 +19,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `bound`, evenly but for one part in 2^64 / `bound`; 0 if `bound` is 0.
+    /// Returns a number below `bound`, uniformly except for one part in 2^64 / `bound`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }

@@ -11,7 +11,7 @@ pub(super) fn find() -> Found {
 #[derive(Debug)]
 pub(super) enum Loops {}
 
-/// Room for blocks. There is none.
+/// Slots for blocks. No value can be used.
 #[derive(Debug)]
 pub struct Held(());
 

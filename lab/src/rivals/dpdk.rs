@@ -19,17 +19,17 @@ pub use built::{
     Dpdk, Frames, IdReceiving, IdSending, PacketReceiving, PacketSending, Packets, Receiving, Sending,
 };
 
-/// The result of one call at a side of a ring.
+/// The result of one call at one side of a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Items that went through.
+    /// Items that were passed.
     pub items: u64,
     /// Failed allocations, or items that differ from the sent ones.
     pub wrong: u64,
 }
 
 impl Passed {
-    /// At most one number, which should be `wanted`.
+    /// Returns the result for at most one number, which should be `wanted`.
     #[inline(always)]
     pub fn of(number: Option<u64>, wanted: u64) -> Passed {
         let wrong = number.is_some_and(|number| number != wanted);

@@ -1,7 +1,7 @@
-//! libnetmem as a program in C has it: opened by its name, each call through a pointer.
+//! libnetmem, as a program in C uses it: opened by its name, with each call through a pointer.
 //!
-//! Sound because the functions are called with the types that netmem.h gives them, by the one thread whose worker it is, and what they write to lives over the
-//! call.
+//! Sound because the functions are called with the types that netmem.h declares, by the one thread that has the worker,
+//! and because the memory that they write to lives longer than the call.
 
 pub mod crossing;
 pub mod packets;
@@ -12,13 +12,13 @@ use std::ptr;
 
 use crate::system::library::Library;
 
-/// Names the library where it is not installed.
+/// The variable that names the library if it is not installed.
 pub(super) const LIBRARY: &str = "NETMEM_LAB_LIBNETMEM";
 
-/// Frames of one call at most.
+/// Maximum number of frames of one call.
 pub const BURST_MAX: usize = 32;
 
-/// How a memory is made, as netmem.h has it.
+/// The settings of a memory, as in netmem.h.
 #[derive(Default)]
 #[repr(C)]
 struct MemoryConfig {
@@ -29,7 +29,7 @@ struct MemoryConfig {
     reserved: [u32; 5],
 }
 
-/// How a pool is made, as netmem.h has it.
+/// The settings of a pool, as in netmem.h.
 #[repr(C)]
 struct PoolConfig {
     name: *const c_char,
@@ -57,21 +57,21 @@ type RawFree = unsafe extern "C" fn(Word, *const Word, u32) -> c_int;
 type RawPoolFree = unsafe extern "C" fn(Word, Word, *const Word, u32) -> c_int;
 type Version = unsafe extern "C" fn() -> *const c_char;
 
-/// What a frame is, for who holds it.
+/// The kind of a frame's handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Handles {
     /// Words that are checked at each call.
     Checked,
     /// Words that nothing checks.
     Raw,
-    /// The same, and the free names their pool.
+    /// The same, and the call that frees them names their pool.
     RawOfPool,
 }
 
-/// The library, opened.
+/// Returns the library, which it opens.
 ///
 /// # Errors
-/// How to get it.
+/// How to get the library.
 pub(super) fn library() -> Result<Library, String> {
     let named = env::var(LIBRARY).unwrap_or_else(|_| "libnetmem.so.0".to_owned());
     // SAFETY: libnetmem does nothing when it is opened.
@@ -82,7 +82,7 @@ pub(super) fn library() -> Result<Library, String> {
     })
 }
 
-/// A pool of libnetmem, its worker and its memory; closed when dropped.
+/// A pool of libnetmem, with its worker and its memory. It is closed when it is dropped.
 pub struct LibnetmemPool {
     memory: Word,
     worker: Word,
@@ -96,21 +96,21 @@ pub struct LibnetmemPool {
     pool_close: Close,
     worker_close: OfWorker,
     memory_close: Close,
-    /// What the library says of itself.
+    /// The version that the library reports.
     pub version: String,
 }
 
 impl LibnetmemPool {
-    /// A pool of so many frames of `frame_size` bytes, `cache` of them at its worker.
+    /// Opens a pool of `frames` frames of `frame_size` bytes, with `cache` of them at its worker.
     ///
     /// # Errors
     /// How to get the library, or which call failed.
     pub fn open(frames: u32, frame_size: u32, cache: u32) -> Result<LibnetmemPool, String> {
         let library = library()?;
-        // SAFETY: the type that netmem.h gives it; it takes nothing and gives a text that stays.
+        // SAFETY: the type in netmem.h. It takes nothing and returns a static text.
         let version = unsafe { CStr::from_ptr(function::<Version>(library, c"netmem_version")?()) };
         let version = version.to_string_lossy().into_owned();
-        // SAFETY: the types that netmem.h gives these functions.
+        // SAFETY: the types of these functions in netmem.h.
         let (memory_open, worker_open, pool_open) = unsafe {
             (
                 function::<MemoryOpen>(library, c"netmem_memory_open")?,
@@ -136,13 +136,13 @@ impl LibnetmemPool {
                 version,
             }
         };
-        // As DPDK and the library's own memory have it here.
+        // DPDK and the library's own memory have the same pages here.
         let small = MemoryConfig { small_pages: 1, ..MemoryConfig::default() };
         let config =
             PoolConfig { name: ptr::null(), frames, frame_size, cache, cleared: 0, reserved: [0; 8] };
         let done =
             |step: &str, errno: c_int| if errno == 0 { Ok(()) } else { Err(format!("{step}: {errno}")) };
-        // SAFETY: handles that were opened before, and a configuration and places that live over the calls.
+        // SAFETY: handles that were opened before, a configuration, and destinations that live longer than the calls.
         unsafe {
             done("netmem_memory_open", memory_open(&raw const small, &raw mut opened.memory))?;
             done("netmem_worker_open", worker_open(opened.memory, &raw mut opened.worker))?;
@@ -151,7 +151,7 @@ impl LibnetmemPool {
         Ok(opened)
     }
 
-    /// Frames out and back, `burst` at a time, `ops` of them; returns how many were refused.
+    /// Allocates and frees `ops` frames, `burst` at a time. Returns how many allocations failed.
     pub fn run(&mut self, handles: Handles, burst: usize, ops: u32) -> u64 {
         match handles {
             Handles::Checked => self.checked(burst, ops),
@@ -165,7 +165,7 @@ impl LibnetmemPool {
         let (mut words, mut refused) = ([Word::default(); BURST_MAX], 0);
         let n = burst.min(BURST_MAX) as u32;
         for _ in 0..ops / n {
-            // SAFETY: room for the burst, and words of it that the call before gave.
+            // SAFETY: room for the burst, and handles that the call before returned.
             unsafe {
                 let got = (self.alloc)(self.worker, self.pool, words.as_mut_ptr(), n, ptr::null());
                 let got = got.max(0) as u32;
@@ -196,7 +196,7 @@ impl LibnetmemPool {
         refused
     }
 
-    /// Frames that the worker has not given back.
+    /// Returns the number of frames that the worker has not freed.
     pub fn out(&self) -> u64 {
         // SAFETY: a worker that is open.
         unsafe { (self.held)(self.worker) }.max(0) as u64
@@ -214,10 +214,10 @@ impl Drop for LibnetmemPool {
     }
 }
 
-/// The function of that name.
+/// Returns the function with this name.
 ///
 /// # Safety
-/// As of [`Library::function`].
+/// As for [`Library::function`].
 unsafe fn function<F: Copy>(library: Library, name: &CStr) -> Result<F, String> {
     // SAFETY: the caller's promise.
     unsafe { library.function(name) }.ok_or_else(|| format!("{}: it has none", name.to_string_lossy()))

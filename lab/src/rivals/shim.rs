@@ -1,20 +1,20 @@
 //! The border to the allocators' loops in C.
 //!
-//! Sound because every block is freed once, by the allocator that it is of: the loops free what they allocate, and
-//! what crosses does so between the two ends that [`Loops::ring`] makes for one allocator.
+//! Sound because every block is freed once, by the allocator that made it. The loops free what they allocate, and a
+//! block that crosses does so between the two ends that [`Loops::ring`] makes for one allocator.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use netmem::ring::{Receiver, Sender, ring};
 
-// Their builds compile the allocators; the loops in C call them.
+// Building these crates compiles the allocators. The loops in C call them.
 use {libmimalloc_sys as _, snmalloc_sys as _, tikv_jemalloc_sys as _};
 
 use super::dpdk::{BURST, Passed};
 use super::{Found, Missing, Rival};
 
-/// One allocator's functions, as `struct rival` in C has them, with the conditions that stand there.
+/// The functions of one allocator, as in `struct rival` in C, with the conditions that are stated there.
 #[derive(Debug)]
 #[repr(C)]
 struct Table {
@@ -36,16 +36,16 @@ unsafe extern "C" {
 
 /// The loops of an allocator.
 ///
-/// Invariant: it is there: its `version` has been asked for and given.
+/// Invariant: the allocator is available: its `version` function has returned a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loops(&'static Table);
 
-/// Looks at each allocator, and opens what is opened by its name.
+/// Checks which allocators are available, and opens those that are opened by their name.
 pub(super) fn find() -> Found {
     let mut found = Found::default();
     for table in (0..).map_while(|place| rival_allocator(place)) {
         let name = text(table.name).unwrap_or_default();
-        // SAFETY: takes nothing; gives NULL or a text.
+        // SAFETY: takes nothing, and returns NULL or a text.
         match text(unsafe { (table.version)() }) {
             Some(version) => {
                 found.there.push(Rival { name, version: version.to_owned(), loops: Loops(table) });
@@ -64,12 +64,12 @@ fn text(text: *const c_char) -> Option<&'static str> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_str().unwrap_or_default())
 }
 
-/// Places for the blocks that are out at the same time.
+/// Slots for the blocks that are allocated at the same time.
 #[derive(Debug)]
 pub struct Held(Vec<*mut c_void>);
 
 impl Held {
-    /// `count` places.
+    /// Makes `count` slots.
     pub fn new(count: usize) -> Self {
         Self(vec![ptr::null_mut(); count])
     }
@@ -78,13 +78,13 @@ impl Held {
 impl Loops {
     #[inline]
     pub(super) fn single(&self, bytes: usize, touch: bool, ops: u32) -> u64 {
-        // SAFETY: the allocator is there; the loop frees every block that it allocated.
+        // SAFETY: the allocator is available, and the loop frees every block that it allocated.
         unsafe { (self.0.single)(bytes, touch.into(), ops.into()) }
     }
 
     #[inline]
     pub(super) fn bulk(&self, Held(held): &mut Held, bytes: usize, touch: bool, ops: u32) -> u64 {
-        // SAFETY: as above; `held` has as many places as are said.
+        // SAFETY: as above, and `held` has the length that is passed.
         unsafe { (self.0.bulk)(held.as_mut_ptr(), held.len(), bytes, touch.into(), ops.into()) }
     }
 
@@ -96,13 +96,13 @@ impl Loops {
     }
 }
 
-/// A block on its way. One that is dropped stays allocated.
+/// A block in flight. A block that is dropped stays allocated.
 struct Block(NonNull<c_void>);
 
 // SAFETY: a block may be used and freed by any thread, one at a time.
 unsafe impl Send for Block {}
 
-/// Where blocks are allocated and sent, in bursts.
+/// The end at which blocks are allocated and sent, in bursts.
 #[repr(align(128))]
 pub struct Sending {
     loops: Loops,
@@ -113,27 +113,28 @@ pub struct Sending {
     ring: Sender<Block>,
 }
 
-// SAFETY: `held` says nothing between calls.
+// SAFETY: `held` has no meaning between calls.
 unsafe impl Send for Sending {}
 
 impl Sending {
-    /// Allocates a burst of blocks and sends it, numbered from `next` on; nothing if there is no room for a burst.
+    /// Allocates a burst of blocks, numbered from `next` on, and sends it. Does nothing if there is no room for a
+    /// burst.
     #[inline]
     pub fn burst(&mut self, next: u64) -> Passed {
         let Self { loops, held, bytes, touch, ring } = self;
         if ring.room(BURST) < BURST {
             return Passed::default();
         }
-        // SAFETY: the allocator is there; `held` has as many places as are said.
+        // SAFETY: the allocator is available, and `held` has the length that is passed.
         let made = unsafe { (loops.0.take)(held.as_mut_ptr(), BURST, *bytes, (*touch).into(), next) };
-        // There is room, so none is left behind.
+        // There is room, so all are sent.
         let items =
             ring.send_burst(made, &mut held.iter().filter_map(|block| NonNull::new(*block)).map(Block));
         Passed { items: items as u64, wrong: (BURST - made) as u64 }
     }
 }
 
-/// Where they arrive and are freed.
+/// The end at which blocks are received and freed.
 #[repr(align(128))]
 pub struct Receiving {
     loops: Loops,
@@ -143,7 +144,7 @@ pub struct Receiving {
     ring: Receiver<Block>,
 }
 
-// SAFETY: `held` says nothing between calls.
+// SAFETY: `held` has no meaning between calls.
 unsafe impl Send for Receiving {}
 
 impl Receiving {
@@ -153,13 +154,13 @@ impl Receiving {
         let Self { loops, held, touch, ring } = self;
         let mut places = held.iter_mut();
         let items = ring.recv_burst(BURST, |Block(block)| {
-            // There is a place for each: no more were asked for.
+            // There is a slot for each: no more were requested.
             if let Some(place) = places.next() {
                 *place = block.as_ptr();
             }
         });
-        // SAFETY: the allocator is there; these blocks came out of the ring, into which only the other end puts them,
-        // from the same allocator and each once.
+        // SAFETY: the allocator is available. These blocks came out of the ring, into which only the other end puts
+        // blocks, from the same allocator and each once.
         let wrong = unsafe { (loops.0.give)(held.as_mut_ptr(), items, (*touch).into(), next) };
         Passed { items: items as u64, wrong }
     }

@@ -163,7 +163,7 @@ pub fn take_turn() -> Result<(), String> {
     let mut rounds = |done, of| drop(tell(&Told::Round(done, of)));
     let taken = take((experiment, &settings, order.quick), order.history, stop, &mut rounds);
     match tell(&Told::Taken(Box::new(taken))) {
-        // The other side is gone, so there is no one to tell.
+        // The other side is gone and cannot be told.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         told => told.map_err(failed),
     }

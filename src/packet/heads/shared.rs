@@ -129,7 +129,7 @@ impl Shared {
                 // full.
                 slot.steal(|local| local.stay(slot.gauges(), |local| self.resize(local, &mut cut)));
             }
-            self.locals.strangers().flushed.add_shared(cut.len() as u64);
+            self.locals.shared_lane().flushed.add_shared(cut.len() as u64);
             // Dropped blank heads go back to the cache without a worker.
             drop(cut);
         }

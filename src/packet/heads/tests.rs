@@ -297,14 +297,14 @@ fn without_memory_a_bulk_stops_and_the_frames_stay_with_the_caller() {
 fn a_worker_of_another_memory_uses_the_cache_alone() {
     let mut bench = bench(&HeadCacheConfig::default());
     let other = memory(1);
-    let mut stranger = other.worker().unwrap();
-    let frame = bench.pool.alloc(&mut stranger).unwrap();
-    let packet = bench.heads.attach(&mut stranger, frame).unwrap();
-    bench.heads.free(&mut stranger, packet);
+    let mut foreign = other.worker().unwrap();
+    let frame = bench.pool.alloc(&mut foreign).unwrap();
+    let packet = bench.heads.attach(&mut foreign, frame).unwrap();
+    bench.heads.free(&mut foreign, packet);
     let packet = bench.packet(0);
-    bench.heads.free(&mut stranger, packet);
-    let frame = bench.pool.alloc(&mut stranger).unwrap();
-    let packet = bench.heads.attach(&mut stranger, frame).unwrap();
+    bench.heads.free(&mut foreign, packet);
+    let frame = bench.pool.alloc(&mut foreign).unwrap();
+    let packet = bench.heads.attach(&mut foreign, frame).unwrap();
     bench.free(0, packet);
     bench.end();
 }

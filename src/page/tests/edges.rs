@@ -208,13 +208,13 @@ fn a_page_freed_into_another_memory_goes_home_to_its_own() {
 #[test]
 fn a_worker_of_another_memory_gets_pages_by_the_shared_way() {
     let (ours, theirs) = (memory(2, 1), memory(2, 1));
-    let mut stranger = theirs.worker().unwrap();
-    let page = ours.alloc(&mut stranger, 0).unwrap();
-    ours.free(&mut stranger, page);
+    let mut foreign = theirs.worker().unwrap();
+    let page = ours.alloc(&mut foreign, 0).unwrap();
+    ours.free(&mut foreign, page);
     let mut pages = places(5);
-    assert_eq!(ours.alloc_bulk(&mut stranger, &mut pages), 5);
-    ours.free_bulk(&mut stranger, &mut pages);
-    assert!(!ours.set_home_node(&mut stranger, 0));
+    assert_eq!(ours.alloc_bulk(&mut foreign, &mut pages), 5);
+    ours.free_bulk(&mut foreign, &mut pages);
+    assert!(!ours.set_home_node(&mut foreign, 0));
     assert_eq!(ours.stats().free, ours.stats().total);
 }
 

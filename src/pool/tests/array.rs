@@ -80,7 +80,7 @@ fn of_an_array_all_or_nothing_is_done_where_that_costs_least() {
     let (first, second) = (pool(&memory, &mut w, 64), pool(&memory, &mut w, 64));
     let mut places = [const { MaybeUninit::uninit() }; 8];
     assert!(!first.alloc_cached_into(&mut w, &mut places), "the cache was never filled");
-    let [frames, strangers] = [&first, &second].map(|pool| alloc(pool, &mut w, 8));
+    let [frames, foreign] = [&first, &second].map(|pool| alloc(pool, &mut w, 8));
     // Without a membarrier the owner has to fence, and nothing is done at once.
     let at_once = free_cached(frames, &mut w);
     check(&first, 0);
@@ -95,7 +95,7 @@ fn of_an_array_all_or_nothing_is_done_where_that_costs_least() {
     #[allow(unsafe_code)]
     frames.extend(places.into_iter().filter(|_| at_once).map(|place| Some(unsafe { place.assume_init() })));
     let (half, gap) = (frames.split_off(4), vec![frames.pop().flatten(), None]);
-    let mixed = frames.into_iter().chain(strangers).collect();
+    let mixed = frames.into_iter().chain(foreign).collect();
     assert!(!free_cached(mixed, &mut w), "of two pools");
     assert!(!free_cached(gap, &mut w), "one is none");
     assert!(!free_cached(half, &mut other), "not the owner");
@@ -150,10 +150,10 @@ fn words_are_a_pools_if_all_their_numbers_are() {
     let word = |frame: &Frame| 7 << 32 | u64::from(frame.id().get());
     let [mut words, strange] = [&ours, &theirs].map(|all| all.iter().flatten().map(word).collect::<Vec<_>>());
     assert!(first.owns_words(&words) && second.owns_words(&strange) && first.owns_words(&[]));
-    for stranger in [strange[0], 0, 7 << 32] {
+    for other in [strange[0], 0, 7 << 32] {
         for at in [0, 5, 8] {
-            let own = std::mem::replace(&mut words[at], stranger);
-            assert!(!first.owns_words(&words), "{stranger:#x} at {at}");
+            let own = std::mem::replace(&mut words[at], other);
+            assert!(!first.owns_words(&words), "{other:#x} at {at}");
             words[at] = own;
         }
     }

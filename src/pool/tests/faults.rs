@@ -58,7 +58,7 @@ const MISCOUNTS: [(&str, Miscount); 9] = [
         pool.shared.lanes.add(&rig.w, n.cast_unsigned(), |lane| &lane.given);
     }),
     ("frames given without a worker", |_, pool, _, n| {
-        pool.shared.lanes.strangers().given.add_shared(n.cast_unsigned());
+        pool.shared.lanes.shared_lane().given.add_shared(n.cast_unsigned());
     }),
     ("frames with their pages", |_, pool, _, n| match u32::try_from(n) {
         Ok(more) => pool.shared.inflight.hold(more),

@@ -58,10 +58,10 @@ fn a_pool_is_adopted_once_and_only_when_its_owner_has_left() {
 #[test]
 fn a_worker_of_another_memory_becomes_no_owner() {
     let (here, there) = (memory(1), memory(1));
-    let (mut w, mut stranger) = (here.worker().unwrap(), there.worker().unwrap());
+    let (mut w, mut foreign) = (here.worker().unwrap(), there.worker().unwrap());
     let pool = pool(&here, &mut w, 16);
-    assert!(!pool.hand_over(&mut w, &mut stranger) && !pool.hand_over(&mut stranger, &mut w));
+    assert!(!pool.hand_over(&mut w, &mut foreign) && !pool.hand_over(&mut foreign, &mut w));
     drop(w);
-    assert!(!pool.adopt(&mut stranger));
-    assert!(pool.alloc(&mut stranger).is_some_and(|frame| pool.owns(&frame)));
+    assert!(!pool.adopt(&mut foreign));
+    assert!(pool.alloc(&mut foreign).is_some_and(|frame| pool.owns(&frame)));
 }

@@ -94,7 +94,7 @@ pub(crate) fn strikes(
     let Some(planted) = PLANTED.with(|mine| mine.borrow_mut().take_if(is_due)) else { return false };
     let add = |pool: &Shared, place: Place, n: u64| match w {
         Some(w) => pool.lanes.add(w, n, |lane| &of(lane)[place as usize]),
-        None => of(pool.lanes.strangers())[place as usize].add_shared(n),
+        None => of(pool.lanes.shared_lane())[place as usize].add_shared(n),
     };
     let one = u64::from(n != 0).wrapping_mul(n.cast_signed().signum().cast_unsigned());
     match planted.mistake {

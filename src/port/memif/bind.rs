@@ -1,4 +1,4 @@
-//! Setting a port up. COLD. Peers come later, and go.
+//! Sets a port up. COLD. Peers come and go later.
 
 use super::client::Client;
 use super::error::MemifError;
@@ -19,28 +19,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Queues at most.
+/// Maximum number of queues.
 const QUEUES_MAX: u16 = 16;
-/// Bytes of a Unix socket's path at most (unix(7)), without the zero byte.
+/// Longest path of a Unix socket in bytes (unix(7)), without the zero byte.
 const PATH_MAX: usize = 107;
-/// Bytes of a secret at most, without the zero byte.
+/// Longest secret in bytes, without the zero byte.
 const SECRET_MAX: usize = 23;
-/// How long is waited for each word of a peer.
+/// How long [`MemifPort::wait`] sleeps at most before it looks again.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl MemifPort {
-    /// Opens a port at the socket `path`, which behind an `@` is an abstract name, as DPDK has by default: a client that connects as soon as a server listens there, and again whenever the
-    /// server goes, or a server that listens there until the port is dropped. The port is
-    /// [`Down`](crate::port::PortState::Down) until there is a peer.
+    /// Opens a port at the socket `path`. A path that begins with `@` is an abstract name, as DPDK has by default. A
+    /// client connects as soon as a server listens there, and again whenever the server goes. A server listens there
+    /// until the port is dropped. The port is [`Down`](crate::port::PortState::Down) while there is no peer.
     ///
-    /// A client lends the frames of `memory` where `config.lend` says that its peers are trusted, where a peer can map it
-    /// ([`Memory::shared`]), and where the protocol can name all of it (less than 4 GiB); otherwise bytes are copied. A server
-    /// always copies.
+    /// A client lends the frames of `memory` if `config.lend` says that its peers are trusted, if a peer can map the
+    /// memory ([`Memory::shared`]), and if the protocol can address all of it (less than 4 GiB). Otherwise the client
+    /// copies. A server always copies.
     ///
-    /// The port is the opening process's alone: in a child (fork(2)) it is down, and says so.
+    /// The port belongs to the process that opened it. In a child (fork(2)) it is down, and its state says so.
     ///
     /// # Errors
-    /// [`MemifError`] names what is wrong and the remedy; nothing is left behind.
+    /// [`MemifError`] names the fault and the remedy. Nothing is left behind.
     #[cold]
     pub fn open(path: &Path, memory: &Memory, config: &MemifConfig) -> Result<MemifPort, MemifError> {
         check(path, config)?;
@@ -87,9 +87,9 @@ impl MemifPort {
         Ok(port)
     }
 
-    /// Waits for a peer that is there to say all it has to; true once packets flow. A client tries a server that is slow,
-    /// lets go or refuses again and again: DPDK's listens before its ports are started. A client that nobody listens to, and
-    /// a server that nobody has connected to, do not wait.
+    /// Waits until the conversation with a peer that is there is complete. Returns true once packets flow. A client
+    /// tries a server again that is slow, drops the connection or refuses it: DPDK's server listens before its ports
+    /// are started. A client whose server does not listen, and a server without a connection, do not wait.
     #[cold]
     pub fn wait(&mut self, at_most: Duration) -> bool {
         if self.birthplace.is_elsewhere() {
@@ -107,7 +107,7 @@ impl MemifPort {
     }
 }
 
-/// What DPDK's end must be like to meet at a path.
+/// Returns what to change if DPDK is at the other end: its socket and this path must be of the same kind.
 fn of_dpdk(path: &Path) -> String {
     let is_abstract = path.as_os_str().as_encoded_bytes().starts_with(b"@");
     if is_abstract {
@@ -125,7 +125,7 @@ fn check(path: &Path, config: &MemifConfig) -> Result<(), MemifError> {
     if !PoolConfig::has_size(frame_size) {
         return Err(MemifError::FrameSize(frame_size));
     }
-    // Offsets in shared memory are of 32 bits.
+    // Offsets in shared memory have 32 bits.
     let fits = |queues| u32::try_from(offer::bytes(queues, ring.ilog2() as u8, frame_size)).is_ok();
     let most = (1..=QUEUES_MAX).rev().find(|&queues| fits(queues)).unwrap_or(1);
     if queues == 0 || queues > most {

@@ -1,61 +1,62 @@
-//! Where the bytes of a slot are that are copied: in buffers of our own, or wherever in its regions a client says.
+//! Finds the bytes of a slot that is copied: in buffers of our own, or in a client's regions, at the offset that the
+//! slot names.
 
 use super::ring::{Descriptor, Lending, Serving, WakeFlag};
 use crate::ring::Corrupt;
 use crate::sys::memfd::SharedMemory;
 use std::sync::Arc;
 
-/// Packets ahead of the one that is copied whose bytes are asked for.
+/// Number of packets from the one that is copied to the one whose bytes are prefetched.
 pub(super) const AHEAD: u32 = 8;
-/// Slots ahead of those, of which four lie in a cache line.
+/// Number of slots from that one to the slot that is prefetched. Four slots lie in a cache line.
 const SLOTS_AHEAD: u32 = 8;
-/// Slots of one packet at most: 128 KiB in buffers of 2 KiB. A peer says how long its buffers are, and how many slots a packet has; were it believed, each
-/// packet could cost a walk over all of a ring.
+/// Maximum number of slots of one packet: 128 KiB in buffers of 2 KiB. A peer chooses the length of its buffers and the
+/// number of slots of a packet. Without this bound, each packet could cost a walk over the whole ring.
 pub(super) const PARTS_MAX: u32 = 64;
-/// Slots that one call looks at, at most; the others wait for the next call.
+/// Maximum number of slots that one call processes. The others wait for the next call.
 pub(super) const SLOTS_MAX: u32 = 256;
 
 /// Buffers of our own, one for each slot of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffers {
-    /// Where in the memory the first one lies.
+    /// The offset of the first one in the memory.
     pub(super) first: u32,
     /// Bytes of each.
     pub(super) size: u32,
 }
 
 impl Buffers {
-    /// Where the buffer of the slot at `position` lies.
+    /// Returns the offset of the buffer of the slot at `position`.
     #[inline]
     pub(super) fn at(self, position: u32) -> u32 {
         self.first + position * self.size
     }
 
-    /// What the slot at `position` says while its buffer is empty.
+    /// Returns the descriptor of the slot at `position` while its buffer is empty.
     #[inline]
     pub(super) fn empty(self, position: u32) -> Descriptor {
         Descriptor { next: false, region: 0, len: self.size, offset: self.at(position) }
     }
 }
 
-/// An end of a ring whose buffers are copied from or into.
+/// One end of a ring whose packets are copied.
 #[derive(Debug)]
 pub(super) enum Copying {
-    /// The client's: each slot has a buffer of its own in our memory, and what the ring says of where it is counts for
-    /// nothing.
+    /// The client's end: each slot has its own buffer in our memory. The region and the offset in the slot are not
+    /// used.
     Own {
         /// The end.
         ring: Lending,
-        /// What the buffers lie in.
+        /// The memory that the buffers lie in.
         memory: Arc<SharedMemory>,
-        /// Where they lie there.
+        /// Where they lie in that memory.
         buffers: Buffers,
     },
-    /// The server's: the client says where.
+    /// The server's end: the client's slots name the buffers.
     Peers {
         /// The end.
         ring: Serving,
-        /// The client's regions by their numbers.
+        /// The client's regions, by number.
         regions: Arc<[Arc<SharedMemory>]>,
     },
 }
@@ -64,7 +65,7 @@ pub(super) enum Copying {
 pub(super) type Buffer<'a> = (&'a SharedMemory, u64);
 
 impl Copying {
-    /// Lends all buffers empty, for the server to fill; nothing where they are the client's to lend.
+    /// Lends all buffers, empty, for the server to fill. Does nothing on a server: there the client lends them.
     #[cold]
     pub(super) fn lend_all(&mut self) {
         if let Copying::Own { ring, buffers, .. } = self {
@@ -73,7 +74,7 @@ impl Copying {
         }
     }
 
-    /// The first of the peer's regions that is lost.
+    /// Returns the first of the peer's regions that is lost.
     #[cold]
     pub(super) fn lost(&self) -> Option<usize> {
         match self {
@@ -82,7 +83,7 @@ impl Copying {
         }
     }
 
-    /// Slots in all.
+    /// Number of slots.
     #[inline]
     pub(super) fn size(&self) -> u32 {
         match self {
@@ -91,7 +92,7 @@ impl Copying {
         }
     }
 
-    /// Slots with packets to be received.
+    /// Number of slots with packets that can be received.
     #[inline]
     pub(super) fn received(&mut self) -> Result<u32, Corrupt> {
         match self {
@@ -100,7 +101,7 @@ impl Copying {
         }
     }
 
-    /// What the `i`-th of them says, and its buffer; None where that makes no sense.
+    /// Returns the descriptor and the buffer of the `i`-th of them. Returns None if the descriptor is invalid.
     #[inline]
     pub(super) fn packet(&self, i: u32) -> Option<(Descriptor, Buffer<'_>)> {
         match self {
@@ -113,20 +114,21 @@ impl Copying {
         }
     }
 
-    /// Asks for the bytes of the `i`-th packet of `n`, and for a slot further on: the peer's core has them. What the slot says
-    /// is looked at again, and checked, when the packet is received.
+    /// Prefetches the bytes of the `i`-th packet of `n`, and a slot further on, which are in the cache of the peer's
+    /// core. The slot is read and checked again when the packet is received.
     #[inline]
     pub(super) fn prefetch_packet(&self, i: u32, n: u32) {
         self.prefetch(i, n, Lending::returned_at, SharedMemory::prefetch);
     }
 
-    /// The same of the room that the `i`-th packet of `n` to send will have.
+    /// Does the same for the buffer that the `i`-th packet of `n` to send will be written into.
     #[inline]
     pub(super) fn prefetch_room(&self, i: u32, n: u32) {
         self.prefetch(i, n, Lending::next_at, SharedMemory::prefetch_write);
     }
 
-    /// Asks for the bytes of the `i`-th slot of `n` by `ask`; where the slots are ours `at` says which one that is.
+    /// Prefetches the bytes of the `i`-th slot of `n` by `ask`. For a ring of ours, `at` gives the position of the
+    /// slot.
     #[inline(always)]
     fn prefetch(&self, i: u32, n: u32, at: fn(&Lending, u32) -> u32, ask: fn(&SharedMemory, u64)) {
         let later = Some(i + SLOTS_AHEAD).filter(|&later| later < n);
@@ -145,7 +147,7 @@ impl Copying {
         }
     }
 
-    /// The first `n` of them have been received.
+    /// Gives the first `n` of them back: they have been received.
     #[inline]
     pub(super) fn release(&mut self, n: u32) {
         match self {
@@ -157,7 +159,7 @@ impl Copying {
         }
     }
 
-    /// Slots that packets may be put into.
+    /// Number of slots that packets can be written into.
     #[inline]
     pub(super) fn free(&mut self) -> Result<u32, Corrupt> {
         match self {
@@ -170,7 +172,7 @@ impl Copying {
         }
     }
 
-    /// Slots with packets that the peer has not read yet; none where its index makes no sense.
+    /// Number of slots with packets that the peer has not read yet; 0 if the peer's index is invalid.
     #[cold]
     pub(super) fn unread_by_peer(&mut self) -> u32 {
         match self {
@@ -179,7 +181,8 @@ impl Copying {
         }
     }
 
-    /// The buffer of the `i`-th of them and its room, with what its slot says; None where that makes no sense.
+    /// Returns the descriptor and the buffer of the `i`-th of them. The descriptor says how long the buffer is. Returns
+    /// None if the descriptor is invalid.
     #[inline]
     pub(super) fn room(&self, i: u32) -> Option<(Descriptor, Buffer<'_>)> {
         match self {
@@ -191,7 +194,7 @@ impl Copying {
         }
     }
 
-    /// Says what the `i`-th of them holds now.
+    /// Writes the descriptor of the `i`-th of them.
     #[inline]
     pub(super) fn describe(&mut self, i: u32, descriptor: Descriptor) {
         match self {
@@ -200,7 +203,7 @@ impl Copying {
         }
     }
 
-    /// The first `n` of them hold packets.
+    /// Sends the packets in the first `n` of them.
     #[inline]
     pub(super) fn send(&mut self, n: u32) {
         match self {
@@ -209,7 +212,7 @@ impl Copying {
         }
     }
 
-    /// The word by which who reads the ring says whether it sleeps.
+    /// The flag by which the reader of the ring says whether it sleeps.
     pub(super) fn wake(&self) -> &WakeFlag {
         match self {
             Copying::Own { ring, .. } => &ring.wake,
@@ -218,14 +221,14 @@ impl Copying {
     }
 }
 
-/// The first of these regions that is lost.
+/// Returns the first of these regions that is lost.
 #[cold]
 pub(super) fn lost(regions: &[Arc<SharedMemory>]) -> Option<usize> {
     regions.iter().position(|region| region.is_lost())
 }
 
-/// What the client's `i`-th slot that is ours says, and the piece of its memory that it names; None where none of its regions
-/// has that.
+/// Returns the descriptor of the `i`-th slot that is ours, and the memory that it names. Returns None if no region of
+/// the client contains that memory.
 #[inline]
 fn said_by_client<'a>(
     ring: &Serving,
@@ -238,7 +241,7 @@ fn said_by_client<'a>(
     inside.then(|| (said, (&**memory, said.offset.into())))
 }
 
-/// Lends the next `n` slots with their buffers empty.
+/// Lends the next `n` slots with empty buffers.
 #[inline]
 fn lend_empty(ring: &mut Lending, buffers: Buffers, n: u32) {
     for i in 0..n {

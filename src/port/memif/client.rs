@@ -15,35 +15,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long until a server that was not there is tried again.
+/// How long a client waits before it tries again to connect.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Messages, and the descriptors that go with them.
+/// Messages, each with the descriptor that is sent with it.
 type Messages = VecDeque<(Message, Option<OwnedFd>)>;
 
-/// A client: connects, says what it has, and begins again when the server goes.
+/// A client: it connects, offers its memory and rings, and begins again when the server goes.
 #[derive(Debug)]
 pub(super) struct Client {
     path: PathBuf,
     config: MemifConfig,
-    /// What frames are lent of; None where bytes are copied.
+    /// The region whose frames are lent; None if bytes are copied.
     lent: Option<Arc<Region>>,
-    /// Whether somebody listened at the last attempt, and what went wrong then may be right the next time.
+    /// Whether a server listened at the last attempt, and the next attempt may succeed.
     hopeful: bool,
-    /// Why nobody could be asked at the last attempt, where that is not that nobody listens.
+    /// Why the last attempt could not connect, unless the reason is that no server listens.
     unreachable: Option<Errno>,
-    /// A conversation has failed: why is known.
+    /// A conversation has failed, so the reason is known.
     failed: bool,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Nobody to talk to until then.
+    /// There is no connection. The next attempt is made at this time.
     Waiting(Instant),
-    /// Connected to a server that has said nothing yet.
+    /// Connected to a server that has sent no message yet.
     Greeting(Session),
-    /// One message after the other, each when the one before was accepted.
+    /// Sends one message after another, each when the one before has been acknowledged.
     Offering(Session, Messages, Vec<Rings>),
     /// Packets flow.
     Up(Session),
@@ -56,7 +56,7 @@ impl Client {
         Client { path, config, lent, hopeful: false, unreachable: None, failed: false, state }
     }
 
-    /// One step of the conversation, if one can be made.
+    /// Makes one step of the conversation, if one is possible.
     pub(super) fn service(&mut self) -> Step {
         if let State::Waiting(until) = self.state {
             if Instant::now() < until {
@@ -65,7 +65,7 @@ impl Client {
             match Connection::open(&self.path) {
                 Ok(connection) => {
                     self.unreachable = None;
-                    // A secret and packets are for one who may have them.
+                    // Only a permitted peer gets the secret and packets.
                     if let Err(fault) = self.config.peer.check(&connection) {
                         return Step::Down(fault);
                     }
@@ -73,7 +73,7 @@ impl Client {
                     self.state = State::Greeting(Session::new(connection, self.config.sealing));
                 }
                 Err(errno) => {
-                    // A server may have too many to greet just now.
+                    // The backlog of a server that listens may be full.
                     self.hopeful = errno == Errno::AGAIN;
                     let is_absent = matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::AGAIN);
                     self.unreachable = (!is_absent).then_some(errno);
@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// All there is to say to such a server, and the rings that come of it.
+    /// Returns all messages for a server with this HELLO, and the rings that they offer.
     fn answer(&self, hello: &Hello) -> Result<(Messages, Vec<Rings>), Fault> {
         if hello.min_version > VERSION || hello.max_version < VERSION {
             return Err(Fault::Version(hello.min_version));
@@ -151,18 +151,18 @@ impl Client {
         Ok((left, rings))
     }
 
-    /// Ends the connection, and says why if that is of use.
+    /// Ends the connection, and sends the reason if the peer can use it.
     pub(super) fn hang_up(&mut self, fault: &Fault) {
         if let Some(session) = self.session() {
             session.end(fault);
         }
-        // DPDK listens, and refuses, before its ports are started.
+        // DPDK's server listens, and refuses clients, before its ports are started.
         self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_) | Fault::Disconnected(_));
         self.failed = true;
         self.state = State::Waiting(Instant::now() + RETRY);
     }
 
-    /// Why no packets flow, where no conversation has said it.
+    /// Returns why no packets flow, if no conversation has given the reason.
     #[cold]
     pub(super) fn why_down(&self) -> Option<String> {
         let path = self.path.display();
@@ -178,18 +178,18 @@ impl Client {
         }
     }
 
-    /// Forgets a connection that is another process's, with the rings that are not mapped in this one.
+    /// Forgets a connection that belongs to another process, and the rings, which are not mapped in this one.
     #[cold]
     pub(super) fn forget(&mut self) {
         std::mem::forget(std::mem::replace(&mut self.state, State::Waiting(Instant::now())));
     }
 
-    /// Whether a server is there, or was and may answer the next time.
+    /// Whether a server is there, or was there and may answer the next time.
     pub(super) fn is_hopeful(&self) -> bool {
         self.hopeful
     }
 
-    /// What something may come by.
+    /// The connection on which messages may arrive.
     pub(super) fn connection(&self) -> Option<&Connection> {
         self.session().map(Session::connection)
     }

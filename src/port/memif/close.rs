@@ -1,13 +1,14 @@
-//! Taking a port away, and bringing its frames home. COLD.
+//! Closes a port and frees its frames to their pools. COLD.
 
 use super::error::Fault;
 use super::{Conversation, MemifPort};
 
 impl MemifPort {
-    /// Ends the connection and sends every frame home; returns how many those were. Dropping the port does the same.
+    /// Ends the connection and frees all posted frames to their pools. Returns how many. Dropping the port does the
+    /// same.
     ///
-    /// Nothing proves that a peer which was lent frames touches them no more: memif has no such word. A sane peer does not
-    /// after a DISCONNECT, and a dead one cannot.
+    /// Nothing proves that a peer no longer uses the frames that were lent to it: memif has no message for this. A
+    /// correct peer does not use them after a DISCONNECT, and a dead one cannot.
     #[cold]
     pub fn close(&mut self) -> usize {
         if self.birthplace.is_elsewhere() {
@@ -17,19 +18,21 @@ impl MemifPort {
             self.fault(&Fault::Closed);
         }
         let sent: usize = self.pairs.iter_mut().map(|pair| pair.sent.clear()).sum();
-        // As `complete` would have given them back.
+        // As `complete` would have counted them.
         self.counters.completed.add(sent as u64);
         sent + self.pairs.iter_mut().map(|pair| pair.filled.clear()).sum::<usize>()
     }
 }
 
 impl MemifPort {
-    /// Forgets, in a child of the process that opened the port, what is the parent's: rings that are not mapped here. Frames
-    /// that were posted stay posted, since the parent's peer may write into some. Returns 0, what every call comes to.
+    /// In a child of the process that opened the port, forgets the parent's state: the rings are not mapped here.
+    /// Posted frames stay posted, since the parent's peer may write into some of them. Returns 0, which every call then
+    /// returns.
     #[cold]
     #[inline(never)]
     pub(super) fn abandon(&mut self) -> usize {
-        // Where rings were mapped is a hole, or something else by now, and not to be unmapped.
+        // The addresses of the rings are unmapped in the child, or something else is mapped there. They must not be
+        // unmapped.
         std::mem::forget(std::mem::take(&mut self.pairs));
         if let Conversation::Client(client) = &mut self.conversation {
             client.forget();

@@ -1,4 +1,4 @@
-//! HOT: frames that the peer has read.
+//! HOT: returns frames that the peer has read.
 
 use super::{Fault, MemifPort};
 use crate::pool::Batch;
@@ -6,7 +6,7 @@ use crate::port::Complete;
 use crate::sync::Worker;
 
 impl Complete for MemifPort {
-    /// Without a peer all that was sent to the last one comes back.
+    /// Without a peer, all frames that were sent to the last one come back.
     #[inline]
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         if self.birthplace.is_elsewhere() {

@@ -1,4 +1,4 @@
-//! Why a port could not be opened, and why one cannot go on.
+//! Why a port could not be opened, and why a connection ended.
 
 use super::buffers::PARTS_MAX;
 use super::message::MessageError;
@@ -12,44 +12,44 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemifError {
-    /// No ring size of the protocol's.
+    /// The protocol has no rings of this size.
     #[error("memif rings of {0} slots: give a power of two between 2 and 16384")]
     RingSize(u32),
-    /// No number of queues that fits.
+    /// This number of queues does not fit.
     #[error("memif with {queues} queues: give 1 to {most} with rings and frames of that size")]
     Queues {
-        /// Queues asked for.
+        /// The number of queues in the settings.
         queues: u16,
-        /// The most there can be.
+        /// The largest number that is possible.
         most: u16,
     },
-    /// No frame size that a pool can have.
+    /// No pool has frames of this size.
     #[error("memif with frames of {0} bytes: give 2048, 4096, 8192, 16384 or 32768")]
     FrameSize(usize),
     /// The secret does not fit the protocol.
     #[error("a memif secret of {0} bytes: give 1 to 23, without a zero byte")]
     Secret(usize),
-    /// The path cannot be that of a socket.
+    /// A socket cannot have this path.
     #[error("{path} cannot be the path of a socket: give one of at most 107 bytes")]
     Path {
         /// The path.
         path: PathBuf,
     },
-    /// Nobody can connect.
+    /// The port cannot listen, so no peer could connect.
     #[error("listen at {path}: {errno}; {}", listen_remedy(*.errno))]
     Listen {
         /// The path.
         path: PathBuf,
-        /// What bind(2) or listen(2) said.
+        /// The error of bind(2) or listen(2).
         errno: Errno,
     },
     /// The process is out of descriptors.
     #[error("memif needs a descriptor to sleep on: {0}; raise the limit with `ulimit -n`")]
     Watch(String),
-    /// The kernel gives no context of asynchronous requests, by which peers are rung.
+    /// The kernel gives no context for asynchronous requests, by which peers are woken.
     #[error("memif rings its peers by asynchronous I/O: io_setup: {errno}; {}", bell_remedy(*.errno))]
     Bell {
-        /// What io_setup(2) said.
+        /// The error of io_setup(2).
         errno: Errno,
     },
 }
@@ -76,7 +76,7 @@ fn listen_remedy(errno: Errno) -> &'static str {
     }
 }
 
-/// Why a connection cannot go on.
+/// Why a connection was ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Fault {
     #[error("{0} {1}")]
@@ -94,7 +94,7 @@ pub(super) enum Fault {
     #[error("{0} without a descriptor")]
     NoDescriptor(&'static str),
     #[error("a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)")]
-    Stranger,
+    UnknownDescriptor,
     #[error("{0} with a descriptor that is not an eventfd")]
     NoEvent(&'static str),
     #[error("version {0:#06x}, and only 0x0200 is spoken")]
@@ -140,17 +140,17 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Whether the peer wrote nonsense into shared memory.
+    /// Whether the peer wrote an invalid descriptor into shared memory.
     pub(super) fn is_descriptor(&self) -> bool {
         matches!(self, Fault::Descriptor(..) | Fault::Outside(_) | Fault::Endless)
     }
 
-    /// Whether the peer went, and left all that it had sent in order.
+    /// Whether the peer ended the connection. What it sent before can still be received.
     pub(super) fn is_the_peers(&self) -> bool {
         matches!(self, Fault::Gone | Fault::Disconnected(_))
     }
 
-    /// Whether it is worth telling the peer.
+    /// Whether the peer is sent the reason.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self, Fault::Gone | Fault::Send(_) | Fault::Disconnected(_))
     }

@@ -1,4 +1,4 @@
-//! HOT: empty frames to receive into.
+//! HOT: posts empty frames to receive into.
 
 use super::MemifPort;
 use super::pair::{End, Lender, Pair};
@@ -7,7 +7,8 @@ use crate::port::{Fill, set_aside};
 use crate::sync::Worker;
 
 impl Pair {
-    /// Posts frames from the front of `frames` while there is room, and lends them if frames are lent; returns how many.
+    /// Posts frames from the front of `frames` while there is room, and lends them if frames are lent. Returns how
+    /// many.
     #[inline]
     fn fill(&mut self, w: &Worker, frames: &mut Batch, lender: Option<Lender>) -> usize {
         let mut n = self.filled.room().min(frames.len());
@@ -39,7 +40,7 @@ impl Pair {
 }
 
 impl Fill for MemifPort {
-    /// Free slots; none without a peer, so that what waits for one is not more than it was.
+    /// Free slots; 0 without a peer, so that the frames that wait for the next peer do not become more.
     #[inline]
     fn fill_room(&mut self) -> usize {
         if self.birthplace.is_elsewhere() {
@@ -75,7 +76,7 @@ impl Fill for MemifPort {
 }
 
 impl MemifPort {
-    /// Posts the frames that can be lent; the others stay, behind those for which there is no room.
+    /// Posts the frames that can be lent. The others stay, behind those for which there was no room.
     #[cold]
     #[inline(never)]
     fn fill_without_foreign(&mut self, w: &mut Worker, frames: &mut Batch, lender: Lender) -> usize {

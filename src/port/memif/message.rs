@@ -1,4 +1,4 @@
-//! What peers say to each other on the socket, before any packet: eight kinds of message of 128 bytes each.
+//! The messages that peers exchange on the socket before any packet: eight types of 128 bytes each.
 //!
 //! ```text
 //!   client                                server
@@ -9,8 +9,8 @@
 //!   CONNECT                          ──►  CONNECTED    packets flow
 //!   DISCONNECT                       ◄─►               either side, any time, with the reason
 //! ```
-//! Fields are packed, in the byte order of the machine that both peers run on. Nothing is trusted: a message is parsed into
-//! plain values or refused, and what the values may be is checked by who uses them.
+//! Fields are packed, in the byte order of the machine, which both peers run on. Nothing is trusted: a message is
+//! parsed into plain values or refused, and the code that uses the values checks them.
 //!
 //! Source: memif protocol 2.0, drivers/net/memif/memif.h of DPDK 22.11.
 
@@ -26,7 +26,7 @@ pub const NAME_LEN: usize = 32;
 pub const SECRET_LEN: usize = 24;
 /// Bytes of a reason.
 const REASON_LEN: usize = 96;
-/// The only mode there is here: whole Ethernet frames.
+/// The only mode that is supported: whole Ethernet frames.
 pub const MODE_ETHERNET: u8 = 0;
 /// Flag of ADD_RING: packets go from the client to the server.
 const TO_SERVER: u16 = 1;
@@ -40,12 +40,12 @@ const CONNECT: u16 = 6;
 const CONNECTED: u16 = 7;
 const DISCONNECT: u16 = 8;
 
-/// A text of at most `N` bytes, ended by a zero byte or by its room.
+/// A text that ends at a zero byte, or after `N` bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// As much of `text` as there is room for, with the zero byte at its end.
+    /// Returns as much of `text` as fits, with a zero byte at its end.
     pub fn new(text: &str) -> Text<N> {
         let mut bytes = [0; N];
         let fits = |&n: &usize| text.is_char_boundary(n);
@@ -54,7 +54,8 @@ impl<const N: usize> Text<N> {
         Text(bytes)
     }
 
-    /// Whether both are the same. It takes as long whatever they are, so a secret cannot be guessed byte by byte.
+    /// Whether both are the same. The comparison takes the same time for all texts, so a secret cannot be guessed byte
+    /// by byte.
     pub fn is(&self, other: &Text<N>) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
     }
@@ -71,7 +72,7 @@ impl<const N: usize> Default for Text<N> {
     }
 }
 
-/// What a peer calls itself is printed without what would disturb a terminal.
+/// Prints a peer's text without its control characters, which could disturb a terminal.
 impl<const N: usize> fmt::Display for Text<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = String::from_utf8_lossy(self.as_bytes());
@@ -88,11 +89,11 @@ impl<const N: usize> fmt::Debug for Text<N> {
 /// What a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Hello {
-    /// What the server calls itself.
+    /// The server's name.
     pub name: Text<NAME_LEN>,
-    /// The oldest version it speaks.
+    /// The oldest version that the server supports.
     pub min_version: u16,
-    /// The newest version it speaks.
+    /// The newest version that the server supports.
     pub max_version: u16,
     /// The largest index of a region.
     pub max_region: u16,
@@ -107,19 +108,19 @@ pub struct Hello {
 /// Which interface a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Init {
-    /// The version it speaks.
+    /// The version of the protocol.
     pub version: u16,
     /// The interface, by the number that both were configured with.
     pub id: u32,
-    /// What packets are; [`MODE_ETHERNET`] here.
+    /// The kind of packets; here [`MODE_ETHERNET`].
     pub mode: u8,
-    /// Proof that the client may; empty where none is asked for.
+    /// Proof that the client is permitted; empty if the server asks for none.
     pub secret: Text<SECRET_LEN>,
-    /// What the client calls itself.
+    /// The client's name.
     pub name: Text<NAME_LEN>,
 }
 
-/// All but the secret.
+/// Shows all fields except the secret.
 impl fmt::Debug for Init {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Init { version, id, mode, secret: _, name } = self;
@@ -132,29 +133,29 @@ impl fmt::Debug for Init {
     }
 }
 
-/// Memory of the client's, whose descriptor comes with the message.
+/// A region of the client's memory. Its descriptor comes with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AddRegion {
-    /// Its number: regions are numbered from 0 on.
+    /// Its number; the first region has the number 0.
     pub index: u16,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// A ring in the client's memory; the descriptor that wakes its reader comes with the message.
+/// A ring in the client's memory. The descriptor that wakes its reader comes with the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AddRing {
-    /// Whether packets go from the client to the server, or the other way.
+    /// Whether packets go from the client to the server. Otherwise they go from the server to the client.
     pub to_server: bool,
-    /// Its number among those of its direction, from 0 on.
+    /// Its number among the rings of its direction; the first has the number 0.
     pub index: u16,
-    /// The region it lies in.
+    /// The region that it lies in.
     pub region: u16,
-    /// Where it begins there, in bytes.
+    /// Its offset in the region, in bytes.
     pub offset: u32,
-    /// log2 of its slots.
+    /// log2 of its number of slots.
     pub log2_size: u8,
-    /// Bytes before each packet that mean something to both peers alone; no use is made of them here.
+    /// Bytes before each packet whose meaning only the two peers know. They are not used here.
     pub private_header: u16,
 }
 
@@ -163,40 +164,40 @@ pub struct AddRing {
 pub enum Message {
     /// The last message was accepted.
     Ack,
-    /// The server's first word.
+    /// The server's first message.
     Hello(Hello),
-    /// The client's first word.
+    /// The client's first message.
     Init(Init),
-    /// A region to be mapped.
+    /// A region that the server can map.
     AddRegion(AddRegion),
-    /// A ring to be used.
+    /// A ring that the server can use.
     AddRing(AddRing),
-    /// The client has said all; what it calls its interface.
+    /// The client has offered everything; the name of its interface.
     Connect(Text<NAME_LEN>),
-    /// The server is ready; what it calls its interface.
+    /// The server is ready; the name of its interface.
     Connected(Text<NAME_LEN>),
-    /// The end.
+    /// The sender ends the connection.
     Disconnect {
-        /// A number that nobody has given a meaning.
+        /// A number whose meaning the protocol does not define.
         code: u32,
-        /// Why.
+        /// The reason.
         reason: Text<REASON_LEN>,
     },
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Not [`MESSAGE_LEN`] bytes.
+    /// The length is not [`MESSAGE_LEN`] bytes.
     #[error("a message of {0} bytes where each has 128")]
     Length(usize),
-    /// No type of the protocol's.
+    /// The protocol has no such type.
     #[error("a message of the unknown type {0}")]
     Type(u16),
 }
 
-/// Fields one after the other, without gaps.
+/// Reads fields one after another, without gaps.
 struct Reader<'a>(&'a [u8; MESSAGE_LEN], usize);
 
 impl Reader<'_> {
@@ -227,7 +228,7 @@ impl Reader<'_> {
     }
 }
 
-/// As [`Reader`], the other way.
+/// Writes fields one after another, without gaps.
 struct Writer([u8; MESSAGE_LEN], usize);
 
 impl Writer {
@@ -243,10 +244,10 @@ impl Writer {
 }
 
 impl Message {
-    /// The message in `bytes`.
+    /// Parses the message in `bytes`.
     ///
     /// # Errors
-    /// [`MessageError`] for another length than 128 or an unknown type.
+    /// Returns [`MessageError`] if the length is not 128 bytes or the type is unknown.
     pub fn parse(bytes: &[u8]) -> Result<Message, MessageError> {
         let whole = bytes.try_into().map_err(|_| MessageError::Length(bytes.len()))?;
         let mut from = Reader(whole, 0);
@@ -263,7 +264,7 @@ impl Message {
         })
     }
 
-    /// The message as it is sent.
+    /// Returns the message as it is sent.
     pub fn bytes(&self) -> [u8; MESSAGE_LEN] {
         match self {
             Message::Ack => Writer::of(ACK),
@@ -282,12 +283,12 @@ impl Message {
         .0
     }
 
-    /// The end, because of `reason`.
+    /// Returns a DISCONNECT with this `reason`.
     pub fn disconnect(reason: &str) -> Message {
         Message::Disconnect { code: 0, reason: Text::new(reason) }
     }
 
-    /// Its name in the protocol.
+    /// Returns the name of the message's type in the protocol.
     pub fn name(&self) -> &'static str {
         match self {
             Message::Ack => "ACK",

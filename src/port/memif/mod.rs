@@ -1,4 +1,4 @@
-//! The `memif` port: packets between processes through memory that both map (protocol 2.0), as VPP and DPDK have it.
+//! The `memif` port: packets between processes through memory that both map (protocol 2.0), as in VPP and DPDK.
 //!
 //! ```text
 //!   client                                              server
@@ -12,56 +12,65 @@
 //! | client with [`MemifConfig::lend`], frames of a [shared memory](crate::page::Memory::shared) | the frames themselves are lent | not copied here |
 //! | server | the client's | copied once |
 //!
-//! A packet that is longer than a buffer of its reader's lies in several slots, and is put together in one frame if it fits
-//! there, else dropped and counted (`rx_too_long`). What is copied is counted (`copied`). There is no thread: the socket is looked at every so many rounds
-//! ([`Wake::kick`](super::Wake::kick)), where rounds are far apart within 32 of them, and before and after each sleep.
+//! A packet that is longer than a buffer of its reader lies in several slots. It is put together in one frame if it
+//! fits there. Otherwise it is dropped and counted (`rx_too_long`). Copied packets are counted (`copied`). There is no
+//! thread: the port reads the socket in some of the calls of [`Wake::kick`](super::Wake::kick), and before and after
+//! each sleep. Without a peer it does so every 64 rounds, or when a millisecond has passed. With a peer it does so
+//! every 4,096 rounds, or in one of 32 rounds when half a second has passed.
 //!
 //! # What is trusted
-//! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once, checked,
-//! and used as read; what makes no sense takes the port down with a reason, which the peer is told, and no byte outside of the
-//! peer's own memory is read or written. Foreign memory must be sealed against shrinking
-//! ([`Sealing`]), unless the caller takes any. A peer that takes pages away all the same makes an access to them a SIGBUS, which
-//! takes the port down, and not the process (ADR 0031). Of the descriptors that come with messages, memory
-//! is mapped, and an eventfd(2) is rung, never read; what else one is, is refused and closed. A peer is rung by a call that never
-//! waits, whatever it makes of its eventfd (ADR 0035). A descriptor whose close may wait (a socket, a file of FUSE) is not received;
-//! it is closed on a thread of its own, and beyond 64 connections that left such, nobody new is let in. With
-//! [`Sealing::Trusted`] all this is the peer's to keep.
+//! Nothing that is read from the socket or from shared memory. Indices, lengths, offsets and regions are read once,
+//! checked, and used as read. An invalid value takes the port down with a reason, which is sent to the peer. No byte
+//! outside of the peer's own memory is read or written. The peer's memory must be sealed against shrinking
+//! ([`Sealing`]), unless the caller accepts any. A peer can still take pages away. Then an access to them is a SIGBUS,
+//! which takes the port down, and not the process (ADR 0031).
 //!
-//! A peer that is lent frames ([`MemifConfig::lend`]) can read and write all frames of that memory at any time: that is
-//! what zero copy by memif is. It sees other ports' packets, and could change bytes behind a check of them and behind references
-//! that we hold. So a port copies unless the caller has promised that its peers do not, which is an `unsafe` call ([`Lend`]). No
-//! slab cache is made of such a memory, so nothing that we follow as a pointer lies there. A port over a memory of its own, with
-//! [`bounce`](super::bounce) around it, shows its peer no other port's packets.
+//! Two kinds of descriptors are accepted with messages: memory, which is mapped, and an eventfd(2), which is written
+//! and never read. Any other is refused and closed. A peer is woken by a call that never waits, whatever the peer does
+//! with its eventfd (ADR 0035). A descriptor whose close may wait (a socket, a file of FUSE) is not received. It is
+//! closed on a thread of its own, and beyond 64 connections that left such descriptors, no new connection is accepted.
+//! With [`Sealing::Trusted`] the peer is trusted with all this.
 //!
-//! A peer of another user than this process's is refused by either end before anything is said ([`MemifConfig::peer`]), and a
-//! server's socket is open to its owner alone ([`MemifConfig::access`]), whatever the umask is. A server hears some clients at
-//! once, and the first that has said all it has to is the peer; so a silent one keeps nobody out.
+//! A peer that is lent frames ([`MemifConfig::lend`]) can read and write all frames of that memory at any time. This is
+//! the price of zero copy by memif. The peer sees other ports' packets, and could change bytes after they were checked,
+//! and behind references that we hold. So a port copies unless the caller has promised that its peers do not do this,
+//! which is an `unsafe` call ([`Lend`]). No slab cache is made of such a memory, so nothing that we follow as a pointer
+//! lies there. A port over a memory of its own, with [`bounce`](super::bounce) around it, shows its peer no other
+//! port's packets.
+//!
+//! Each end refuses a peer that runs as another user than this process, before any message ([`MemifConfig::peer`]).
+//! Only its owner can open a server's socket ([`MemifConfig::access`]), whatever the umask is. A server talks to a few
+//! clients at once, and the first that has offered everything becomes the peer. So a silent client keeps no other
+//! client out.
 //!
 //! # After fork(2)
-//! Rings and connection belong to the process that opened the port. A child's copy of it is down, with a reason that says so; it
-//! posts and gives back no frame, and ending it ends nothing of the parent's.
+//! Rings and connection belong to the process that opened the port. A child's copy of the port is down, with a reason
+//! that says so. It posts and gives back no frame, and dropping it ends nothing that belongs to the parent.
 //!
 //! # When there is no peer
-//! A server waits for the next client, a client tries to connect again. Frames that were sent to the peer that is gone come
-//! back by [`Complete::complete`](super::Complete::complete); frames posted for reception stay posted, for the next peer's packets, until the port is
-//! closed.
+//! A server waits for the next client, and a client tries to connect again. Frames that were sent to the former peer
+//! come back by [`Complete::complete`](super::Complete::complete). Frames posted for reception stay posted, for the
+//! next peer's packets, until the port is closed.
 //!
-//! What a peer sent before it went is received, while the port is down already; no longer than for some thousand rounds,
-//! and no new peer comes until then. What is left then, and what is unread where we end the connection, is gone with the
-//! rings: its slots count as `rx_dropped`. What was sent counts as sent and completed, whether or not a peer that goes has
-//! read it. Where we end the connection because of nonsense, frames are used again at once: a peer that was lent them and has
-//! not heard yet may still read them, and write into those posted for reception, as long as it maps the memory (ADR 0024).
+//! What a peer sent before it went is still received, although the port is down already. This lasts for at most 4,096
+//! rounds, and no new peer is accepted until then. The packets that are left then are lost with the rings, and so are
+//! those that are unread when we end the connection: their slots count as `rx_dropped`. Sent packets count as sent and
+//! completed, whether or not the former peer has read them. If we end the connection because of an invalid value,
+//! frames are used again at once. A peer that was lent them, and has not yet received the DISCONNECT, may still read
+//! them, and write into those posted for reception, as long as it maps the memory (ADR 0024).
 //!
-//! # Memory that is promised
-//! A client's files may be sparse: a server maps up to 64 GiB of them, and whoever touches a page first makes it. Where the
-//! kernel has none left to give, which under strict accounting (`vm.overcommit_memory=2`) is long before the memory is used up
-//! (Documentation/mm/overcommit-accounting.rst), that is the same SIGBUS, with or without seals, and the port is down. Under a
-//! control group's limit who touches the page may be killed instead: serve clients that are not trusted only where a client
-//! cannot use up what the group has. The memory that frames are lent of is made when it is opened, and needs no such promise.
+//! # Memory without pages
+//! A client's files may be sparse. A server maps up to 64 GiB of them, and the first access to a page allocates it. If
+//! the kernel has no page left, that is the same SIGBUS, with or without seals, and the port is down. Under strict
+//! accounting (`vm.overcommit_memory=2`) this happens long before the memory is used up
+//! (Documentation/mm/overcommit-accounting.rst). Under a control group's limit, the process that touches the page may
+//! be killed instead. So serve clients that are not trusted only if a client cannot use up the group's memory. The
+//! memory whose frames are lent is allocated when it is opened, so it needs no page later.
 //!
 //! # Sleeping
-//! A reader that sleeps clears a flag in the ring, and who sends rings then. Neither DPDK nor VPP put a full fence between
-//! their index and their look at that flag, so a wake-up can be missed: a sleep here is bounded in any case.
+//! A reader that sleeps clears a flag in the ring, and the sender then wakes it. Neither DPDK nor VPP has a full fence
+//! between the store of its index and its load of that flag, so a wake-up can be missed. A sleep here is bounded in any
+//! case.
 //!
 //! Source: memif protocol 2.0, drivers/net/memif of DPDK 22.11 and its documentation.
 
@@ -110,10 +119,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What peers are told that this is.
+/// The name that is sent to peers.
 const NAME: &str = concat!("netmem ", env!("CARGO_PKG_VERSION"));
 
-/// Which end of the protocol.
+/// Which end of the connection a port is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Role {
     /// Connects, and brings the memory.
@@ -123,23 +132,23 @@ pub enum Role {
     Server,
 }
 
-/// Which users' processes may be the peer, by the user of the process when it connected or began to listen.
+/// The users whose processes may be the peer. The user of a process is the one when it connected or began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PeerUser {
     /// The user that this process runs as.
     #[default]
     Own,
-    /// That one too, by number.
+    /// The user with this number, and the user that this process runs as.
     Uid(u32),
-    /// Every one.
+    /// Any user.
     Any,
 }
 
 impl PeerUser {
     /// # Errors
-    /// [`Fault::User`] for one who may not.
+    /// Returns [`Fault::User`] for a user who is not allowed.
     fn check(self, connection: &Connection) -> Result<(), Fault> {
-        // Of an unknown user nothing is allowed.
+        // An unknown user is not allowed.
         let user = connection.peer_user().map_err(Fault::Send)?;
         let allowed = match self {
             PeerUser::Own => is_own(user),
@@ -153,32 +162,32 @@ impl PeerUser {
 /// The settings of a port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MemifConfig {
-    /// Which end it is. Default client.
+    /// Which end the port is. Default: client.
     pub role: Role,
-    /// The interface's number, which both ends must agree on. Default 0.
+    /// The number of the interface, which both ends must agree on. Default 0.
     pub id: u32,
-    /// Queues at most, 1 to 16, fewer where the peer has fewer. Default 1.
+    /// Maximum number of queues, from 1 to 16. The peer may have fewer. Default 1.
     pub queues: u16,
-    /// Slots of each ring, a power of two from 2 to 16,384. A client makes rings of that size, or of the server's limit; a
-    /// server takes the client's. Default 1,024.
+    /// Slots of each ring, a power of two from 2 to 16,384. A client makes rings of this size, or of the server's limit
+    /// if that is less. A server uses the client's rings. Default 1,024.
     pub ring: u32,
-    /// What a client must know to connect to this server, or says to it; at most 23 bytes. Default empty: nothing.
+    /// The secret that a server asks for, or a client sends; at most 23 bytes. Default: empty, which asks for none.
     pub secret: String,
-    /// Which clients' memory is mapped. Default sealed memory only.
+    /// Which clients' memory a server maps. Default: only sealed memory.
     pub sealing: Sealing,
-    /// The word that peers are trusted, with which a client lends frames where that is possible (see [the module](self)).
-    /// Default None: it copies.
+    /// The promise that peers are trusted. With it a client lends frames if that is possible (see [the module](self)).
+    /// Default: None, the client copies.
     pub lend: Option<Lend>,
-    /// Which users' processes may be the peer. Default those of the same user.
+    /// Which users' processes may be the peer. Default: those of the same user.
     pub peer: PeerUser,
-    /// Mode and group of a server's socket. Default 0600: its owner's alone.
+    /// Mode and group of a server's socket. Default: 0600, only its owner.
     pub access: Access,
-    /// Bytes of the frames that are received into, as their pool has them: as much of each is lent, and a client's own buffers
-    /// have as many. 2,048, 4,096, 8,192, 16,384 or 32,768. Default 2,048.
+    /// Bytes of the frames that are received into, as in their pool. Each is lent with this size, and a client's own
+    /// buffers have this size. 2,048, 4,096, 8,192, 16,384 or 32,768. Default 2,048.
     pub frame_size: usize,
 }
 
-/// All but the secret.
+/// Shows all fields except the secret.
 impl fmt::Debug for MemifConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MemifConfig { role, id, queues, ring, secret: _, sealing, lend, peer, access, frame_size } = self;
@@ -218,31 +227,31 @@ pub struct MemifPort {
     /// `memif:PATH`.
     name: String,
     conversation: Conversation,
-    /// Every queue there may be.
+    /// All queues that there can be.
     pairs: Vec<Pair>,
-    /// Those of them that have a peer now: the first ones; 0 without one.
+    /// Number of queues that have a peer now, which are the first ones; 0 without a peer.
     active: usize,
-    /// Those of them that have rings: those that are active, and once the peer is gone those that were, until what it sent
-    /// has been received.
+    /// Number of queues that have rings: the active ones. After the peer has gone, those that were active, until what
+    /// it sent has been received.
     receiving: usize,
-    /// Times that is still waited for.
+    /// Number of looks for which packets of a former peer are still waited for.
     looks: u32,
-    /// The queue that the next look begins with.
+    /// The queue with which the next reception begins.
     turn: usize,
-    /// Where lent frames lie; None where bytes are copied.
+    /// Where lent frames lie; None if bytes are copied.
     lender: Option<Lender>,
-    /// Spreads flows over queues.
+    /// Distributes flows over queues.
     toeplitz: Toeplitz,
-    /// What the peer calls its interface, while there is one.
+    /// The name of the peer's interface, while there is a peer.
     peer: Option<String>,
-    /// Why there is none, while there is none.
+    /// Why there is no peer, while there is none.
     down: String,
     watch: Watch,
-    /// Rings peers that sleep.
+    /// Wakes peers that sleep.
     ringer: Ringer,
     /// Poll rounds, wrapping.
     rounds: u32,
-    /// When the socket was looked at last between rounds.
+    /// When the socket was last read between rounds.
     sought: Instant,
     birthplace: Birthplace,
     counters: Arc<PortCounters>,
@@ -270,7 +279,7 @@ impl Conversation {
         }
     }
 
-    /// Whether a peer is connected, or will be the next time.
+    /// Whether a peer is connected, or may connect at the next attempt.
     fn is_hopeful(&self) -> bool {
         match self {
             Conversation::Client(client) => client.is_hopeful(),
@@ -278,7 +287,7 @@ impl Conversation {
         }
     }
 
-    /// Why there is no peer, where that is known beside what the last one did.
+    /// Returns why there is no peer, if that is known apart from what the last one did.
     fn why_down(&self) -> Option<String> {
         match self {
             Conversation::Client(client) => client.why_down(),
@@ -286,7 +295,7 @@ impl Conversation {
         }
     }
 
-    /// What a peer may be heard by.
+    /// The descriptors on which a peer's message or connection may arrive.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (client, server) = match self {
             Conversation::Client(client) => (client.connection(), None),
@@ -299,12 +308,12 @@ impl Conversation {
 }
 
 impl MemifPort {
-    /// What the peer calls its interface; None without a peer.
+    /// The name of the peer's interface; None without a peer.
     pub fn peer(&self) -> Option<&str> {
         self.peer.as_deref()
     }
 
-    /// Queues in use: 0 without a peer.
+    /// Number of queues in use; 0 without a peer.
     pub fn queues(&self) -> usize {
         self.active
     }

@@ -1,4 +1,4 @@
-//! What a client makes for a server: memory with rings, and buffers or its own frames. COLD.
+//! What a client offers a server: memory with rings, and buffers or its own frames. COLD.
 
 use super::buffers::{Buffers, Copying};
 use super::error::Fault;
@@ -12,16 +12,16 @@ use crate::sys::shared_event::SharedEvent;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Rings and memory for one connection, new for each, so that no former peer can reach them.
+/// Rings and memory for one connection. They are new for each connection, so that no former peer can reach them.
 #[derive(Debug)]
 pub(super) struct Offer {
-    /// What the server is told, in order, and the descriptors that go with it.
+    /// The messages to the server in order, each with its descriptor.
     pub(super) messages: Vec<(Message, OwnedFd)>,
     /// Our ends.
     pub(super) rings: Vec<Rings>,
 }
 
-/// Bytes of shared memory for so many queues, with buffers of `buffer` bytes; 0 for none.
+/// Bytes of shared memory for this number of queues, with buffers of `buffer` bytes; 0 if there are none.
 pub(super) fn bytes(queues: u16, log2_size: u8, buffer: usize) -> usize {
     let rings = 2 * usize::from(queues);
     (rings * stride(log2_size)).next_multiple_of(PAGE_SIZE) + rings * (buffer << log2_size)
@@ -33,7 +33,8 @@ fn stride(log2_size: u8) -> usize {
 }
 
 impl Offer {
-    /// Rings for `queues` queues; frames of `lent` are lent, or bytes copied through buffers of `frame_size` where it is None.
+    /// Makes rings for `queues` queues. If `lent` is Some, its frames are lent. Otherwise bytes are copied through
+    /// buffers of `frame_size`.
     pub(super) fn new(
         queues: u16,
         log2_size: u8,
@@ -86,12 +87,12 @@ struct Place {
     memory: Arc<SharedMemory>,
     queues: u16,
     log2_size: u8,
-    /// Bytes of a buffer; 0 where frames are lent.
+    /// Bytes of a buffer; 0 if frames are lent.
     buffer: usize,
 }
 
 impl Place {
-    /// The place of a ring among all: first those to the server.
+    /// Returns the number of a ring among all. Those to the server come first.
     fn number(&self, queue: u16, to_server: bool) -> usize {
         usize::from(queue) + if to_server { 0 } else { usize::from(self.queues) }
     }

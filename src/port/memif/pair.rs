@@ -1,4 +1,4 @@
-//! Two rings, one each way, and the frames that are posted on them: one queue of the port.
+//! One queue of the port: two rings, one in each direction, and the frames that are posted on them.
 
 use super::buffers::Copying;
 use super::ring::{Descriptor, Lending, WakeFlag};
@@ -9,7 +9,7 @@ use crate::sys::region::Region;
 use crate::sys::shared_event::SharedEvent;
 use std::num::NonZeroU32;
 
-/// The end of a ring: frames are lent as they lie, or their bytes are copied.
+/// One end of a ring: frames are lent, or their bytes are copied.
 #[derive(Debug)]
 pub(super) enum End {
     /// The peer reads and writes our frames.
@@ -26,7 +26,7 @@ impl End {
         }
     }
 
-    /// Slots whose packets were not received; none where the peer's index makes no sense.
+    /// Number of slots whose packets have not been received; 0 if the peer's index is invalid.
     pub(super) fn unread(&mut self) -> u32 {
         match self {
             End::Lent(ring) => ring.returned().unwrap_or(0),
@@ -34,7 +34,7 @@ impl End {
         }
     }
 
-    /// The first of the peer's regions that is lost.
+    /// Returns the first of the peer's regions that is lost.
     #[cold]
     pub(super) fn lost(&self) -> Option<usize> {
         match self {
@@ -43,7 +43,7 @@ impl End {
         }
     }
 
-    /// Whether there is something to be received, or an index that makes no sense and is found out by receiving.
+    /// Whether a packet can be received. Also true if the index is invalid, which the next reception finds.
     pub(super) fn has_packets(&mut self) -> bool {
         let packets = match self {
             End::Lent(ring) => ring.returned(),
@@ -53,30 +53,31 @@ impl End {
     }
 }
 
-/// What two peers share of one queue while they are connected.
+/// The part of one queue that two peers share while they are connected.
 #[derive(Debug)]
 pub(super) struct Rings {
     pub(super) rx: End,
     pub(super) tx: End,
-    /// Wakes the peer that reads what we send.
+    /// Wakes the peer that reads our packets.
     pub(super) peers_bell: SharedEvent,
-    /// Rung by the peer when it has sent.
+    /// The peer writes it when it has sent packets.
     pub(super) bell: SharedEvent,
-    /// Something was sent since the peer was last woken.
+    /// Packets have been sent since the peer was last woken.
     pub(super) unannounced: bool,
 }
 
 /// One queue, with or without a peer.
 ///
-/// Conservation: a frame posted is in `filled` or `sent` until it is claimed. With [`End::Lent`] the oldest of each are
-/// those of the slots that are out, in the ring's order: so a slot that comes back is the oldest frame, whatever it says.
+/// Invariant: a posted frame is in `filled` or `sent` until it is claimed. With [`End::Lent`] the oldest frames of each
+/// belong to the slots that are lent, in the order of the ring. So a slot that comes back belongs to the oldest frame,
+/// whatever its descriptor says.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// Empty frames, received into. They stay through a change of peers.
+    /// Empty frames to receive into. They stay when the peer changes.
     pub(super) filled: PostedQueue,
-    /// Frames being sent, or sent: all of them once there is no peer.
+    /// Frames that are being sent or have been sent. Without a peer, all of them have been sent.
     pub(super) sent: PostedQueue,
-    /// There while a peer is.
+    /// Some while there is a peer.
     pub(super) rings: Option<Rings>,
 }
 
@@ -87,9 +88,9 @@ impl Pair {
         Pair { filled: queue(), sent: queue(), rings: None }
     }
 
-    /// Begins with a peer: frames that are there to be received into are lent to it, if frames are lent. Those that its ring
-    /// has no slots for go home, and so do those that were sent to the last peer and not claimed yet; returns how many the
-    /// latter were.
+    /// Starts with a peer. If frames are lent, the frames that are posted for reception are lent to it, and those for
+    /// which its ring has no slots are freed to their pool. The frames that were sent to the last peer and not claimed
+    /// yet are also freed to their pool. Returns the number of the latter.
     #[cold]
     pub(super) fn join(&mut self, mut rings: Rings, lender: Option<Lender>) -> usize {
         let former = self.sent.clear();
@@ -113,17 +114,17 @@ impl Pair {
     }
 }
 
-/// Where frames lie that are lent: in region 1, at their offsets in ours.
+/// Where lent frames lie: in region 1, at their offsets in our region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lender {
     /// The number of the region's first chunk.
     first: u32,
     chunks: u32,
-    /// Whether frames may be larger than a chunk, so that each is asked.
+    /// Whether frames may be larger than a chunk. Then each frame's own room is used.
     large: bool,
 }
 
-/// The number of the region that frames lie in; 0 has the rings.
+/// The number of the region that frames lie in. Region 0 has the rings.
 pub(super) const FRAMES: u16 = 1;
 
 impl Lender {
@@ -137,19 +138,20 @@ impl Lender {
         id.get().wrapping_sub(self.first) < self.chunks
     }
 
-    /// Where the frame's data begins, which lies within 4 GiB.
+    /// Returns the offset at which the frame's data begins. It is less than 4 GiB.
     #[inline]
     fn offset(&self, frame: &Frame) -> u32 {
         (frame.id().get().wrapping_sub(self.first) << CHUNK_SHIFT).wrapping_add(frame.off() as u32)
     }
 
-    /// The frame's data.
+    /// Returns the descriptor of the frame's data.
     #[inline]
     pub(super) fn full(&self, frame: &Frame) -> Descriptor {
         Descriptor { next: false, region: FRAMES, len: frame.len() as u32, offset: self.offset(frame) }
     }
 
-    /// The frame's room from where its data begins; of a frame that is not asked, to the end of its first chunk.
+    /// Returns the descriptor of the frame's room, from the start of its data. If frames are not larger than a chunk,
+    /// the room ends with the frame's first chunk.
     #[inline]
     pub(super) fn empty(&self, frame: &Frame) -> Descriptor {
         let room =

@@ -6,11 +6,11 @@
 //!             tail                          head                 (u16, free-running, wrap at 2^16)
 //!   ────────────┼═════ slots of the server ══┼──── slots of the client ────
 //! ```
-//! In both directions the client moves `head` and the server `tail`. Towards the server the client lends slots that are full
-//! and gets them back read; towards the client it lends empty ones and gets them back written. So each peer has one kind of
-//! end: the client [`Lending`], the server [`Serving`].
+//! In both directions the client moves `head` and the server moves `tail`. Towards the server, the client lends full
+//! slots and gets them back read. Towards the client, it lends empty slots and gets them back written. So each peer has
+//! one kind of end: the client [`Lending`], the server [`Serving`].
 //!
-//! Both are the cursors of stage `ring`; an index that makes no sense is [`Corrupt`], and no slot is read.
+//! Both are the cursors of stage `ring`. An invalid index is [`Corrupt`], and no slot is read.
 
 use crate::ring::Corrupt;
 use crate::ring::cursor::{Consumer, Index, Producer};
@@ -18,18 +18,18 @@ use crate::sys::memfd::{SharedMemory, SharedSlots, SharedWord, Slot};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// What every ring begins with.
+/// The first bytes of every ring.
 const COOKIE: u32 = 0x03E3_1F20;
 /// Bytes before the first descriptor.
 const HEADER: usize = 128;
 const FLAGS_AT: u64 = 4;
 const HEAD_AT: u64 = 6;
 const TAIL_AT: u64 = 64;
-/// The reader polls: it need not be woken.
+/// The reader polls and need not be woken.
 const MASK_INT: u16 = 1;
-/// log2 of the slots of the largest ring, as DPDK and VPP have it.
+/// log2 of the slots of the largest ring, as in DPDK and VPP.
 pub(super) const LOG2_SIZE_MAX: u8 = 14;
-/// The packet goes on in the next slot.
+/// The packet continues in the next slot.
 const NEXT: u16 = 1;
 
 /// Bytes of a ring of 2^`log2_size` slots.
@@ -37,16 +37,16 @@ pub(super) fn ring_bytes(log2_size: u8) -> usize {
     HEADER + (size_of::<Slot>() << log2_size)
 }
 
-/// What a slot says of a buffer.
+/// The contents of a slot, which describe a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Descriptor {
-    /// Whether the packet goes on in the next slot.
+    /// Whether the packet continues in the next slot.
     pub(super) next: bool,
     /// The region that the buffer lies in.
     pub(super) region: u16,
-    /// Bytes of data, or of room.
+    /// Bytes of data, or of an empty buffer.
     pub(super) len: u32,
-    /// Where the buffer begins in its region.
+    /// The offset of the buffer in its region.
     pub(super) offset: u32,
 }
 
@@ -73,10 +73,10 @@ impl Descriptor {
     }
 }
 
-/// A 16-bit index as the cursors want it: 32 bits, free-running.
+/// A 16-bit index as the cursors need it: 32 bits, free-running.
 ///
-/// What is read is taken as an advance from what was read last. A step back, or too far ahead, is a large advance, which the
-/// cursor refuses.
+/// The value that is read is taken as an advance from the value that was read last. A step back, or a step too far
+/// ahead, is a large advance, which the cursor refuses.
 #[derive(Debug)]
 struct WideIndex {
     word: SharedWord,
@@ -117,7 +117,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// None where it does not lie inside `memory`, or not at a multiple of 16.
+    /// Returns None if the ring does not lie inside `memory`, or not at a multiple of 16.
     fn at(memory: &Arc<SharedMemory>, offset: u64, log2_size: u8) -> Option<Layout> {
         if log2_size > LOG2_SIZE_MAX
             || !memory.holds(offset, ring_bytes(log2_size))
@@ -135,18 +135,18 @@ impl Layout {
     }
 }
 
-/// Whether the end's owner wants to be woken, which it says in the ring, and whether the other one does.
+/// The flag of a ring by which its reader says whether it wants to be woken.
 #[derive(Debug)]
 pub(super) struct WakeFlag(SharedWord);
 
 impl WakeFlag {
-    /// Whether who reads this ring sleeps.
+    /// Whether the reader of this ring sleeps. For the sender.
     #[inline]
     pub(super) fn is_wanted(&self) -> bool {
         self.0.load() & MASK_INT == 0
     }
 
-    /// Says whether we, who read this ring, sleep.
+    /// Says whether we sleep. For the reader.
     pub(super) fn want(&self, wanted: bool) {
         self.0.store(if wanted { 0 } else { MASK_INT });
     }
@@ -157,43 +157,43 @@ impl WakeFlag {
 pub(super) struct Lending {
     producer: Producer<WideIndex>,
     slots: SharedSlots,
-    /// Slots lent and not taken back; at most the ring's size.
+    /// Slots that are lent and not taken back; at most the ring's size.
     out: u32,
     pub(super) wake: WakeFlag,
 }
 
 impl Lending {
-    /// A new ring at `offset` of memory of our own, whose bytes are zero; None where it does not lie inside.
+    /// Makes a new ring at `offset` of memory of our own, whose bytes are zero. Returns None if it does not lie inside.
     pub(super) fn new(memory: &Arc<SharedMemory>, offset: u64, log2_size: u8) -> Option<Lending> {
         let Layout { slots, flags, head, tail } = Layout::at(memory, offset, log2_size)?;
         memory.write(offset, &COOKIE.to_ne_bytes());
         let mut producer = Producer::new(head, tail, slots.size());
-        // A cursor begins as if the ring were full, until it has looked.
+        // A cursor begins as if the ring were full, until it has read the other index.
         producer.room(slots.size()).ok()?;
         Some(Lending { producer, slots, out: 0, wake: WakeFlag(flags) })
     }
 
-    /// Slots in all.
+    /// Number of slots.
     #[inline]
     pub(super) fn size(&self) -> u32 {
         self.slots.size()
     }
 
-    /// Slots that are ours and not lent.
+    /// Number of slots that are not lent.
     #[inline]
     pub(super) fn room(&self) -> u32 {
         self.size() - self.out
     }
 
-    /// Slots that came back and are not taken yet.
+    /// Number of slots that came back and are not taken back yet.
     ///
     /// # Errors
-    /// [`Corrupt`] when the server's index makes no sense.
+    /// Returns [`Corrupt`] if the server's index is invalid.
     #[inline]
     pub(super) fn returned(&mut self) -> Result<u32, Corrupt> {
-        // To want all the room there can be makes the cursor look at the server's index.
+        // A request for all slots makes the cursor read the server's index.
         self.producer.room(self.size())?;
-        // What is behind neither index is at most `out`: the cursor saw no more than was published and not taken back.
+        // The slots that came back are at most `out`: the cursor saw no more than was published and not taken back.
         Ok(self.out.saturating_sub(self.producer.len()))
     }
 
@@ -215,26 +215,26 @@ impl Lending {
         self.producer.slot(i) as u32
     }
 
-    /// Lends the next `n` slots, for which there is [`Lending::room`].
+    /// Lends the next `n` slots. There must be [`Lending::room`] for them.
     #[inline]
     pub(super) fn lend(&mut self, n: u32) {
         self.producer.publish(n);
         self.out += n;
     }
 
-    /// What the slot at `position` says.
+    /// Returns the descriptor in the slot at `position`.
     #[inline]
     pub(super) fn read(&self, position: u32) -> Descriptor {
         Descriptor::of(self.slots.read(position))
     }
 
-    /// Says so in the slot at `position`.
+    /// Writes the descriptor of the slot at `position`.
     #[inline]
     pub(super) fn write(&mut self, position: u32, descriptor: Descriptor) {
         self.slots.write(position, descriptor.slot());
     }
 
-    /// Asks for the slot at `position` before it is needed.
+    /// Prefetches the slot at `position`.
     #[inline]
     pub(super) fn prefetch(&self, position: u32) {
         self.slots.prefetch(position);
@@ -246,41 +246,42 @@ impl Lending {
 pub(super) struct Serving {
     consumer: Consumer<WideIndex>,
     slots: SharedSlots,
-    /// The most slots that were seen to be ours at once: as many as the client lends.
+    /// The most slots that were seen to be ours at once: the number that the client lends.
     most: u32,
     pub(super) wake: WakeFlag,
 }
 
 impl Serving {
-    /// The ring that a client has at `offset` of its memory; None where none lies there, whole and with its cookie.
+    /// Takes the ring that a client has at `offset` of its memory. Returns None if no whole ring with its cookie lies
+    /// there.
     pub(super) fn new(memory: &Arc<SharedMemory>, offset: u64, log2_size: u8) -> Option<Serving> {
         let Layout { slots, flags, head, tail } = Layout::at(memory, offset, log2_size)?;
         let mut cookie = [0; 4];
         if !memory.read(offset, &mut cookie) || cookie != COOKIE.to_ne_bytes() {
             return None;
         }
-        // Where we begin, whatever the client thinks.
+        // We begin at 0, whatever the client wrote there.
         tail.store_release(0);
         let consumer = Consumer::new(tail, head, slots.size());
         Some(Serving { consumer, slots, most: 0, wake: WakeFlag(flags) })
     }
 
-    /// Slots in all.
+    /// Number of slots.
     #[inline]
     pub(super) fn size(&self) -> u32 {
         self.slots.size()
     }
 
-    /// Slots that are ours now.
+    /// Number of slots that are ours now.
     ///
     /// # Errors
-    /// [`Corrupt`] when the client's index makes no sense.
+    /// Returns [`Corrupt`] if the client's index is invalid.
     #[inline]
     pub(super) fn ready(&mut self) -> Result<u32, Corrupt> {
         self.consumer.ready(self.size())
     }
 
-    /// The same of a ring towards the client.
+    /// Does the same for a ring towards the client.
     #[inline]
     pub(super) fn lent(&mut self) -> Result<u32, Corrupt> {
         let lent = self.ready()?;
@@ -288,37 +289,37 @@ impl Serving {
         Ok(lent)
     }
 
-    /// Slots that were given back and that the client has not lent again: it has not read them yet.
+    /// Number of slots that were given back and that the client has not lent again: it has not read them yet.
     pub(super) fn unread(&mut self) -> Result<u32, Corrupt> {
         let lent = self.lent()?;
         Ok(self.most - lent)
     }
 
-    /// The position of the `i`-th of them.
+    /// The position of the `i`-th slot that is ours.
     #[inline]
     pub(super) fn ready_at(&self, i: u32) -> u32 {
         self.consumer.slot(i) as u32
     }
 
-    /// Gives the first `n` of them back.
+    /// Gives the first `n` slots that are ours back.
     #[inline]
     pub(super) fn give_back(&mut self, n: u32) {
         self.consumer.release(n);
     }
 
-    /// What the slot at `position` says: a snapshot, which the client may belie at once.
+    /// Returns the descriptor in the slot at `position`: a snapshot, which the client may change at once.
     #[inline]
     pub(super) fn read(&self, position: u32) -> Descriptor {
         Descriptor::of(self.slots.read(position))
     }
 
-    /// Says so in the slot at `position`.
+    /// Writes the descriptor of the slot at `position`.
     #[inline]
     pub(super) fn write(&mut self, position: u32, descriptor: Descriptor) {
         self.slots.write(position, descriptor.slot());
     }
 
-    /// Asks for the slot at `position` before it is needed.
+    /// Prefetches the slot at `position`.
     #[inline]
     pub(super) fn prefetch(&self, position: u32) {
         self.slots.prefetch(position);

@@ -1,4 +1,4 @@
-//! HOT: packets from the peer.
+//! HOT: receives packets from the peer.
 
 use super::buffers::{AHEAD, Copying, PARTS_MAX, SLOTS_MAX};
 use super::pair::{End, Pair};
@@ -9,21 +9,21 @@ use crate::port::Rx;
 use crate::port::posted::PostedQueue;
 use crate::sync::Worker;
 
-/// What one look at a ring gave.
+/// The result of one reception from a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Got {
-    /// Slots to be given back.
+    /// Slots that can be given back.
     slots: u32,
-    /// Frames that hold packets now: the oldest.
+    /// Number of frames that hold packets now, which are the oldest.
     frames: usize,
-    /// Frames whose bytes were copied.
+    /// Number of frames whose bytes were copied.
     copied: u64,
-    /// Packets that are longer than a frame.
+    /// Number of packets that are longer than a frame.
     too_long: u64,
 }
 
 impl Pair {
-    /// Appends received packets to `frames` while it has room. What was received before a fault is good.
+    /// Appends received packets to `frames` while it has room. The packets received before a fault are valid.
     #[inline]
     pub(super) fn receive(&mut self, w: &mut Worker, frames: &mut Batch) -> (Got, Result<(), Fault>) {
         let Some(rings) = &mut self.rings else { return (Got::default(), Ok(())) };
@@ -39,7 +39,7 @@ impl Pair {
     }
 }
 
-/// Frames that the peer has written into.
+/// Receives frames that the peer has written into.
 #[inline]
 fn receive_lent(
     ring: &mut Lending,
@@ -76,14 +76,14 @@ fn receive_lent(
     (got, done)
 }
 
-/// Makes an empty frame hold `len` bytes that were written into it; false where they cannot have been.
+/// Makes an empty frame hold `len` bytes that were written into it. Returns false if the frame has less room.
 #[inline]
 fn holds(frame: &mut Frame, len: u32) -> bool {
     frame.rewrite(len as usize).is_ok()
 }
 
-/// The oldest packet lies in several frames: its parts are put together in the first one, which becomes the last of
-/// `frames`, where there is room; or it is dropped where it is too long.
+/// The oldest packet lies in several frames. Puts its parts together in the first one, and appends it to `frames`.
+/// Drops the packet if it is too long.
 #[cold]
 #[inline(never)]
 fn gather_lent(
@@ -115,7 +115,7 @@ fn gather_lent(
         }
     }
     match whole {
-        // There is room: packets are looked for only where there is.
+        // There is room: packets are received only while there is.
         Some(whole) if fits => drop(frames.push(whole)),
         too_long => {
             too_long.into_iter().for_each(|frame| frame.free(w));
@@ -157,7 +157,7 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
         }
         got.slots += 1;
         match frame.rewrite(said.len as usize) {
-            // It was seen to lie inside.
+            // It was checked to lie inside.
             Ok(room) => drop(memory.read(offset, room)),
             Err(_) => {
                 got.too_long += 1;
@@ -170,8 +170,8 @@ fn copy_packets(ring: &mut Copying, filled: &mut PostedQueue, most: usize) -> (G
     (got, Ok(()))
 }
 
-/// Puts a packet of several slots, from the `first` on, together in one frame; returns how many slots it has, and whether it
-/// fits.
+/// Puts a packet of several slots, from the `first` on, together in one frame. Returns its number of slots, and whether
+/// it fits.
 #[cold]
 #[inline(never)]
 fn gather(ring: &Copying, first: u32, received: u32, frame: &mut Frame) -> Result<(u32, bool), Fault> {
@@ -199,7 +199,7 @@ impl Rx for MemifPort {
         let before = frames.len();
         let queues = self.receiving;
         for i in 0..queues {
-            // Another queue begins each time, so that none is left out where the batch is full.
+            // Each call begins with another queue, so that no queue is left out if the batch is full.
             let queue = (self.turn + i) % queues;
             let (got, done) = self.pairs[queue].receive(w, frames);
             self.counters.copied.add(got.copied);

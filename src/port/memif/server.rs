@@ -14,40 +14,40 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Regions that a client may bring.
+/// Maximum number of regions of a client.
 const REGIONS_MAX: u16 = 64;
-/// Bytes of a region at most: an offset and a length of 32 bits reach no further.
+/// Largest region in bytes: an offset and a length of 32 bits reach no further.
 const REGION_MAX: u64 = 8 << 30;
-/// Bytes of all of them together at most.
+/// Largest sum of all regions in bytes.
 const REGIONS_BYTES_MAX: u64 = 64 << 30;
-/// Clients that are heard at once: each may bring some hundred descriptors.
+/// Maximum number of clients that can be admitted at once. Each may send some hundred descriptors.
 const HEARD_MAX: usize = 4;
-/// How long one of them may say nothing while others wait.
+/// How long one of them may send nothing while others wait.
 const CROWDED: Duration = Duration::from_millis(100);
 
-/// A server: one client at a time; the next one when that is gone. Until one is there several are heard, and the first that has
-/// said all it has to is the peer.
+/// A server has one client at a time. When that is gone, it takes the next. Until there is one, several clients send
+/// their messages, and the first that has offered everything becomes the peer.
 #[derive(Debug)]
 pub(super) struct Server {
     listener: Listener,
     config: MemifConfig,
-    /// Clients that say what they have, the one that came first first; none while packets flow.
+    /// Clients that have not yet offered everything. Empty while packets flow.
     heard: Vec<(Session, Heard)>,
     /// The client whose packets flow.
     up: Option<Session>,
 }
 
-/// What a client has said so far.
+/// What a client has offered so far.
 #[derive(Debug)]
 struct Heard {
-    /// When its last message came, or it did.
+    /// When its last message came, or when it connected.
     silent_since: Instant,
-    /// It said which interface it wants, and may.
+    /// It named the right interface and is permitted.
     admitted: bool,
     regions: Vec<(OwnedFd, u64)>,
-    /// Rings to the server, by number, with what wakes their reader.
+    /// Rings to the server by number, each with the event that wakes its reader.
     to_server: Vec<Option<(AddRing, SharedEvent)>>,
-    /// The same, to the client.
+    /// Rings to the client, in the same way.
     to_client: Vec<Option<(AddRing, SharedEvent)>>,
 }
 
@@ -56,7 +56,7 @@ impl Server {
         Server { listener, config: config.clone(), heard: Vec::new(), up: None }
     }
 
-    /// One step of the conversation with each client, if one can be made.
+    /// Makes one step of the conversation with each client, if one is possible.
     pub(super) fn service(&mut self) -> Step {
         if let Some(connection) = self.listener.accept()
             && let Err(fault) = self.welcome(connection)
@@ -78,7 +78,7 @@ impl Server {
                 }
                 Ok(other) => step = other,
                 Err(fault) => {
-                    // One that is not the peer ends nothing but itself.
+                    // The end of a client that is not the peer ends no other connection.
                     let (session, _) = self.heard.swap_remove(i);
                     session.end(&fault);
                     return Step::Down(fault);
@@ -88,8 +88,8 @@ impl Server {
         step
     }
 
-    /// Hears one that has connected, if it may be the peer and nobody else is. Where there are too many, one that has been
-    /// silent makes room.
+    /// Greets a client that has connected, if it may be the peer and there is no peer. If there are too many clients,
+    /// one that has been silent is disconnected.
     fn welcome(&mut self, connection: Connection) -> Result<(), Fault> {
         let allowed = self.config.peer.check(&connection);
         let session = Session::new(connection, self.config.sealing);
@@ -126,7 +126,8 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the connection, and says why if that is of use. A port that closes ends those that are not heard to the end as well.
+    /// Ends the connection, and sends the reason if the peer can use it. A port that closes also ends the connections
+    /// with clients that have not offered everything.
     pub(super) fn hang_up(&mut self, fault: &Fault) {
         if let Some(session) = self.up.take() {
             session.end(fault);
@@ -136,7 +137,7 @@ impl Server {
         }
     }
 
-    /// What something may come by.
+    /// The connections on which messages may arrive.
     pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
         self.heard.iter().map(|(session, _)| session).chain(&self.up).map(Session::connection)
     }
@@ -158,12 +159,12 @@ impl Default for Heard {
     }
 }
 
-/// Tells one that somebody else is there; it is over with it either way.
+/// Tells a client that another one is connected. The connection ends whether or not the client reads this.
 fn turn_away(session: &Session) {
     let _ = session.send(&Message::disconnect("somebody is connected already"), None);
 }
 
-/// What the peer says while packets flow: that it goes, if it is sane.
+/// Reads the peer's messages while packets flow. A correct peer sends only DISCONNECT.
 fn hear_peer(session: &Session) -> Result<Step, Fault> {
     match session.receive(true)? {
         None => Ok(Step::Wait),
@@ -173,7 +174,7 @@ fn hear_peer(session: &Session) -> Result<Step, Fault> {
 }
 
 impl Heard {
-    /// One step of the conversation with this client, if one can be made.
+    /// Makes one step of the conversation with this client, if one is possible.
     fn go_on(&mut self, session: &Session, config: &MemifConfig) -> Result<Step, Fault> {
         let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
         self.silent_since = Instant::now();
@@ -247,7 +248,7 @@ impl Heard {
         Ok(())
     }
 
-    /// Maps what the client has said it has.
+    /// Maps what the client has offered.
     fn rings(&mut self, config: &MemifConfig) -> Result<Vec<Rings>, Fault> {
         let map = |(i, (file, len))| {
             SharedMemory::map(file, len, config.sealing).map_err(|error| Fault::Map(i, error))
@@ -255,7 +256,7 @@ impl Heard {
         let regions: Result<Arc<[_]>, _> = self.regions.drain(..).enumerate().map(map).collect();
         let regions = regions?;
         let ends = |rings: &mut Vec<Option<(AddRing, SharedEvent)>>, to_server| -> Result<Vec<_>, Fault> {
-            // Numbered without gaps.
+            // They must be numbered without gaps.
             let n = rings.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
             let given = rings.drain(..n).enumerate().map(|(i, ring)| {
                 let (ring, wake) =
@@ -283,7 +284,7 @@ fn direction(to_server: bool) -> &'static str {
     if to_server { "to-server" } else { "to-client" }
 }
 
-/// Our end of a client's ring.
+/// Returns our end of a client's ring.
 fn end(ring: &AddRing, regions: &Arc<[Arc<SharedMemory>]>) -> Result<End, Fault> {
     let AddRing { region, offset, log2_size, .. } = *ring;
     let memory = regions.get(usize::from(region));

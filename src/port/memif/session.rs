@@ -1,4 +1,4 @@
-//! One connection, message by message. COLD.
+//! One connection, by messages. COLD.
 
 use super::Sealing;
 use super::error::Fault;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 /// How long a peer may take until packets flow.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What came of a look at the conversation.
+/// The result of one step of the conversation.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing: it is the peer's turn.
+    /// Nothing: the peer has to send the next message.
     Wait,
-    /// There may be more at once.
+    /// Another step may be possible at once.
     Again,
-    /// Packets flow from now on, over these rings, with the peer's interface of this name.
+    /// Packets flow from now on, over these rings. The name is that of the peer's interface.
     Up(Vec<Rings>, String),
-    /// It is over.
+    /// The connection has ended.
     Down(Fault),
 }
 
@@ -42,10 +42,11 @@ impl Session {
         &self.connection
     }
 
-    /// The next message and the first descriptor that came with it; the others are closed.
+    /// Returns the next message and the first descriptor that came with it. The others are closed.
     ///
     /// # Errors
-    /// [`Fault`] for what is no message, a peer that is gone, and one that, unless we are `patient`, says nothing for long.
+    /// Returns [`Fault`] for bytes that are not a message, for a peer that is gone, and, unless we are `patient`, for a
+    /// peer that has sent nothing for too long.
     pub(super) fn receive(&self, patient: bool) -> Result<Option<(Message, Option<OwnedFd>)>, Fault> {
         let mut room = [0; MESSAGE_LEN + 1];
         let received = if self.trusting {
@@ -54,7 +55,7 @@ impl Session {
             self.connection.receive(&mut room)
         };
         match received {
-            Received::Stranger => Err(Fault::Stranger),
+            Received::UnknownDescriptor => Err(Fault::UnknownDescriptor),
             Received::Message(len, descriptors) => {
                 let message = Message::parse(&room[..len.min(room.len())])?;
                 Ok(Some((message, descriptors.into_iter().next())))
@@ -65,18 +66,18 @@ impl Session {
         }
     }
 
-    /// Says something.
+    /// Sends a message.
     ///
     /// # Errors
-    /// [`Fault::Send`].
+    /// Returns [`Fault::Send`].
     pub(super) fn send(&self, message: &Message, descriptor: Option<&OwnedFd>) -> Result<(), Fault> {
         self.connection.send(&message.bytes(), descriptor.map(AsFd::as_fd)).map_err(Fault::Send)
     }
 
-    /// Says that it is over, if that is of use.
+    /// Ends the conversation, and sends the reason if the peer can use it.
     pub(super) fn end(&self, fault: &Fault) {
         if fault.is_told() {
-            // It is over either way.
+            // The connection ends in either case.
             let _ = self.send(&Message::disconnect(&fault.to_string()), None);
         }
     }

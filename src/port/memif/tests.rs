@@ -1,4 +1,4 @@
-//! Ports against each other, and against peers that a test plays by hand: honest, broken and hostile.
+//! Tests of two connected ports, and of ports with a peer that the test plays itself: correct, faulty and hostile.
 
 mod bells;
 mod forked;
@@ -7,8 +7,8 @@ mod hand;
 mod hostile;
 mod smaller;
 mod talking;
-mod strangers;
 mod traffic;
+mod users;
 
 use super::*;
 use crate::page::{Memory, MemoryConfig};
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Long enough that a test which waits for it in vain is seen to hang.
+/// A test that waits longer than this hangs.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A path for a socket that no other test has.
+/// Returns a path for a socket that no other test uses.
 fn fresh_path() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Relaxed);
@@ -46,7 +46,7 @@ impl Side {
             backing: BackingPreference::Small,
             ..MemoryConfig::default()
         };
-        // SAFETY: the peers of these tests are on this thread or read only what they were handed.
+        // SAFETY: the peers of these tests are on this thread or read only what was given to them.
         #[allow(unsafe_code)]
         let memory = if shared { unsafe { Memory::shared(&wanted) } } else { Memory::new(&wanted) }.unwrap();
         let mut w = memory.worker().unwrap();
@@ -65,7 +65,7 @@ impl Side {
         Side::open(path, false, &server_config())
     }
 
-    /// A round without packets.
+    /// Makes a round without packets.
     fn idle(&mut self) {
         self.port.service();
         self.port.refill(&mut self.w, &self.pool);
@@ -83,12 +83,12 @@ impl Side {
         }
     }
 
-    /// Why it is down, or nothing.
+    /// Returns why the port is down; empty if it is up.
     fn reason_or_up(&self) -> String {
         if self.is_up() { String::new() } else { self.reason() }
     }
 
-    /// Sends packets, as many as are taken.
+    /// Sends as many of the packets as the port takes.
     fn send(&mut self, packets: &[Vec<u8>]) -> usize {
         let mut batch = Batch::new();
         for packet in packets {
@@ -117,7 +117,7 @@ impl Side {
         n
     }
 
-    /// Ends the port; every frame must be home then, and counted.
+    /// Closes the port. Then every frame must be in its pool and counted.
     fn close(mut self) {
         self.port.close();
         let counters = self.port.counters();
@@ -132,7 +132,7 @@ fn server_config() -> MemifConfig {
     MemifConfig { role: Role::Server, ring: 64, ..MemifConfig::default() }
 }
 
-/// Lets both go on until `done`.
+/// Lets both sides make rounds until `done`.
 fn until(a: &mut Side, b: &mut Side, mut done: impl FnMut(&Side, &Side) -> bool) {
     let end = Instant::now() + LONG;
     while !done(a, b) {
@@ -142,7 +142,7 @@ fn until(a: &mut Side, b: &mut Side, mut done: impl FnMut(&Side, &Side) -> bool)
     }
 }
 
-/// A server and a client that are connected.
+/// Returns a server and a client that are connected.
 fn connected(shared: bool) -> (Side, Side) {
     let path = fresh_path();
     let (mut server, mut client) = (Side::server(&path), Side::client(&path, shared));

@@ -1,4 +1,4 @@
-//! HOT: packets to the peer.
+//! HOT: sends packets to the peer.
 
 use super::buffers::{AHEAD, Copying, PARTS_MAX};
 use super::pair::{End, Lender, Pair, Rings};
@@ -10,16 +10,17 @@ use crate::ring::Corrupt;
 use crate::steer::tx_queue;
 use crate::sync::Worker;
 
-/// What was put into a ring.
+/// The result of one transmission into a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Put {
-    /// Frames taken, from the front.
+    /// Number of frames taken, from the front.
     frames: usize,
-    /// Bytes of them.
+    /// Their bytes.
     bytes: u64,
-    /// Those of them that can never be sent: longer than all buffers of the ring together, or than [`PARTS_MAX`] of them.
+    /// Number of those that can never be sent: longer than all buffers of the ring together, or than [`PARTS_MAX`] of
+    /// them.
     unfit: u64,
-    /// Those of them whose bytes were copied.
+    /// Number of those whose bytes were copied.
     copied: u64,
 }
 
@@ -41,17 +42,17 @@ impl Pair {
         };
         self.sent.post(w, frames, put.frames);
         if let End::Lent(ring) = &mut rings.tx {
-            // Only now: from here on the peer reads them.
+            // Lent only now: from here on the peer reads them.
             ring.lend(put.frames as u32);
         }
         rings.unannounced |= put.frames > 0;
         Ok(put)
     }
 
-    /// Takes the frames that have been sent, as many as `frames` has room for; returns how many.
+    /// Takes the frames that have been sent, as many as `frames` has room for. Returns how many.
     ///
-    /// Copied frames could go at once. While the ring is full they stay, as lent ones would: so a peer that is slow holds up
-    /// who sends, and nothing is lost.
+    /// Copied frames could be freed at once. While the ring is full they stay, as lent ones would. So a slow peer holds
+    /// up the sender, and nothing is lost.
     #[inline]
     pub(super) fn complete(&mut self, w: &Worker, frames: &mut Batch) -> Result<usize, Corrupt> {
         let mut n = frames.room().min(self.sent.len());
@@ -70,7 +71,7 @@ impl Pair {
     }
 }
 
-/// Describes frames in the next slots, as many as there is room for.
+/// Describes frames in the next slots, as long as there is room.
 #[inline]
 fn lend_packets(ring: &mut Lending, frames: &[Frame], lender: Lender) -> Put {
     let n = (ring.room() as usize).min(frames.len());
@@ -96,11 +97,11 @@ fn copy_packets(ring: &mut Copying, frames: &[Frame]) -> Result<Put, Fault> {
         if slots + AHEAD < wanted {
             ring.prefetch_room(slots + AHEAD, wanted);
         }
-        // What was copied before is not sent: nobody can say who would have it then.
+        // The frames copied before this are not sent either. They stay in the batch, and the connection ends.
         let (said, (memory, offset)) = ring.room(slots).ok_or(Fault::Outside("tx"))?;
         let data = frame.data();
         if data.len() <= said.len as usize {
-            // It was seen to lie inside.
+            // It was checked to lie inside.
             let _ = memory.write(offset, data);
             ring.describe(slots, Descriptor { next: false, len: data.len() as u32, ..said });
             slots += 1;
@@ -120,13 +121,13 @@ fn copy_packets(ring: &mut Copying, frames: &[Frame]) -> Result<Put, Fault> {
     Ok(put)
 }
 
-/// What became of a packet that is longer than a buffer.
+/// The result of copying a packet that is longer than a buffer.
 enum Scattered {
-    /// It lies in so many slots.
+    /// It lies in this number of slots.
     Over(u32),
-    /// The slots that are free do not do.
+    /// The free slots are too few.
     NoRoom,
-    /// [`PARTS_MAX`] slots do not do.
+    /// [`PARTS_MAX`] slots are too few.
     TooLong,
 }
 
@@ -171,7 +172,7 @@ impl Tx for MemifPort {
         self.pairs.iter().map(|pair| pair.sent.len()).sum()
     }
 
-    /// Where frames are lent they are completed when they are read.
+    /// Lent frames are completed when they are read.
     #[cold]
     fn tx_unread(&mut self) -> usize {
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
@@ -198,7 +199,7 @@ impl MemifPort {
         }
     }
 
-    /// Sends the frames that can be sent; the others stay, behind those for which there is no room.
+    /// Sends the frames that can be sent. The others stay, behind those for which there was no room.
     #[cold]
     #[inline(never)]
     fn tx_without_unsendable(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
@@ -211,7 +212,7 @@ impl MemifPort {
         n
     }
 
-    /// Sends by one queue.
+    /// Sends through one queue.
     #[inline]
     fn tx_queue(&mut self, w: &Worker, queue: usize, frames: &mut Batch) -> usize {
         match self.pairs[queue].send(w, frames, self.lender) {
@@ -229,7 +230,7 @@ impl MemifPort {
         }
     }
 
-    /// Sends each flow by a queue of its own; what does not fit stays, in order within a flow.
+    /// Sends each flow through its own queue. Frames that do not fit stay, in order within a flow.
     fn tx_by_flow(&mut self, w: &Worker, frames: &mut Batch) -> usize {
         let queues = self.active as u16;
         let (mut sent, mut stay) = (0, Batch::new());

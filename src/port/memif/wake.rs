@@ -1,4 +1,4 @@
-//! Once a poll round: wakes the peer where it sleeps, and now and then hears what it says.
+//! Wakes a sleeping peer once in each poll round, and now and then reads the socket.
 
 use super::MemifPort;
 use super::error::Fault;
@@ -10,23 +10,24 @@ use std::time::{Duration, Instant};
 
 /// Rounds between two looks at the socket, with a peer.
 const LOOK_ROUNDS: u32 = 4096;
-/// And so long after the last look at the latest, as far as the clock is read: where rounds are far apart.
+/// Longest time between two looks at the socket with a peer, in case rounds are far apart.
 const LOOK_TIME: Duration = Duration::from_millis(500);
 /// Rounds between two looks at the clock, with a peer.
 const CLOCK_ROUNDS: u32 = 32;
-/// The same without one: a look is a system call that is cheap when there is nothing else to do.
+/// Rounds between two looks at the socket without a peer. A look is a system call, which is cheap when there is nothing
+/// else to do.
 const SEEK_ROUNDS: u32 = 64;
-/// And so long after the last look at the latest, where rounds are far apart.
+/// Longest time between two looks at the socket without a peer, in case rounds are far apart.
 const SEEK_TIME: Duration = Duration::from_millis(1);
-/// Looks after which packets that a former peer left are given up: where nobody receives, the next peer comes all the same.
+/// Looks after which packets of a former peer are given up. So the next peer comes although no packets are received.
 const LOOKS: u32 = 64;
-/// Messages heard at once at most: more than a sane peer has to say.
+/// Maximum number of messages that one look reads: more than a correct peer sends.
 const MESSAGES: usize = 1024;
 
 impl Wake for MemifPort {
     /// # Cost
-    /// A look at each queue's own memory; a load of shared memory where something was sent, and a system call where the peer
-    /// sleeps then. In one round of 32 the clock is read.
+    /// Each call looks at each queue's own memory. If packets were sent it loads a word of shared memory, and if the
+    /// peer sleeps then it makes a system call. Every 32nd round it reads the clock.
     #[inline]
     fn kick(&mut self) {
         if self.birthplace.is_elsewhere() {
@@ -40,7 +41,7 @@ impl Wake for MemifPort {
                 && rings.tx.wake().is_wanted()
             {
                 self.counters.kicks.add(1);
-                // Where it cannot be rung now, it is in the next round.
+                // If it cannot be woken now, the next round tries again.
                 rings.unannounced = !self.ringer.raise(&rings.peers_bell);
             }
         }
@@ -59,16 +60,16 @@ impl Wake for MemifPort {
         }
         let before = self.active;
         self.want_wakes(true);
-        // A system call stands between the wish and the look: a peer that sent before it saw the wish is seen here. What is
-        // said after this is woken for, and what was said before is heard by the next line.
+        // A system call stands between the request and the look: packets that a peer sent before it saw the request are
+        // found by this look. Messages that arrive later wake us, and earlier ones are read by the next line.
         self.watch.clear();
         self.service();
         if self.active != before {
-            // A peer that came has not been told of the wish.
+            // A peer that has just come does not know of the request.
             return true;
         }
         if self.active == 0 {
-            // The conversation may have got a connection.
+            // The conversation may have a new connection.
             self.watch_anew();
         }
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());
@@ -79,7 +80,7 @@ impl Wake for MemifPort {
         Some(self.watch.as_fd())
     }
 
-    /// Asks no more to be woken.
+    /// No longer asks to be woken.
     #[cold]
     fn disarm(&mut self) {
         if self.birthplace.is_elsewhere() {
@@ -93,7 +94,8 @@ impl Wake for MemifPort {
 }
 
 impl MemifPort {
-    /// Looks at the socket every `rounds` rounds, or if the last look was `time` ago: for a peer, or for its messages.
+    /// Reads the socket every `rounds` rounds, or if the last look was `time` ago: for a new peer, or for the peer's
+    /// messages.
     #[cold]
     #[inline(never)]
     fn look(&mut self, rounds: u32, time: Duration) {
@@ -103,7 +105,7 @@ impl MemifPort {
         }
     }
 
-    /// Goes on with the conversation as far as that is possible now.
+    /// Continues the conversation as far as that is possible now.
     #[cold]
     #[inline(never)]
     pub(super) fn service(&mut self) {
@@ -132,10 +134,10 @@ impl MemifPort {
         }
     }
 
-    /// Watches what a peer may be heard by: the socket, and what it rings.
+    /// Watches the descriptors by which a peer can wake the port: the socket, and the eventfd that the peer writes.
     #[cold]
     pub(super) fn watch_anew(&mut self) {
-        // Out of descriptors, the port is polled when a sleep's time is up.
+        // If the process is out of descriptors, the port is polled when its sleep ends.
         let Ok(watch) = Watch::new() else { return };
         self.conversation.sources().for_each(|source| watch.add(source));
         let rings = self.pairs.iter().filter_map(|pair| pair.rings.as_ref());
@@ -148,12 +150,12 @@ impl MemifPort {
         rings.for_each(|rings| rings.rx.wake().want(wanted));
     }
 
-    /// Ends the connection because of `fault`. Where the peer ended it, what it sent before that is still received. Frames
-    /// that were sent come back by `complete`; those posted for reception stay, for the next peer's packets.
+    /// Ends the connection because of `fault`. If the peer ended it, what it sent before is still received. Frames that
+    /// were sent come back by `complete`. Those posted for reception stay, for the next peer's packets.
     #[cold]
     #[inline(never)]
     pub(super) fn fault(&mut self, fault: &Fault) {
-        // What was read of lost memory made no sense for that reason.
+        // What was read of lost memory was invalid for that reason.
         let lost = self.lost();
         let fault = lost.as_ref().unwrap_or(fault);
         if fault.is_descriptor() {
@@ -168,15 +170,15 @@ impl MemifPort {
         self.watch_anew();
     }
 
-    /// That memory of the peer is lost, if it is: all queues have the same.
+    /// Returns whether memory of the peer is lost. All queues have the same memory.
     #[cold]
     fn lost(&self) -> Option<Fault> {
         let rings = self.pairs.first()?.rings.as_ref()?;
         rings.rx.lost().map(Fault::Lost)
     }
 
-    /// Whether `fault` is that a peer that is gone went in the middle of a packet of this queue, which makes it no worse a
-    /// peer. The rest of this queue is given up then; what waits in the others is still received.
+    /// Whether `fault` means that a peer which is gone left in the middle of a packet of this queue. That is not a
+    /// fault of the peer. The rest of this queue is then given up. The other queues are still received.
     #[cold]
     #[inline(never)]
     pub(super) fn ends_within_a_packet(&mut self, queue: usize, fault: &Fault) -> bool {
@@ -187,7 +189,7 @@ impl MemifPort {
         is_so
     }
 
-    /// Whether all that the former peer sent has been received, or is given up; then its rings are gone.
+    /// Whether all packets of the former peer have been received or are given up. If so, its rings are dropped.
     #[cold]
     fn has_received_all(&mut self) -> bool {
         let rings = self.pairs.iter_mut().filter_map(|pair| pair.rings.as_mut());

@@ -70,7 +70,7 @@ pub enum GrantError {
     },
     /// The listener is neither root nor this user.
     #[error("{}: user {user} listens there, who is neither root nor this user", path.display())]
-    Stranger {
+    OtherUser {
         /// The socket.
         path: PathBuf,
         /// The user that listens.
@@ -128,7 +128,7 @@ impl XdpGrant {
         let giver = Connection::open(path).map_err(refused)?;
         let user = giver.peer_user().map_err(refused)?;
         if user != 0 && user != own_user() {
-            return Err(GrantError::Stranger { path: path.to_owned(), user });
+            return Err(GrantError::OtherUser { path: path.to_owned(), user });
         }
         let until = Instant::now() + PATIENCE;
         let (text, socket) = next(&giver, until)?;
@@ -229,7 +229,9 @@ fn next(giver: &Connection, until: Instant) -> Result<(String, OwnedFd), GrantEr
             }
             Received::Nothing if left.is_zero() => return Err(GrantError::Silent),
             Received::Nothing => drop(sleep_until_readable(&[giver.as_fd()], left)),
-            Received::Stranger | Received::End => return Err(GrantError::Nonsense("it ends too early")),
+            Received::UnknownDescriptor | Received::End => {
+                return Err(GrantError::Nonsense("it ends too early"));
+            }
         }
     }
 }

@@ -121,7 +121,7 @@ fn a_descriptor_whose_close_waits_is_not_waited_for_received_unread_or_never_acc
         std::thread::spawn(move || {
             let (received, unread) = (listener.accept().unwrap(), listener.accept().unwrap());
             assert!(matches!(received.receive(&mut [0; 8]), Received::Message(0, _)));
-            assert!(matches!(received.receive(&mut [0; 8]), Received::Stranger));
+            assert!(matches!(received.receive(&mut [0; 8]), Received::UnknownDescriptor));
             assert!(matches!(received.receive(&mut [0; 8]), Received::End));
             drop((received, unread, listener));
             done.send(case).unwrap();

@@ -6,7 +6,7 @@ use super::ground::Ground;
 use super::view::View;
 use netmem::pool::{Batch, Frame};
 
-/// Frames in order, and what they hold.
+/// Frames in order, and their contents.
 #[derive(Default)]
 pub struct Known {
     batch: Batch,
@@ -93,7 +93,7 @@ impl Batches {
         two.look();
     }
 
-    /// A batch may know whose its frames are; others are swapped in.
+    /// A batch may know the pool of its frames. Swaps other frames in.
     fn swap(&mut self, op: Op) {
         let [one, two, _] = &mut self.all;
         let (at, to) = (op.pick(one.views.len()), op.n() % two.views.len().max(1));

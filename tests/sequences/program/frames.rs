@@ -17,7 +17,7 @@ pub struct Frames {
     pub held: Vec<(Frame, View)>,
     /// Of both memories.
     pub pools: Vec<Pool>,
-    /// Closed; frames of them may be out.
+    /// Closed pools. Their frames may be out.
     closed: Vec<Pool>,
 }
 
@@ -158,7 +158,7 @@ impl Frames {
         self.held.clear();
     }
 
-    /// All frames are home but those that were lost.
+    /// All frames are in their pool, except those that were forgotten.
     pub fn end(self, ground: &mut Ground) {
         let out: u64 = self.all_pools().map(|pool| pool.ledger().out()).sum();
         assert_eq!(out, ground.lost, "frames are out");

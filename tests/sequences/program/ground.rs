@@ -1,4 +1,4 @@
-//! Memories, workers, and what was forgotten.
+//! Memories, workers, and values that were forgotten.
 
 use super::value::{Register, fault, no_faults};
 use super::{Done, Op};
@@ -15,7 +15,7 @@ const LOST_MAX: u32 = 200;
 static LOST: AtomicU32 = AtomicU32::new(0);
 
 pub struct Ground {
-    /// What was forgotten: nobody gets at it until the end, where all the rest is seen to be right without it.
+    /// Forgotten values. They are unreachable until the end. All other values are checked without them.
     forgotten: Vec<Box<dyn Any + Send>>,
     /// Of either memory, one at least.
     pub workers: Vec<Worker>,
@@ -103,13 +103,13 @@ impl Ground {
         }
     }
 
-    /// What was forgotten goes after all.
+    /// Drops the forgotten values after all.
     pub fn forget_no_more(&mut self) {
         // The newest first.
         while self.forgotten.pop().is_some() {}
     }
 
-    /// Every page is where it was, and every value gone.
+    /// Asserts that every page is where it was, and that every value is dropped.
     pub fn end(self) -> Done {
         let Ground { workers, memories, register, lost, threads, .. } = self;
         drop(workers);

@@ -1,4 +1,4 @@
-//! A device that does to its frames whatever safe code can, says what it likes, and panics.
+//! A device that does to its frames whatever safe code can, reports any numbers, and panics.
 
 use super::value::Register;
 use super::view::View;
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 pub struct Hostile {
-    /// What it does next.
+    /// Its next action.
     pub mood: Arc<AtomicU8>,
     pub register: &'static Register,
 }
 
 impl Hostile {
-    /// How many it says that it did, of `n`.
+    /// The number of frames that it reports, of `n`.
     fn says(&self, n: usize) -> usize {
         match self.mood.load(Relaxed) & 3 {
             0 => usize::MAX,
@@ -35,7 +35,7 @@ impl Device for Hostile {
     fn receive(&mut self, rooms: &mut RxBuffers<'_>, _: &Writer<PortCounters>) -> usize {
         let (all, n) = (rooms.len(), rooms.len().min(usize::from(self.mood.load(Relaxed) >> 2)));
         for (i, mut room) in rooms.iter_mut().enumerate() {
-            // What it did not speak of the last time.
+            // The frames that it did not report the last time.
             room.trim(0).unwrap();
             if i < n {
                 View::write(room.put(64).unwrap());

@@ -63,7 +63,7 @@ impl MadeObjects {
         self.held.push(object);
     }
 
-    /// One of the objects; it stays armed for who drops it later, with its slab.
+    /// Arms one of the objects. It stays armed until it is dropped, perhaps with its slab.
     fn one(&mut self, op: Op) -> Option<Constructed<Value>> {
         let at = usize::from(op.c) * 7 % self.held.len().max(1);
         let mut object = (at < self.held.len()).then(|| self.held.swap_remove(at))?;

@@ -1,8 +1,8 @@
-//! Programs of safe code: whatever a caller may do to what is public, in any order, with closures and values that panic,
-//! with values that are forgotten, workers of other memories, and threads.
+//! Programs of safe code: any public calls, in any order, with closures and values that panic, with values that are
+//! forgotten, with workers of other memories, and with threads.
 //!
-//! Four bytes are an operation: what, and three numbers. After each program every value was dropped once, whatever was
-//! held has kept its contents, and pages, objects and frames are where they were.
+//! Four bytes are an operation: its kind, and three numbers. After each program every value was dropped once, all held
+//! contents are unchanged, and pages, objects and frames are where they were.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -57,7 +57,7 @@ pub struct Op {
 }
 
 impl Op {
-    /// A number below `n`, by the byte that picks what is acted on.
+    /// Returns a number below `n`, from the byte that chooses the item.
     fn pick(self, n: usize) -> usize {
         usize::from(self.a) % n.max(1)
     }
@@ -72,7 +72,7 @@ impl Op {
     }
 }
 
-/// What a program did.
+/// The counts of a program.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
     pub operations: u64,
@@ -85,7 +85,7 @@ pub struct Done {
     pub lost: u64,
 }
 
-/// Runs a program; the first two bytes say how everything is configured.
+/// Runs a program. The first two bytes choose the configuration.
 pub fn run(bytes: &[u8]) {
     done_by(bytes);
 }
@@ -95,10 +95,10 @@ pub fn operations() -> u64 {
     OPERATIONS.load(Relaxed)
 }
 
-/// As [`run`]; returns what the program did.
+/// Does the same as [`run`]. Returns the counts of the program.
 pub fn done_by(bytes: &[u8]) -> Done {
     let (config, operations) = bytes.split_at(bytes.len().min(2));
-    // Where something is wrong nothing is dropped: that might not end.
+    // If something is wrong nothing is dropped, because that might not end.
     let mut world = ManuallyDrop::new(World::new([0, 1].map(|i| config.get(i).copied().unwrap_or(0))));
     for (i, op) in operations.as_chunks::<4>().0.iter().enumerate() {
         world.step(*op);
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// What is of no stage, or of several.
+    /// Operations of no stage, or of several.
     fn others(&mut self, op: Op) {
         match op.act {
             0..8 => self.ground.step(op),
@@ -194,7 +194,7 @@ impl World {
         self.ground.look();
     }
 
-    /// All goes, first what is held, then what was forgotten, and then nothing is left.
+    /// Drops everything: first the held values, then the forgotten ones. Asserts that nothing is left.
     fn end(mut self) -> Done {
         self.look();
         let World { mut ground, mut frames, pages, objects, wide, made, boxes, rings, .. } = self;

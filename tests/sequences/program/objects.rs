@@ -24,7 +24,7 @@ impl Holds for Value {
     }
 }
 
-/// A value in the middle of lines of its own.
+/// A value between padding.
 #[repr(align(128))]
 pub struct Wide {
     _before: [u64; 9],
@@ -117,7 +117,7 @@ impl<T: Holds> Objects<T> {
         self.held.extend(object.and_then(Result::ok));
     }
 
-    /// Through its own cache, another one, of the same memory or not, or none at all.
+    /// Frees it through its own cache, through another cache of the same memory or of another, or through none.
     fn free(&mut self, ground: &mut Ground, op: Op) {
         let Some(object) = self.one(op) else { return };
         let cache = self.cache(op);

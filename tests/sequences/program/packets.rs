@@ -18,7 +18,7 @@ use std::mem::take;
 
 const HELD: usize = 40;
 
-/// A packet, and what its bytes are, write by write.
+/// A packet, and its bytes by write.
 pub struct Known {
     packet: Packet,
     views: Vec<View>,
@@ -40,7 +40,7 @@ impl Known {
         assert!(rest.is_empty());
     }
 
-    /// What is behind the first `n` bytes.
+    /// Splits off the views of the bytes after the first `n`.
     fn split_views(&mut self, mut n: usize) -> Vec<View> {
         let mut behind = Vec::new();
         for view in &mut self.views {
@@ -53,7 +53,7 @@ impl Known {
         behind
     }
 
-    /// Writes what may be written: nobody else may see it.
+    /// Writes the bytes that may be written: no other holder may read them.
     fn write(&mut self) {
         let Some(data) = self.packet.data_mut() else { return };
         let (view, n) = (View::write(data), data.len());
@@ -77,7 +77,7 @@ impl AsRef<[u8]> for Owner {
 pub struct AllPackets {
     held: Vec<Known>,
     ring: (Sender<Packet>, Receiver<Packet>),
-    /// What is in the ring.
+    /// The packets in the ring.
     inside: Vec<Vec<View>>,
     stack: PairStack,
     pairs: ReadyPackets,
@@ -161,7 +161,8 @@ impl AllPackets {
         Some(known)
     }
 
-    /// Through heads, pairs and stacks that it may not be of, alone and in bulk; where it was lent, its owner may panic.
+    /// Frees it through heads, pairs and stacks to which it may not belong, alone and in bulk. If its memory was lent,
+    /// the owner may panic.
     fn free(&mut self, ground: &mut Ground, op: Op) {
         let n = if op.act > 5 { 1 + op.n() / 16 } else { 1 };
         let known: Vec<Known> = (0..n).map_while(|_| self.one(op)).collect();
@@ -263,7 +264,7 @@ impl AllPackets {
         }
     }
 
-    /// The head comes off; the frame is another's, or goes through a device.
+    /// Takes the head off. The frame gets another head, or goes through a device.
     fn through(&mut self, ground: &mut Ground, frames: &mut Frames, op: Op) {
         let Some(Known { packet, views }) = self.one(op) else { return };
         let heads = &self.heads[usize::from(op.c & 1)];
@@ -301,7 +302,7 @@ impl AllPackets {
                 register.tick();
             })
         });
-        // What they hold now is taken as it is, where it cannot be written.
+        // If the contents cannot be written, the current ones are recorded.
         for packet in packets.drain().filter(|packet| packet.is_linear()) {
             let mut known = Known { views: Vec::new(), packet };
             if known.packet.reclaim() {
@@ -351,7 +352,7 @@ impl AllPackets {
         self.held.extend(packets.drain().zip(views).map(|(packet, views)| Known { packet, views }));
     }
 
-    /// What is ready for packets, and no packet.
+    /// The items that are kept ready for packets.
     pub fn ready_step(&mut self, ground: &mut Ground, op: Op) {
         let (w, n) = (ground.worker(op), op.n() / 16);
         match op.a & 7 {

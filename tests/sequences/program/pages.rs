@@ -14,7 +14,7 @@ const HELD: usize = 24;
 /// Bytes that are written at either end of a block.
 const ENDS: usize = 16;
 
-/// In the word that a page was shared with: what its owner does at the last release. Above it the program's number.
+/// The word with which a page was shared: what its owner does at the last release. The program's number is above it.
 const KEEPS: u64 = 1;
 const PANICS: u64 = 2;
 const FLAGS: u64 = 3;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// Descriptors of the wire's rings, and frames in either stack of the device that copies.
 const RING: usize = 16;
 
-/// Made where a port is used: most programs do without its descriptors.
+/// Made when a port is used, because most programs do not need its descriptors.
 pub struct Ports {
     mood: Arc<AtomicU8>,
     register: &'static Register,
@@ -101,7 +101,7 @@ impl Ports {
         register.firing(op.n() / 128, || port.kick());
     }
 
-    /// What is at the other end of the wire writes and reads frames, and may panic.
+    /// The code at the other end of the link writes and reads frames, and may panic.
     fn other_side(&mut self, op: Op) {
         let (register, Some(device)) = (self.register, &mut self.wire.1) else { return };
         let n = op.n() % (RING + 4);

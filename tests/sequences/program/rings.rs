@@ -114,7 +114,7 @@ impl Rings {
         self.sent += sent;
     }
 
-    /// Also where who takes them panics, each comes once and in order.
+    /// Each item arrives once and in order, also if the code that takes them panics.
     fn receive_ids(&mut self, ground: &Ground, op: Op) {
         let (register, received) = (ground.register, &mut self.received);
         register.firing(usize::from(op.a) % 8, || {

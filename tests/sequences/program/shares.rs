@@ -68,7 +68,7 @@ impl Shares {
         view.look(shared.data());
     }
 
-    /// The holder that gets the frame writes it at once: nobody else may have it.
+    /// The holder that gets the frame writes it at once: no other holder may have it.
     fn release(&mut self, ground: &mut Ground, frames: &mut Frames, op: Op) {
         let Some((shared, view)) = self.take_shared(op.pick(HELD)) else { return };
         view.look(shared.data());

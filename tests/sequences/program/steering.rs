@@ -9,7 +9,7 @@ use netmem::steer::{FlowLimitConfig, Inbox, Mesh, MeshConfig, Outbox, Policy, So
 
 const POLICIES: [&str; 4] = ["none", "hash", "flow", "round-robin"];
 
-/// Made where something is steered: most programs do without its descriptors.
+/// Made when a frame is steered, because most programs do not need its descriptors.
 pub struct Steering {
     config: [u8; 2],
     made: Option<Made>,

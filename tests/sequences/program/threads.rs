@@ -1,4 +1,4 @@
-//! Another thread frees what this one made, by a worker of its own, while this one goes on.
+//! Another thread frees what this thread allocated, with its own worker, while this thread continues.
 
 use super::value::Value;
 use super::{Op, World};
@@ -12,10 +12,10 @@ use std::thread;
 const THREADS: u64 = 3;
 /// Things of each kind that the other thread gets.
 const EACH: usize = 12;
-/// What this thread does meanwhile.
+/// The work of this thread meanwhile.
 const ROUNDS: usize = 30;
 
-/// What the other thread gets.
+/// The items for the other thread.
 struct Load {
     objects: (Vec<Object<Value>>, Vec<Cache<Value>>),
     made: (Vec<Constructed<Value>>, Vec<ConstructedCache<Value>>),
@@ -87,7 +87,7 @@ impl Load {
 }
 
 impl World {
-    /// Allocates and frees by what the other thread frees by.
+    /// Allocates and frees with the handles that the other thread frees with.
     fn meanwhile(&mut self, i: usize, op: Op) {
         let op = Op { act: 0, a: i as u8, c: op.c.wrapping_add(i as u8 * 7), ..op };
         let World { ground, frames, shares, packets, objects, made, .. } = self;

@@ -1,4 +1,4 @@
-//! Values that know whether they were dropped, and panic when they are told to.
+//! Values that record whether they were dropped, and panic on request.
 
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -6,14 +6,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-/// Values that one program makes at most; what would make more goes without.
+/// Maximum number of values of one program. No more are made.
 const VALUES_MAX: usize = 1 << 17;
 
 const UNKNOWN: u8 = 0;
 const ALIVE: u8 = 1;
 const DROPPED: u8 = 2;
 
-/// What was seen to be wrong by threads that run no programs of their own.
+/// The faults that were seen on threads that run no programs.
 static FAULTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// All registers, so that none counts as leaked.
@@ -33,10 +33,10 @@ pub struct Register {
     made: AtomicU32,
     /// Whether values and closures that are to panic do so now.
     fires: AtomicBool,
-    /// Calls of closures until one panics; 0 for none.
+    /// Number of calls of closures until one panics; 0 for none.
     fuse: AtomicU32,
     pub panics: AtomicU64,
-    /// What is wrong, as far as it was seen where nothing may panic.
+    /// The faults that were seen where a panic is not allowed.
     faults: Mutex<Vec<String>>,
 }
 
@@ -74,8 +74,8 @@ impl Register {
         register
     }
 
-    /// Runs `f`, in which armed values panic when they are dropped, and the closure that is called as the `fuse`th; None
-    /// when something did.
+    /// Runs `f`. Armed values panic when they are dropped, and so does the closure of the `fuse`th call. Returns None
+    /// if something panicked.
     pub fn firing<R>(&self, fuse: usize, f: impl FnOnce() -> R) -> Option<R> {
         self.fuse.store(fuse as u32, Relaxed);
         self.fires.store(true, Relaxed);
@@ -96,7 +96,7 @@ impl Register {
         }
     }
 
-    /// Panics, unless this thread does already, or is another one that nobody asked to. No hook is told.
+    /// Panics, unless this thread is already panicking, or is a thread without a program. The panic hook is not called.
     fn explode(&self) {
         if !thread::panicking() && Register::here().is_some_and(|here| std::ptr::eq(here, self)) {
             self.panics.fetch_add(1, Relaxed);
@@ -125,7 +125,7 @@ impl Register {
     }
 }
 
-/// Says that something is wrong, where nothing may panic.
+/// Records a fault where a panic is not allowed.
 pub fn fault(what: String) {
     Register::here().map_or(&FAULTS, |register| &register.faults).lock().unwrap().push(what);
 }
@@ -140,7 +140,7 @@ pub fn no_faults() {
 
 const CHECK: u32 = 0x5eed_c0de;
 
-/// What the value with this number owns.
+/// The memory that the value with this number owns.
 fn text(id: u32) -> [u32; 6] {
     [id, !id, id ^ CHECK, id.rotate_left(7), 7, 9]
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Where a view begins that nothing was pulled from or pushed to.
+/// The start of a view without a pull or push.
 const BEGIN: u32 = 1 << 16;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
@@ -16,7 +16,7 @@ pub struct View {
 }
 
 impl View {
-    /// Writes all of `bytes` as nobody else did.
+    /// Fills all of `bytes` with a unique pattern.
     pub fn write(bytes: &mut [u8]) -> View {
         // Odd, so that no number comes twice.
         let seed = NEXT.fetch_add(1, Relaxed).wrapping_mul(0x9e37_79b1);
@@ -25,7 +25,7 @@ impl View {
         view
     }
 
-    /// What a write left in `bytes`, by the first four of them.
+    /// Returns the pattern in `bytes`, by its first four bytes.
     #[track_caller]
     pub fn read(bytes: &[u8]) -> View {
         let seed = bytes.first_chunk().map_or(0, |first| u32::from_le_bytes(*first) ^ mask(BEGIN));
@@ -53,7 +53,7 @@ impl View {
         self.at.wrapping_neg() as usize % 4
     }
 
-    /// The four bytes from the one at `i` on, where a word begins.
+    /// Returns the four bytes from the one at `i` on, at which a word begins.
     fn word(self, i: u32) -> [u8; 4] {
         (self.seed ^ mask(self.at.wrapping_add(i))).to_le_bytes()
     }
@@ -63,7 +63,7 @@ impl View {
         (self.seed ^ mask(at)).to_le_bytes()[at as usize % 4]
     }
 
-    /// `bytes` are what was written.
+    /// Whether `bytes` are what was written.
     #[track_caller]
     pub fn look(self, bytes: &[u8]) {
         assert_eq!(bytes.len(), self.len(), "{self:?}");
@@ -77,7 +77,7 @@ impl View {
         assert!(whole, "{self:?}: bytes are from another write: {bytes:02x?}");
     }
 
-    /// Without the first `n`; whether there are as many.
+    /// Removes the first `n`. Returns whether there were as many.
     pub fn pull(&mut self, n: usize) -> bool {
         let enough = n <= self.len();
         if enough {
@@ -87,7 +87,7 @@ impl View {
         enough
     }
 
-    /// Only the first `n`; whether there are as many.
+    /// Keeps only the first `n`. Returns whether there were as many.
     pub fn trim(&mut self, n: usize) -> bool {
         let enough = n <= self.len();
         if enough {
@@ -103,7 +103,7 @@ impl View {
         self.put(bytes);
     }
 
-    /// Without what is behind the first `n`, which is returned.
+    /// Removes the bytes after the first `n`, and returns them.
     pub fn split_off(&mut self, n: usize) -> View {
         let mut behind = *self;
         behind.pull(n);
@@ -112,7 +112,7 @@ impl View {
     }
 }
 
-/// What the word at a place differs in from the others of its write.
+/// Returns the bits in which the word at an index differs from the others of its write.
 fn mask(at: u32) -> u32 {
     ((at / 4) & 0xff) * 0x0101_0101
 }

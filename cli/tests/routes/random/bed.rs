@@ -82,7 +82,7 @@ fn commands() -> String {
 /// What becomes of each frame.
 pub fn answers(bed: &Testbed, sent: &[Sent]) -> Vec<Outcome> {
     let (mut h1, mut h2) = (Wire::of(&bed.h1), Wire::of(&bed.h2));
-    // What is said unasked when an interface comes up is over.
+    // The unsolicited packets of an interface that comes up are over.
     let _: Outcome = outcome(&mut h1, &mut h2, u32::MAX);
     (0..)
         .zip(sent)

@@ -164,7 +164,8 @@ const FIELDS: [[&str; 3]; 10] = [
     ["hop limit of the packet that a 2/0 about a route's MTU quotes", "one less", "as it came"],
 ];
 
-/// The classes and fields in which the two outcomes differ; an error that tells the difference where no class lists it.
+/// Returns the classes and fields in which the two outcomes differ, or an error with the difference if no class lists
+/// it.
 pub fn differences(sent: &[u8], kernel: &Outcome, netmem: &Outcome) -> Result<Vec<&'static str>, String> {
     let (words, others) = (kernel.words(sent), netmem.words(sent));
     let is_alike = kernel.back.len() == netmem.back.len() && kernel.on.len() == netmem.on.len();
@@ -183,7 +184,7 @@ pub fn differences(sent: &[u8], kernel: &Outcome, netmem: &Outcome) -> Result<Ve
     Ok(found)
 }
 
-/// What differs between two frames; None where it is anything else than what [`FIELDS`] says.
+/// Returns the differences between two frames. Returns None if they differ in anything that [`FIELDS`] does not list.
 fn fields(kernel: &[u8], netmem: &[u8]) -> Option<Vec<&'static str>> {
     let (kernel, netmem) = (View::of(kernel), View::of(netmem));
     match (kernel.error(), kernel.v4()) {
@@ -220,7 +221,8 @@ fn fields_v4(kernel: &[u8], netmem: &[u8]) -> Option<Vec<&'static str>> {
     quotes.map(|quotes| found.into_iter().chain(quotes).collect())
 }
 
-/// What differs in the options of packets that are the same otherwise, as far as the first one goes; None where anything else does.
+/// Returns the differences in the options of packets that are otherwise the same, up to the end of the first one.
+/// Returns None if anything else differs.
 fn header_options(kernel: &[u8], netmem: &[u8], recorded: &'static str) -> Option<Vec<&'static str>> {
     let options = options_of(kernel);
     let header = 4 * usize::from(kernel.first()? & 15);

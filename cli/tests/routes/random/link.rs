@@ -1,4 +1,4 @@
-//! Frames whose oddity is below IP, and such as are no longer of any kind.
+//! Frames that are unusual below IP, and frames of no protocol.
 
 use super::{Make, Random, v4, v6};
 

@@ -1,13 +1,14 @@
-//! Random frames of all kinds through netmem and through the kernel in its place: each difference is of a class that
-//! docs/router.md lists, and each class that is listed is found.
+//! Random frames of all kinds go through netmem and through the kernel in its place. Each difference must be of a class
+//! that docs/router.md lists, and each listed class must be found.
 //!
 //! ```text
 //!   h1 ═══════ one   the router   two ═ 1400 ═══════ h2
 //!   10.66/16, 10.77.1/24, 10.85/16                   10.67/16, 10.77.2/24, 10.86/16 (mtu 1300)
 //!   fd66::/16, fd77:1::/120, fd85::/16               fd67::/16, fd77:2::/120, fd86::/16 (mtu 1300)
 //! ```
-//! The hosts have no addresses, so that all that comes to them came of what h1 sent. `NETMEM_FRAMES` says how many frames that is
-//! (1,500), `NETMEM_SEED` which (1), `NETMEM_PORTS` by which kind of port netmem has them (`xdp`, or `packet`, beside which a kernel could answer).
+//! The hosts have no addresses, so every packet that they receive is a result of h1's packets. `NETMEM_FRAMES` is the
+//! number of frames (1,500), `NETMEM_SEED` the seed (1), and `NETMEM_PORTS` the kind of netmem's ports (`xdp`, or
+//! `packet`, beside which a kernel could answer).
 
 mod bed;
 mod classes;
@@ -37,7 +38,7 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// Once in so many times.
+    /// Returns true once in this number of times.
     fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -61,13 +62,13 @@ struct Sent {
     bytes: Vec<u8>,
 }
 
-/// What there is to be sent: each kind as often as the others.
+/// The kinds of frames. Each is sent as often as the others.
 fn frames(number: usize, random: &mut Random) -> Vec<Sent> {
     (0..number).map(|n| frame(n, random)).collect()
 }
 
-/// How a kind of frame is made: its number goes into its source's address, so that each has a source of its own and no limit of
-/// answers to one is met.
+/// Makes a frame of a kind. Its number is part of its source address, so that each frame has its own source and no rate
+/// limit of answers to one source applies.
 type Make = fn(usize, &mut Random) -> Vec<u8>;
 
 fn frame(n: usize, random: &mut Random) -> Sent {
@@ -100,7 +101,7 @@ fn docs_router_md_lists_the_classes_of_differences_that_there_are() {
 }
 
 #[test]
-fn random_frames_come_to_the_same_by_netmem_and_by_the_kernel_but_for_the_listed_classes() {
+fn random_frames_have_the_same_outcome_by_netmem_and_by_the_kernel_except_for_the_listed_classes() {
     let sent = frames(number("NETMEM_FRAMES", 1500) as usize, &mut Random(number("NETMEM_SEED", 1)));
     let Some(bed) = lay() else { return };
     let kernel = answers(&bed, &sent);

@@ -31,7 +31,7 @@ impl Outcome {
         self.back.iter().chain(&self.on)
     }
 
-    /// What a reader wants to know of it: `forwarded`, the type and code of an error, `answered`, or `silence`.
+    /// Returns the outcome for a reader: `forwarded`, the type and code of an error, `answered`, or `silence`.
     pub fn words(&self, sent: &[u8]) -> String {
         let mut words: Vec<String> = self.frames().map(|frame| word(frame, sent)).collect();
         words.dedup();
@@ -56,9 +56,9 @@ fn is_own(frame: &[u8]) -> bool {
     matches!(frame.get(6..12), Some([2, 0, 0, 0, 1 | 2, 0xfe]))
 }
 
-/// A frame that came to a host, without what differs by chance: the identification of the router's own packets, times. None for
-/// what it says unasked or by timers: reports of groups, solicitations, requests for neighbours, the end of a wait for fragments or for a
-/// link-local neighbour.
+/// Returns a frame that came to a host, without the fields that differ by chance: the identification of the router's
+/// own packets, and times. Returns None for frames that are sent unasked or by timers: multicast reports,
+/// solicitations, requests for neighbours, and the end of a wait for fragments or for a link-local neighbour.
 ///
 /// # Panics
 /// When the header of a packet with options is not intact.
@@ -120,7 +120,7 @@ fn is_routers_v4(packet: &[u8]) -> bool {
 fn forget_times(packet: &mut [u8]) {
     let header = usize::from(packet[0] & 15) * 4;
     if let Some(reply) = packet.get_mut(header..).filter(|upper| upper.first() == Some(&14)) {
-        // Received and sent; the checksum is over them too.
+        // The received and the sent packet. Their checksums cover these fields too.
         reply[2..4].fill(0);
         reply.iter_mut().skip(12).take(8).for_each(|byte| *byte = 0);
     }

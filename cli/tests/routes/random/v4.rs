@@ -42,10 +42,10 @@ pub const KINDS: [(&str, Make); 12] = [
     }),
 ];
 
-/// Where its start is in a frame.
+/// The offset of its start in a frame.
 const IP: usize = 14;
 
-/// A frame of h1's to the router with a packet of IPv4, all of which is as it should be but for what was given.
+/// Returns a frame from h1 to the router with an IPv4 packet. Everything is correct except for what is given.
 pub fn frame(n: usize, r: &mut Random, protocol: u8, options: &[u8], upper: &[u8]) -> Vec<u8> {
     let dst = somewhere(r);
     let ttl = if r.once_in(6) { r.of(&[0, 1, 2]) } else { r.of(&[3, 64, 255]) };
@@ -72,7 +72,7 @@ fn on_link(packet: &[u8]) -> Vec<u8> {
     [&[2, 0, 0, 0, 1, 0xfe, 2, 0, 0, 0, 1, 1, 8, 0][..], packet].concat()
 }
 
-/// Sums the header and the checksum of what is above it.
+/// Computes the checksums of the header and of the protocol above it.
 pub fn seal(packet: &mut [u8]) {
     if packet.len() >= 20 && packet[0] & 15 >= 5 && packet.len() >= 4 * usize::from(packet[0] & 15) {
         Ipv4::seal(packet);
@@ -98,7 +98,7 @@ pub fn close(upper: &mut [u8], protocol: u8, addresses: Sum) {
     }
 }
 
-/// A destination of some route, or none.
+/// Returns a destination with a route, or without one.
 fn somewhere(r: &mut Random) -> [u8; 4] {
     let (a, b) = (r.byte(), r.byte());
     match r.below(16) {
@@ -222,7 +222,7 @@ fn fragment(n: usize, r: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// A field of the header has another value; the checksum follows, or not.
+/// Changes a field of the header, with or without the checksum.
 fn header(n: usize, r: &mut Random) -> Vec<u8> {
     let upper = udp(r);
     let mut frame = frame(n, r, 17, &[], &upper);
@@ -235,7 +235,7 @@ fn header(n: usize, r: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// As [`Ipv4::seal`], whatever the header's length is said to be.
+/// Does the same as [`Ipv4::seal`], whatever length the header states.
 fn seal_header(packet: &mut [u8]) {
     let len = (4 * usize::from(packet[0] & 15)).clamp(20, packet.len());
     packet[10..12].fill(0);
@@ -272,7 +272,7 @@ fn odd(r: &mut Random) -> [u8; 4] {
 fn source(n: usize, r: &mut Random) -> Vec<u8> {
     let upper = udp(r);
     let mut frame = frame(n, r, 17, &[], &upper);
-    // Each of its own, since Linux sends each source an error a second.
+    // Each has its own source, since Linux sends each source one error a second.
     let odd = match odd(r) {
         [10, 77, net, 0] => [10, 67, net, n as u8],
         odd => odd,
@@ -292,7 +292,7 @@ fn destination(n: usize, r: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// The packet is longer or shorter than it says.
+/// Makes the packet longer or shorter than its length field.
 fn length(n: usize, r: &mut Random) -> Vec<u8> {
     let upper = udp(r);
     let mut frame = frame(n, r, 17, &[], &upper);

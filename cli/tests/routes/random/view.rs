@@ -1,4 +1,4 @@
-//! What a frame is, as far as classes of differences ask: read here by hand, not by what is under test.
+//! The parts of a frame that classes of differences use. They are parsed here, and not by the code under test.
 
 /// A frame, looked at.
 #[derive(Clone, Copy)]
@@ -23,7 +23,7 @@ impl<'a> View<'a> {
         View { tags, is_service, ethertype: [ethertype[0], ethertype[1]], packet }
     }
 
-    /// The packet, where it is one of IPv4 with a whole header.
+    /// Returns the packet if it is IPv4 with a whole header.
     pub fn v4(&self) -> Option<&'a [u8]> {
         let header = self.packet.first().map_or(usize::MAX, |first| 4 * usize::from(first & 15));
         (self.ethertype == [8, 0] && header >= 20 && self.packet.len() >= header).then_some(self.packet)
@@ -34,7 +34,7 @@ impl<'a> View<'a> {
         (self.ethertype == [0x86, 0xdd] && self.packet.len() >= 40).then_some(self.packet)
     }
 
-    /// What the same packet has on both sides of a router: addresses, and the identification or the flow.
+    /// Returns the fields that one packet has on both sides of a router: addresses, and the identification or the flow.
     pub fn ends(&self) -> Option<Vec<u8>> {
         let v4 = self.v4().map(|packet| [&packet[4..6], &packet[9..10], &packet[12..20]].concat());
         v4.or_else(|| self.v6().map(|packet| [&packet[1..4], &packet[6..7], &packet[8..40]].concat()))

@@ -138,19 +138,23 @@ fn exchange(
 
 fn notes(bench: &mut Bench<'_>) {
     bench.note(
-        "core-ns for a request and its answer, over all cores: the time that the client, the server and the kernel's ksoftirqd have had a core, in windows of \
-         1,024 answers; the client, the same for all, sends and receives by sendmmsg and recvmmsg in bursts of 32 on its own core, where the kernel also \
-         carries its packets to the server; each answer is compared with what it has to be",
+        "core-ns for a request and its answer, over all cores: the time for which the client, the server and the \
+         kernel's ksoftirqd had a core, in windows of 1,024 answers. The client is the same for all servers. It \
+         sends and receives by sendmmsg and recvmmsg in bursts of 32 on its own core, where the kernel also carries \
+         its packets to the server. Each answer is compared with the expected one",
     );
     bench.note(
-        "work echo: 64 bytes come back as they are; work dns: a query for an A record is answered with it, built from the question. netmem: an xdp port in native \
-         mode (over a veth the kernel copies, once in and once out) that takes this UDP port alone; it answers in the frame, and sleeps where nothing comes; netmem/polling \
-         asks again at once instead. sockets: recvmmsg and sendmmsg of 32; io_uring: 64 receptions under way, each answered from its buffer",
+        "work echo: 64 bytes come back unchanged; work dns: a query for an A record is answered with it, built from \
+         the question. netmem: an xdp port in native mode (over a veth the kernel copies, once in and once out) \
+         that takes only this UDP port; it answers in the frame, and sleeps if no packets come; netmem/polling \
+         polls again at once instead. sockets: recvmmsg and sendmmsg of 32; io_uring: 64 receptions in flight, each \
+         answered from its buffer",
     );
     if std::env::var_os(PROGRAMS).is_none() {
         bench.note(format!(
-            "{PROGRAMS} names programs that are measured too, as echoes, with `:` between them: each is started with the interface and the UDP port, is \
-             program/FILENAME in the rows, stands still (SIGSTOP) in the rounds of others, and is compared with the first of them too"
+            "{PROGRAMS} names programs that are also measured as echo servers, with `:` between them. Each is \
+             started with the interface and the UDP port, is program/FILENAME in the rows, is stopped (SIGSTOP) in \
+             the rounds of others, and is also compared with the first of them"
         ));
     }
 }

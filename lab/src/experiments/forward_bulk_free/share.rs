@@ -20,12 +20,12 @@ const COUNTED: [&str; 6] =
     ["netmem/base", "netmem/patched", "netmem/bulk", "netmem/tuned", "netmem/nomerge", "netmem/sheaf-bulk"];
 /// Bursts through the forwarder.
 const BURSTS: u64 = 400;
-/// Places in each ring.
+/// Slots of each ring.
 const RING: usize = 1_024;
-/// The slab's functions that are its fast paths, all others are slow ones.
+/// The functions of the slab that are fast paths. All others are slow paths.
 const FAST: [&str; 3] = ["grow::alloc", "grow::free", "grow::free_bulk"];
 
-/// What callgrind saw of the forwarder's rounds.
+/// The counts of callgrind for the forwarder's rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Seen {
     instructions: f64,
@@ -53,7 +53,7 @@ pub(super) fn body(bench: &mut Bench<'_>, variant: &Kind) -> Result<(), SetUpErr
     Ok(())
 }
 
-/// Reports the shares; what could not be counted is a note.
+/// Reports the shares. A variant that could not be counted gets a note.
 pub(super) fn run(bench: &mut Bench<'_>) {
     let program = match valgrind::program() {
         Ok(program) => program,
@@ -66,8 +66,8 @@ pub(super) fn run(bench: &mut Bench<'_>) {
         }
     }
     bench.note(
-        "slow paths: the slab's functions but those that take from and give to a worker's active slab or sheaf; the source \
-         counted those of SLUB",
+        "slow paths: the slab's functions except those that take from and give to a worker's active slab or sheaf; \
+         the source counted those of SLUB",
     );
 }
 
@@ -115,7 +115,7 @@ fn watch(bench: &Bench<'_>, program: &Path, variant: usize) -> Result<Seen, Stri
     seen(&counted.run(program, bench.cores.first().copied(), bench.stop())?)
 }
 
-/// What a file in callgrind's format says of all functions and of the slow ones.
+/// Returns the counts of a file in callgrind's format: for all functions and for the slow ones.
 fn seen(text: &str) -> Result<Seen, String> {
     let (mut function, mut called) = (String::new(), String::new());
     let (mut own, mut calls): (BTreeMap<bool, f64>, f64) = (BTreeMap::new(), 0.0);
@@ -126,7 +126,7 @@ fn seen(text: &str) -> Result<Seen, String> {
         } else if let Some(name) = line.strip_prefix("cfn=") {
             called = name.to_owned();
         } else if let Some(count) = line.strip_prefix("calls=") {
-            // The next line is what the call cost, which stands with the called function as its own.
+            // The next line is the cost of the call. It is also counted as the called function's own cost, so it is skipped.
             lines.next();
             if is_slow(&called) && !is_slow(&function) {
                 calls += count.split(' ').next().and_then(|count| count.parse::<f64>().ok()).unwrap_or(0.0);

@@ -22,7 +22,7 @@ pub(super) struct Kind {
     published: Option<(f64, &'static str)>,
 }
 
-/// Where heads come from.
+/// The source of heads.
 #[derive(Clone, Copy)]
 struct Source {
     layer: Layer,
@@ -35,7 +35,7 @@ struct Source {
     merge: bool,
 }
 
-/// The source's slab layer as it found it.
+/// The source's slab layer before its change.
 const FOUND: Source = Source {
     layer: Layer::CpuSlab,
     mode: HeadCacheMode::Each,
@@ -45,7 +45,7 @@ const FOUND: Source = Source {
     min_partial: 5,
     merge: true,
 };
-/// As the source changed it: freed heads are collected and freed in bulk, and taken one by one.
+/// The layer after its change: freed heads are collected and freed in bulk, and taken one by one.
 const PATCHED: Source = Source { mode: HeadCacheMode::FlushOnly, ..FOUND };
 const TUNED: Source = Source { cpu_partial: 256, min_partial: 9, ..PATCHED };
 /// Not tuned: the source has "Without SLUB tuning, same performance comes with kernel cmdline slab_nomerge".
@@ -99,14 +99,14 @@ pub(super) const VARIANTS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// How heads are made; None where frames stay frames.
+    /// Returns how heads are made. None if frames have no heads.
     pub(super) fn heads(&self) -> Option<HeadCacheConfig> {
         let Source { layer, mode, size, refill, cpu_partial, min_partial, merge } = self.heads?;
         let cache = cache(self.name, layer, (cpu_partial, min_partial), merge);
         Some(HeadCacheConfig { cache, mode, size, refill, free: 32, ..HeadCacheConfig::default() })
     }
 
-    /// What heads are made with, as the rows tell it: by the configuration itself, not by its name.
+    /// Returns the parameters of the heads for the rows, from the configuration itself and not from its name.
     pub(super) fn settings(&self) -> Params {
         let Some(HeadCacheConfig { cache, mode, .. }) = self.heads() else { return Params::new() };
         let layer = if cache.layer == Layer::CpuSlab { "cpu_slab" } else { "sheaf" };
@@ -128,7 +128,7 @@ impl Kind {
         settings
     }
 
-    /// What the source measured.
+    /// Returns the figure of the source.
     pub(super) fn published(&self) -> Option<Published> {
         let (pps, what) = self.published?;
         let of = format!(
@@ -144,15 +144,16 @@ fn cache(name: &str, layer: Layer, (cpu_partial, min_partial): (usize, usize), m
     CacheConfig { name: name.to_owned(), layer, cpu_partial, min_partial, merge, ..CacheConfig::default() }
 }
 
-/// What the neighbours keep: as large and aligned as a head.
+/// The objects of the neighbours: as large and as aligned as a head.
 #[repr(align(64))]
 struct Line(#[allow(dead_code, reason = "room")] [u8; 64]);
 
-/// Caches of the heads' size that are in use, as others are in a kernel: what may be merged lies between their objects.
+/// Caches with objects of the heads' size that are in use, as other caches of a kernel are. If a cache may be merged,
+/// its slabs are also used by these.
 pub(super) struct Neighbours(Vec<(Cache<Line>, Vec<Object<Line>>)>);
 
 impl Neighbours {
-    /// One for each setting of the merged variants, every second object of its slabs held.
+    /// Makes one cache for each setting of the merged variants, and holds every second object of its slabs.
     pub(super) fn new(memory: &Memory, worker: &mut Worker) -> Result<Self, SetUpError> {
         let mut neighbours = Vec::new();
         for partial in [(FOUND.cpu_partial, FOUND.min_partial), (TUNED.cpu_partial, TUNED.min_partial)] {

@@ -34,24 +34,24 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// How long a device may take to start.
 const START: Duration = Duration::from_secs(30);
 
-/// Who is between the hosts.
+/// The device between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
-    /// Packet sockets, and frames with room for many segments.
+    /// Packet sockets, with frames that have room for many segments.
     Whole,
-    /// TAP interfaces, which are the hosts' own, and such frames.
+    /// TAP interfaces, which belong to the hosts, with such frames.
     Tap,
-    /// Packet sockets, and frames with room for one.
+    /// Packet sockets, with frames that have room for one segment.
     Cut,
-    /// AF_XDP, where a veth has its peer cut and leaves checksums open.
+    /// AF_XDP. Here a veth lets its peer segment packets and leaves checksums incomplete.
     Xdp,
     Kernel,
 }
 
-/// Those through which one stream goes, of which the time of all cores counts.
+/// The devices for one stream. The time of all cores counts.
 const ONE: [Device; 5] = [Device::Whole, Device::Cut, Device::Xdp, Device::Kernel, Device::Tap];
 
-/// Those through which eight go at one time, of which the time that passes counts.
+/// The devices for eight streams at a time. The elapsed time counts.
 const EIGHT: [Device; 4] = [Device::Whole, Device::Xdp, Device::Kernel, Device::Tap];
 
 impl Device {
@@ -65,7 +65,7 @@ impl Device {
         }
     }
 
-    /// Words for `netmem forward`; None where it is the kernel.
+    /// Returns the arguments for `netmem forward`; None for the kernel.
     fn words(self) -> Option<Vec<String>> {
         let words = match self {
             Device::Whole => "--frame-size=32768 --frames=2048 --port=packet:one --port=packet:two",
@@ -96,23 +96,26 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     set(bench, (&folder, core), &ONE, (1, Time::OfCores), &[(0, 1), (0, 3), (1, 3), (2, 3), (4, 3)])?;
     set(bench, (&folder, core), &EIGHT, (8, Time::Passed), &[(0, 2), (1, 2), (3, 2)])?;
     bench.note(
-        "work tcp, core-ns per KiB received, over all cores: the time that the hosts' program, netmem and the kernel's ksoftirqd have had a \
-         core, in windows of 8 MiB at the receiver; one stream, MTU 1,500, hosts' offloads as they come",
+        "work tcp, core-ns per KiB received, over all cores: the time for which the hosts' program, netmem and the \
+         kernel's ksoftirqd had a core, in windows of 8 MiB at the receiver; one stream, MTU 1,500, default \
+         offloads of the hosts",
     );
     bench.note(
-        "work tcp-rate: nanoseconds that pass for a KiB received of eight streams at one time, in such windows: eight threads that send, eight \
-         that receive and the device share the cores, and the kernel's forwarding has none of its own",
+        "work tcp-rate: the elapsed nanoseconds for a KiB received of eight streams at a time, in such windows. \
+         Eight threads that send, eight that receive and the device share the cores; the kernel's forwarding has no \
+         thread of its own",
     );
     bench.note(
-        "netmem: packet sockets with frames of 32 KiB, packets of up to 64 KiB in two or three; netmem/tap: the same by TAP interfaces in the \
-         hosts; netmem/cut: with frames of 2 KiB, each segment a frame; netmem/xdp: AF_XDP in native mode. Two copies of each byte are the \
-         hosts' and are in all, the kernel's two between socket (or TAP file) and frame in all but kernel; netmem makes none for whole packets and \
-         one for what it cuts",
+        "netmem: packet sockets with frames of 32 KiB, packets of up to 64 KiB in two or three; netmem/tap: the \
+         same with TAP interfaces in the hosts; netmem/cut: with frames of 2 KiB, each segment a frame; netmem/xdp: \
+         AF_XDP in native mode. All rows include the hosts' two copies of each byte, and all except kernel include \
+         the kernel's two copies between socket (or TAP file) and frame. netmem makes no copy of whole packets, and \
+         one of those that it segments",
     );
     Ok(())
 }
 
-/// Measures so many streams through each of these devices.
+/// Measures this number of streams through each of these devices.
 fn set(
     bench: &mut Bench<'_>,
     place: (&Folder, usize),
@@ -145,7 +148,7 @@ fn measure(bench: &mut Bench<'_>, streams: &[(RefCell<Stream>, Veths)], ratios: 
     }
 }
 
-/// So many streams through `device`, with the interfaces that they go over.
+/// Makes this number of streams through `device`, with the interfaces that they cross.
 fn stream(
     (folder, core): (&Folder, usize),
     device: Device,
@@ -159,7 +162,7 @@ fn stream(
         let mut command = command(&veths, &words).map_err(SetUpError::at("the device"))?;
         command.arg("--control").arg(&socket);
         let mut middle = Middle::start(command, core, &said).map_err(SetUpError::at("start the device"))?;
-        // Its interfaces are as it wants them then, and may be given away.
+        // Once the socket is there, its interfaces are set up, and may be moved.
         middle.wait_for(&[socket], START).map_err(SetUpError::at("start the device"))?;
         Ok(middle)
     };

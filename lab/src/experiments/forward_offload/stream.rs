@@ -20,26 +20,27 @@ use crate::system::cpu_time::CpuClock;
 const WINDOW: u64 = 8 << 20;
 /// Bytes of an operation.
 const OP: u64 = 1 << 10;
-/// Windows of one round at most, and those before the first that counts: after a pause TCP begins anew.
+/// Maximum number of windows in one round, and number of windows before the first that counts: after a pause TCP starts
+/// again.
 const WINDOWS: usize = 6;
 const WARM_UP: usize = 2;
 /// Bytes that are written, and read, by one call.
 const CHUNK: usize = 256 << 10;
-/// How long one looks for what is on its way while the sender ends.
+/// How long a receiver looks for bytes in flight while the sender ends.
 const MOMENT: Duration = Duration::from_millis(20);
-/// How long nothing may come before the stream is given up.
+/// How long nothing may arrive before the stream is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the time of a window is.
+/// The meaning of a window's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Time {
-    /// That which all had a core for.
+    /// The time for which all participants had a core.
     OfCores,
-    /// That which went by.
+    /// The elapsed time.
     Passed,
 }
 
-/// Streams, with those whose time counts.
+/// Streams, and the processes and threads whose time counts.
 pub(super) struct Stream {
     label: Label,
     clock: Tsc,
@@ -48,7 +49,7 @@ pub(super) struct Stream {
     middle: Option<Middle>,
     clocks: Vec<CpuClock>,
     put_off: Vec<Ksoftirqd>,
-    /// Why there is nothing more to measure.
+    /// The reason why nothing more can be measured.
     broken: Option<String>,
 }
 
@@ -58,20 +59,20 @@ struct Flow {
     receiver: Receiver,
 }
 
-/// What those who receive at one time know of each other.
+/// The state that the receivers of all streams share.
 #[derive(Default)]
 struct Together {
-    /// The senders are to end.
+    /// Set when the senders must end.
     ends: AtomicBool,
-    /// Bytes that have come by all streams.
+    /// Bytes that have arrived on all streams.
     came: AtomicU64,
 }
 
-/// The end that sends a text over and over.
+/// The end that sends a text again and again.
 struct Sender {
     to: TcpStream,
     text: Vec<u8>,
-    /// Where in the text it is.
+    /// The position in the text.
     at: usize,
 }
 
@@ -83,15 +84,15 @@ struct Receiver {
     room: Vec<u8>,
     /// Bytes of this round.
     came: u64,
-    /// Calls that gave other bytes than were sent.
+    /// Calls whose bytes differ from the sent ones.
     corrupt: u64,
 }
 
 impl Sender {
-    /// Sends until `ends`; how many bytes.
+    /// Sends until `ends`. Returns the number of bytes.
     fn run(&mut self, ends: &AtomicBool) -> Result<u64, String> {
         let mut total = 0;
-        // Relaxed: a wish, which carries no data.
+        // Relaxed: a request, which carries no data.
         while !ends.load(Ordering::Relaxed) {
             let n = self.to.write(&self.text[self.at..]);
             let n = n.map_err(|error| format!("the stream cannot be written: {error}"))?;
@@ -102,7 +103,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Receives what is there, and waits for it; false where nothing came in time.
+    /// Receives the bytes that are there, or waits for some. Returns false if none arrived in time.
     fn next(&mut self, together: &Together) -> Result<bool, String> {
         let n = match self.from.read(&mut self.room) {
             Ok(0) => return Err("the stream has ended".to_owned()),
@@ -112,7 +113,7 @@ impl Receiver {
             }
             Err(error) => return Err(format!("the stream cannot be read: {error}")),
         };
-        // One byte of each call: a look at all would be a good part of what is measured.
+        // Compares one byte of each call: comparing all would take a good part of the measured time.
         let place = (self.at + n / 2) % CHUNK;
         self.corrupt += u64::from(self.room[n / 2] != self.text[place]);
         (self.came, self.at) = (self.came + n as u64, (self.at + n) % CHUNK);
@@ -121,7 +122,7 @@ impl Receiver {
         Ok(true)
     }
 
-    /// Receives until all is to end.
+    /// Receives until the senders must end.
     fn until_the_end(&mut self, together: &Together) -> Result<(), String> {
         self.wait_at_most(MOMENT)?;
         while !together.ends.load(Ordering::Relaxed) {
@@ -144,7 +145,7 @@ impl Flow {
         Ok(Flow { sender: Sender { to, text: text.to_vec(), at: 0 }, receiver })
     }
 
-    /// Sends while `receive` receives, which returns when all is to end; then receives the rest.
+    /// Sends while `receive` receives, which returns when the round must end. Then receives the rest.
     fn carry<T>(
         &mut self,
         together: &Together,
@@ -157,7 +158,7 @@ impl Flow {
             let received = receive(receiver);
             together.ends.store(true, Ordering::Relaxed);
             receiver.wait_at_most(MOMENT)?;
-            // The sender may wait for room, so what is on its way is received while it does.
+            // The sender may wait for room, so bytes in flight are received meanwhile.
             while !sending.is_finished() {
                 receiver.next(together)?;
             }
@@ -177,7 +178,7 @@ impl Stream {
     /// Streams between these ends, through `middle` or the kernel alone.
     ///
     /// # Errors
-    /// What the system says of the clocks.
+    /// The error of the system's clocks.
     pub(super) fn new(
         label: Label,
         time: Time,
@@ -195,7 +196,7 @@ impl Stream {
         Ok(Stream { label, clock: Tsc::new(), time, flows, middle, clocks, put_off, broken: None })
     }
 
-    /// Streams for so many windows, which the first one takes.
+    /// Runs streams for this number of windows, which the first stream measures.
     fn run(&mut self, windows: usize) -> Result<Vec<Window>, String> {
         let Stream { clock, time, flows, clocks, put_off, .. } = self;
         let ticks = || match time {
@@ -227,7 +228,7 @@ impl Stream {
         .map(|mut taken: Vec<Window>| taken.split_off(WARM_UP))
     }
 
-    /// Checks that all came as it was sent, when the stream is taken away.
+    /// Checks that all bytes arrived unchanged, when the stream is closed.
     pub(super) fn settle(mut self, bench: &mut Bench<'_>) {
         let last = self.middle.as_mut().and_then(Middle::ended).map(|error| error.to_string());
         let corrupt: u64 = self.flows.iter().map(|flow| flow.receiver.corrupt).sum();
@@ -240,8 +241,8 @@ impl Stream {
     }
 }
 
-/// One window of all streams, between two looks of one receiver at `ticks`. It has no steps: a wait for what comes is no pause, and a pause
-/// of the machine takes no core's time.
+/// Measures one window of all streams, between two reads of `ticks` by one receiver. It has no steps: a wait for bytes
+/// is not a pause, and a pause of the machine takes no core's time.
 fn window(receiver: &mut Receiver, together: &Together, ticks: &dyn Fn() -> u64) -> Result<Window, String> {
     let came = || together.came.load(Ordering::Relaxed);
     let (before, first) = (ticks(), came());

@@ -41,22 +41,22 @@ const KEYS: &[Key] = &[Key {
     quick: 1_536,
 }];
 
-/// Places in each ring.
+/// Slots of each ring.
 const RING: usize = 2_048;
 
 /// Packets that testpmd takes at a time: its default.
 const BURST: usize = 32;
 
-/// Who is between the hosts.
+/// The device between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Device {
-    /// Passes frames on as they are.
+    /// Passes frames on unchanged.
     Netmem,
-    /// The same with its programs in generic mode, behind the driver.
+    /// The same, with its programs in generic mode, behind the driver.
     NetmemGeneric,
     /// Routes them.
     NetmemIp,
-    /// Passes frames on as they are.
+    /// Passes frames on unchanged.
     Testpmd,
     /// Routes them.
     Kernel,
@@ -83,9 +83,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         bench.check("two cores", false, "the device needs one and its peers another".to_owned());
         return Ok(());
     };
-    // Asked before netmem and the hosts take some.
+    // Read before netmem and the hosts take some.
     let memory = middle::memory_of_dpdk();
-    // Also what it takes is known before anything is measured.
+    // What is missing is also found before anything is measured.
     if let Err(why) = Veths::lay().and_then(|veths| veths.ports(RING).map(drop)) {
         bench.note(format!("nothing is measured: it needs root and network namespaces: {why}"));
         return Ok(());
@@ -112,7 +112,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     Ok(())
 }
 
-/// netmem as a router against the kernel, and against testpmd and itself where each passes frames on as they are.
+/// Compares netmem as a router with the kernel, and with testpmd and itself where each passes frames on unchanged.
 fn measure(bench: &mut Bench<'_>, paths: &[(RefCell<Flow>, Veths)]) {
     let metric = Metric::NsPerPacket;
     let mut comparisons = vec![Comparison { a: 2, b: 3, metric }, Comparison { a: 1, b: 0, metric }];
@@ -130,7 +130,7 @@ fn measure(bench: &mut Bench<'_>, paths: &[(RefCell<Flow>, Veths)]) {
     bench.check_generator(&series);
 }
 
-/// A path through `device`, with the interfaces that it lies over.
+/// Makes a path through `device`, with the interfaces that it crosses.
 fn path(
     bench: &Bench<'_>,
     folder: &Folder,
@@ -159,7 +159,7 @@ fn path(
     Ok((flow, veths))
 }
 
-/// The packets that the hosts exchange: to the router, or to the other host.
+/// Returns the packets that the hosts exchange: to the router, or to the other host.
 fn stream(device: Device, stream: u16) -> StreamConfig {
     let host = |host| Span::one(Ipv4Addr::new(10, 77, host, 1));
     StreamConfig {
@@ -221,11 +221,12 @@ fn testpmd_command(veths: &Veths, (program, memory): (&path::Path, &str), core: 
 
 fn findings(bench: &mut Bench<'_>, memory: &str, backing: Option<&str>) {
     bench.note(
-        "core-ns per packet over all cores, in windows of 384 packets at the sink while packets flow: the device's core's time, \
-         which has a full burst waiting throughout, and the sender's core's within send, with what the kernel put off there to \
-         ksoftirqd, for as many packets as came. The kernel carries packets to the device on the sender's core, and does all of \
-         its own forwarding there: a window of its counts only where each burst had come out when send returned. What writing and \
-         receiving packets costs, the same for all, does not count",
+        "core-ns per packet over all cores, in windows of 384 packets at the sink while packets flow: the time of \
+         the device's core, which always has a full burst waiting, and the time of the sender's core within send \
+         for the same number of packets, including the work that the kernel deferred there to ksoftirqd. The kernel \
+         carries packets to the device on the sender's core, and does all of its own forwarding there: its windows \
+         count only if each burst had come out when send returned. Writing and receiving packets costs the same for \
+         all devices, and is not included",
     );
     bench.note(format!(
         "netmem: AF_XDP as --xdp-mode auto chooses, in cross-connect mode, with --xdp-mode generic as \

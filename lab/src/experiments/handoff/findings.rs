@@ -70,24 +70,27 @@ pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
     };
     let cache = cache.map_or("of unknown size".to_owned(), |bytes| format!("of {} MiB", bytes >> 20));
     bench.note(format!(
-        "working set: up to {} MiB of frames of one port, of which packets of {} MiB are read once in a turn, and a \
-         last-level cache {cache}, which on a virtual machine others may use too: {reached}",
+        "working set: up to {} MiB of frames of one port, of which packets of {} MiB are read once in turn, and a \
+         last-level cache {cache}, which other virtual machines may use too: {reached}",
         (most.ring * CHUNK_SIZE) >> 20,
         most.touched() >> 20
     ));
     bench.note(
-        "the source claims more than 40 % with hand-off over one whose packets stay on the receiving CPU, and tells 4 Mpps of \
-         60-byte packets for its Nehalem machine and 1.2 for Bensley, not whether with hand-off; its \"8 times\" the last-level cache is 15 by its own figures",
+        "the source claims more than 40 % with hand-off over one whose packets stay on the receiving CPU. It gives \
+         4 Mpps of 60-byte packets for its Nehalem machine and 1.2 for Bensley, but not whether with hand-off. Its \
+         \"8 times\" the last-level cache is 15 by its own figures",
     );
     bench.note(
-        "no generator: packets come in as descriptors of bytes that were written before, and go out unread, at the same cost \
-         in every variant; what a card's DMA does to caches is not in it. A packet's number is the length of its padding, so \
-         order is checked without a load or store of it. The network waits where an inbox is full: no packet is dropped",
+        "no generator: packets come in as descriptors of bytes that were written before, and go out unread, at the \
+         same cost in every variant. The effect of a card's DMA on caches is not included. A packet's number is the \
+         length of its padding, so its order is checked without access to it. The network waits if an inbox is \
+         full, so no packet is dropped",
     );
     bench.note(
-        "light work swaps the link addresses; where packets are read it also sums their 512 bytes, once, and in heavy work as \
-         often as the key sums says. One worker leaves the other core idle; of two queues, windows in which one core stood still are dropped. \
-         Packets that round-robin reorders are counted about: two workers note one flow at once",
+        "light work swaps the MAC addresses. If packets are read it also sums their 512 bytes, once, and in heavy \
+         work as often as the key sums says. One worker leaves the other core idle. With two queues, windows in \
+         which one core was paused are dropped. The number of packets that round-robin reorders is approximate: two \
+         workers record one flow at the same time",
     );
 }
 

@@ -23,9 +23,9 @@ const TARGET: f64 = 2.0;
 pub(super) fn notes(bench: &mut Bench<'_>, crossed: &[Series], on_one: &Alone, slots: usize) {
     bench.note(format!(
         "side A or B: the cost on that core, in windows in which it never waited, while the other side spins and up \
-         to {slots} items lie between; side both: the pace of the pair, waiting included, with the same policy on \
-         both sides (spin: looks again at once; back-off: about a microsecond of pause instructions first) and up to \
-         {PAIR_UNDER_WAY} items between"
+         to {slots} items are in between; side both: the pace of the pair, waiting included, with the same policy \
+         on both sides (spin: polls again at once; back-off: first about a microsecond of pause instructions) and \
+         up to {PAIR_UNDER_WAY} items in between"
     ));
     let seed = bench.setting("seed");
     for (asked, policy) in [(SPIN, "spin"), (BACK_OFF, "back-off")] {

@@ -1,13 +1,13 @@
-//! Windows of a running flow, seen at the sink: what packets that arrived there had cost on all cores meanwhile.
+//! Windows of a running flow, seen at the sink: the time on all cores for the packets that arrived there.
 //!
 //! ```text
 //!   the caller's core   send ── look ── send ── receive, look …  the time within `send` counts: the kernel carries packets there
 //!   the device's core   ══════════════════════════════════════  all its time counts: it has a full burst waiting throughout
 //!   at the sink                 │◄────── a window ──────►│       opened and closed by how many have come
 //! ```
-//! A flow begins with a backlog, sent while the device stands still, so that a sender which is slower than the device lasts for
-//! some windows. Where the kernel alone is between the two ends it has done its work when `send` returns: then a window counts
-//! only if it was handed full bursts, and each had come through whole by then.
+//! A flow begins with a backlog, which is sent while the device is stopped. So a sender that is slower than the device
+//! lasts for some windows. If only the kernel is between the two ends, it has done its work when `send` returns. Then a
+//! window counts only if the kernel was handed full bursts, and each had come through completely by then.
 
 use netmem::limits::BATCH_MAX;
 
@@ -19,50 +19,50 @@ use crate::method::quantile::median;
 use crate::method::round::{Label, Variant};
 use crate::method::window::{Window, Windows};
 
-/// Packets of a window: some hundred µs of any device that is measured so.
+/// Packets of a window: some hundred µs for any device that is measured in this way.
 const WINDOW: u64 = 6 * BATCH_MAX as u64;
 
-/// Windows of one flow at most.
+/// Maximum number of windows of one flow.
 const WINDOWS: usize = 6;
 
-/// Packets under way that do for a full burst to wait: a burst in the device's hands, one on its way out, one that has come
-/// since the last look, and that burst.
+/// Packets in flight that suffice for a full burst to wait: a burst in the device, one on its way out, one that has
+/// come since the last look, and that burst.
 const MARGIN: u64 = 4 * BATCH_MAX as u64;
 
 /// Flows before the first that counts.
 const WARM_UP: usize = 1;
 
-/// A path that packets flow through without end.
+/// A path that packets flow through without a break.
 pub(in crate::experiments) struct Flow {
     path: Path,
-    /// Packets under way at most.
+    /// Maximum number of packets in flight.
     backlog: u64,
-    /// What the kernel puts off on the caller's core, if it tells.
+    /// The deferred work of the kernel on the caller's core, if the kernel reports it.
     put_off: Option<Ksoftirqd>,
-    /// Where the time of each window went, for each packet.
+    /// The shares of each window's time, for each packet.
     shares: Vec<Share>,
 }
 
-/// Nanoseconds of a packet.
+/// Nanoseconds for a packet.
 #[derive(Debug, Clone, Copy)]
 struct Share {
-    /// Within `send`, and put off.
+    /// Within `send`, and in deferred work.
     sender: f64,
-    /// Put off, of that.
+    /// The part of that in deferred work.
     put_off: f64,
-    /// Of the device's core.
+    /// On the device's core.
     device: f64,
     /// Between two packets at the sink.
     apart: f64,
 }
 
-/// What had happened when the clock was read.
+/// The state when the clock was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Look {
     now: u64,
-    /// Packets.
+    /// Sent packets.
     sent: u64,
-    /// Those at the sink, received or not.
+    /// Packets at the sink, received or not.
     come: u64,
     received: u64,
     /// Ticks spent in sending.
@@ -75,7 +75,7 @@ impl Look {
     }
 }
 
-/// A window at the sink that is not over.
+/// A window at the sink that has not ended.
 #[derive(Debug)]
 struct Span {
     begun: Look,
@@ -103,7 +103,8 @@ impl Span {
         look.come - self.begun.come >= WINDOW
     }
 
-    /// The core time of the packets that came: the sender's for as many, and the device's core's from the first to the last.
+    /// Returns the core time of the packets that came: the sender's time for the same number of packets, and the time
+    /// of the device's core from the first to the last.
     fn close(&self, look: &Look, put_off: u64, has_device: bool) -> Window {
         let (come, sent) = (look.come - self.begun.come, look.sent - self.begun.sent);
         let busy = look.sending - self.begun.sending + put_off;
@@ -113,7 +114,7 @@ impl Span {
     }
 }
 
-/// What the windows gave so far.
+/// The results of the windows so far.
 #[derive(Debug, Default)]
 struct Taken {
     windows: Vec<Window>,
@@ -128,13 +129,13 @@ impl Taken {
 }
 
 impl Flow {
-    /// Flows on `path`, whose ends are on `core`, with at most `backlog` packets under way.
+    /// Makes flows on `path`, whose ends are on `core`, with at most `backlog` packets in flight.
     pub(in crate::experiments) fn new(path: Path, backlog: usize, core: usize) -> Flow {
         let put_off = Ksoftirqd::of(core);
         Flow { path, backlog: backlog as u64, put_off, shares: Vec::new() }
     }
 
-    /// One flow: a backlog, as many windows, and what is left.
+    /// Runs one flow: a backlog, this number of windows, and the packets that are left.
     fn run(&mut self, windows: usize, taken: &mut Taken) -> Result<(), String> {
         let mut look = Look::default();
         self.path.hold()?;
@@ -152,7 +153,7 @@ impl Flow {
         drained
     }
 
-    /// Sends a burst, if there may be one more under way; whether it did.
+    /// Sends a burst, if one more may be in flight. Returns whether it did.
     fn send(&mut self, look: &mut Look) -> bool {
         let Path { clock, ends, .. } = &mut self.path;
         if look.under_way() + BATCH_MAX as u64 > self.backlog || ends.write(BATCH_MAX) == 0 {
@@ -166,14 +167,14 @@ impl Flow {
         sent > 0
     }
 
-    /// Receives a burst of what has come.
+    /// Receives a burst of the packets that have come.
     fn receive(&mut self, look: &mut Look) {
         self.path.ends.post();
         look.received += self.path.ends.receive() as u64;
     }
 
-    /// Sees how many packets have come. A burst of them is received where there was nothing to send, and after each burst that
-    /// the kernel alone carried; all of them where the port does not tell.
+    /// Records how many packets have come. Receives a burst of them if there was nothing to send, and after each burst
+    /// that only the kernel carried. If the port does not report how many wait, receives a burst in any case.
     fn look(&mut self, look: &mut Look, sent: bool) {
         let tells = self.path.ends.waiting().is_some();
         if !sent || !tells || !self.path.has_device() {
@@ -237,13 +238,13 @@ impl Flow {
         taken.windows.push(window);
     }
 
-    /// Ticks that the kernel has spent on what it put off.
+    /// Returns the ticks that the kernel has spent on deferred work.
     fn put_off(&self) -> u64 {
         let ns = self.put_off.as_ref().map_or(0, Ksoftirqd::ns);
         (ns as f64 * self.path.clock.ticks_per_ns()) as u64
     }
 
-    /// Receives what is under way.
+    /// Receives the packets in flight.
     fn drain(&mut self, look: &mut Look) -> Result<(), String> {
         let clock = self.path.clock;
         let mut patience = Path::patience(&clock);
@@ -257,7 +258,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Says where the time went, checks and closes the path.
+    /// Reports the shares of the time, checks and closes the path.
     pub(in crate::experiments) fn settle(self, bench: &mut Bench<'_>) {
         let Flow { path, shares, .. } = self;
         let share = |of: fn(&Share) -> f64| median(&shares.iter().map(of).collect::<Vec<_>>());
@@ -278,8 +279,8 @@ impl Variant for Flow {
         &self.path.label
     }
 
-    /// Windows within flows. One in which the device may have found less than a full burst, or the kernel was not done when
-    /// `send` returned, counts as starved.
+    /// Runs windows within flows. A window counts as starved if the device may have found less than a full burst, or if
+    /// the kernel was not done when `send` returned.
     fn round(&mut self, windows: usize) -> Windows {
         let mut taken = Taken::default();
         for flow in 0.. {
@@ -314,7 +315,7 @@ mod tests {
             assert_eq!(span.is_full(&look), come >= 1_384);
         }
         let end = Look { now: 1_900, come: 1_400, sent: 2_200, sending: 600, ..BEGUN };
-        // Ten ticks put off, and 100 in send for 200 packets, where 400 came.
+        // Ten ticks of deferred work, and 100 in `send` for 200 packets, while 400 came.
         let window = Window { ticks: 2 * 110 + 900, ops: 400, steps: 3, longest_step: 500 };
         assert_eq!(span.close(&end, 10, true), window);
         assert_eq!(span.close(&end, 10, false), Window { ticks: 220, ..window });

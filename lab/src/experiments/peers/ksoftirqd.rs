@@ -1,4 +1,4 @@
-//! What the kernel puts off on a core: the time of its thread for that, `ksoftirqd/N`.
+//! The deferred work of the kernel on a core: the time of its thread `ksoftirqd/N`.
 //!
 //! Source: Documentation/scheduler/sched-stats.rst, `/proc/PID/schedstat`.
 
@@ -12,7 +12,7 @@ pub(in crate::experiments) struct Ksoftirqd {
 }
 
 impl Ksoftirqd {
-    /// That of `core`; None where the kernel does not show it.
+    /// Opens the thread of `core`. Returns None if the kernel does not show it.
     pub(in crate::experiments) fn of(core: usize) -> Option<Ksoftirqd> {
         let name = format!("ksoftirqd/{core}");
         let is_it = |path: &std::path::Path| {
@@ -23,7 +23,7 @@ impl Ksoftirqd {
         Some(Ksoftirqd { schedstat: File::open(folder.join("schedstat")).ok()? })
     }
 
-    /// Nanoseconds that it has run.
+    /// Returns the nanoseconds for which it has run.
     pub(in crate::experiments) fn ns(&self) -> u64 {
         let mut room = [0; 64];
         let len = self.schedstat.read_at(&mut room, 0).unwrap_or(0);
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn the_time_of_a_core_is_that_which_the_kernel_shows_for_its_thread() {
         let core = cpu::allowed().unwrap()[0];
-        // In a container there may be none to be seen.
+        // A container may not show the thread.
         let Some(thread) = Ksoftirqd::of(core) else { return };
         let (before, after) = (thread.ns(), thread.ns());
         assert!(0 < before && before <= after, "{before} {after}");

@@ -16,7 +16,7 @@ use super::super::scratch;
 /// The time to end after a request.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// A process that forwards, and stops when it is told to. It is ended when dropped.
+/// A process that forwards, and stops when it is asked to. It is ended when dropped.
 pub(in crate::experiments) struct Middle {
     child: Child,
     stands: bool,

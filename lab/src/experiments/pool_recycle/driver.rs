@@ -12,7 +12,8 @@ use super::trip::{Account, Way, spoilt, turns, twice};
 use crate::bench::SetUpError;
 use crate::method::clock::{Clock, Tsc};
 
-/// What mapping a page for the device costs, and how often it was done: a model, which keeps the core so long.
+/// The cost of mapping a page for the device, and the number of mappings. It is a model, which keeps the core busy for
+/// this time.
 #[derive(Debug)]
 pub(super) struct Mapping {
     clock: Tsc,
@@ -27,7 +28,7 @@ impl Mapping {
         Self { clock, ticks, mapped: 0, unmapped: 0 }
     }
 
-    /// A page of the page stage, mapped.
+    /// Returns a page of the page stage, mapped.
     #[inline(always)]
     fn page(&mut self, memory: &Memory, w: &mut Worker) -> Option<Page> {
         let page = memory.alloc(w, 0)?;
@@ -49,8 +50,8 @@ impl Mapping {
         }
     }
 
-    /// Ends the way: what was unmapped so far left it, the `kept` pages keep what is written to them, are unmapped and freed
-    /// now, and nothing may stay mapped.
+    /// Ends the method: records the number of pages that were unmapped so far, checks that the `kept` pages keep what
+    /// is written to them, unmaps and frees them. After this no page may be mapped.
     fn end(mut self, memory: &Memory, mut kept: Vec<Page>, account: &mut Account, w: &mut Worker) {
         account.spoilt += spoilt(kept.iter_mut());
         account.left = self.unmapped;
@@ -60,7 +61,7 @@ impl Mapping {
     }
 }
 
-/// An owner's place in the process's table, taken once.
+/// An owner's slot in the process's table, registered once.
 type Registered = OnceLock<Result<OwnerId, OwnerError>>;
 
 fn registered(place: &Registered, owner: Owner) -> Result<OwnerId, SetUpError> {
@@ -68,18 +69,19 @@ fn registered(place: &Registered, owner: Owner) -> Result<OwnerId, SetUpError> {
     owner.copied().map_err(SetUpError::at("page owner"))
 }
 
-/// Gives a claim up, with the worker at hand.
+/// Gives a claim up, with the worker that is given.
 #[inline(always)]
 fn released<W>((_, w): &mut (&mut W, &mut Worker), page: SharedPage) {
     page.release(w);
 }
 
 thread_local! {
-    /// Pages that came home, kept mapped, of each way that keeps by an owner: a page's word is its way's place here.
+    /// Pages that came back and stayed mapped, for each method that keeps pages by an owner. A page's word is the
+    /// method's index here.
     static HOME: RefCell<Vec<Vec<Page>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// At a page's last release: it goes onto the list that its word names.
+/// Called at a page's last release: puts it onto the list that its word names.
 fn keep(_: Option<&mut Worker>, page: Page, word: u64) -> Option<Page> {
     HOME.with_borrow_mut(|home| match home.get_mut(word as usize) {
         Some(kept) => {
@@ -136,8 +138,8 @@ impl Way for KeptByOwner<'_> {
     }
 }
 
-/// A driver that holds a claim on each page of a queue and looks at the head alone: if nobody else has the page, it is
-/// used again; if somebody has, the driver gives it up and takes a new one.
+/// A driver that holds a claim on each page of a queue and checks only the head. If no other claim on that page exists,
+/// the page is used again. Otherwise the driver gives its claim up and takes a new page.
 pub(super) struct OlderTrick<'a> {
     memory: &'a Memory,
     mapping: Mapping,
@@ -153,7 +155,7 @@ impl<'a> OlderTrick<'a> {
         Ok(Self { memory, mapping, owner, depth, queue: VecDeque::with_capacity(depth + 1) })
     }
 
-    /// The head's page if it is home; if it is not, it leaves the queue, unmapped.
+    /// Returns the head's page if it has no other claim. Otherwise the page leaves the queue, unmapped.
     #[inline(always)]
     fn head(&mut self, w: &mut Worker) -> Option<Page> {
         if self.queue.len() < self.depth {

@@ -20,28 +20,29 @@ use crate::method::round::{Label, Series, Variant};
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
 
-/// Frames in use, and whether they are written.
+/// Numbers of frames in use, and whether they are written.
 const STEPS: [(bool, &[usize]); 2] =
     [(true, &[1 << 10, 1 << 14, 1 << 18, 1 << 20]), (false, &[1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22])];
 
-/// Bytes that the machine keeps for others.
+/// Bytes of memory that are left for other processes.
 const SPARE: usize = 1 << 30;
 
-/// What a frame may cost with the most in use, times what it costs with the fewest; beside that what a loop costs more there
-/// that looks at, or writes, the same frames, but has one and the same go back and come out.
+/// Maximum cost of a frame with the most frames in use, as a multiple of the cost with the fewest. The cost of the
+/// caches is allowed in addition: the additional cost of a loop that reads or writes the same frames, but frees and
+/// allocates always the same frame.
 const AT_MOST: f64 = 2.0;
 
-/// Share of the memory that all bookkeeping may take, in percent.
+/// Maximum share of the memory for all bookkeeping, in percent.
 const BOOKKEEPING_MOST: f64 = 2.0;
 
-/// Measures both, as far as there is memory.
+/// Measures both, as far as there is enough memory.
 pub(super) fn measure(bench: &mut Bench<'_>, effort: Effort) -> Result<(), SetUpError> {
     for (touch, steps) in STEPS {
         let room = memory_available().map_or(usize::MAX, |bytes| bytes.saturating_sub(SPARE) / CHUNK_SIZE);
         let fitting: Vec<usize> = steps.iter().copied().filter(|frames| *frames <= room).collect();
         if fitting.len() < steps.len() {
             bench.note(format!(
-                "no rows of more than {room} frames in use: that is what memory is available for"
+                "no rows of more than {room} frames in use: the available memory has room for no more"
             ));
         }
         if fitting.len() > 1 && !bench.stopped() {
@@ -49,28 +50,28 @@ pub(super) fn measure(bench: &mut Bench<'_>, effort: Effort) -> Result<(), SetUp
         }
     }
     bench.note(
-        "/in-use: so many frames are out, side by side and in an order without pattern; each in its turn goes back, and one \
-         comes out and is written, or not. limit/in-use: the same frames are written, or two bytes looked at for each, and it \
-         is always one and the same that goes back and comes out: what the caches make of so many. Where frames are not \
-         written, no byte of the memory itself is ever touched, and the system does not even have it",
+        "/in-use: this number of frames is allocated, adjacent and in an order without a pattern. Each in turn is \
+         freed, and one is allocated and written, or not. limit/in-use: the same frames are written, or two bytes \
+         are read for each, and always the same frame is freed and allocated: the share of the caches. If frames \
+         are not written, no byte of the memory itself is ever accessed, and the system does not back it with pages",
     );
     Ok(())
 }
 
-/// Frames that are out, in an order without pattern.
+/// Frames in use, in an order without a pattern.
 struct InUse {
     w: Worker,
     memory: Memory,
     pool: Pool,
     frames: Vec<Option<Frame>>,
-    /// Two bytes for each frame, where its number says: a power of two of them.
+    /// Two bytes for each frame, at the index of its number modulo a power of two.
     marks: Vec<u16>,
     refused: u64,
 }
 
 impl InUse {
-    /// Takes all frames out of a pool of as many as the last of `steps`. Those of each step lie side by side, and within it
-    /// nowhere in particular.
+    /// Takes all frames out of a pool with as many as the last of `steps`. The frames of each step are adjacent, and in
+    /// random order within the step.
     fn new(bench: &Bench<'_>, steps: &[usize], touch: bool) -> Result<InUse, SetUpError> {
         let count = steps.last().copied().unwrap_or_default();
         let memory = memory(count, touch)?;
@@ -91,7 +92,7 @@ impl InUse {
         Ok(InUse { w, memory, pool, frames, marks, refused })
     }
 
-    /// `ops` of the first `among` frames go back in their turn, and one comes out for each.
+    /// Frees `ops` of the first `among` frames in turn, and allocates one for each.
     #[inline(never)]
     fn pass<const TOUCH: bool>(&mut self, at: &mut usize, among: usize, ops: u32) {
         let Self { w, pool, frames, refused, .. } = self;
@@ -107,8 +108,8 @@ impl InUse {
         }
     }
 
-    /// As [`InUse::pass`], but it is always one and the same frame that goes back and comes out, while those in their turn are
-    /// written, or their marks read: what the caches make of as many, at the same pace.
+    /// Does the same as [`InUse::pass`], but frees and allocates always the same frame, while the frames in turn are
+    /// written, or their marks read. This is the share of the caches for the same number of frames, at the same pace.
     #[inline(never)]
     fn limit<const TOUCH: bool>(&mut self, at: &mut usize, among: usize, ops: u32) {
         let Self { w, pool, frames, marks, refused, .. } = self;
@@ -133,13 +134,13 @@ impl InUse {
         frames[last] = one;
     }
 
-    /// How often the owner left its cache.
+    /// Returns how often the owner left its cache.
     fn visits(&self) -> u64 {
         let stats = self.pool.stats();
         stats.alloc.refill + stats.alloc.empty + stats.alloc.slow + stats.recycle.cache_full
     }
 
-    /// Frees all; how many were not as they were written.
+    /// Frees all frames. Returns how many do not hold what was written.
     fn settle(&mut self, touch: bool) -> usize {
         let Self { w, frames, .. } = self;
         let is_spoilt = |(place, frame): &(usize, &Frame)| touch && frame.data() != stamp(*place);
@@ -150,7 +151,8 @@ impl InUse {
     }
 }
 
-/// Memory for so many frames: on large pages where they are written, else lent bytes that the system need not even have.
+/// Makes a memory for this number of frames: on large pages if they are written, else on lent bytes that the system
+/// need not back with pages.
 fn memory(frames: usize, touch: bool) -> Result<Memory, SetUpError> {
     let bytes = frames * CHUNK_SIZE;
     let config = MemoryConfig {
@@ -162,27 +164,28 @@ fn memory(frames: usize, touch: bool) -> Result<Memory, SetUpError> {
     if touch {
         return Memory::new(&config).map_err(SetUpError::at("memory"));
     }
-    // It need not begin with a page. Where there is no room for it this fails, and what comes next would end the process.
+    // The bytes need not begin with a page. If there is no room for them this fails. The allocation below would end the
+    // process.
     let bytes = bytes + PAGE_SIZE;
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(SetUpError::at("room for untouched memory"))?;
     let lent = Lent::bytes(vec![0; bytes].into_boxed_slice(), drop).map_err(SetUpError::at("lend memory"))?;
     Memory::lent(lent, &config).map_err(SetUpError::at("lent memory"))
 }
 
-/// The frame of a place goes back, and one comes out for it.
+/// Frees the frame at this index, and allocates one for it.
 #[inline(always)]
 fn exchange(w: &mut Worker, pool: &Pool, place: &mut Option<Frame>) {
     place.take().into_iter().for_each(|frame| pool.free(w, frame));
     *place = pool.alloc(w);
 }
 
-/// The place whose turn is after that of `at`.
+/// Returns the index after `at`.
 #[inline(always)]
 fn next(at: usize, among: usize) -> usize {
     if at + 1 == among { 0 } else { at + 1 }
 }
 
-/// What the frame at this place holds.
+/// Returns the contents of the frame at this index.
 fn stamp(place: usize) -> [u8; LINE] {
     let mut line = [0; LINE];
     line[..8].copy_from_slice(&place.to_le_bytes());
@@ -200,7 +203,7 @@ fn begin(frame: &mut Frame, place: usize) {
 /// Writes into a frame that is not empty.
 #[inline(always)]
 fn again(frame: &mut Frame, place: usize) {
-    // It cannot fail: nothing is less than there is.
+    // It cannot fail: no length is less than 0.
     let _ = frame.trim(0);
     begin(frame, place);
 }
@@ -239,7 +242,7 @@ fn group(bench: &mut Bench<'_>, steps: &[usize], touch: bool, effort: Effort) ->
     Ok(())
 }
 
-/// The share of a memory that is one pool's, which descriptors of pages and what is kept about frames take.
+/// Reports the share of the memory that descriptors of pages and the data of one pool's frames take.
 fn bookkeeping(bench: &mut Bench<'_>, in_use: &InUse, label: Label) {
     let InUse { memory, pool, .. } = in_use;
     let share = |bytes: usize| 100.0 * bytes as f64 / memory.bytes() as f64;
@@ -259,7 +262,8 @@ fn bookkeeping(bench: &mut Bench<'_>, in_use: &InUse, label: Label) {
     );
 }
 
-/// Checks that with the most frames in use one costs about what it costs with the fewest, beside what the caches make of it.
+/// Checks that a frame costs about the same with the most frames in use as with the fewest, apart from the share of the
+/// caches.
 fn is_constant(bench: &mut Bench<'_>, steps: &[usize], series: &[Series]) {
     let ns: Option<Vec<f64>> = series.iter().map(|one| median_ns(bench, one)).collect();
     let ([few, .., many], Some(ns)) = (steps, ns) else { return };

@@ -10,7 +10,7 @@ use netmem::pool::{DmaMap, DmaMapper};
 
 use crate::method::clock::{Clock, Tsc};
 
-/// An IOMMU whose device finds memory where the process does.
+/// An IOMMU whose device uses the process's addresses.
 #[derive(Debug)]
 pub(super) struct Iommu {
     clock: Tsc,
@@ -19,7 +19,8 @@ pub(super) struct Iommu {
 }
 
 impl Iommu {
-    /// One that takes `map_ns` for each map and unmap, and `line_ns` for each line that goes over, either way.
+    /// Returns an IOMMU that takes `map_ns` for each map and unmap, and `line_ns` for each line that is synchronized,
+    /// in either direction.
     pub(super) fn map(clock: Tsc, map_ns: u32, line_ns: u32) -> DmaMap {
         let [map_ticks, line_ticks] =
             [map_ns, line_ns].map(|ns| (f64::from(ns) * clock.ticks_per_ns()) as u64);

@@ -17,13 +17,13 @@ use crate::metric::Metric;
 
 /// Frames of a burst.
 const BURST: usize = 32;
-/// Nanoseconds that a line takes: nothing where the device sees the caches, and what a write-back to memory takes, about.
+/// Nanoseconds for a line: nothing if the device sees the caches, and about the time of a write-back to memory.
 const LINE_NS: [u32; 2] = [0, 10];
 
-/// Bytes of each frame that go over, and what the row is called.
+/// Bytes of each frame that are synchronized, and the name of the row.
 const TOUCHED: [(&str, usize); 2] = [("netmem/sync-touched", LINE), ("netmem/sync-whole", PAGE_SIZE / 2)];
 
-/// A burst out, written, handed to the device and taken back, and home.
+/// Bursts that are allocated, written, handed to the device, taken back and freed.
 struct Bursts<'a> {
     pool: Pool,
     scene: &'a Scene<'a>,
@@ -34,7 +34,7 @@ struct Bursts<'a> {
 impl Bursts<'_> {
     fn turn(&mut self, w: &mut Worker, batch: &mut Batch) {
         let taken = self.pool.alloc_burst(w, batch, BURST);
-        // All of the data is written to in either way: one line.
+        // Both variants write one line of the data.
         let put = batch.put_each(self.bytes, |_, data| data[..LINE].fill(7));
         self.short += (2 * BURST - taken - put) as u64;
         batch.sync_for_device(w, BURST);
@@ -51,7 +51,7 @@ impl Bursts<'_> {
     }
 }
 
-/// Measures both with each cost of a line.
+/// Measures both variants with each cost of a line.
 pub(super) fn measure(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     for line_ns in LINE_NS {
         let mut all = Vec::new();
@@ -94,8 +94,9 @@ pub(super) fn measure(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), Se
         }
     }
     bench.note(
-        "/sync-touched, /sync-whole: bursts of 32 frames of 4 KiB, of each of which a line is written; what is handed to the device, and taken back, \
-         is that line or half of the frame, as a model: so many nanoseconds of the core for each line, 0 for a device that sees the caches",
+        "/sync-touched, /sync-whole: bursts of 32 frames of 4 KiB. One line of each is written. That line or half \
+         of the frame is handed to the device and taken back, as a model: it takes the core this number of \
+         nanoseconds for each line, 0 for a device that sees the caches",
     );
     Ok(())
 }

@@ -13,57 +13,57 @@ use super::iommu::Iommu;
 use super::{CACHE, PAGES, Scene};
 use crate::bench::SetUpError;
 
-/// Who keeps pages that nobody uses.
+/// The method that keeps free pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keeps {
     /// A pool whose owner frees.
     Pool,
-    /// A pool; another worker frees, so that frames come home by its ring.
+    /// A pool. Another worker frees, so that frames come back through the remote free queue.
     FreedElsewhere,
-    /// A pool whose owner has left: everything passes its depot, under a lock.
+    /// A pool whose owner has left: all frames pass its depot, under a lock.
     Orphan,
     /// The same, adopted by the worker that uses it.
     Adopted,
     /// A driver that is called at a page's last release, and keeps it.
     Owner,
-    /// A driver that looks whether the head of its queue has come home.
+    /// A driver that checks whether the head of its queue has no other claim.
     Queue,
-    /// Nobody: each page is mapped when it is taken and unmapped when it comes back.
+    /// None: each page is mapped when it is allocated and unmapped when it comes back.
     Nobody,
     /// The page stage alone, without mappings.
     Stage,
 }
 
-/// What a way has to say at its end.
+/// The counts of a method at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Account {
     /// Allocations for which there was no page.
     pub(super) refused: u64,
-    /// Pages that were out twice at once, or whose bytes were not those written.
+    /// Pages that were given out twice at the same time, or whose bytes are not those written.
     pub(super) spoilt: u64,
-    /// Whether a page was not home, or still mapped, when all had been freed.
+    /// Whether a page was not freed, or still mapped, at the end.
     pub(super) missing: u64,
-    /// Pages that were unmapped while the way was in use.
+    /// Pages that were unmapped while the method was in use.
     pub(super) left: u64,
 }
 
-/// One way to get pages and to give them back.
+/// One method to get pages and to give them back.
 pub(super) trait Way {
-    /// What is out.
+    /// An allocated page or frame.
     type Out;
 
-    /// So many turns by `w`: one out, and the oldest of `held` back.
+    /// Runs `ops` turns by `w`: allocates one, and frees the oldest of `held`.
     fn turns(&mut self, ops: u32, held: &mut VecDeque<Self::Out>, account: &mut Account, w: &mut Worker);
 
-    /// One out.
+    /// Allocates one.
     fn take(&mut self, w: &mut Worker) -> Option<Self::Out>;
 
-    /// Says how many of what is out are out twice or lose what is written to them, takes all back, and says in the account
-    /// what is missing and what left.
+    /// Counts the pages that were given out twice or lose what is written to them, frees all, and counts the missing
+    /// and unmapped pages.
     fn settle(self, held: VecDeque<Self::Out>, account: &mut Account, w: &mut Worker);
 }
 
-/// A way with a fixed number out.
+/// A method with a fixed number of held pages.
 pub(super) struct Trip<'a, W: Way> {
     worker: &'a RefCell<Worker>,
     way: W,
@@ -72,16 +72,16 @@ pub(super) struct Trip<'a, W: Way> {
     account: Account,
 }
 
-/// A trip of whatever way.
+/// A trip of any method.
 pub(super) trait Turns {
-    /// So many turns: a page out, the oldest back.
+    /// Runs this number of turns: allocates a page, and frees the oldest.
     fn run(&mut self, ops: u32);
 
-    /// What there is to say when all is back.
+    /// Frees all. Returns the counts.
     fn settle(self: Box<Self>) -> Account;
 }
 
-/// Makes a way, and takes `held` pages out.
+/// Makes a method, and allocates `held` pages.
 pub(super) fn trip<'a>(
     scene: &'a Scene<'a>,
     keeps: Keeps,
@@ -140,7 +140,7 @@ impl<W: Way> Turns for Trip<'_, W> {
     }
 }
 
-/// With nothing held what came goes back at once, without a queue between.
+/// If nothing is held, each page is freed at once, without a queue in between.
 #[inline(always)]
 pub(super) fn turns<T, S>(
     ops: u32,
@@ -168,13 +168,13 @@ pub(super) fn turns<T, S>(
     }
 }
 
-/// How many pages of these stand there more than once.
+/// Returns how many of these numbers occur more than once.
 pub(super) fn twice(numbers: impl Iterator<Item = u32>) -> u64 {
     let mut seen = BTreeSet::new();
     numbers.filter(|&number| !seen.insert(number)).count() as u64
 }
 
-/// Writes a number of its own into each page, and says in how many it does not stand there when all have theirs.
+/// Writes a number of its own into each page. Returns how many pages do not hold theirs when all are written.
 pub(super) fn spoilt<'p>(pages: impl Iterator<Item = &'p mut Page>) -> u64 {
     let mut pages: Vec<&mut Page> = pages.collect();
     for (page, number) in pages.iter_mut().zip(0_u64..) {
@@ -187,7 +187,7 @@ pub(super) fn spoilt<'p>(pages: impl Iterator<Item = &'p mut Page>) -> u64 {
 /// The product's pool, whose pages are mapped once.
 struct Pooled<'a> {
     pool: Pool,
-    /// Who frees, if it is not the pool's owner.
+    /// The worker that frees, if it is not the pool's owner.
     freed_by: Option<&'a RefCell<Worker>>,
 }
 
@@ -243,7 +243,7 @@ mod tests {
     use crate::method::clock::Tsc;
     use netmem::page::{Memory, MemoryConfig};
 
-    /// The account of 3,000 turns with `held` out.
+    /// Returns the counts of 3,000 turns with `held` pages held.
     fn account(keeps: Keeps, held: usize) -> Account {
         let config = MemoryConfig { bytes: 2 * PAGES * PAGE_SIZE, ..MemoryConfig::default() };
         let memory = Memory::new(&config).unwrap();

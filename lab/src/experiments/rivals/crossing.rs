@@ -132,7 +132,8 @@ pub(super) fn groups(
     let effort = effort(bench);
     targets.extend(pair::measure(bench, (scene.memory, scene.clock), peer_core, effort)?);
     bench.note(format!(
-        "across cores: the pace of the pair through a ring of {SLOTS}, waiting included; both sides look again at once"
+        "across cores: the pace of the pair through a ring of {SLOTS}, waiting included; both sides poll again at \
+         once"
     ));
     Ok(targets)
 }

@@ -11,11 +11,11 @@ use super::{CACHE, FRAME, FRAMES, LINE, STAMP, Scene, check_dpdk, check_netmem, 
 use crate::bench::{Bench, SetUpError};
 use crate::method::round::Series;
 
-/// Bursts of one pool: all of a burst are out before the first goes back.
+/// Bursts of one pool. A whole burst is allocated before its first frame is freed.
 pub(super) struct Trip {
     pub(super) pool: Pool,
     burst: usize,
-    /// Room for a burst.
+    /// Batches for a burst.
     hands: Vec<Batch>,
     pub(super) refused: u64,
 }
@@ -38,7 +38,7 @@ impl Trip {
         };
     }
 
-    /// What one batch has no room for.
+    /// For a burst that is larger than one batch.
     #[inline(never)]
     fn bursts<const TOUCH: bool>(&mut self, w: &mut Worker, ops: u32) -> u64 {
         let mut refused = 0;
@@ -59,7 +59,8 @@ impl Trip {
         refused as u64
     }
 
-    /// One more burst, each frame with a number of its own; returns how many do not hold theirs when all are written.
+    /// Runs one more burst, and writes a number of its own into each frame. Returns how many frames do not hold theirs
+    /// when all are written.
     fn spoilt(&mut self, w: &mut Worker) -> u64 {
         let mut frames: Vec<Frame> = (0..self.burst).map_while(|_| self.pool.alloc(w)).collect();
         for (frame, number) in frames.iter_mut().zip(0_u64..) {
@@ -72,7 +73,7 @@ impl Trip {
     }
 }
 
-/// One frame at a time; returns how many were refused.
+/// Allocates and frees one frame at a time. Returns how many allocations failed.
 #[inline(never)]
 fn one<const TOUCH: bool>(pool: &Pool, w: &mut Worker, ops: u32) -> u64 {
     let mut refused = 0;
@@ -82,7 +83,7 @@ fn one<const TOUCH: bool>(pool: &Pool, w: &mut Worker, ops: u32) -> u64 {
                 if TOUCH {
                     write_line(&mut frame);
                 }
-                // A mempool gives an address; so where the data begins is asked for here too.
+                // A mempool gives an address, so the address of the data is computed here too.
                 black_box(frame.headroom());
                 pool.free(w, frame);
             }
@@ -92,7 +93,7 @@ fn one<const TOUCH: bool>(pool: &Pool, w: &mut Worker, ops: u32) -> u64 {
     refused
 }
 
-/// One batch at a time; returns how many were refused.
+/// Allocates and frees one batch at a time. Returns how many allocations failed.
 #[inline(never)]
 fn batches<const TOUCH: bool>(pool: &Pool, w: &mut Worker, burst: usize, ops: u32) -> u64 {
     let (mut refused, mut hand) = (0, Batch::new());

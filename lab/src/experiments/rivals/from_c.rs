@@ -22,8 +22,9 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), Set
         }
     };
     bench.note(format!(
-        "netmem/c: libnetmem {}, opened by dlopen, its calls by words that are checked; in netmem/c-raw by words that nothing checks, and in netmem/c-raw-pool the \
-         free also names their pool, as DPDK's does; in the same rounds the library's own calls",
+        "netmem/c: libnetmem {}, opened by dlopen, with handles that are checked; netmem/c-raw uses handles that \
+         nothing checks, and in netmem/c-raw-pool the free also names their pool, as DPDK's does; the library's own \
+         calls are in the same rounds",
         library.borrow().version
     ));
     for burst in [1, BURST_MAX] {

@@ -8,7 +8,8 @@ use crate::method::round::{Label, Series};
 use crate::rivals::dpdk::{BURST, Dpdk};
 use crate::rivals::mempool_ops::{NETMEM, RING, adopt};
 
-/// With a cache for each lcore the ops are out of this loop: as long as DPDK's own, within what one core decides.
+/// With a cache for each lcore the ops are not in this loop. They may take as long as DPDK's own, within this factor,
+/// which one core can decide.
 const CACHED: f64 = 1.05;
 
 /// Measures one object at a time, and bursts, with DPDK's cache for each lcore and without.
@@ -26,8 +27,9 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Tar
         }
     };
     bench.note(format!(
-        "netmem/ops: mempools by the ops of librte_mempool_netmem.so, dpdk: by its ring_mp_mc; both of {FRAMES} objects of {FRAME} bytes, with a cache of {CACHE} for the \
-         lcore, behind which the ops are called by none of these loops, and with none, where each call is one of the ops"
+        "netmem/ops: mempools with the ops of librte_mempool_netmem.so, dpdk: with its ring_mp_mc; both have \
+         {FRAMES} objects of {FRAME} bytes. With a cache of {CACHE} for the lcore none of these loops calls the \
+         ops. Without a cache each call is one of the ops"
     ));
     for cache in [CACHE, 0] {
         for burst in [1, BURST] {

@@ -14,7 +14,7 @@ use crate::bench::{Bench, SetUpError};
 use crate::method::round::Series;
 use crate::rivals::dpdk;
 
-/// Where packets come from and go to.
+/// The source of packets.
 pub(super) trait Way {
     fn get(&self, w: &mut Worker) -> Option<Packet>;
     fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize;
@@ -45,7 +45,7 @@ impl Way for ReadyPackets {
     }
 }
 
-/// Each frame gets a head when it comes.
+/// Each frame gets a head when it is allocated.
 impl Way for (Pool, HeadCache) {
     #[inline(always)]
     fn get(&self, w: &mut Worker) -> Option<Packet> {
@@ -71,7 +71,7 @@ impl Way for (Pool, HeadCache) {
     }
 }
 
-/// Bursts: all of a burst are out, and written, before the first goes back.
+/// Bursts. A whole burst is allocated and written before its first packet is freed.
 pub(super) struct Trip<W> {
     pub(super) way: W,
     burst: usize,
@@ -94,7 +94,7 @@ impl<W: Way> Trip<W> {
         };
     }
 
-    /// What one hand has no room for.
+    /// For a burst that is larger than one `Packets`.
     #[inline(never)]
     fn bursts(&mut self, w: &mut Worker, ops: u32) -> u64 {
         let mut refused = 0;
@@ -113,7 +113,8 @@ impl<W: Way> Trip<W> {
         refused as u64
     }
 
-    /// One more burst, each packet with a number of its own; returns how many do not hold theirs when all are written.
+    /// Runs one more burst, and writes a number of its own into each packet. Returns how many packets do not hold
+    /// theirs when all are written.
     pub(super) fn spoilt(&mut self, w: &mut Worker) -> u64 {
         let mut packets: Vec<Packet> = (0..self.burst).map_while(|_| self.way.get(w)).collect();
         for (packet, number) in packets.iter_mut().zip(0_u64..) {
@@ -131,7 +132,7 @@ impl<W: Way> Trip<W> {
     }
 }
 
-/// One packet at a time; returns how many were refused.
+/// Allocates and frees one packet at a time. Returns how many allocations failed.
 #[inline(never)]
 fn one(way: &impl Way, w: &mut Worker, ops: u32) -> u64 {
     let mut refused = 0;
@@ -148,7 +149,7 @@ fn one(way: &impl Way, w: &mut Worker, ops: u32) -> u64 {
     refused
 }
 
-/// One hand of packets at a time; returns how many were refused.
+/// Allocates and frees one `Packets` at a time. Returns how many allocations failed.
 #[inline(never)]
 fn hands(way: &impl Way, w: &mut Worker, burst: usize, ops: u32) -> u64 {
     let (mut refused, mut hand) = (0, Packets::new());
@@ -169,7 +170,7 @@ fn write_lines(hand: &mut Packets) {
 /// Makes the first line the packet's data, and writes it.
 #[inline(always)]
 fn write_line(packet: &mut Packet) {
-    // Whatever the packet is made of, the compiler knows the length.
+    // The compiler knows the length, whatever the packet is made of.
     if let Ok(Some(line)) = packet.put(LINE).map(<[u8]>::first_chunk_mut::<LINE>) {
         *line = [STAMP; LINE];
     }
@@ -213,9 +214,9 @@ pub(super) fn group(
     Ok(target(bench, &what, burst, &series))
 }
 
-/// A mempool of mbufs; for a burst of one a second, in the slower of the two modes that there are.
+/// Returns a mempool of mbufs. For a burst of one also a second, in the slower of two modes.
 ///
-/// The modes: a single goes out of and into one place of the cache's array again and again. Where that place lies a
+/// The modes: a single packet leaves and enters the same slot of the cache's array again and again. If that slot lies a
 /// multiple of 4 KiB from the cache's own counter, each load of the one seems to wait for the store to the other.
 pub(super) fn rivals(
     scene: &Scene<'_>,

@@ -21,8 +21,9 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), Set
         }
     };
     bench.note(
-        "packets from C: in netmem/c a frame and a head meet at each use, as in netmem/attach by the library's own calls; in netmem/c-ready they stay \
-         together, as in netmem; each packet's line is had by a call of its own (netmem_packet_put)"
+        "packets from C: in netmem/c a frame and a head are put together at each use, as in netmem/attach by the \
+         library's own calls; in netmem/c-ready they stay together, as in netmem; each packet's line is got by a \
+         separate call (netmem_packet_put)"
             .to_owned(),
     );
     for burst in [1, BURST_MAX] {

@@ -12,25 +12,25 @@ use crate::rivals::libnetmem::crossing::{LaneReceiving, LaneSending};
 /// Items that a side passes between two readings of the clock.
 const PASS: u64 = 256;
 
-/// Looks in vain after which a waiting side lets its caller look at the clock.
+/// Looks without success after which a waiting side lets its caller read the clock.
 const LOOKS: usize = 1_024;
 
 /// One end of a ring, on one core.
 pub(super) trait Side: Send {
-    /// Passes bursts, the first item having number `next`, until there were [`PASS`] items or the other side did not come
-    /// for [`LOOKS`] looks.
+    /// Passes bursts, the first item with the number `next`, until [`PASS`] items have passed or [`LOOKS`] looks in a
+    /// row found nothing from the other side.
     fn pass(&mut self, next: u64) -> Passed;
 
-    /// Ends the sending of a side that receives and sends; returns how much it has sent.
+    /// Ends the sending of a side that receives and sends. Returns how much it has sent.
     fn stop_sending(&mut self) -> u64 {
         0
     }
 }
 
-/// A side of which one call of the ring passes one item.
+/// A side that passes one item by each call of the ring.
 pub(super) struct Singly<S>(pub(super) S);
 
-/// `step` passes a burst, or nothing, with the number of items passed before it.
+/// Calls `step`, which passes a burst, or nothing, with the number of items passed before it.
 #[inline(always)]
 pub(super) fn pass(next: u64, mut step: impl FnMut(u64) -> Passed) -> Passed {
     let (mut done, mut looks) = (Passed::default(), 0);
@@ -83,7 +83,7 @@ impl Side for Singly<Receiver<u64>> {
     }
 }
 
-/// Packets with a number each: allocated, written, sent.
+/// Packets that are numbered: allocated, written and sent.
 pub(super) struct Giving {
     pub(super) worker: Worker,
     pub(super) pool: Pool,
@@ -120,7 +120,7 @@ impl Side for Giving {
     }
 }
 
-/// Packets with a number each: received, read, freed.
+/// Packets that are numbered: received, read and freed.
 pub(super) struct Taking {
     pub(super) worker: Worker,
     pub(super) heads: HeadCache,

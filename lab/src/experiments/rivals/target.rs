@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use crate::method::ratio::Interval;
 use crate::method::round::Series;
 
-/// At most this share of a rival's time.
+/// The maximum share of a rival's time, and the measured one.
 #[derive(Debug, Clone)]
 pub(in crate::experiments) struct Target {
     what: String,
@@ -13,7 +13,7 @@ pub(in crate::experiments) struct Target {
 }
 
 impl Target {
-    /// `ours` over the fastest of `rivals`; nothing where there is none, or no round with both.
+    /// Compares `ours` with the fastest of `rivals`. Returns nothing if there is none, or no round with both.
     pub(in crate::experiments) fn over_fastest(
         bench: &Bench<'_>,
         what: &str,
@@ -27,7 +27,7 @@ impl Target {
         Some(Target { what: format!("{what} of {}'s time", fastest.label.variant), at_most, reached })
     }
 
-    /// The median of `ours` over the tenth part of the rival's windows that was fastest.
+    /// Compares the median of `ours` with the fastest tenth of the rival's windows.
     pub(in crate::experiments) fn over_p10(
         what: &str,
         at_most: f64,
@@ -46,7 +46,7 @@ impl Target {
     }
 }
 
-/// Says of each target whether it is reached.
+/// Notes for each target whether it is reached.
 pub(in crate::experiments) fn note(bench: &mut Bench<'_>, targets: &[Target]) {
     targets.iter().for_each(|target| bench.note(target.text()));
 }

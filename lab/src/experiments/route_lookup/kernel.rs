@@ -64,7 +64,7 @@ impl Kernel {
     ///
     /// # Errors
     /// The error of bpf(2).
-    pub(super) fn astray(
+    pub(super) fn differing(
         &self,
         (lookup, to): (&RouteLookup, &[IpAddr]),
         count: u32,

@@ -15,14 +15,14 @@ use crate::method::round::Variant;
 use crate::method::window::OpLoop;
 use crate::metric::Metric;
 
-/// Bytes of a frame: the smallest that Ethernet has.
+/// Bytes of a frame: the smallest of Ethernet.
 const FRAME: usize = 60;
 const HOPS: u8 = 64;
 const ROUTER: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 0xfe]);
 const HOST: MacAddr = MacAddr::new([2, 0, 0, 0, 0, 1]);
 const CHECKS: [ReversePath; 3] = [ReversePath::Off, ReversePath::Loose, ReversePath::Strict];
 
-/// A frame between two of the addresses that the table has stations for.
+/// Returns a frame between two addresses whose routes lead to stations.
 fn frame(src: IpAddr, dst: IpAddr) -> [u8; FRAME] {
     let mut frame = [0; FRAME];
     let (ethertype, header) = match (src, dst) {
@@ -41,15 +41,15 @@ fn frame(src: IpAddr, dst: IpAddr) -> [u8; FRAME] {
     frame
 }
 
-/// The router with this check at its only port.
+/// Returns the router with this check at its only port.
 fn router(fib: &Fib, check: ReversePath) -> Router {
     let interfaces = vec![Interface { mac: ROUTER, mtu: 1500 }];
-    // Where no port has a check there are none, as in the program.
+    // Without a check at any port the list is empty, as in the program.
     let reverse_path = if check == ReversePath::Off { Vec::new() } else { vec![check] };
     Router::new(Fib { interfaces, reverse_path, ..fib.clone() }.into())
 }
 
-/// A row for each check, over a table whose routes to `ends` lead to stations.
+/// Measures a row for each check, over a table whose routes to `ends` lead to stations.
 pub(super) fn measure(
     bench: &mut Bench<'_>,
     (family, routes): (Family, usize),
@@ -63,15 +63,15 @@ pub(super) fn measure(
         return;
     }
     let mut routers = CHECKS.map(|check| router(fib, check));
-    let astray = routers.iter_mut().map(|router| {
+    let dropped = routers.iter_mut().map(|router| {
         let leaves = |frame: &&[u8; FRAME]| {
             router.decide(Source::default(), &mut (**frame).clone()) == Verdict::Redirect(0)
         };
         frames.len() - frames.iter().filter(leaves).count()
     });
-    let astray: usize = astray.sum();
+    let dropped: usize = dropped.sum();
     let name = format!("{}: each frame leaves, whatever is asked of its source", family.name());
-    bench.check(&name, astray == 0, format!("{astray} of {} do not", CHECKS.len() * frames.len()));
+    bench.check(&name, dropped == 0, format!("{dropped} of {} do not", CHECKS.len() * frames.len()));
     let clock = bench.clock;
     let frames = &frames[..];
     let variants = routers.iter_mut().zip(CHECKS).map(|(router, check)| -> Box<dyn Variant + '_> {
@@ -81,7 +81,7 @@ pub(super) fn measure(
         let body = move |ops| {
             for _ in 0..ops {
                 at = if at + 1 == frames.len() { 0 } else { at + 1 };
-                // The decision takes one off the TTL.
+                // The decision decrements the TTL.
                 let mut frame = frames[at];
                 black_box(router.decide(Source::default(), &mut frame));
             }

@@ -12,23 +12,23 @@ use crate::method::random::Random;
 /// Stations that routes lead to.
 pub(super) const STATIONS: u8 = 64;
 
-/// The link that all of them are on, as the table's side knows it.
+/// The link of all stations, as the table's side numbers it.
 pub(super) const LINK: u32 = 1;
 
-/// Of a hundred prefixes so many have this length.
+/// Number of prefixes with each length, of a hundred.
 const LENGTHS_V4: [(u8, usize); 6] = [(24, 60), (22, 13), (23, 10), (20, 7), (19, 5), (16, 5)];
 const LENGTHS_V6: [(u8, usize); 6] = [(48, 46), (32, 20), (44, 12), (40, 10), (36, 7), (29, 5)];
 
-/// Of so many routes one is a blackhole, and [`PATHS_SHARE`] have two paths.
+/// Of this number of routes one is a blackhole, and [`PATHS_SHARE`] have two paths.
 const SHARES: usize = 64;
 const PATHS_SHARE: usize = 4;
 
-/// Where a route leads.
+/// The destination of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// To this station.
     Station(u8),
-    /// To this station and the next, half of the flows each.
+    /// To this station and the next one, with half of the flows each.
     Paths(u8),
     /// Nowhere.
     Blackhole,
@@ -43,12 +43,12 @@ impl Way {
         }
     }
 
-    /// Whether a packet may leave for this station by it.
+    /// Whether a packet may leave to this station by this route.
     pub(super) fn leads_to(self, mac: MacAddr) -> bool {
         self.stations().iter().any(|number| station_mac(*number) == mac)
     }
 
-    /// The stations that it leads to.
+    /// Returns the stations that it leads to.
     pub(super) fn stations(self) -> Vec<u8> {
         match self {
             Way::Station(number) => vec![number],
@@ -57,7 +57,7 @@ impl Way {
         }
     }
 
-    /// As the product has it.
+    /// Returns the target for the product's table.
     pub(super) fn target(self, family: Family) -> Target {
         match self {
             Way::Blackhole => Target::Blackhole,
@@ -71,7 +71,7 @@ impl Way {
     }
 }
 
-/// A kind of route: what it takes to look one up differs.
+/// A kind of route. The lookup of each kind takes different steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Station,
@@ -82,7 +82,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Kind; 3] = [Kind::Station, Kind::Paths, Kind::Blackhole];
 
-    /// As a row has it.
+    /// The name in a row.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Station => "station",
@@ -100,7 +100,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// As a row has it.
+    /// The name in a row.
     pub(super) fn name(self) -> &'static str {
         match self {
             Family::V4 => "IPv4",
@@ -108,8 +108,8 @@ impl Family {
         }
     }
 
-    /// A prefix of this length that could be in use; None for one that could not, as those of hosts, of groups, of
-    /// the link here, and of what stands beside link-local addresses, from and to which nothing is routed.
+    /// Returns a prefix of this length that could be in use. Returns None for 0/8, 127/8, multicast and reserved
+    /// addresses, for 10/8, which has the link here, and for 169/8, which has the link-local addresses.
     fn prefix(self, bits: u128, length: u8) -> Option<IpNet> {
         match self {
             Family::V4 => {
@@ -133,12 +133,12 @@ pub(super) fn station(family: Family, number: u8) -> IpAddr {
     }
 }
 
-/// And its link address.
+/// Returns its MAC address.
 pub(super) fn station_mac(number: u8) -> MacAddr {
     MacAddr::new([2, 0, 0, 0, 1, number])
 }
 
-/// So many prefixes with the lengths' shares, none twice.
+/// Returns this number of prefixes with the shares of the lengths, each once.
 pub(super) fn routes(family: Family, count: usize, random: &mut Random) -> Vec<(IpNet, Way)> {
     let lengths: &[_] = if family == Family::V4 { &LENGTHS_V4 } else { &LENGTHS_V6 };
     let shares: Vec<u8> = lengths.iter().flat_map(|(length, share)| vec![*length; *share]).collect();
@@ -161,7 +161,7 @@ pub(super) fn routes(family: Family, count: usize, random: &mut Random) -> Vec<(
     routes
 }
 
-/// An address that some route covers.
+/// Returns an address that some route covers.
 pub(super) fn destination(routes: &[(IpNet, Way)], random: &mut Random) -> IpAddr {
     let host = u128::from(random.bits()) << 64 | u128::from(random.bits());
     match routes[random.below(routes.len())].0 {

@@ -9,13 +9,13 @@ use prefix_trie::PrefixMap;
 use super::routes::{Family, LINK, STATIONS, Way, station, station_mac};
 use crate::method::clock::{Clock, Tsc};
 
-/// Routes that are loaded between two looks at the clock.
+/// Routes that are loaded between two reads of the clock.
 const CHUNK: usize = 500;
 
 /// The port that [`LINK`] is on.
 const PORT: u8 = 0;
 
-/// The product's two: what there is to know, and what packets are looked up in.
+/// The product's two tables: the one with all information, and the one for packets.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) rib: Rib,
@@ -29,7 +29,7 @@ pub(super) fn route(family: Family, (prefix, way): (IpNet, Way)) -> RibRoute {
     RibRoute { prefix, origin: Origin::Main, metric: 0, target: way.target(family) }
 }
 
-/// Loads all routes into the product's tables, all stations known.
+/// Loads all routes into the product's tables. All stations are known.
 pub(super) fn load(clock: &Tsc, family: Family, routes: &[(IpNet, Way)]) -> Loaded {
     let (mut rib, mut fib) = (Rib::new([(LINK, PORT)]), Fib::default());
     for number in 0..STATIONS {
@@ -45,7 +45,7 @@ pub(super) fn load(clock: &Tsc, family: Family, routes: &[(IpNet, Way)]) -> Load
     Loaded { rib, fib, ns_per_route }
 }
 
-/// The median over chunks of the time per route, in nanoseconds.
+/// Returns the median over chunks of the time for a route, in nanoseconds.
 fn timed_by_chunks(clock: &Tsc, routes: &[(IpNet, Way)], mut add: impl FnMut(&[(IpNet, Way)])) -> f64 {
     let mut chunks = Vec::new();
     for chunk in routes.chunks(CHUNK) {
@@ -57,7 +57,7 @@ fn timed_by_chunks(clock: &Tsc, routes: &[(IpNet, Way)], mut add: impl FnMut(&[(
     chunks.get(chunks.len() / 2).copied().unwrap_or_default() / clock.ticks_per_ns()
 }
 
-/// Routes to a station or to the neighbour itself come out of the table's hop; the others take more.
+/// Routes to a station or to the neighbour itself are found in the table's hop. The others take more steps.
 #[inline]
 pub(super) fn hop(fib: &Fib, to: IpAddr) -> Option<&NextHop> {
     match to {
@@ -75,7 +75,7 @@ pub(super) fn agrees(fib: &Fib, to: IpAddr, flow: u32, way: Option<Way>) -> bool
     }
 }
 
-/// The plain map, with keys as wide as the table's own: network and length.
+/// The plain map. Its keys are as wide as the table's own: network and length.
 #[derive(Debug)]
 pub(super) enum Plain {
     V4(PrefixMap<(u32, u8), Way>),
@@ -83,7 +83,7 @@ pub(super) enum Plain {
 }
 
 impl Plain {
-    /// Loads all routes; the map, and the median of the time that a route took, in nanoseconds.
+    /// Loads all routes. Returns the map, and the median of the time for a route, in nanoseconds.
     pub(super) fn load(clock: &Tsc, family: Family, routes: &[(IpNet, Way)]) -> (Plain, f64) {
         let mut plain = match family {
             Family::V4 => Plain::V4(PrefixMap::new()),
@@ -114,7 +114,7 @@ impl Plain {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the bytes of memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Plain::V4(map) => map.mem_size(),

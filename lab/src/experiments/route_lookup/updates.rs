@@ -20,26 +20,27 @@ use crate::metric::Metric;
 /// Routes that are taken out and put back, over and over.
 const CHANGED: usize = 4_096;
 
-/// Routes that change together: what a burst of the kernel's messages brings.
+/// Routes that change together, as in a burst of the kernel's messages.
 const BURST: usize = 64;
 
-/// Lookups between two looks at whether the table is another one: a worker's burst.
+/// Lookups between two checks for a new table: a worker's burst.
 const LOOKUPS: usize = 32;
 
-/// Whoever changes the table.
+/// The thread that changes the table.
 struct Writer {
     rib: Rib,
     control: FibControl,
     changed: Vec<RibRoute>,
     /// Changes so far.
     done: usize,
-    /// Whether the last look found a copy held back, and how often one came to be: each time the whole table was copied.
+    /// Whether the last check found a copy that was still in use, and how often that began: each time the whole table
+    /// was copied.
     held: bool,
     copies: usize,
 }
 
 impl Writer {
-    /// Takes the next burst out, or puts it back.
+    /// Removes the next burst of routes, or adds it again.
     fn change_burst(&mut self) {
         let at = self.done % CHANGED;
         let takes_out = self.takes_out();
@@ -57,18 +58,18 @@ impl Writer {
         self.held = held;
     }
 
-    /// Whether the next change takes a route out.
+    /// Whether the next change removes routes.
     fn takes_out(&self) -> bool {
         (self.done / CHANGED).is_multiple_of(2)
     }
 
-    /// Routes that are out.
+    /// Returns the number of removed routes.
     fn out(&self) -> usize {
         if self.takes_out() { self.done % CHANGED } else { CHANGED - self.done % CHANGED }
     }
 }
 
-/// What the worker does, and what it saw.
+/// The state of the worker that looks up, and its counts.
 #[derive(Default)]
 struct Worker {
     looks_up: AtomicBool,
@@ -79,8 +80,8 @@ struct Worker {
 }
 
 impl Worker {
-    /// Waits until it has looked up something in a table that is another one than at first, or `is_gone`. It may have had no
-    /// core yet.
+    /// Waits until it has looked up something in another table than the first one, or until `is_gone`. It may not have
+    /// had a core yet.
     fn wait_for_a_look(&self, is_gone: impl Fn() -> bool) {
         self.looks_up.store(true, Ordering::Relaxed);
         let is_blind = || [&self.lookups, &self.tables].iter().any(|seen| seen.load(Ordering::Relaxed) == 0);
@@ -89,7 +90,8 @@ impl Worker {
         }
     }
 
-    /// Looks up what does not change, and takes every new table. Relaxed throughout: counters and wishes carry no data.
+    /// Looks up routes that do not change, and takes every new table. Relaxed throughout: counters and requests carry
+    /// no data.
     fn run(&self, mut reader: FibReader, expected: &[(IpAddr, NextHop)]) {
         let mut turn = expected.iter().cycle();
         while !self.over.load(Ordering::Relaxed) {
@@ -104,7 +106,7 @@ impl Worker {
     }
 }
 
-/// Measures what a change costs, while a worker on another core does nothing but take the new tables, and while it looks up.
+/// Measures the cost of a change, while a worker on another core only takes the new tables, and while it also looks up.
 pub(super) fn measure(
     bench: &mut Bench<'_>,
     family: Family,
@@ -130,7 +132,7 @@ pub(super) fn measure(
     let (writer, worker) = (RefCell::new(writer), Worker::default());
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // Elsewhere it would share the caller's core: slower, and no less right.
+            // Without the pin it would share the caller's core, which is slower and equally correct.
             let _ = cpu::pin(core);
             worker.run(reader, &expected);
         });
@@ -155,7 +157,7 @@ pub(super) fn measure(
     );
 }
 
-/// The rows.
+/// Measures the rows.
 fn measure_beside(
     bench: &mut Bench<'_>,
     (family, count): (Family, usize),
@@ -190,7 +192,7 @@ mod tests {
         let worker = Worker::default();
         worker.wait_for_a_look(|| true);
         assert!(worker.looks_up.load(Ordering::Relaxed));
-        // One that looks is waited for until it has seen both.
+        // A worker that looks up is waited for until it has seen both.
         thread::scope(|scope| {
             let looks = scope.spawn(|| {
                 worker.lookups.store(1, Ordering::Relaxed);

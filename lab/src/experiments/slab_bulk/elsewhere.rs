@@ -18,20 +18,20 @@ use crate::method::ratio::Interval;
 use crate::method::round::Variant;
 use crate::metric::Metric;
 
-/// Slabs of the working set at least; a bulk needs as many as it has objects.
+/// Minimum number of slabs of the working set. A bulk needs one slab for each of its objects.
 const SLABS: usize = 64;
 
-/// Slabs that are filled behind the working set, so that none of it is of the active one.
+/// Slabs that are filled after the working set, so that none of its objects lies in the active slab.
 const GUARD_SLABS: usize = 2;
 
 type Bytes = Block<0, 32>;
 
-/// The order in which the objects go back.
+/// The order in which the objects are freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Slab by slab, the slabs shuffled.
+    /// Slab by slab, with the slabs shuffled.
     Together,
-    /// Neighbours are of different slabs, and so are all objects of a bulk.
+    /// Adjacent objects are from different slabs, and so are all objects of a bulk.
     Apart,
 }
 
@@ -44,7 +44,7 @@ impl Order {
     }
 }
 
-/// Variant, layer, its configuration, and how objects go back.
+/// The variant, its layer, its configuration, and how objects are freed.
 type Kind = (&'static str, &'static str, fn() -> CacheConfig, Way);
 
 const KINDS: [Kind; 3] = [
@@ -61,19 +61,19 @@ const COMPARISONS: [Comparison; 4] = [
     Comparison { a: 5, b: 4, metric: Metric::CyclesPerOp },
 ];
 
-/// What detached freelists cost, the loop being 1.
+/// The cost of detached freelists over that of the loop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paid {
     pub(super) bulk: usize,
-    /// Objects of a slab together.
+    /// The objects of a slab are adjacent.
     pub(super) together: Option<Interval>,
-    /// No two objects of a bulk from one slab.
+    /// No two objects of a bulk are from one slab.
     pub(super) apart: Option<Interval>,
-    /// Bulks in which two objects shared a slab all the same.
+    /// Bulks in which two objects shared a slab nevertheless.
     pub(super) shared: u64,
 }
 
-/// Measures one bulk in both orders; nothing once the run is stopped.
+/// Measures one bulk in both orders. Returns nothing once the run is stopped.
 pub(super) fn group(
     scene: &Scene<'_>,
     bench: &mut Bench<'_>,
@@ -105,7 +105,7 @@ pub(super) fn group(
     Ok(Some(Paid { bulk, together: over(COMPARISONS[0]), apart: over(COMPARISONS[1]), shared }))
 }
 
-/// A working set that is freed in bulks; allocating and ordering it anew is not timed.
+/// A working set that is freed in bulks. Allocating it, and ordering it again, is not timed.
 struct Frees<'a> {
     worker: &'a RefCell<Worker>,
     cache: Cache<Bytes>,
@@ -114,9 +114,9 @@ struct Frees<'a> {
     way: Way,
     bulk: usize,
     objects: usize,
-    /// All of the working set, while it is put into order.
+    /// The whole working set, while it is put into order.
     set: Vec<Object<Bytes>>,
-    /// The same, cut into bulks.
+    /// The working set divided into bulks.
     hands: Vec<Vec<Object<Bytes>>>,
     guard: Vec<Object<Bytes>>,
     account: Account,
@@ -147,18 +147,18 @@ impl<'a> Frees<'a> {
         })
     }
 
-    /// Slab and place in it.
+    /// Returns the slab, and the offset in it.
     fn place(&self, object: &Object<Bytes>) -> (usize, usize) {
         let address = from_ref::<Bytes>(object).addr();
         (address / self.slab_bytes, address % self.slab_bytes)
     }
 
-    /// Puts the working set into its order and cuts it into bulks.
+    /// Puts the working set into its order and divides it into bulks.
     fn arrange(&mut self) {
         let mut set = std::mem::take(&mut self.set);
         set.sort_unstable_by_key(|object| {
             let (slab, place) = self.place(object);
-            // Fibonacci hashing (Knuth, vol. 3, 6.4): any fixed order of the slabs that is not theirs in memory.
+            // Fibonacci hashing (Knuth, vol. 3, 6.4): a fixed order of the slabs that is not their order in memory.
             let shuffled = slab.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if self.order == Order::Together { (shuffled, place) } else { (place, shuffled) }
         });
@@ -168,7 +168,7 @@ impl<'a> Frees<'a> {
         self.set = set;
     }
 
-    /// Bulks with two objects of one slab.
+    /// Returns the number of bulks with two objects of one slab.
     fn count_shared(&self) -> u64 {
         let shares = |hand: &&Vec<Object<Bytes>>| {
             let slabs: BTreeSet<usize> = hand.iter().map(|object| self.place(object).0).collect();
@@ -225,7 +225,7 @@ mod tests {
     use crate::method::clock::Tsc;
     use netmem::page::MemoryConfig;
 
-    /// Bulks with two objects of one slab, and the objects that a window freed.
+    /// Returns the number of bulks with two objects of one slab, and the number of objects that a window freed.
     fn window(order: Order, bulk: usize) -> (u64, u64) {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let worker = RefCell::new(memory.worker().unwrap());

@@ -6,13 +6,13 @@ use super::elsewhere::Paid;
 use crate::bench::Bench;
 use crate::method::ratio::Interval;
 
-/// From this bulk on, detached freelists must beat the loop where objects of a slab stand together.
+/// From this bulk on, detached freelists must be faster than the loop if the objects of a slab are adjacent.
 const PAYS_FROM: usize = 4;
 
-/// What they may cost over the loop where no two objects share a slab.
+/// Maximum cost of detached freelists over that of the loop if no two objects share a slab.
 const LOSS_MAX: f64 = 1.05;
 
-/// Checks that detached freelists pay where they can, and lose nothing where they cannot.
+/// Checks that detached freelists are faster where they can be, and not slower where they cannot.
 pub(super) fn detached(bench: &mut Bench<'_>, paid: &[Paid]) {
     let list = |of: &dyn Fn(&Paid) -> Option<Interval>| {
         let one = |p: &Paid| Some(format!("{}: {:.2}", p.bulk, of(p)?.median));
@@ -38,20 +38,21 @@ pub(super) fn detached(bench: &mut Bench<'_>, paid: &[Paid]) {
     );
 }
 
-/// Tells how to read the rows.
+/// Explains how to read the rows.
 pub(super) fn notes(bench: &mut Bench<'_>, memory: &Memory) {
     bench.note(format!("memory: {}", memory.region().backing()));
     bench.note(
-        "cycles are ticks of the time stamp counter; a row is one allocation and one free of an object, with op=free \
-         the free alone; objects are not written but for the links of freelists, except where touch=true: then the \
-         first 64 bytes of each",
+        "cycles are ticks of the time stamp counter; a row is one allocation and one free of an object, with \
+         op=free only the free. In objects only the links of freelists are written, except with touch=true: then \
+         the first 64 bytes of each",
     );
     bench.note(
-        "layer=cpu_slab has slabs of two pages, 32 objects, as the source: its knee stands where a bulk no longer fits \
-         one slab; layer=sheaf is the default and knows no slab on its way",
+        "layer=cpu_slab has slabs of two pages, 32 objects, as in the source: its knee is at the bulk that no \
+         longer fits into one slab; layer=sheaf is the default and uses no slab on its path",
     );
     bench.note(
-        "merged rows: a neighbour of the same size keeps seven of eight objects of every slab, so a bulk of ours is \
-         spread over eight times the slabs; the source saw 48 cycles merged against 20 not merged in a bulk of 64",
+        "merged rows: a neighbour of the same size keeps seven of eight objects of every slab, so a bulk of this \
+         cache lies in eight times the slabs; the source measured 48 cycles merged and 20 not merged in a bulk of \
+         64",
     );
 }

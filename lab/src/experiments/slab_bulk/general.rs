@@ -13,10 +13,10 @@ use crate::method::window::OpLoop;
 use crate::metric::Metric;
 use crate::rivals::{self, Held, Rival};
 
-/// One object, and the bulk of the table of what to reach, written or not.
+/// One object, and the bulk of the targets, written or not.
 pub(super) const GROUPS: [(usize, bool); 4] = [(1, true), (1, false), (BULK, true), (BULK, false)];
 
-/// The bulk that is held against something, and the allocator whose loop it is held against.
+/// The bulk of the target, and the allocator with whose loop it is compared.
 const BULK: usize = 64;
 const BULK_RIVAL: &str = "mimalloc";
 
@@ -100,7 +100,7 @@ fn of_rival<'a>(
     Box::new(OpLoop::of(bulk as u32, label, scene.clock, Box::new(body)))
 }
 
-/// What the written rows are held against; the first series is ours.
+/// Returns the targets of the written rows. The first series is netmem's.
 fn targets(bench: &Bench<'_>, series: &[Series], bulk: usize) -> Vec<Target> {
     let Some((ours, others)) = series.split_first() else { return Vec::new() };
     let others: Vec<&Series> = others.iter().collect();

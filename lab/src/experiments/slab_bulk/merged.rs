@@ -14,10 +14,11 @@ use crate::metric::Metric;
 /// The bulks that the source measured with merging.
 pub(super) const BULKS: [usize; 4] = [64, 128, 158, 250];
 
-/// Objects of ours while the neighbour takes its own, and afterwards the places left free between them.
+/// Objects of this cache while the neighbour allocates its own. They are freed afterwards, so this is also the number of
+/// free slots between the neighbour's objects.
 const OURS: usize = 1_024;
 
-/// The neighbour's objects for each of ours.
+/// The neighbour's objects for each object of this cache.
 const SHARE: usize = 7;
 
 type Bytes = Block<0, 32>;
@@ -29,7 +30,7 @@ const KINDS: [(&str, Way, bool); 4] = [
     ("netmem/merged-detached", Way::Bulk, true),
 ];
 
-/// Merged over not merged, and detached freelists over the loop where caches are merged.
+/// Merged over not merged, and detached freelists over the loop with merged caches.
 const COMPARISONS: [Comparison; 2] = [
     Comparison { a: 3, b: 1, metric: Metric::CyclesPerOp },
     Comparison { a: 3, b: 2, metric: Metric::CyclesPerOp },
@@ -64,13 +65,13 @@ pub(super) fn group(
         bench.row(one, Metric::CyclesPerOp, figure);
         bench.row(one, Metric::NsPerOp, None);
     }
-    // Merged caches are one: none can end before all objects of all of them are back.
+    // Merged caches are one cache: none can end before all objects of all of them are freed.
     pairs.iter_mut().for_each(|pair| pair.give_back(scene, account));
     pairs.into_iter().for_each(|pair| pair.settle(scene, account));
     Ok(())
 }
 
-/// Our cache and its neighbour.
+/// This cache and its neighbour.
 struct Pair {
     trip: Trip<0, 32>,
     neighbour: Cache<Bytes>,
@@ -92,7 +93,7 @@ impl Pair {
         Ok(Self { trip, neighbour, theirs })
     }
 
-    /// The neighbour's objects go back.
+    /// Frees the neighbour's objects.
     fn give_back(&mut self, scene: &Scene<'_>, account: &mut Account) {
         let out = self.theirs.len() as u64;
         let refused = (OURS * SHARE) as u64 - out;

@@ -9,7 +9,7 @@ use netmem::sync::Worker;
 use crate::bench::SetUpError;
 use crate::experiments::slab_objects::{Account, Block, alloc, alloc_bulk, end};
 
-/// How objects go out and come back.
+/// How objects are allocated and freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// One call for each object.
@@ -18,7 +18,7 @@ pub(super) enum Way {
     Bulk,
 }
 
-/// Bulks of one cache: all of a bulk are out before the first goes back.
+/// Bulks of one cache: a whole bulk is allocated before its first object is freed.
 pub(super) struct Trip<const WRITTEN: usize, const REST: usize> {
     cache: Cache<Block<WRITTEN, REST>>,
     hand: Vec<Object<Block<WRITTEN, REST>>>,
@@ -26,7 +26,7 @@ pub(super) struct Trip<const WRITTEN: usize, const REST: usize> {
     account: Account,
 }
 
-/// What every written word of the first object of a bulk holds.
+/// The value of every written word of the first object of a bulk.
 const STAMP: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
 impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
@@ -35,12 +35,12 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
         Ok(Self { cache, hand: Vec::with_capacity(bulk), bulk, account: Account::default() })
     }
 
-    /// Objects that are out at the same time.
+    /// Objects that are allocated at the same time.
     pub(super) fn bulk(&self) -> usize {
         self.bulk
     }
 
-    /// Takes `ops` objects out and back.
+    /// Allocates and frees `ops` objects.
     pub(super) fn run(&mut self, w: &mut Worker, way: Way, ops: u32) {
         match way {
             Way::Loop if self.bulk == 1 => self.one(w, ops),
@@ -51,7 +51,7 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
         self.account.freed += u64::from(ops);
     }
 
-    /// No array at all: the object stays in a register, as it does in the rivals' loops.
+    /// There is no array: the object stays in a register, as in the rivals' loops.
     #[inline(never)]
     fn one(&mut self, w: &mut Worker, ops: u32) {
         for _ in 0..ops {
@@ -96,7 +96,7 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
         }
     }
 
-    /// Allocates one object more, to keep.
+    /// Allocates one more object, and keeps it.
     pub(super) fn take(&mut self, w: &mut Worker, kept: &mut Vec<Object<Block<WRITTEN, REST>>>) {
         match alloc(&self.cache, w, STAMP) {
             Some(object) => kept.push(object),
@@ -105,13 +105,13 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
         self.account.allocated += 1;
     }
 
-    /// Frees what was kept.
+    /// Frees the kept objects.
     pub(super) fn give(&mut self, w: &mut Worker, kept: Vec<Object<Block<WRITTEN, REST>>>) {
         self.account.freed += kept.len() as u64;
         kept.into_iter().for_each(|object| self.cache.free(w, object));
     }
 
-    /// One more bulk, written anew and read back, then the cache ends.
+    /// Writes and reads one more bulk, then ends the cache.
     pub(super) fn settle(mut self, w: &mut Worker) -> Account {
         let made = alloc_bulk(&self.cache, w, self.bulk, &mut self.hand, 1);
         let bulk = self.bulk as u64;

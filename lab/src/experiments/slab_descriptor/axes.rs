@@ -9,7 +9,7 @@ use crate::bench::{Bench, SetUpError};
 /// Bytes of the objects.
 const BYTES: usize = 256;
 
-/// The axes, beside the grid's own two uses with nobody on the second core.
+/// The axes, in addition to the grid's own two uses without work on the second core.
 const AXES: [(Use, Neighbour); 6] = [
     (Use::Hot, Neighbour::Nobody),
     (Use::Cold, Neighbour::Nobody),
@@ -24,7 +24,9 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer
     let mut answers = Vec::new();
     for (usage, neighbour) in AXES {
         if neighbour != Neighbour::Nobody && bench.cores.len() < 2 {
-            bench.note(format!("no rows for {neighbour:?} beside: this process may use one core only"));
+            bench.note(format!(
+                "no rows with {neighbour:?} on the second core: this process may use only one core"
+            ));
             continue;
         }
         let group = Group { bytes: BYTES, usage, neighbour };

@@ -8,7 +8,7 @@ use crate::bench::{Bench, SetUpError};
 use crate::metric::Metric;
 use crate::system::perf::{Counters, Event};
 
-/// What is counted, and its name in the report.
+/// The counted events, and their names in the report.
 const EVENTS: [(Event, &str); 6] = [
     (Event::Instructions, "instructions"),
     (Event::Cycles, "cycles"),
@@ -18,10 +18,10 @@ const EVENTS: [(Event, &str); 6] = [
     (Event::LastLevelMisses, MISSES),
 ];
 
-/// Pairs run before the counters are: they bring code and list into the cache.
+/// Pairs that run before the counters start: they bring code and list into the cache.
 const WARM_UP: u32 = 10_000;
 
-/// Counts the pairs of every form and reports the rows; what cannot be counted is a note.
+/// Counts the pairs of every form and reports the rows. Events that cannot be counted get a note.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let mut counters = match Counters::open(&EVENTS.map(|(event, _)| event)) {
         Ok(counters) => counters,
@@ -57,7 +57,7 @@ fn count(
     Ok(counts.into_iter().map(|count| count / f64::from(pairs)).collect())
 }
 
-/// Why there are none, and what would bring some.
+/// Returns why there are no counters, and how to get some.
 fn remedy(error: &Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => {
@@ -82,7 +82,7 @@ mod tests {
             });
             assert_eq!(counts.len(), events.len());
             assert!(report.ok());
-            // No pair faults; every pair takes instructions.
+            // A pair causes no page faults, and every pair takes instructions.
             let instructions = events[0] == Event::Instructions;
             assert_eq!(counts[0] >= 10.0, instructions, "{counts:?}");
         }

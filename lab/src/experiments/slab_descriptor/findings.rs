@@ -14,10 +14,10 @@ use crate::method::ratio::Interval;
 use crate::method::round::Label;
 use crate::metric::Metric;
 
-/// A difference within this is none.
+/// A difference within this share counts as none.
 const NOTHING: f64 = 0.03;
 
-/// Percent more time where rates fall by 30 percent.
+/// If rates fall by 30 percent, the time is longer by this many percent.
 const LOCK_SLOWER: f64 = 42.9;
 
 /// The answers of the run.
@@ -41,7 +41,7 @@ impl Found {
         self.all().find(wanted).map(|answer| answer.over)
     }
 
-    /// Cold and written, alone on the machine.
+    /// Returns the cold, written row without work on the second core.
     fn cold(&self, bytes: usize, question: Question) -> Option<Interval> {
         self.answer(bytes, Use::ColdWrite, Neighbour::Nobody, question)
     }
@@ -59,7 +59,7 @@ pub(super) fn notes(bench: &mut Bench<'_>, found: &Found, memories: &[Memory; 3]
     machine(bench, memories);
 }
 
-/// The differences of the cold, written rows: those that the source gives a figure for stand beside it.
+/// Reports the differences of the cold, written rows, with the source's figure if it gives one.
 fn percent_rows(bench: &mut Bench<'_>, found: &Found) {
     let cold = |answer: &&Answer| {
         answer.group.usage == Use::ColdWrite && answer.group.neighbour == Neighbour::Nobody
@@ -102,8 +102,8 @@ fn warm(bench: &mut Bench<'_>, found: &Found) {
         () => "cannot be told from noise here",
     };
     bench.note(format!(
-        "the source: an object freed just after it was allocated shows no difference at all, since no slab's word is \
-         reached; here the warm ratio whose interval reaches furthest from 1 is {}: it {verdict}",
+        "the source: an object that is freed just after its allocation shows no difference at all, since no slab's \
+         word is changed; here the warm ratio whose interval is furthest from 1 is {}: it {verdict}",
         shown(furthest),
     ));
 }
@@ -120,9 +120,10 @@ fn lock(bench: &mut Bench<'_>, found: &Found) {
         _ => "does not show here",
     };
     bench.note(format!(
-        "the source: a lock hurts rates by about 30 % (1.43 times the time) beside the double CAS, because disabling interrupts touches more lines; \
-         here, 256 bytes cold and written: {} with two such lines that have left a core's own caches, {} with two that every change \
-         writes, so that they never leave the first, {} without them, and {} where the words are hot: it {verdict}",
+        "the source: a lock reduces rates by about 30 % (1.43 times the time) compared with the double CAS, because \
+         disabling interrupts touches more lines; here, 256 bytes cold and written: {} with two such lines that \
+         have left a core's own caches, {} with two that every change writes, so that they never leave the \
+         first-level cache, {} without them, and {} if the words are hot: it {verdict}",
         shown(far),
         shown(near),
         shown(lock),
@@ -130,15 +131,16 @@ fn lock(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
-/// What the order of the frees changes.
+/// Finding: the effect of the order of the frees.
 fn in_turn(bench: &mut Bench<'_>, found: &Found) {
     let of = |usage, question| found.answer(256, usage, Neighbour::Nobody, question);
     let both = |question| Some((of(Use::ColdWrite, question)?, of(Use::InTurn, question)?));
     let all = (both(Question::LockInterruptsCold), both(Question::Patched));
     let (Some((lock, lock_turn)), Some((small, small_turn))) = all else { return };
     bench.note(format!(
-        "objects that go back in a random order find their descriptors cold; in the order of allocation only a slab's first \
-         does: the lock with cold lines over the double CAS is {} and {}, 56 over 64 bytes {} and {}",
+        "objects that are freed in a random order find their descriptors cold; in the order of allocation only the \
+         first of a slab does: the lock with cold lines over the double CAS is {} and {}, 56 over 64 bytes {} and \
+         {}",
         shown(lock),
         shown(lock_turn),
         shown(small),
@@ -170,8 +172,8 @@ fn descriptor(bench: &mut Bench<'_>, found: &Found) {
         )
     };
     bench.note(format!(
-        "the source: 56 bytes lose up to 5 % below 256 bytes and win above 1 KiB; here 56 over 64 by size is {}; and \
-         {}: {verdict}",
+        "the source: 56 bytes are up to 5 % slower below 256 bytes and faster above 1 KiB; here 56 over 64 by size \
+         is {}; and {}: {verdict}",
         listed(&small),
         listed(&large),
     ));
@@ -185,14 +187,14 @@ fn descriptor(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
-/// Finding: that 64 bytes are the faster ones does not depend on the compare-and-swap.
+/// Finding: descriptors of 64 bytes are faster, also without a compare-and-swap.
 fn by_lock(bench: &mut Bench<'_>, found: &Found) {
     let both =
         |bytes| Some((found.cold(bytes, Question::Patched)?, found.cold(bytes, Question::PatchedLock)?));
     let (Some((swap, lock)), Some((swap_large, lock_large))) = (both(32), both(4096)) else { return };
     bench.note(format!(
-        "the source: 64 bytes beat 56 independently of the compare-and-swap; here 56 over 64 is {} with it and {} under a \
-         lock at 32 bytes, {} and {} at 4096",
+        "the source: 64 bytes are faster than 56 independently of the compare-and-swap; here 56 over 64 is {} with \
+         it and {} under a lock at 32 bytes, {} and {} at 4096",
         shown(swap),
         shown(lock),
         shown(swap_large),
@@ -200,7 +202,7 @@ fn by_lock(bench: &mut Bench<'_>, found: &Found) {
     ));
 }
 
-/// Finding: smaller descriptors save loads, the code costs branch misses.
+/// Finding: smaller descriptors save loads, and the code costs branch misses.
 pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
     let of = |form| simulated.iter().find(|(one, _)| *one == form).map(|(_, counts)| *counts);
     let (Some(before), Some(after)) = (of(VANILLA), of(PATCHED)) else { return };
@@ -220,22 +222,23 @@ pub(super) fn loads(bench: &mut Bench<'_>, simulated: &[(Form, Counts)]) {
     ));
 }
 
-/// Finding: it all fades in noisy caches and with more cores.
+/// Finding: the effect becomes smaller with noisy caches and with more cores.
 fn fades(bench: &mut Bench<'_>, found: &Found) {
     let of = |neighbour| found.answer(256, Use::ColdWrite, neighbour, Question::LockInterruptsCold);
     let all = (of(Neighbour::Nobody), of(Neighbour::Noise), of(Neighbour::SameLoop));
     let (Some(alone), Some(noise), Some(two)) = all else { return };
     let verdict = fading(alone, [noise, two]);
     bench.note(format!(
-        "the source: the advantage goes away with noise in the caches and with more cores; here the lock with two cold \
-         lines over the double CAS is {} alone, {} beside noise, {} with two threads: {verdict}",
+        "the source: the advantage goes away with noise in the caches and with more cores; here the lock with two \
+         cold lines over the double CAS is {} alone, {} with noise on the second core, {} with two threads: \
+         {verdict}",
         shown(alone),
         shown(noise),
         shown(two),
     ));
 }
 
-/// The thread's own question, and what the rows stand on.
+/// Answers the thread's own question, and describes the machine of the rows.
 fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
     let answer = match Machine::read(&bench.clock, bench.cores.len()).is_virtual {
         Some(true) => {
@@ -249,19 +252,20 @@ fn machine(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
         "the thread asks whether the tests ran in a virtual machine, and how much that matters: {answer}"
     ));
     bench.note(
-        "cold: the oldest object of the working set goes back, so that its own line has left the cores' own caches. The set was \
-         put into a random order, so that one slab's objects do not go back one after the other and its word is cold too; \
-         `cold+write in turn` has the order of allocation. The sets of all forms of a row together are larger than most last-level caches",
+        "cold: the oldest object of the working set is freed, so that its own line has left the cores' own caches. \
+         The set was put into a random order, so that the objects of one slab are not freed one after the other and \
+         its word is cold too; `cold+write in turn` has the order of allocation. The sets of all forms of a row \
+         together are larger than most last-level caches",
     );
     let backings: Vec<String> = memories.iter().map(|memory| memory.region().backing().to_string()).collect();
     bench.note(format!(
-        "memories with descriptors of 56, 64 and 32 bytes: {}; ratios between two sizes of descriptor are between two \
-         memories, and take their place in physical memory with them",
+        "memories with descriptors of 56, 64 and 32 bytes: {}; ratios between two sizes of descriptor are between \
+         two memories, and include the effect of their places in physical memory",
         backings.join("; "),
     ));
 }
 
-/// Whether an advantage fades, by whole intervals.
+/// Returns whether an advantage becomes smaller, by whole intervals.
 fn fading(alone: Interval, beside: [Interval; 2]) -> &'static str {
     match () {
         () if beside.iter().all(|over| over.high < alone.low) => "it fades here too",

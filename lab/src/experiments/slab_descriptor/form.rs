@@ -3,7 +3,7 @@
 use netmem::page::DescriptorSize;
 use netmem::slab::{CacheConfig, Layer, WordForm};
 
-/// One of the twelve.
+/// One of the twelve combinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Form {
     pub(super) descriptor: DescriptorSize,
@@ -26,8 +26,9 @@ pub(super) const FORMS: [Form; 12] = {
     forms
 };
 
-/// The lock beside the double compare-and-swap, with the further lines of disabled interrupts where a core's own caches
-/// have lost them. It is one form alone, in the descriptor of the source's question.
+/// The lock that is compared with the double compare-and-swap. It also touches the further lines of disabled
+/// interrupts, after they have left the core's own caches. It is only one form, in the descriptor of the source's
+/// question.
 pub(super) const COLD_LOCK: Form =
     Form { descriptor: DescriptorSize::Bytes64, word: WordForm::LockInterruptsCold };
 
@@ -48,7 +49,7 @@ pub(super) const VANILLA: Form = Form { descriptor: DescriptorSize::Bytes64, wor
 /// The source's kernel after it: 56 bytes, with the pair aligned inside.
 pub(super) const PATCHED: Form = Form { descriptor: DescriptorSize::Bytes56, word: WordForm::Wide };
 
-/// The two sizes of descriptor under a lock, where there is no compare-and-swap.
+/// The two sizes of descriptor with a lock instead of a compare-and-swap.
 pub(super) const LOCKED: [Form; 2] = [
     Form { descriptor: DescriptorSize::Bytes56, word: WordForm::Lock },
     Form { descriptor: DescriptorSize::Bytes64, word: WordForm::Lock },
@@ -58,7 +59,8 @@ pub(super) const LOCKED: [Form; 2] = [
 pub(super) const DEFAULT: Form = Form { descriptor: DescriptorSize::Compact, word: WordForm::Packed };
 
 impl Form {
-    /// What the rows are called: bare `netmem` is left to the default layer, which has none of this on its way.
+    /// Returns the name of the rows. The bare name `netmem` belongs to the default layer, which uses none of these
+    /// forms.
     pub(super) fn variant(self) -> String {
         format!("netmem/{}-{}", self.descriptor_name(), self.word_name())
     }
@@ -81,7 +83,7 @@ impl Form {
         }
     }
 
-    /// A cache of the layer that the source saw, with slabs' words of this form; merged with no other.
+    /// Returns a cache of the layer that the source measured, whose slabs' words have this form. It is not merged.
     pub(super) fn config(self) -> CacheConfig {
         CacheConfig {
             name: self.variant(),

@@ -22,13 +22,13 @@ use crate::method::poll::{PollLoop, PollSampler, Shape};
 use crate::method::round::{Label, Series, Variant};
 use crate::metric::Metric;
 
-/// Places in each ring of the wires.
+/// Slots of each ring of the ports.
 const RING: usize = 2_048;
 
 /// Packets of a window.
 const WINDOW: u64 = 1_536;
 
-/// Heads that are out at the same time: as many packets as wait in a transmit ring.
+/// Heads that are allocated at the same time: as many as packets wait in a transmit ring.
 const IN_FLIGHT: usize = 512;
 
 /// Forms of one size of descriptor.
@@ -53,7 +53,7 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), SetUpE
     let stage = |place: usize| &stages[(place / WORDS).min(stages.len() - 1)];
     let mut carousels: Vec<Carousel> = Vec::new();
     for (place, &form) in FORMS.iter().enumerate() {
-        // No array above the cache, so that every head reaches what is compared.
+        // Without an array above the cache, so that every head reaches the compared code.
         let config =
             HeadCacheConfig { cache: form.config(), mode: HeadCacheMode::Each, ..HeadCacheConfig::default() };
         let heads = HeadCache::with(scene.memory(form), &config).map_err(SetUpError::at("heads"))?;
@@ -131,7 +131,7 @@ fn poll_loop<'a>(
     Box::new(PollLoop::new(label, sampler, Some(core), Box::new(poll), Box::new(peer)))
 }
 
-/// Packets in flight, each with its head; the next one to complete comes round after all others.
+/// Packets in flight, each with its head. A packet completes after all the others.
 struct Carousel {
     heads: HeadCache,
     packets: Vec<Packet>,
@@ -155,7 +155,8 @@ impl Carousel {
         Ok(Self { heads, packets, spare, next: 0, refused: 0 })
     }
 
-    /// `count` packets get a head, and as many that are in flight for longest lose theirs.
+    /// Gives `count` packets a head, and frees the heads of the same number of packets that have been in flight for
+    /// longest.
     fn turn(&mut self, w: &mut Worker, count: usize) {
         for _ in 0..count {
             let Some(frame) = self.spare.take() else { return };
@@ -194,12 +195,13 @@ fn rows(bench: &mut Bench<'_>, series: &[Series]) {
     }
     bench.check_generator(series);
     bench.note(
-        "forwarding: the product's forwarder carries frames and needs no head; these rows add one for each packet \
-         (packet::HeadCache) and take it off 512 packets later; `netmem` has heads as they are by default, which reach no slab's word, and `limit` none",
+        "forwarding: the product's forwarder carries frames and needs no heads; these rows attach one to each \
+         packet (packet::HeadCache) and detach it 512 packets later; `netmem` has heads by default settings, which \
+         change no slab's word, and `limit` has none",
     );
 }
 
-/// A form's rows, those of the default layer, and those without heads.
+/// Returns the label of a form's rows, of those of the default layer, or of those without heads.
 fn label(form: Option<Form>, heads: bool) -> Label {
     let mut params = params([
         ("work", "forward".into()),

@@ -22,7 +22,8 @@ pub(super) fn run(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer
     Ok(answers)
 }
 
-/// All sizes that the grid leaves out, cold: the source's kernel, its change, both sizes under a lock, and the default here.
+/// All sizes that the grid does not have, cold: the source's kernel, its change, both sizes under a lock, and the
+/// default here.
 pub(super) fn sizes(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<Vec<Answer>, SetUpError> {
     let forms = [VANILLA, PATCHED, LOCKED[0], LOCKED[1], DEFAULT];
     let mut answers = Vec::new();

@@ -27,18 +27,18 @@ const LINE_WORDS: usize = 8;
 /// Lines, or pairs of allocation and free, in one turn of the neighbour.
 const TURN: u32 = 256;
 
-/// What the second core does meanwhile.
+/// The work of the second core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Neighbour {
     /// Nothing.
     Nobody,
-    /// The same, on the same cache.
+    /// The same loop, on the same cache.
     SameLoop,
     /// It reads and writes memory, line by line.
     Noise,
 }
 
-/// What is measured.
+/// A measured group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) bytes: usize,
@@ -54,8 +54,8 @@ pub(super) struct Answer {
     pub(super) over: Interval,
 }
 
-/// Measures `forms` in `group`; answers the questions whose forms are among them. Nothing once the run
-/// is stopped.
+/// Measures `forms` in `group`. Answers the questions whose forms are among them. Returns nothing once the run is
+/// stopped.
 pub(super) fn run(
     scene: &Scene<'_>,
     bench: &mut Bench<'_>,
@@ -137,7 +137,7 @@ fn variant<'a>(
     Box::new(OpLoop::new(label, &scene.clock, Box::new(body)))
 }
 
-/// Counts what the frees of `form` did; the kernel of the source has a row of it.
+/// Counts the paths of the frees of `form`. The source's kernel gets a row of it.
 fn count_frees(bench: &mut Bench<'_>, scene: &Scene<'_>, group: Group, form: Form, frees: Frees) {
     let all = frees.fast + frees.slow;
     if all == 0 {
@@ -152,7 +152,7 @@ fn count_frees(bench: &mut Bench<'_>, scene: &Scene<'_>, group: Group, form: For
     }
 }
 
-/// What the rows of `form` in `group` have for parameters.
+/// Returns the parameters of the rows of `form` in `group`.
 fn labels(group: Group, form: Form) -> Params {
     let mut params = params([
         ("work", "object".into()),
@@ -176,10 +176,10 @@ fn labels(group: Group, form: Form) -> Params {
     params
 }
 
-/// What the second core does the same with.
+/// The worker and the objects with which the second core runs the same loop.
 type Peer = (Worker, Box<dyn WorkingSet>);
 
-/// A worker and a twin of each working set for the second core, if it does the same.
+/// Makes a worker and a twin of each working set for the second core, if it runs the same loop.
 fn peers(
     scene: &Scene<'_>,
     group: Group,
@@ -197,7 +197,7 @@ fn peers(
     (0..wanted).map(peer).collect()
 }
 
-/// Reads and writes one word of some lines, further on in every turn.
+/// Reads and writes one word of some lines. Each turn continues where the last one ended.
 fn disturb(noise: &Mutex<Vec<usize>>) {
     let Ok(mut words) = noise.lock() else { return };
     let mut place = words.first().copied().unwrap_or(0);

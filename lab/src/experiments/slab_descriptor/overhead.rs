@@ -13,7 +13,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// The source's page structure, for each page of 4 KiB.
 const SOURCE: [(&str, f64); 2] = [("56", 56.0), ("64", 64.0)];
 
-/// A row for each size, in the order of `memories`; the forms stand descriptor by descriptor.
+/// Reports a row for each size, in the order of `memories`. The forms are ordered by descriptor.
 pub(super) fn rows(bench: &mut Bench<'_>, memories: &[Memory; 3]) {
     for (memory, forms) in memories.iter().zip(FORMS.chunks(FORMS.len() / memories.len())) {
         let Some(name) = forms.first().map(|form| form.descriptor_name()) else { continue };

@@ -10,12 +10,12 @@ use crate::experiments::slab_working_set::Frees;
 pub(super) struct Paths {
     warm: Frees,
     cold: Frees,
-    /// Groups of which the counters were no proof of their name.
+    /// Groups whose counters did not prove their name.
     false_names: u64,
 }
 
 impl Paths {
-    /// Adds what the frees of a group did.
+    /// Adds the paths of a group's frees.
     pub(super) fn add(&mut self, usage: Use, frees: Frees) {
         let (sum, is_so) = match usage {
             Use::Warm => (&mut self.warm, frees.slow == 0),
@@ -26,7 +26,7 @@ impl Paths {
         self.false_names += u64::from(!is_so);
     }
 
-    /// Checks that warm frees were fast ones alone, and cold ones slow in every group.
+    /// Checks that all warm frees were fast ones, and that every cold group had slow ones.
     pub(super) fn check(self, bench: &mut Bench<'_>) {
         let Self { warm, cold, false_names } = self;
         let detail = format!(

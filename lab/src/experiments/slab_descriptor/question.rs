@@ -4,7 +4,7 @@ use super::form::{COLD_LOCK, DEFAULT, FORMS, Form, LOCKED, PATCHED, VANILLA};
 use crate::bench::Comparison;
 use crate::metric::Metric;
 
-/// One of them.
+/// One of the questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
     /// A lock over 128-bit CAS.
@@ -15,7 +15,7 @@ pub(super) enum Question {
     LockInterruptsCold,
     /// 56 bytes over 64 bytes.
     Patched,
-    /// 56 bytes over 64 bytes, where there is a lock and no compare-and-swap.
+    /// 56 bytes over 64 bytes, with a lock instead of a compare-and-swap.
     PatchedLock,
     /// The packed word over 128-bit CAS, in the same descriptor.
     Packed,
@@ -34,7 +34,7 @@ impl Question {
         Self::Default,
     ];
 
-    /// What is divided, and by what: mostly by the source's kernel before its change.
+    /// Returns the compared forms: the second is mostly the source's kernel before its change.
     pub(super) fn forms(self) -> [Form; 2] {
         match self {
             Self::Lock => [FORMS[4], VANILLA],
@@ -48,7 +48,7 @@ impl Question {
     }
 }
 
-/// The questions that `forms` can answer, as comparisons of their places.
+/// Returns the questions that `forms` can answer, as comparisons of their indices.
 pub(super) fn asked(forms: &[Form]) -> Vec<(Question, Comparison)> {
     let place = |form: Form| forms.iter().position(|&one| one == form);
     let comparison = |question: Question| {

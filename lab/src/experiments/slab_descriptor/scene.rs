@@ -22,13 +22,13 @@ const DESCRIPTORS: [DescriptorSize; 3] =
 /// Room for slabs that are not full, in cold working sets.
 const SPARE_SETS: usize = 2;
 
-/// A memory has this at least: the forwarding rows need it, whatever the working sets are.
+/// Minimum size of a memory, for the forwarding rows. It does not depend on the working sets.
 const BYTES_MIN: usize = 128 << 20;
 
-/// A cold working set has no more objects than this, however small they are.
+/// Maximum number of objects of a cold working set, whatever their size is.
 const OBJECTS_MAX: usize = 1 << 20;
 
-/// Objects of a working set that stays in the cache nearest to the core, and yet spans many slabs.
+/// Objects of a working set that stays in the first-level cache and still covers many slabs.
 const HOT_OBJECTS: usize = 128;
 
 /// Objects that are all freed, and then all allocated.
@@ -50,7 +50,7 @@ pub(super) fn memories(mib: usize) -> Result<[Memory; 3], SetUpError> {
     Ok([a.map_err(&at)?, b.map_err(&at)?, c.map_err(&at)?])
 }
 
-/// Memories, workers, clock.
+/// The memories, the workers, and the clock.
 pub(super) struct Scene<'a> {
     pub(super) clock: Tsc,
     pub(super) effort: Effort,
@@ -59,7 +59,7 @@ pub(super) struct Scene<'a> {
     cold_bytes: usize,
     account: Cell<Account>,
     paths: Cell<Paths>,
-    /// Of the order in which cold objects go back.
+    /// The seed of the order in which cold objects are freed.
     seed: u64,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Scene<'a> {
         &self.workers[Self::place(form)]
     }
 
-    /// A working set of objects of `bytes` in `form`, as large as its use wants it.
+    /// Makes a working set of objects of `bytes` in `form`, with the size that its use needs.
     pub(super) fn working_set(
         &self,
         form: Form,
@@ -112,34 +112,34 @@ impl<'a> Scene<'a> {
         Ok(set)
     }
 
-    /// Puts what is held into the order in which it is to go back: the same for every form.
+    /// Puts the held objects into the order in which they will be freed, the same for every form.
     pub(super) fn order(&self, set: &mut dyn WorkingSet, usage: Use) {
         if usage.order() == Some("random") {
             set.shuffle(&mut Random::new(self.seed));
         }
     }
 
-    /// Counts the ways that frees went.
+    /// Counts the paths of the frees.
     pub(super) fn count(&self, add: impl FnOnce(&mut Paths)) {
         let mut paths = self.paths.get();
         add(&mut paths);
         self.paths.set(paths);
     }
 
-    /// Ends a working set and keeps its account.
+    /// Ends a working set and adds its counts.
     pub(super) fn end(&self, form: Form, set: Box<dyn WorkingSet>) {
         self.add(set.settle(&mut self.worker(form).borrow_mut()));
     }
 
-    /// Adds to the account of the run.
+    /// Adds to the counts of the run.
     pub(super) fn add(&self, part: Account) {
         let mut account = self.account.get();
         account.add(part);
         self.account.set(account);
     }
 
-    /// Checks that every object came, stayed whole and went, that frees went the way that their name says, and that every
-    /// page is where it was.
+    /// Checks that every object was allocated, stayed the same and was freed, that the frees took the paths that their
+    /// name says, and that every page is where it was.
     pub(super) fn settle(&self, bench: &mut Bench<'_>) {
         self.paths.get().check(bench);
         self.account.get().check(bench);

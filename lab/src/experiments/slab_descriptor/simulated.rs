@@ -22,33 +22,33 @@ use crate::metric::Metric;
 /// Bytes of the objects, as in the source's counts.
 const BYTES: usize = 32;
 
-/// Objects held: 8 MiB of them. Between two changes of a descriptor come enough others that it has left the first
-/// simulated cache, since every free and every slab that is taken up changes one at random of some 2,048.
+/// Held objects: 8 MiB of them. Enough other descriptors are changed between two changes of a descriptor for it to
+/// leave the first simulated cache: every free, and every slab that becomes active, changes a random one of some 2,048.
 const OBJECTS: usize = 1 << 18;
 
-/// Bytes of the memory that they are from.
+/// Bytes of the memory that they come from.
 const MEMORY: usize = 32 << 20;
 
-/// What comes from the last level: it missed the cache before.
+/// Loads from the last level: they missed the cache before it.
 pub(super) const LOADS: &str = "last-level loads";
 
-/// What the last level did not have either.
+/// Loads that the last level missed too.
 pub(super) const MISSES: &str = "last-level misses";
 
-/// Pairs that the source counted over.
+/// The number of pairs in the source's counts.
 pub(super) const SOURCE_PAIRS: f64 = 16.8e6;
 
-/// Caches and branches are simulated, the same on every machine. The first cache has the size of a second-level cache of the source's
-/// time, so that what misses it is what the source counted: a load from the last level.
+/// Caches and branches are simulated, in the same way on every machine. The first cache has the size of a second-level
+/// cache of the source's time, so that a miss of it is what the source counted: a load from the last level.
 const OPTIONS: [&str; 5] =
     ["--cache-sim=yes", "--branch-sim=yes", "--I1=32768,8,64", "--D1=262144,8,64", "--LL=8388608,16,64"];
 
-/// In which order the objects go back.
+/// The order in which the objects are freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// A random one over the slabs.
+    /// A random order over the slabs.
     Random,
-    /// That of their allocation.
+    /// The order of their allocation.
     InTurn,
 }
 
@@ -71,11 +71,11 @@ pub(super) struct Counts {
     pub(super) last_level_misses: f64,
 }
 
-/// What a simulated process counted in all.
+/// The counts of a whole simulated process.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Totals([f64; 5]);
 
-/// The loop of one form, for a simulator to watch.
+/// Runs the loop of one form inside the simulator.
 pub(super) fn body(bench: &mut Bench<'_>, form: &Form) -> Result<(), SetUpError> {
     let pairs = (bench.setting("pairs") * 1_000) as u32;
     let order = if bench.setting("turn") == 1 { Order::InTurn } else { Order::Random };
@@ -84,7 +84,7 @@ pub(super) fn body(bench: &mut Bench<'_>, form: &Form) -> Result<(), SetUpError>
     Ok(())
 }
 
-/// Holds the objects of one form, and hands `watch` what runs so many pairs on them.
+/// Holds the objects of one form, and passes `watch` the function that runs a number of pairs on them.
 pub(super) fn scene(
     bench: &mut Bench<'_>,
     form: &Form,
@@ -104,14 +104,15 @@ pub(super) fn scene(
     Ok(())
 }
 
-/// What is simulated: every form in a random order, and the source's two in turn as well.
+/// Returns the simulated jobs: every form in a random order, and the source's two also in the order of allocation.
 fn jobs() -> Vec<(usize, Order)> {
     let random = (0..FORMS.len()).map(|form| (form, Order::Random));
     let of_source = |form: &usize| [VANILLA, PATCHED].contains(&FORMS[*form]);
     random.chain((0..FORMS.len()).filter(of_source).map(|form| (form, Order::InTurn))).collect()
 }
 
-/// Simulates every form and reports the rows; what could not be counted is a note. Returns the counts in random order.
+/// Simulates every form and reports the rows. A form that could not be counted gets a note. Returns the counts in
+/// random order.
 pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
     let program = match valgrind::program() {
         Ok(program) => program,
@@ -137,7 +138,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Vec<(Form, Counts)> {
     counted
 }
 
-/// The counts of every job, the jobs shared out over the cores.
+/// Returns the counts of every job. The jobs are distributed over the cores.
 fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
     let (pairs, cores, stop) = (bench.setting("pairs"), &bench.cores, bench.stop());
     let jobs = jobs();
@@ -154,10 +155,10 @@ fn all(bench: &Bench<'_>, program: &Path) -> Vec<Result<Counts, String>> {
     })
 }
 
-/// What is run, where, and until when.
+/// The program, the core, and the flag that stops it.
 type Place<'a> = (&'a Path, Option<usize>, &'a AtomicBool);
 
-/// The counts of one job: with its pairs, less without them.
+/// Returns the counts of one job: those with its pairs minus those without.
 fn count(place: Place<'_>, job: (usize, Order), pairs: u64) -> Result<Counts, String> {
     let Totals(with) = simulate(place, job, pairs)?;
     let Totals(without) = simulate(place, job, 0)?;
@@ -188,7 +189,7 @@ fn simulate(
     totals(&text).ok_or_else(|| "cachegrind's counts cannot be read".to_owned())
 }
 
-/// The totals out of a file in cachegrind's format: a line of names, and a line of sums.
+/// Returns the totals of a file in cachegrind's format, which has a line of names and a line of sums.
 fn totals(text: &str) -> Option<Totals> {
     let after = |head: &str| text.lines().find_map(|line| line.strip_prefix(head));
     let (names, sums) = (after("events:")?, after("summary:")?);
@@ -232,7 +233,7 @@ pub(super) fn label(form: Form, event: &str, by: &str, order: Order) -> Label {
     Label { variant: form.variant(), params }
 }
 
-/// What the source printed of an event, before its change and after.
+/// Returns the source's figures of an event, before its change and after it.
 pub(super) fn published(form: Form, event: &str) -> Option<Published> {
     let (before, after, name) = match event {
         LOADS => (883_412.0, 556_751.0, "LLC-loads"),
@@ -250,12 +251,12 @@ pub(super) fn published(form: Form, event: &str) -> Option<Published> {
     Some(Published { value, unit: event.trim_start_matches("last-level ").to_owned(), of })
 }
 
-/// How many more branches the source's change mispredicts.
+/// Reports how many more branches are mispredicted after the source's change.
 fn branch_row(bench: &mut Bench<'_>, counted: &[(Form, Counts)]) {
     let misses = |form| counted.iter().find(|(of, _)| *of == form).map(|(_, counts)| counts.branch_misses);
     let (Some(after), Some(before)) = (misses(PATCHED), misses(VANILLA)) else { return };
     if before <= 0.0 {
-        bench.note("the simulator saw no branch mispredicted before the change: no row of the difference");
+        bench.note("in the simulator no branch was mispredicted before the change, so there is no row of the difference");
         return;
     }
     let of = "Linux of January 2014, kmalloc(32): the change of the source over what was before".to_owned();

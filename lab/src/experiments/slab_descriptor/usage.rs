@@ -1,17 +1,17 @@
 //! The use of a working set.
 
-/// One way to use it.
+/// One use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// The object just allocated goes back: no slab's word is reached.
+    /// The object that was just allocated is freed: no slab's word is changed.
     Warm,
-    /// The oldest of a few goes back: the words are reached and hot.
+    /// The oldest of a few is freed: the words are changed and hot.
     Hot,
-    /// The oldest of many goes back, in a random order over the slabs; no object is written.
+    /// The oldest of many is freed, in a random order over the slabs. No object is written.
     Cold,
-    /// The same; every object is written when it is allocated.
+    /// The same, but every object is written when it is allocated.
     ColdWrite,
-    /// As `ColdWrite`, but in the order of allocation: of a slab's objects only the first finds its descriptor cold.
+    /// As `ColdWrite`, but in the order of allocation: only the first object of a slab finds its descriptor cold.
     InTurn,
     /// All are freed, then all are allocated.
     All,
@@ -33,7 +33,7 @@ impl Use {
         matches!(self, Self::ColdWrite | Self::InTurn)
     }
 
-    /// In which order cold objects go back.
+    /// Returns the order in which cold objects are freed.
     pub(super) fn order(self) -> Option<&'static str> {
         match self {
             Self::Cold | Self::ColdWrite => Some("random"),

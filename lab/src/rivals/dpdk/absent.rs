@@ -10,35 +10,35 @@ use crate::system::library::Library;
 #[derive(Debug, Clone, Copy)]
 pub enum Dpdk {}
 
-/// A mempool of frames. There is none.
+/// A mempool of frames, which is not built in.
 #[derive(Debug)]
 pub enum Frames {}
 
-/// A mempool of packets. There is none.
+/// A mempool of packets, which is not built in.
 #[derive(Debug)]
 pub enum Packets {}
 
-/// The sending end of a ring of packets. There is none.
+/// The sending end of a ring of packets, which is not built in.
 #[derive(Debug)]
 pub enum PacketSending {}
 
-/// The receiving end of a ring of packets. There is none.
+/// The receiving end of a ring of packets, which is not built in.
 #[derive(Debug)]
 pub enum PacketReceiving {}
 
-/// The sending end of a ring. There is none.
+/// The sending end of a ring, which is not built in.
 #[derive(Debug)]
 pub enum Sending {}
 
-/// The receiving end of a ring. There is none.
+/// The receiving end of a ring, which is not built in.
 #[derive(Debug)]
 pub enum Receiving {}
 
-/// A sending end of a ring of ids. There is none.
+/// A sending end of a ring of ids, which is not built in.
 #[derive(Debug, Clone)]
 pub enum IdSending {}
 
-/// The receiving end of a ring of ids. There is none.
+/// The receiving end of a ring of ids, which is not built in.
 #[derive(Debug)]
 pub enum IdReceiving {}
 

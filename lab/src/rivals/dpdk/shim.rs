@@ -1,8 +1,7 @@
 //! The border to DPDK's loops in C.
 //!
-//! Sound because each object of DPDK lies behind one handle that frees it: a mempool may be used by several threads at
-//! once, each with an lcore id of its own, which [`ready`] sees to; an end of a ring belongs to one thread at a time,
-//! as `&mut`.
+//! Sound because each object of DPDK has one handle, which frees it. Several threads may use a mempool at once, each
+//! with its own lcore id, which [`ready`] ensures. One thread at a time uses an end of a ring, by `&mut`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::marker::{PhantomData, PhantomPinned};
@@ -14,15 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::Passed;
 use crate::system::library::Library;
 
-/// An object of DPDK, of which only the address is known here.
+/// An object of DPDK. Only its address is known here.
 #[repr(C)]
 struct Opaque {
     _bytes: [u8; 0],
     _pinned: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
-// All of these but the first two want `rival_dpdk_thread` to have given 0 on the calling thread, pools and rings that
-// live, and room for as many pointers as are said.
+// All of these but the first two require that `rival_dpdk_thread` has returned 0 on the calling thread, that the pools
+// and rings live, and that there is room for the number of pointers that is passed.
 unsafe extern "C" {
     safe fn rival_dpdk_thread() -> c_int;
     safe fn rival_dpdk_version() -> *const c_char;
@@ -76,19 +75,19 @@ unsafe extern "C" {
     fn rival_dpdk_packets_receive(ring: *mut Opaque, next: u64, ops: u64, wrong: *mut u64) -> u64;
 }
 
-/// Whether the calling thread may use DPDK: starts and registers what is missing.
+/// Returns whether the calling thread may use DPDK. Starts and registers what is missing.
 fn ready() -> bool {
     rival_dpdk_thread() == 0
 }
 
-/// A name that no pool or ring has had.
+/// Returns a name that no pool or ring has had.
 fn name() -> CString {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     // Digits and letters hold no NUL.
     CString::new(format!("netmem{}", NUMBER.fetch_add(1, Relaxed))).unwrap_or_default()
 }
 
-/// The object that DPDK made, or why not.
+/// Returns the object that DPDK made, or why there is none.
 fn made(object: *mut Opaque, what: &str) -> Result<NonNull<Opaque>, String> {
     NonNull::new(object).ok_or_else(|| format!("DPDK has no memory for {what}: ask for fewer"))
 }
@@ -109,55 +108,57 @@ impl Dpdk {
         })
     }
 
-    /// Its name and version, as it gives them.
+    /// Returns its name and version, as it reports them.
     pub fn version(&self) -> String {
         // SAFETY: a static string that ends in a NUL.
         unsafe { CStr::from_ptr(rival_dpdk_version()) }.to_string_lossy().into_owned()
     }
 
-    /// A mempool of `count` bare objects of `bytes`, with `cache` of them for each thread.
+    /// Makes a mempool of `count` bare objects of `bytes`, with `cache` of them for each thread.
     ///
     /// # Errors
     /// There is no memory for it.
     pub fn frames(&self, count: usize, bytes: usize, cache: usize) -> Result<Frames, String> {
         let [count, bytes, cache] = [count, bytes, cache].map(|number| number as c_uint);
-        // SAFETY: DPDK runs; the name ends in a NUL.
+        // SAFETY: DPDK runs, and the name ends in a NUL.
         let pool = unsafe { rival_dpdk_frames_new(name().as_ptr(), count, bytes, cache) };
         Ok(Frames(Mempool(made(pool, "a mempool")?)))
     }
 
-    /// As [`Dpdk::frames`], by the mempool ops of this name.
+    /// Does the same as [`Dpdk::frames`], with the mempool ops of this name.
     ///
     /// # Errors
     /// There are no such ops, or there is no memory for it.
     pub fn objects(&self, ops: &CStr, count: usize, bytes: usize, cache: usize) -> Result<Frames, String> {
         let [count, bytes, cache] = [count, bytes, cache].map(|number| number as c_uint);
-        // SAFETY: DPDK runs; both names end in a NUL.
+        // SAFETY: DPDK runs, and both names end in a NUL.
         let pool = unsafe { rival_dpdk_objects_new(name().as_ptr(), ops.as_ptr(), count, bytes, cache) };
         Ok(Frames(Mempool(made(pool, "a mempool of these ops")?)))
     }
 
-    /// Registers mempool ops here that a plug-in has registered with the DPDK that it is linked to, a shared one that nobody starts.
-    /// What they call of it works on the mempool that it is given, or keeps a note of its own.
+    /// Registers here the mempool ops that a plug-in has registered with the DPDK that it is linked to. That is a
+    /// shared one, which is never started. The functions of DPDK that the ops call work on the mempool that they are
+    /// given, or only register a callback.
     ///
     /// # Errors
     /// The plug-in is linked to no DPDK, or to one of another version, or has no ops of this name.
     pub fn adopt_ops(&self, plug_in: Library, ops: &CStr) -> Result<(), String> {
-        // SAFETY: the type that rte_version.h gives it.
+        // SAFETY: the type in rte_version.h.
         let version = unsafe { plug_in.function::<unsafe extern "C" fn() -> *const c_char>(c"rte_version") };
         let found = plug_in.address(c"rte_mempool_ops_table").zip(version);
         let (table, version) = found.ok_or("it is linked to no DPDK")?;
-        // SAFETY: it takes nothing and gives a static string that ends in a NUL.
+        // SAFETY: it takes nothing and returns a static string that ends in a NUL.
         let theirs = unsafe { CStr::from_ptr(version()) }.to_string_lossy();
         if theirs != self.version() {
             return Err(format!("it is linked to {theirs}, and the lab to {}", self.version()));
         }
-        // SAFETY: DPDK's table, of the version whose layout is known here, which nobody else uses; a library stays open. The name ends in a NUL.
+        // SAFETY: DPDK's table, of the version whose layout is known here, which no other code uses. A library stays
+        // open. The name ends in a NUL.
         let adopted = unsafe { rival_dpdk_adopt_ops(table.as_ptr(), ops.as_ptr()) } == 0;
         adopted.then_some(()).ok_or_else(|| "it has registered no such ops".to_owned())
     }
 
-    /// A mempool of `count` mbufs with room for `bytes` behind the headroom, with `cache` of them for each thread.
+    /// Makes a mempool of `count` mbufs with room for `bytes` after the headroom, with `cache` of them for each thread.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -168,8 +169,8 @@ impl Dpdk {
         Ok(Packets { pool: Arc::new(Mempool(made(pool, "a mempool of mbufs")?)), kept: Vec::new() })
     }
 
-    /// A ring of `slots`, a power of two, of which it uses all but one; one call of it passes [`BURST`] numbers, or one
-    /// if `singly`.
+    /// Makes a ring of `slots`, a power of two, of which it uses all but one. One call passes [`BURST`] numbers, or one
+    /// number if `singly`.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -178,20 +179,20 @@ impl Dpdk {
         Ok((Sending { ring: Arc::clone(&ring), singly }, Receiving { ring, singly }))
     }
 
-    /// A ring of ids of `slots`, a power of two, of which it uses all but one, for any number of senders; and as many
-    /// receivers, but if `one_receiver`.
+    /// Makes a ring of ids of `slots`, a power of two, of which it uses all but one. It has any number of senders, and
+    /// any number of receivers unless `one_receiver`.
     ///
     /// # Errors
     /// There is no memory for it.
     pub fn ids(&self, slots: usize, one_receiver: bool) -> Result<(IdSending, IdReceiving), String> {
-        // SAFETY: DPDK runs; the name ends in a NUL.
+        // SAFETY: DPDK runs, and the name ends in a NUL.
         let ring = unsafe { rival_dpdk_ids_new(name().as_ptr(), slots as c_uint, one_receiver.into()) };
         let ring = Arc::new(Ring(made(ring, "a ring")?));
         Ok((IdSending(Arc::clone(&ring)), IdReceiving(ring)))
     }
 }
 
-/// Places for `count` pointers.
+/// Returns slots for `count` pointers.
 fn places(count: usize) -> Vec<*mut c_void> {
     vec![ptr::null_mut(); count]
 }
@@ -214,7 +215,7 @@ impl Mempool {
 
 impl Drop for Mempool {
     fn drop(&mut self) {
-        // SAFETY: nobody can use it after this.
+        // SAFETY: it is not used after this.
         unsafe { rival_dpdk_pool_free(self.0.as_ptr()) }
     }
 }
@@ -224,8 +225,8 @@ impl Drop for Mempool {
 pub struct Frames(Mempool);
 
 impl Frames {
-    /// `burst` frames out and back at once, until `ops` went round; with `touch` the first line of each is written.
-    /// Returns how many were refused.
+    /// Allocates and frees `burst` frames at a time, until `ops` frames have been freed. With `touch` the first line of
+    /// each is written. Returns how many allocations failed.
     #[inline]
     pub fn run(&mut self, burst: usize, touch: bool, ops: u32) -> u64 {
         let (pool, touched, ops) = (self.0.0.as_ptr(), touch.into(), u64::from(ops));
@@ -237,11 +238,11 @@ impl Frames {
             return unsafe { rival_dpdk_frames_single(pool, touched, ops) };
         }
         let mut held = places(burst);
-        // SAFETY: as above; `held` has `burst` places.
+        // SAFETY: as above, and `held` has `burst` slots.
         unsafe { rival_dpdk_frames_bulk(pool, held.as_mut_ptr(), burst as c_uint, touched, ops) }
     }
 
-    /// Frames that are neither in the pool nor in a cache.
+    /// Returns the number of frames that are neither in the pool nor in a cache.
     pub fn out(&self) -> u64 {
         self.0.out()
     }
@@ -251,17 +252,18 @@ impl Frames {
 #[derive(Debug)]
 pub struct Packets {
     pool: Arc<Mempool>,
-    /// Packets that are out until [`give_back`](Self::give_back).
+    /// Packets that are allocated until [`give_back`](Self::give_back).
     kept: Vec<*mut c_void>,
 }
 
-// SAFETY: mbufs may be freed by any thread; `kept` is reached by `&mut` only.
+// SAFETY: any thread may free mbufs, and `kept` is used only by `&mut`.
 unsafe impl Send for Packets {}
 // SAFETY: as above.
 unsafe impl Sync for Packets {}
 
 impl Packets {
-    /// `burst` packets of a line out, written and back at once, until `ops` went round. Returns how many were refused.
+    /// Allocates, writes and frees `burst` packets of one line at a time, until `ops` packets have been freed. Returns
+    /// how many allocations failed.
     #[inline]
     pub fn run(&mut self, burst: usize, ops: u32) -> u64 {
         let (pool, ops) = (self.pool.0.as_ptr(), u64::from(ops));
@@ -273,16 +275,16 @@ impl Packets {
             return unsafe { rival_dpdk_packets_single(pool, ops) };
         }
         let mut held = places(burst);
-        // SAFETY: as above; `held` has `burst` places.
+        // SAFETY: as above, and `held` has `burst` slots.
         unsafe { rival_dpdk_packets_bulk(pool, held.as_mut_ptr(), burst as c_uint, ops) }
     }
 
-    /// Packets that are neither in the pool nor in a cache.
+    /// Returns the number of packets that are neither in the pool nor in a cache.
     pub fn out(&self) -> u64 {
         self.pool.out()
     }
 
-    /// A ring of `slots`, a power of two, of which it uses all but one, for packets of this pool.
+    /// Makes a ring of `slots`, a power of two, of which it uses all but one, for packets of this pool.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -292,11 +294,11 @@ impl Packets {
         Ok((sending, PacketReceiving { ring, _pool: Arc::clone(&self.pool) }))
     }
 
-    /// Takes `count` packets and keeps them, besides none; false if there are not as many.
+    /// Frees the kept packets, then takes and keeps `count` packets. Returns false if there are not as many.
     pub fn keep(&mut self, count: usize) -> bool {
         self.give_back();
         let mut held = places(count);
-        // SAFETY: the thread is ready if `ready` says so, the pool lives, `held` has `count` places.
+        // SAFETY: the thread is ready if `ready` returns true, the pool lives, and `held` has `count` slots.
         let taken = ready()
             && unsafe { rival_dpdk_packets_take(self.pool.0.as_ptr(), held.as_mut_ptr(), count as c_uint) }
                 == 0;
@@ -306,23 +308,23 @@ impl Packets {
         taken
     }
 
-    /// Takes and keeps as many packets as it needs for single ones, from here on, to go out of and into a place of this
-    /// thread's cache that lies a multiple of 4 KiB from the cache's counter; false if there is no such place.
+    /// Takes and keeps as many packets as are needed for this: single packets then leave and enter a slot of this
+    /// thread's cache that lies a multiple of 4 KiB from the cache's counter. Returns false if there is no such slot.
     pub fn alias(&mut self) -> bool {
-        // One out and back fills the cache.
+        // One packet that is allocated and freed fills the cache.
         if self.run(1, 1) > 0 {
             return false;
         }
-        // SAFETY: the thread is ready, or nothing would have come; the pool lives.
+        // SAFETY: the thread is ready, or no packet would have been allocated. The pool lives.
         let above = unsafe { rival_dpdk_packets_above_alias(self.pool.0.as_ptr()) };
         above > 0 && self.keep(above as usize)
     }
 
-    /// Gives back what is kept.
+    /// Frees the kept packets.
     pub fn give_back(&mut self) {
         let mut kept = std::mem::take(&mut self.kept);
         if !kept.is_empty() && ready() {
-            // SAFETY: the thread is ready; each was taken from the pool once and is given back once.
+            // SAFETY: the thread is ready. Each was taken from the pool once and is given back once.
             unsafe { rival_dpdk_packets_give(kept.as_mut_ptr(), kept.len() as c_uint) }
         }
     }
@@ -338,14 +340,14 @@ impl Drop for Packets {
 #[derive(Debug)]
 struct Ring(NonNull<Opaque>);
 
-// SAFETY: each end is used by one thread at a time, through the one `&mut` to its handle.
+// SAFETY: one thread at a time uses each end, by the only `&mut` to its handle.
 unsafe impl Send for Ring {}
 // SAFETY: as above.
 unsafe impl Sync for Ring {}
 
 impl Ring {
     fn new(slots: usize) -> Result<Arc<Ring>, String> {
-        // SAFETY: the name ends in a NUL; whoever calls this has a handle that only a started DPDK gives.
+        // SAFETY: the name ends in a NUL. The caller has a handle that only a started DPDK gives.
         let ring = unsafe { rival_dpdk_ring_new(name().as_ptr(), slots as c_uint) };
         Ok(Arc::new(Ring(made(ring, "a ring")?)))
     }
@@ -366,11 +368,11 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Sends numbers from `next` on, until `ops` went or the ring stayed full.
+    /// Sends numbers from `next` on, until `ops` have been sent or the ring stayed full.
     #[inline]
     pub fn send(&mut self, next: u64, ops: u64) -> Passed {
         let send = if self.singly { rival_dpdk_ring_send_one } else { rival_dpdk_ring_send_burst };
-        // SAFETY: the ring lives; this is its one sending end. It needs no lcore.
+        // SAFETY: the ring lives, and this is its one sending end. It needs no lcore.
         Passed { items: unsafe { send(self.ring.0.as_ptr(), next, ops) }, wrong: 0 }
     }
 }
@@ -383,23 +385,23 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// Receives numbers, which must begin at `next`, until `ops` came or the ring stayed empty.
+    /// Receives numbers, which must begin at `next`, until `ops` have come or the ring stayed empty.
     #[inline]
     pub fn receive(&mut self, next: u64, ops: u64) -> Passed {
         let receive = if self.singly { rival_dpdk_ring_receive_one } else { rival_dpdk_ring_receive_burst };
         let mut done = Passed::default();
-        // SAFETY: the ring lives; this is its one receiving end. It needs no lcore.
+        // SAFETY: the ring lives, and this is its one receiving end. It needs no lcore.
         done.items = unsafe { receive(self.ring.0.as_ptr(), next, ops, &raw mut done.wrong) };
         done
     }
 }
 
-/// A sending end of a ring of ids; a clone is another one of the same ring.
+/// A sending end of a ring of ids. A clone is another sending end of the same ring.
 #[derive(Debug, Clone)]
 pub struct IdSending(Arc<Ring>);
 
 impl IdSending {
-    /// Sends ids from the front of `ids`; returns how many had room.
+    /// Sends ids from the front of `ids`. Returns how many had room.
     #[inline]
     pub fn send(&self, ids: &[NonZeroU32]) -> usize {
         // SAFETY: the ring lives and takes ids of this size from any number of threads. It needs no lcore.
@@ -412,10 +414,10 @@ impl IdSending {
 pub struct IdReceiving(Arc<Ring>);
 
 impl IdReceiving {
-    /// Receives ids into the front of `ids`; returns how many.
+    /// Receives ids into the front of `ids`. Returns how many.
     #[inline]
     pub fn receive(&mut self, ids: &mut [u32]) -> usize {
-        // SAFETY: the ring lives and gives ids of this size; this is its one receiving end. It needs no lcore.
+        // SAFETY: the ring lives and gives ids of this size. This is its one receiving end. It needs no lcore.
         unsafe { rival_dpdk_ids_receive(self.0.0.as_ptr(), ids.as_mut_ptr(), ids.len() as c_uint) as usize }
     }
 }
@@ -424,19 +426,19 @@ impl IdReceiving {
 #[derive(Debug)]
 pub struct PacketSending {
     ring: Arc<Ring>,
-    /// Where the packets are from.
+    /// The pool of the packets.
     pool: Arc<Mempool>,
 }
 
 impl PacketSending {
-    /// Allocates packets, writes a line into each, its number first, from `next` on, and sends them, until `ops` went or
-    /// the ring stayed full.
+    /// Allocates packets, writes a line into each that begins with its number, counted from `next` on, and sends them,
+    /// until `ops` have been sent or the ring stayed full.
     #[inline]
     pub fn send(&mut self, next: u64, ops: u64) -> Passed {
         let mut done = Passed { items: 0, wrong: u64::from(!ready()) };
         if done.wrong == 0 {
             let (pool, ring) = (self.pool.0.as_ptr(), self.ring.0.as_ptr());
-            // SAFETY: the thread is ready; pool and ring live; this is the ring's one sending end.
+            // SAFETY: the thread is ready. The pool and the ring live, and this is the ring's one sending end.
             done.items = unsafe { rival_dpdk_packets_send(pool, ring, next, ops, &raw mut done.wrong) };
         }
         done
@@ -452,15 +454,15 @@ pub struct PacketReceiving {
 }
 
 impl PacketReceiving {
-    /// Receives packets, reads of each its number, which must begin at `next`, and frees it, until `ops` came or the ring
-    /// stayed empty.
+    /// Receives packets, reads each one's number, which must begin at `next`, and frees it, until `ops` have come or
+    /// the ring stayed empty.
     #[inline]
     pub fn receive(&mut self, next: u64, ops: u64) -> Passed {
         let mut done = Passed { items: 0, wrong: u64::from(!ready()) };
         if done.wrong == 0 {
             let ring = self.ring.0.as_ptr();
-            // SAFETY: the thread is ready; ring and pool live; this is the ring's one receiving end, and its other end
-            // sends packets only.
+            // SAFETY: the thread is ready. The ring and the pool live, and this is the ring's one receiving end. Its
+            // other end sends only packets.
             done.items = unsafe { rival_dpdk_packets_receive(ring, next, ops, &raw mut done.wrong) };
         }
         done

@@ -1,4 +1,5 @@
-//! Packets from one worker to another by a lane, as a program in C sends them: allocated, written and sent here, received, read and freed there.
+//! Packets from one worker to another through a lane, as a program in C sends them: allocated, written and sent here,
+//! then received, read and freed there.
 
 use std::ffi::{c_char, c_int};
 use std::ops::Range;
@@ -14,10 +15,10 @@ type OfLane = unsafe extern "C" fn(Word, Word) -> c_int;
 type Send = unsafe extern "C" fn(Word, Word, *const Word, u32, *const c_char) -> c_int;
 type Receive = unsafe extern "C" fn(Word, Word, *mut Word, u32, *const c_char) -> c_int;
 
-/// A lane between two workers, with the functions that use it. Its drop closes it, on any thread.
+/// A lane between two workers, with its functions. A drop closes it, on any thread.
 pub struct Lane {
     packets: LibnetmemPackets,
-    /// Of the same memory as the packets', who has the other end.
+    /// The worker of the other end, in the same memory as the packets' worker.
     receiver: Word,
     lane: Word,
     enter: OfWorker,
@@ -31,7 +32,7 @@ pub struct Lane {
 impl Lane {
     fn open(frames: u32, frame_size: u32, cache: u32, slots: u32) -> Result<Lane, String> {
         let (packets, library) = (LibnetmemPackets::open(frames, frame_size, cache)?, library()?);
-        // SAFETY: the types that netmem.h gives these functions.
+        // SAFETY: the types of these functions in netmem.h.
         let (worker_open, lane_open, join, mut lane) = unsafe {
             (
                 function::<WorkerOpen>(library, c"netmem_worker_open")?,
@@ -51,7 +52,7 @@ impl Lane {
             )
         };
         let (memory, sender) = (lane.packets.opened.memory, lane.packets.opened.worker);
-        // SAFETY: handles that were opened before, and places that live over the calls.
+        // SAFETY: handles that were opened before, and destinations that live longer than the calls.
         let made = unsafe {
             [
                 worker_open(memory, &raw mut lane.receiver),
@@ -68,9 +69,9 @@ impl Lane {
         }
     }
 
-    /// Makes the worker this thread's for as long as `work` takes: rounds are on threads of their own.
+    /// Gives the worker to this thread while `work` runs: rounds are on threads of their own.
     fn inside<T>(&self, worker: Word, work: impl FnOnce() -> T) -> T {
-        // SAFETY: a worker that is open; where another thread has it, each call refuses it.
+        // SAFETY: a worker that is open. If another thread has it, each call refuses it.
         unsafe { (self.enter)(worker) };
         let done = work();
         // SAFETY: as above.
@@ -78,7 +79,7 @@ impl Lane {
         done
     }
 
-    /// Packets that neither worker has given back.
+    /// Returns the number of packets that neither worker has freed.
     pub fn out(&self) -> u64 {
         let packets = &self.packets;
         // SAFETY: workers that are open.
@@ -90,7 +91,7 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         let sender = self.packets.opened.worker;
-        // SAFETY: handles that were opened, or are 0, which is refused. The sender goes with its packets.
+        // SAFETY: handles that were opened, or are 0, which is refused. The sender's worker is closed with its packets.
         unsafe {
             (self.enter)(sender);
             (self.enter)(self.receiver);
@@ -101,7 +102,8 @@ impl Drop for Lane {
     }
 }
 
-/// A lane for `slots` packets of a pool of so many frames, `cache` of them at the sender, and both its ends.
+/// Opens a lane for `slots` packets of a pool of `frames` frames, with `cache` of them at the sender. Returns both its
+/// ends.
 ///
 /// # Errors
 /// How to get the library, or which call failed.
@@ -116,23 +118,24 @@ pub fn lane(
     Ok((sending, LaneReceiving { lane: Arc::clone(&lane) }, lane))
 }
 
-/// The end that sends.
+/// The sending end.
 pub struct LaneSending {
     lane: Arc<Lane>,
     /// The last burst.
     words: [Word; BURST_MAX],
-    /// Those of it that had no room in the lane yet.
+    /// The part of it that has had no room in the lane yet.
     left: Range<usize>,
 }
 
 impl LaneSending {
-    /// Calls `work` as the thread that sends.
+    /// Calls `work` on the thread that sends.
     pub fn inside<T>(&mut self, work: impl FnOnce(&mut LaneSending) -> T) -> T {
         let lane = Arc::clone(&self.lane);
         lane.inside(lane.packets.opened.worker, || work(self))
     }
 
-    /// Sends what the lane has room for of a burst, whose packets have the numbers from `next` on and are filled with `stamp` behind.
+    /// Sends as much of a burst as the lane has room for. Its packets have the numbers from `next` on, followed by
+    /// `stamp` bytes.
     #[inline(always)]
     pub fn burst(&mut self, next: u64, stamp: u8) -> Passed {
         let (packets, mut wrong) = (&self.lane.packets, 0);
@@ -147,7 +150,7 @@ impl LaneSending {
             self.left = 0..got;
         }
         let words = &self.words[self.left.clone()];
-        // SAFETY: handles that are open, and words that the library gave.
+        // SAFETY: handles that are open, and handles that the library returned.
         let sent = unsafe {
             let (worker, lane) = (packets.opened.worker, self.lane.lane);
             (self.lane.send)(worker, lane, words.as_ptr(), words.len() as u32, ptr::null())
@@ -167,13 +170,13 @@ impl Drop for LaneSending {
     }
 }
 
-/// The end that receives.
+/// The receiving end.
 pub struct LaneReceiving {
     lane: Arc<Lane>,
 }
 
 impl LaneReceiving {
-    /// Calls `work` as the thread that receives.
+    /// Calls `work` on the thread that receives.
     pub fn inside<T>(&mut self, work: impl FnOnce(&mut LaneReceiving) -> T) -> T {
         let lane = Arc::clone(&self.lane);
         lane.inside(lane.receiver, || work(self))

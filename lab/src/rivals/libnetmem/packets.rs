@@ -1,4 +1,4 @@
-//! Packets as a program in C has them: a head and a frame out, a line written, and back.
+//! Packets as a program in C uses them: a head and a frame are allocated, a line is written, and both are freed.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -15,19 +15,19 @@ type Put = unsafe extern "C" fn(Word, Word, u32, *const c_char) -> *mut c_void;
 type Data = unsafe extern "C" fn(Word, Word, *const c_char) -> *const c_void;
 type Len = unsafe extern "C" fn(Word, Word, *const c_char) -> c_int;
 
-/// Where packets come from and go to.
+/// The source of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// A frame and a head, which meet at each use.
+    /// A frame and a head, which are put together at each use.
     Fresh,
-    /// A ready pool, where both stay together.
+    /// A ready pool, in which both stay together.
     Ready,
 }
 
-/// Bytes that are written of each packet: one line.
+/// Bytes that are written in each packet: one line.
 pub(super) const LINE: usize = 64;
 
-/// Packets of a pool of libnetmem, with heads and a ready pool; closed when dropped.
+/// Packets of a pool of libnetmem, with heads and a ready pool. They are closed when dropped.
 pub struct LibnetmemPackets {
     pub(super) opened: LibnetmemPool,
     heads: Word,
@@ -44,13 +44,14 @@ pub struct LibnetmemPackets {
 }
 
 impl LibnetmemPackets {
-    /// Packets of a pool of so many frames of `frame_size` bytes, `cache` of them, and as many that are ready, at its worker.
+    /// Opens packets of a pool of `frames` frames of `frame_size` bytes, with `cache` of them, and `cache` ready
+    /// packets, at its worker.
     ///
     /// # Errors
     /// How to get the library, or which call failed.
     pub fn open(frames: u32, frame_size: u32, cache: u32) -> Result<LibnetmemPackets, String> {
         let (opened, library) = (LibnetmemPool::open(frames, frame_size, cache)?, library()?);
-        // SAFETY: the types that netmem.h gives these functions.
+        // SAFETY: the types of these functions in netmem.h.
         let (heads_open, ready_open, mut packets) = unsafe {
             (
                 function::<HeadsOpen>(library, c"netmem_heads_open")?,
@@ -72,7 +73,7 @@ impl LibnetmemPackets {
             )
         };
         let (worker, pool) = (packets.opened.worker, packets.opened.pool);
-        // SAFETY: handles that were opened before, and places that live over the calls.
+        // SAFETY: handles that were opened before, and destinations that live longer than the calls.
         let made = unsafe {
             let heads = heads_open(worker, ptr::null(), &raw mut packets.heads);
             (heads, ready_open(worker, packets.heads, pool, cache, &raw mut packets.ready))
@@ -84,7 +85,8 @@ impl LibnetmemPackets {
         }
     }
 
-    /// Packets out, a line of each written with `stamp`, and back, `burst` at a time, `ops` of them; returns how many were refused.
+    /// Allocates `ops` packets, `burst` at a time, writes a line of `stamp` into each, and frees them. Returns how many
+    /// allocations failed.
     pub fn run(&mut self, from: Source, burst: usize, stamp: u8, ops: u32) -> u64 {
         match from {
             Source::Fresh => self.bursts::<false>(burst, stamp, ops),
@@ -107,7 +109,8 @@ impl LibnetmemPackets {
         refused
     }
 
-    /// One more burst, each packet with a number of its own; returns how many do not hold theirs when all are written.
+    /// Allocates one more burst, and writes a number of its own into each packet. Returns how many do not hold theirs
+    /// when all are written.
     pub fn spoilt(&mut self, burst: usize) -> u64 {
         let (mut words, mut whole) = ([Word::default(); BURST_MAX], 0);
         let n = burst.min(BURST_MAX);
@@ -116,7 +119,8 @@ impl LibnetmemPackets {
             self.write(word, [number; LINE]);
         }
         for (&word, number) in words[..got].iter().zip(1..) {
-            // SAFETY: a word that the library gave; the data of the packet is read while it is out, as far as it goes.
+            // SAFETY: a handle that the library returned. The packet's data is read while it is allocated, up to its
+            // length.
             unsafe {
                 let (data, len) = (
                     (self.data)(self.opened.worker, word, ptr::null()),
@@ -145,10 +149,10 @@ impl LibnetmemPackets {
         got.max(0) as usize
     }
 
-    /// Makes a line the packet's data; whether there was one.
+    /// Makes a line the packet's data. Returns whether there was a packet with room.
     #[inline(always)]
     pub(super) fn write(&self, word: Word, line: [u8; LINE]) -> bool {
-        // SAFETY: null, or so many bytes of the packet, which is out.
+        // SAFETY: null, or this number of bytes of the packet, which is allocated.
         unsafe {
             let to = (self.put)(self.opened.worker, word, LINE as u32, ptr::null()).cast::<[u8; LINE]>();
             if !to.is_null() {
@@ -164,25 +168,25 @@ impl LibnetmemPackets {
         if !READY {
             return self.free(worker, words);
         }
-        // SAFETY: words that the library gave.
+        // SAFETY: handles that the library returned.
         unsafe { (self.ready_free)(worker, self.ready, words.as_ptr(), words.len() as u32, ptr::null()) == 0 }
     }
 
-    /// Frees packets of that worker's; whether all were.
+    /// Frees packets of this worker. Returns whether all were freed.
     #[inline(always)]
     pub(super) fn free(&self, worker: Word, words: &[Word]) -> bool {
-        // SAFETY: words that the library gave.
+        // SAFETY: handles that the library returned.
         unsafe { (self.free)(worker, words.as_ptr(), words.len() as u32, ptr::null()) == 0 }
     }
 
-    /// The number that a packet of that worker's begins with; None where it has no data.
+    /// Returns the number at the start of a packet of this worker. Returns None if the packet has no data.
     #[inline(always)]
     pub(super) fn number(&self, worker: Word, word: Word) -> Option<u64> {
-        // SAFETY: null, or the line that was written of the packet, which is out.
+        // SAFETY: null, or the line that was written into the packet, which is allocated.
         unsafe { (self.data)(worker, word, ptr::null()).cast::<u64>().as_ref().copied() }
     }
 
-    /// Packets that the worker has not given back.
+    /// Returns the number of packets that the worker has not freed.
     pub fn out(&self) -> u64 {
         self.opened.out()
     }
@@ -190,7 +194,7 @@ impl LibnetmemPackets {
 
 impl Drop for LibnetmemPackets {
     fn drop(&mut self) {
-        // SAFETY: handles that were opened, or are 0, which is refused. The pool goes after them.
+        // SAFETY: handles that were opened, or are 0, which is refused. The pool is closed after them.
         unsafe {
             (self.ready_close)(self.ready);
             (self.heads_close)(self.heads);

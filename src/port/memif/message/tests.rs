@@ -1,4 +1,4 @@
-//! Messages byte by byte.
+//! Tests of messages, byte by byte.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn each() -> Vec<Message> {
 }
 
 #[test]
-fn what_is_sent_is_what_is_read() {
+fn each_message_is_read_as_it_was_written() {
     for message in each() {
         assert_eq!(Message::parse(&message.bytes()), Ok(message));
     }

@@ -1,4 +1,4 @@
-//! The two ends of one ring, honest and hostile.
+//! Tests of the two ends of one ring, with correct and hostile indices.
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn no_index_that_a_peer_can_write_lets_more_be_read_than_there_is() {
 }
 
 #[test]
-fn an_index_that_steps_back_is_nonsense() {
+fn an_index_that_steps_back_is_invalid() {
     let Bench { memory, mut client, mut server } = bench(3);
     client.lend(5);
     assert_eq!(server.ready(), Ok(5));
@@ -103,7 +103,7 @@ fn an_index_that_steps_back_is_nonsense() {
 }
 
 #[test]
-fn a_ring_that_does_not_lie_inside_or_has_no_cookie_is_none() {
+fn a_ring_that_does_not_lie_inside_or_has_no_cookie_is_refused() {
     let memory = SharedMemory::new("test", 4096).unwrap();
     assert!(Serving::new(&memory, 0, 4).is_none(), "no cookie");
     assert!(Lending::new(&memory, 0, 4).is_some());

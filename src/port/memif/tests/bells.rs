@@ -1,4 +1,4 @@
-//! Peers that make the eventfd by which they are rung one that waits, and fill it up.
+//! Tests of peers that make the eventfd by which they are woken a blocking one, and fill its counter.
 
 use super::hand::{Hand, PACKETS};
 use super::message::{AddRing, Hello, MESSAGE_LEN, Message, Text, VERSION};
@@ -12,11 +12,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-/// How often the eventfd is filled: the port is rung in between each time.
+/// How often the eventfd is filled. In between the port writes it.
 const ROUNDS: usize = 300;
 
-/// Has `side` send and ring on a thread of its own, while `bell`, by which it rings, is filled and drained; `make_room` takes
-/// what was sent. The port rings again after each attack.
+/// Lets `side` send and wake its peer on a thread of its own, while the test fills and drains `bell`, the eventfd that
+/// `side` writes. `make_room` takes what was sent. After each attack the port must write the eventfd again.
 fn stays_awake(mut side: Side, bell: &OwnedFd, mut make_room: impl FnMut()) -> Side {
     let over = &AtomicBool::new(false);
     let kicks = side.port.counters();
@@ -68,14 +68,15 @@ fn a_client_that_fills_its_event_and_makes_it_wait_stops_no_server() {
     stays_awake(server, &bell, make_room).close();
 }
 
-/// A server by hand, which takes what one client offers: the eventfd by which it is rung, and its end of that ring.
+/// A server that the test plays. It takes a client's offer: the eventfd that the client writes, and this end of the
+/// ring.
 struct Served {
     _connection: Connection,
     bell: OwnedFd,
     ring: Serving,
 }
 
-/// The next message, with a descriptor if one came.
+/// Returns the next message, and its descriptor if it has one.
 fn hear(connection: &Connection, client: &mut Side) -> (Message, Option<OwnedFd>) {
     let (mut bytes, end) = ([0; MESSAGE_LEN], Instant::now() + LONG);
     loop {
@@ -86,7 +87,7 @@ fn hear(connection: &Connection, client: &mut Side) -> (Message, Option<OwnedFd>
                 return (Message::parse(&bytes).unwrap(), descriptors.into_iter().next());
             }
             Received::Nothing => {}
-            Received::End | Received::Stranger => panic!("the client hung up: {:?}", client.port),
+            Received::End | Received::UnknownDescriptor => panic!("the client hung up: {:?}", client.port),
         }
     }
 }

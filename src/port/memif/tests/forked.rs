@@ -1,10 +1,10 @@
-//! A port in a child of the process that opened it.
+//! Tests of a port in a child of the process that opened it.
 
 use super::*;
 use crate::port::{Fill, Rx, Wake};
 use crate::sys::fork::in_child;
 
-/// Every call of a port's, which must come to nothing.
+/// Makes every call of the port. None must have an effect.
 fn touch(side: &mut Side) {
     let mut batch = Batch::new();
     assert!(side.reason().contains("open a port after fork(2)"), "{}", side.reason());
@@ -18,7 +18,7 @@ fn touch(side: &mut Side) {
     assert_eq!(side.port.close(), 0);
 }
 
-/// Seen with AF_XDP: the child's first poll was its end, by SIGSEGV.
+/// Seen with AF_XDP: the child's first poll ended the child with SIGSEGV.
 #[test]
 fn in_a_child_a_port_is_down_with_the_reason_and_the_parents_goes_on() {
     for shared in [true, false] {
@@ -27,7 +27,7 @@ fn in_a_child_a_port_is_down_with_the_reason_and_the_parents_goes_on() {
         assert!(in_child(|| {
             touch(&mut server);
             touch(&mut client);
-            // Ended, too, without a call before.
+            // A port that is dropped without a call before.
             drop((server.port, client.port));
         }));
         let (mut server, mut client) = connected(shared);

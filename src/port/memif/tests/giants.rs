@@ -1,11 +1,11 @@
-//! Packets longer than an Ethernet frame's, and those that lie in several slots.
+//! Tests of packets longer than an Ethernet frame, and of packets that lie in several slots.
 
 use super::*;
 use crate::pool::Frame;
 use crate::wire::offload::{Offload, PartialChecksum};
 use ring::{Descriptor, Lending};
 
-/// Two ports with frames of these sizes that are connected, the server first.
+/// Returns two connected ports with frames of these sizes, the server first.
 fn connected_with(shared: bool, [server, client]: [usize; 2]) -> (Side, Side) {
     let path = fresh_path();
     let of = |frame_size, config| MemifConfig { frame_size, ..config };
@@ -19,14 +19,14 @@ fn connected_with(shared: bool, [server, client]: [usize; 2]) -> (Side, Side) {
     (server, client)
 }
 
-/// Packets of every length that matters up to `most`, each with bytes of its own.
+/// Returns packets of every length up to `most` that matters, each with different bytes.
 fn giants(most: usize) -> Vec<Vec<u8>> {
     let ends = [60, 1514, 1519, 2047, 2048, 2049, 3584, 4096, 9018, 14_528, 16_384, 29_120];
     let lengths = ends.iter().filter(|&&len| len <= most);
     lengths.zip(1_u8..).map(|(&len, i)| (0..len).map(|at| (at / 7) as u8 ^ i).collect()).collect()
 }
 
-/// The count of a side's packets that were too long.
+/// Returns the number of packets that were too long for this side.
 fn too_long(side: &Side) -> u64 {
     side.port.counters().rx_too_long.get()
 }
@@ -77,7 +77,7 @@ fn giants_for_a_peer_with_smaller_frames_are_too_long_there_and_cost_no_others()
     }
 }
 
-/// Says of the next `slots` slots that they are one packet.
+/// Makes the next `slots` slots one packet.
 fn chain(ring: &mut Lending, slots: u32) {
     for at in 0..slots {
         let said = ring.read(at);
@@ -85,7 +85,7 @@ fn chain(ring: &mut Lending, slots: u32) {
     }
 }
 
-/// The client's end of the ring to it, whose frames are lent.
+/// Returns the client's end of the ring to it, whose frames are lent.
 fn lent(client: &mut Side) -> &mut Lending {
     let rings = client.port.pairs[0].rings.as_mut().unwrap();
     let pair::End::Lent(ring) = &mut rings.rx else { panic!("frames are lent") };
@@ -93,7 +93,7 @@ fn lent(client: &mut Side) -> &mut Lending {
 }
 
 #[test]
-fn a_packet_in_many_slots_is_one_again_where_it_was_lent_as_where_it_is_copied() {
+fn a_packet_in_many_slots_is_put_together_whether_lent_or_copied() {
     const SLOTS: u32 = 40;
     let parts: Vec<Vec<u8>> = (0..SLOTS as u8).map(|part| vec![part; 100 + usize::from(part)]).collect();
     let (mut server, mut client) = connected_with(false, [8192; 2]);
@@ -121,7 +121,7 @@ fn a_packet_in_many_slots_is_one_again_where_it_was_lent_as_where_it_is_copied()
 }
 
 #[test]
-fn a_part_that_is_longer_than_its_frame_takes_the_port_down_and_every_frame_comes_home() {
+fn a_part_that_is_longer_than_its_frame_takes_the_port_down_and_every_frame_returns_to_its_pool() {
     for (part, len) in [(0, 8193), (1, 8193), (4, u32::MAX)] {
         let (mut server, mut client) = connected_with(true, [8192; 2]);
         assert_eq!(server.send(&vec![vec![1; 100]; 5]), 5);
@@ -146,7 +146,7 @@ fn frames_of_no_size_that_a_pool_has_are_refused_and_so_are_more_buffers_than_of
         let error = refused(MemifConfig { frame_size, ..MemifConfig::default() });
         assert_eq!(error, MemifError::FrameSize(frame_size));
     }
-    // 4 GiB hold three times two rings with 16,384 buffers of 32 KiB, and the rings.
+    // 4 GiB hold three queues, each with two rings of 16,384 buffers of 32 KiB.
     let error =
         refused(MemifConfig { frame_size: 32_768, ring: 1 << 14, queues: 4, ..MemifConfig::default() });
     assert_eq!(error, MemifError::Queues { queues: 4, most: 3 });

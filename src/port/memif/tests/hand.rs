@@ -1,4 +1,4 @@
-//! A client by hand: it says and writes what it is told to.
+//! A client that the test plays: it sends and writes what the test asks for.
 
 use super::message::{AddRegion, AddRing, Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
 use super::ring::{Descriptor, Lending};
@@ -8,16 +8,16 @@ use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Received};
 use std::fs::File;
 
-/// Bytes of the memory that the hand-made client brings.
+/// Bytes of the client's memory.
 pub(super) const REGION: u64 = 16 << 10;
 /// log2 of the slots of its rings.
 pub(super) const LOG2_SIZE: u8 = 3;
-/// Where the ring to the client lies; the one to the server is at 0.
+/// The offset of the ring to the client. The ring to the server is at 0.
 pub(super) const TO_CLIENT: u64 = 4096;
-/// Where its packets lie.
+/// The offset of its packets.
 pub(super) const PACKETS: u32 = 8192;
 
-/// A client by hand: it says what it is told to.
+/// A client that the test plays.
 pub(super) struct Hand {
     pub(super) connection: Connection,
     pub(super) memory: Arc<SharedMemory>,
@@ -30,7 +30,7 @@ impl Hand {
         Hand { connection: Connection::open(path).unwrap(), memory, event: Event::new().unwrap() }
     }
 
-    /// One whose memory is a file that it can cut, and the file.
+    /// Makes a client whose memory is a file that the test can truncate. Returns the client and the file.
     pub(super) fn with_scissors(path: &Path) -> (Hand, File) {
         let name = std::env::temp_dir().join(format!("netmem-memif-file-{:?}", std::thread::current().id()));
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&name).unwrap();
@@ -59,7 +59,7 @@ impl Hand {
         AddRing { to_server, index: 0, region: 0, offset, log2_size: LOG2_SIZE, private_header: 0 }
     }
 
-    /// All that a sane client says.
+    /// Returns all messages of a correct client.
     pub(super) fn sane() -> Vec<Message> {
         let rings = [true, false].map(|to_server| Message::AddRing(Hand::ring(to_server)));
         let [to_server, to_client] = rings;
@@ -82,7 +82,7 @@ impl Hand {
         (ring(0), ring(TO_CLIENT))
     }
 
-    /// What the server says next, if it says anything; None when it hung up.
+    /// Returns the server's next message. Returns None if the server has closed the connection.
     pub(super) fn hear(&self, server: &mut Side) -> Option<Message> {
         let end = Instant::now() + LONG;
         let mut bytes = [0; MESSAGE_LEN];
@@ -92,12 +92,13 @@ impl Hand {
             match self.connection.receive(&mut bytes) {
                 Received::Message(_, _) => return Some(Message::parse(&bytes).unwrap()),
                 Received::Nothing => {}
-                Received::End | Received::Stranger => return None,
+                Received::End | Received::UnknownDescriptor => return None,
             }
         }
     }
 
-    /// Says these one by one, and hears each answer, until the server hangs up.
+    /// Sends these messages one by one, and receives each answer, until the server closes the connection. Returns the
+    /// last answer.
     pub(super) fn converse(&self, server: &mut Side, messages: &[Message]) -> Option<Message> {
         let mut answer = self.hear(server);
         for message in messages {
@@ -110,12 +111,12 @@ impl Hand {
         answer
     }
 
-    /// A client that is connected, and its ends of the rings.
+    /// Returns a connected client, and its ends of the rings.
     pub(super) fn connected(server: &mut Side, path: &Path) -> (Hand, Lending, Lending) {
         Hand::connected_by(server, path, LOG2_SIZE)
     }
 
-    /// As [`Hand::connected`], by rings of this size.
+    /// Does the same as [`Hand::connected`], with rings of this size.
     pub(super) fn connected_by(server: &mut Side, path: &Path, log2_size: u8) -> (Hand, Lending, Lending) {
         let hand = Hand::new(path);
         let (to_server, to_client) = hand.lay_rings(log2_size);
@@ -132,7 +133,7 @@ impl Hand {
     }
 }
 
-/// Whether the server still serves a sane client.
+/// Checks that the server still serves a correct client.
 pub(super) fn serves(server: &mut Side, path: &Path) {
     let (hand, mut to_server, mut to_client) = Hand::connected(server, path);
     assert!(hand.memory.write(PACKETS.into(), b"a sane packet"));

@@ -1,4 +1,4 @@
-//! Peers that say or write what nobody sane would, and peers that die.
+//! Tests of peers that send or write what no correct peer does, and of peers that die.
 
 use super::hand::{Hand, LOG2_SIZE, PACKETS, REGION, TO_CLIENT, serves};
 use super::message::{AddRegion, AddRing, MESSAGE_LEN, Message, Text, VERSION};
@@ -28,7 +28,7 @@ fn every_message_cut_at_every_length_or_made_longer_ends_the_connection_and_no_m
 }
 
 #[test]
-fn what_is_said_out_of_turn_or_makes_no_sense_ends_the_connection_with_the_reason() {
+fn unexpected_and_invalid_messages_end_the_connection_with_the_reason() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     let [init, region, to_server, to_client, connect] = &Hand::sane()[..] else { panic!() };
@@ -81,7 +81,7 @@ fn what_is_said_out_of_turn_or_makes_no_sense_ends_the_connection_with_the_reaso
 }
 
 #[test]
-fn a_bell_that_is_no_event_is_refused_before_anything_is_done_with_it() {
+fn a_descriptor_that_is_not_an_eventfd_is_refused_before_it_is_used() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     let (reader, writer) = std::io::pipe().unwrap();
@@ -116,8 +116,8 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
         hand
     };
     drop(tell(&mut server));
-    let stranger = "a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)";
-    assert_eq!(server.reason(), stranger);
+    let refusal = "a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)";
+    assert_eq!(server.reason(), refusal);
     serves(&mut server, &path);
     server.close();
     let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
@@ -127,7 +127,7 @@ fn descriptors_that_are_missing_or_unsealed_are_refused() {
     server.close();
 }
 
-/// A packet of the client's, and room for one to it, as [`Hand::connected`] has them.
+/// Lends one packet to the server, and one buffer for a packet to the client, in the rings of [`Hand::connected`].
 fn lend_one_each(to_server: &mut Lending, to_client: &mut Lending) {
     let packet = Descriptor { next: false, region: 0, len: 60, offset: PACKETS };
     for ring in [to_server, to_client] {
@@ -142,7 +142,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_client_is_serv
     let path = fresh_path();
     let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
     let mut server = Side::open(&path, false, &trusting);
-    // All of it, or the packets alone.
+    // Truncates all of it, or only the packets.
     for left in [0, u64::from(PACKETS)] {
         let steps: [fn(&mut Side); 3] =
             [Side::idle, |side| _ = side.receive(), |side| _ = side.send(&[vec![1; 60]])];
@@ -186,11 +186,11 @@ fn a_client_that_cuts_its_memory_before_it_connects_is_refused() {
     server.close();
 }
 
-/// What a client may write into one ring, before the server looks at it.
+/// Writes invalid values into one ring, before the server reads it.
 type Spoil = fn(&Hand, &mut Lending, &mut Lending);
 
 #[test]
-fn nonsense_in_rings_and_descriptors_takes_the_port_down_and_the_next_client_is_served() {
+fn invalid_indices_and_descriptors_take_the_port_down_and_the_next_client_is_served() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     fn packet(ring: &mut Lending, descriptor: Descriptor) {
@@ -242,7 +242,7 @@ fn bytes_that_a_server_writes_into_the_clients_rings_bring_no_frame_twice_and_no
             assert_eq!(server.send(&[vec![1; 60]]), 1);
             let rings = server.port.pairs[0].rings.as_mut().unwrap();
             let pair::End::Copied(ring) = &mut rings.tx else { panic!("a server copies") };
-            // The slot that was given back just now.
+            // The slot that was given back last.
             let position = u32::MAX;
             let said = ring.room(position).unwrap().0;
             ring.describe(position, Descriptor { len, next, ..said });
@@ -262,7 +262,7 @@ fn bytes_that_a_server_writes_into_the_clients_rings_bring_no_frame_twice_and_no
 }
 
 #[test]
-fn a_client_that_dies_at_any_word_leaves_a_server_that_serves_the_next() {
+fn a_client_that_dies_after_any_message_leaves_a_server_that_serves_the_next() {
     let path = fresh_path();
     let mut server = Side::server(&path);
     for said in 0..=Hand::sane().len() {
@@ -281,7 +281,7 @@ fn a_client_that_dies_at_any_word_leaves_a_server_that_serves_the_next() {
 }
 
 #[test]
-fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
+fn a_server_that_dies_or_sends_an_invalid_message_is_tried_again() {
     let hello = message::Hello {
         min_version: VERSION,
         max_version: VERSION,
@@ -315,7 +315,7 @@ fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
             let _ = connection.send(&word.bytes(), None);
             client.idle();
         }
-        // Gone for good: nobody listens any more.
+        // The server is gone for good: no process listens any more.
         drop(listener);
         drop(connection);
         while !client.reason().contains(reason) {
@@ -330,7 +330,7 @@ fn a_server_that_dies_or_talks_nonsense_at_any_word_is_tried_again() {
 }
 
 #[test]
-fn random_words_in_all_of_the_shared_memory_crash_nobody_and_every_frame_comes_home() {
+fn random_bytes_in_the_shared_memory_crash_no_server_and_every_frame_returns_to_its_pool() {
     use proptest::prelude::*;
     use proptest::test_runner::{Config, TestRunner};
     let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::with_cases(64) });

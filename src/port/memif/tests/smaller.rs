@@ -1,4 +1,4 @@
-//! A client whose server goes, and whose next one has smaller rings; and clients whose buffers have little room or none.
+//! Tests of a client whose next server has smaller rings, and of clients whose buffers have little room or none.
 
 use super::hand::{Hand, LOG2_SIZE, PACKETS, serves};
 use super::message::{Hello, Message, Text, VERSION};
@@ -8,7 +8,7 @@ use crate::port::{Fill, Tx};
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Listener, Received};
 
-/// A server by hand, whose rings have four slots at most; it only sends.
+/// A server that the test plays. Its rings have at most four slots, and it only sends.
 struct SmallServer {
     _connection: Connection,
     regions: Vec<Arc<SharedMemory>>,
@@ -59,7 +59,7 @@ impl SmallServer {
         SmallServer { _connection: connection, regions, to_client }
     }
 
-    /// Puts a packet into the next buffer that the client has lent.
+    /// Writes a packet into the next buffer that the client has lent.
     fn send(&mut self, packet: &[u8]) {
         assert!(self.to_client.ready().unwrap() > 0, "the client lends nothing");
         let position = self.to_client.ready_at(0);
@@ -70,7 +70,7 @@ impl SmallServer {
     }
 }
 
-/// Lets a client see that its server is gone.
+/// Waits until the client has seen that its server is gone.
 fn until_down(client: &mut Side) {
     let end = Instant::now() + LONG;
     while client.is_up() {
@@ -83,7 +83,7 @@ fn until_down(client: &mut Side) {
 fn the_next_server_may_have_smaller_rings_and_brings_the_right_packets() {
     for shared in [true, false] {
         let (server, mut client) = connected(shared);
-        // All 64 slots are filled; the last packet that was sent is neither read nor claimed.
+        // All 64 slots are filled. The packet that was sent last is neither read nor claimed.
         while client.port.rx_posted() < 64 {
             client.idle();
         }
@@ -105,7 +105,7 @@ fn the_next_server_may_have_smaller_rings_and_brings_the_right_packets() {
     }
 }
 
-/// Seen: a client lent 16,384 buffers without room, and each frame to it took a walk over all of them, once it had written them.
+/// Seen: a client lent 16,384 buffers without room. Then each frame to it took a walk over all of them.
 #[test]
 fn a_buffer_without_room_ends_the_connection() {
     let path = fresh_path();
@@ -123,10 +123,10 @@ fn a_buffer_without_room_ends_the_connection() {
     server.close();
 }
 
-/// Bytes of a buffer that a packet needs many of.
+/// Bytes of a buffer so small that a packet needs many.
 const SMALL: u32 = 20;
 
-/// Connects a client by rings of 128 slots.
+/// Connects a client with rings of 128 slots.
 fn with_many_slots(server: &mut Side, path: &Path) -> (Hand, ring::Lending, ring::Lending) {
     Hand::connected_by(server, path, 7)
 }

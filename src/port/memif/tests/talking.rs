@@ -1,10 +1,10 @@
-//! Who may connect, and what happens when peers go.
+//! Tests of which peers may connect, and of what happens when they go.
 
 use super::message::Message;
 use super::*;
 use crate::sys::seqpacket::Listener;
 
-/// The reason for which one of the two goes down.
+/// Returns the reasons for which the two sides are down, once both have changed.
 fn refused(server: &MemifConfig, client: &MemifConfig, shared: bool) -> (String, String) {
     let path = fresh_path();
     let mut server = Side::open(&path, false, server);
@@ -19,7 +19,7 @@ fn refused(server: &MemifConfig, client: &MemifConfig, shared: bool) -> (String,
 }
 
 #[test]
-fn a_client_that_may_not_is_told_why() {
+fn a_client_that_may_not_connect_gets_the_reason() {
     let client = || MemifConfig { ring: 64, ..MemifConfig::default() };
     let secret = |text: &str, config: MemifConfig| MemifConfig { secret: text.into(), ..config };
     for (server, client, reason) in [
@@ -105,7 +105,7 @@ fn a_client_finds_the_next_server_and_a_server_the_next_client() {
 }
 
 #[test]
-fn a_second_client_is_told_that_somebody_is_there() {
+fn a_second_client_is_refused_with_the_reason() {
     let path = fresh_path();
     let (mut server, mut first) = (Side::server(&path), Side::client(&path, true));
     until(&mut server, &mut first, |server, client| server.is_up() && client.is_up());
@@ -120,7 +120,7 @@ fn a_second_client_is_told_that_somebody_is_there() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_remedy() {
+fn impossible_settings_are_refused_with_the_remedy() {
     let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).unwrap();
     let config = MemifConfig::default;
     let refused = |path: &Path, config: &MemifConfig| MemifPort::open(path, &memory, config).unwrap_err();
@@ -147,7 +147,7 @@ fn what_cannot_be_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_client_waits_for_a_server_that_lets_go_of_it_and_refuses_it_at_first() {
+fn a_client_waits_for_a_server_that_closes_the_connection_and_refuses_it_at_first() {
     let path = fresh_path();
     let mut client = Side::client(&path, true);
     assert!(!client.port.wait(LONG), "nobody listens, and nobody waits");
@@ -176,13 +176,13 @@ fn a_client_waits_for_a_server_that_lets_go_of_it_and_refuses_it_at_first() {
         assert!(Instant::now() < end);
         client.idle();
     }
-    // A client that went at once could be gone before the server looks at its state.
+    // If the client closed at once, the server might not have seen that it was up.
     let server = server.join().unwrap();
     client.close();
     server.close();
 }
 
-/// Seen: a program that kicked its port once in 50 ms waited for over a minute, and was told that no process listened.
+/// Seen: a program that kicked its port every 50 ms waited for over a minute, and was told that no process listened.
 #[test]
 fn ports_that_are_kicked_now_and_then_meet_within_a_few_rounds() {
     let path = fresh_path();
@@ -200,7 +200,7 @@ fn ports_that_are_kicked_now_and_then_meet_within_a_few_rounds() {
     client.close();
 }
 
-/// Seen: a program whose rounds took 50 ms noticed after minutes that its peer had gone.
+/// Seen: a program whose rounds took 50 ms noticed only after minutes that its peer had gone.
 #[test]
 fn a_port_that_is_kicked_now_and_then_sees_within_a_few_rounds_that_its_peer_is_gone() {
     let path = fresh_path();

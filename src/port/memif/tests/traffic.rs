@@ -1,4 +1,4 @@
-//! Packets between two ports.
+//! Tests of packets between two ports.
 
 use super::*;
 use crate::port::conformance::{Fixture, Peer, PortPeer};
@@ -6,7 +6,7 @@ use crate::port::tests::promises;
 use crate::port::tests::runts;
 use crate::port::{Tx, Wake};
 
-/// Packets of every length that matters, each with bytes of its own.
+/// Returns packets of every length that matters, each with different bytes.
 fn packets() -> Vec<Vec<u8>> {
     let lengths = [0, 1, 13, 14, 59, 60, 64, 65, 127, 128, 1514, 1515, 1518];
     lengths.iter().zip(0_u8..).map(|(&len, i)| (0..len).map(|at| (at as u8) ^ i).collect()).collect()
@@ -41,7 +41,7 @@ fn packets_arrive_byte_for_byte_both_ways_lent_or_copied() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
+fn a_peer_that_does_not_read_holds_up_the_sender_and_nothing_is_lost() {
     for shared in [true, false] {
         let (server, client) = connected(shared);
         for (mut from, mut to) in [(client, server)].into_iter().chain(Some(connected(shared))) {
@@ -66,9 +66,10 @@ fn who_does_not_read_holds_up_who_sends_and_nothing_is_lost() {
     }
 }
 
-/// Seen: `gen` on a server left while a peer had not read the last of 20,000 packets, which were lost as completed ones.
+/// Seen: `gen` on a server ended although its peer had not read the last of 20,000 packets. They were lost, but counted
+/// as completed.
 #[test]
-fn what_a_peer_has_not_read_is_told_until_it_has() {
+fn unread_packets_are_reported_until_the_peer_has_read_them() {
     for shared in [true, false] {
         let (mut server, mut client) = connected(shared);
         for _ in 0..300 {
@@ -79,7 +80,7 @@ fn what_a_peer_has_not_read_is_told_until_it_has() {
             client.idle();
             assert_eq!(server.port.tx_unread(), 0);
             assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
-            // What is lent is not completed before it is read.
+            // Lent packets are not completed before they are read.
             assert_eq!((client.complete(), client.port.tx_unread()), if shared { (0, 0) } else { (2, 2) });
             assert_eq!(server.receive().len(), 2);
             client.complete();
@@ -90,7 +91,7 @@ fn what_a_peer_has_not_read_is_told_until_it_has() {
     }
 }
 
-/// A server and a client that are connected by four queues.
+/// Returns a server and a client that are connected with four queues.
 fn connected_by_four(shared: bool) -> (Side, Side) {
     let path = fresh_path();
     let queues = |config: MemifConfig| MemifConfig { queues: 4, ..config };
@@ -103,7 +104,7 @@ fn connected_by_four(shared: bool) -> (Side, Side) {
     (server, client)
 }
 
-/// A packet of a flow, with a number.
+/// Returns a packet of a flow, with a number.
 fn packet(flow: u8, number: u8) -> Vec<u8> {
     let mut bytes = vec![0; 60];
     bytes[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
@@ -142,7 +143,7 @@ fn a_packet_longer_than_a_buffer_goes_in_several_slots_and_is_one_again() {
     server.idle();
     client.idle();
     let long: Vec<u8> = (0..1500).map(|i| (i / 7) as u8).collect();
-    // The client's empty buffers say that they are short.
+    // Makes the client's empty buffers short.
     for pair in &mut client.port.pairs {
         let Some(pair::Rings { rx: pair::End::Copied(buffers::Copying::Own { ring, buffers, .. }), .. }) =
             &mut pair.rings
@@ -160,7 +161,7 @@ fn a_packet_longer_than_a_buffer_goes_in_several_slots_and_is_one_again() {
 }
 
 #[test]
-fn frames_of_another_memory_stay_with_who_would_lend_them() {
+fn frames_of_another_memory_stay_with_the_caller() {
     let (server, mut client) = connected(true);
     let mut other = Side::server(&fresh_path());
     let mut batch = Batch::new();
@@ -179,7 +180,7 @@ fn readable(side: &Side, at_most: Duration) -> bool {
     crate::sys::event::sleep_until_readable(&[side.port.wakeup_fd().unwrap()], at_most)
 }
 
-/// A packet wakes the other side while that is armed.
+/// Checks that a packet wakes the other side while that is armed.
 fn wakes(from: &mut Side, to: &mut Side) {
     from.idle();
     to.idle();
@@ -215,7 +216,7 @@ fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
     client.close();
 }
 
-/// Services a side that receives nothing until it is down.
+/// Services a side that receives nothing, until it is down.
 fn until_down(side: &mut Side) {
     let end = Instant::now() + LONG;
     while side.is_up() {
@@ -274,7 +275,7 @@ fn packets_that_nobody_receives_after_the_peer_went_are_given_up_and_counted() {
 }
 
 #[test]
-fn nonsense_among_what_a_peer_left_ends_it_there() {
+fn an_invalid_descriptor_of_a_former_peer_ends_the_reception_there() {
     let (mut server, mut client) = connected(false);
     assert_eq!(client.send(&[vec![1; 60], vec![2; 60], vec![3; 60]]), 3);
     let Some(pair::Rings { tx: pair::End::Copied(buffers::Copying::Own { ring, .. }), .. }) =
@@ -293,7 +294,7 @@ fn nonsense_among_what_a_peer_left_ends_it_there() {
 }
 
 #[test]
-fn a_peer_that_goes_in_the_middle_of_a_packet_is_gone_and_no_liar() {
+fn a_peer_that_goes_in_the_middle_of_a_packet_counts_no_bad_descriptor() {
     let (mut server, mut client) = connected(false);
     assert_eq!(client.send(&[vec![1; 60], vec![2; 60]]), 2);
     let Some(pair::Rings { tx: pair::End::Copied(buffers::Copying::Own { ring, .. }), .. }) =
@@ -312,7 +313,7 @@ fn a_peer_that_goes_in_the_middle_of_a_packet_is_gone_and_no_liar() {
 }
 
 #[test]
-fn a_queue_that_ends_within_a_packet_takes_nothing_of_the_others_with_it() {
+fn a_queue_that_ends_within_a_packet_does_not_affect_the_others() {
     let (mut server, mut client) = connected_by_four(false);
     let sent: Vec<_> = (0..16).map(|flow| packet(flow, 0)).collect();
     assert_eq!(client.send(&sent), 16);
@@ -356,7 +357,7 @@ fn a_client_tries_again_after_a_server_that_went_in_the_middle_of_a_packet() {
     }
 }
 
-/// A port in that role over the memory of `here`, and its peer.
+/// Opens a port in that role over the memory of `here`, and its peer.
 fn ends(here: &Fixture, config: &MemifConfig) -> (Box<dyn Port>, Box<dyn Peer>) {
     let (path, there) = (fresh_path(), Fixture::new(512));
     let of_peer = if config.role == Role::Client { Role::Server } else { Role::Client };
@@ -384,7 +385,7 @@ fn both_ends_keep_their_promises_lent_or_copied_over_one_queue_or_several() {
     }
 }
 
-/// Lent, a runt lies in a frame that was full of another packet; copied, in a buffer that was.
+/// A lent runt lies in a frame that another packet filled before, and a copied one in such a buffer.
 #[test]
 fn a_runt_over_memif_comes_without_a_byte_of_an_earlier_packet_lent_or_copied() {
     for (lends, queues) in [(true, 1), (false, 1), (true, 2), (false, 3)] {

@@ -74,7 +74,7 @@ fn a_bulk_with_a_misuse_in_it_is_refused_as_a_whole() {
         let mut w = memory.worker().unwrap();
         let (ours, other) = (cache(&memory, "ours", REPORT, layer), cache(&memory, "other", REPORT, layer));
         let mut held: Vec<_> = (0..60).map(|_| ours.alloc(&mut w).unwrap()).collect();
-        let stranger = other.alloc(&mut w).unwrap();
+        let foreign = other.alloc(&mut w).unwrap();
         let freed = ours.alloc(&mut w).unwrap();
         free(&ours, &mut w, freed).unwrap();
         // SAFETY: misuses that are to be found.
@@ -82,7 +82,7 @@ fn a_bulk_with_a_misuse_in_it_is_refused_as_a_whole() {
         let object = held[9].addr().get();
         for (bad, damage) in [
             (held[30], None),
-            (stranger, Some(Damage::WrongCache { of: "other".into() })),
+            (foreign, Some(Damage::WrongCache { of: "other".into() })),
             (freed, Some(Damage::DoubleFree)),
             (inside, Some(Damage::NotAtBegin { object, offset: 20 })),
             (NonNull::dangling(), Some(Damage::OutsideSlabs)),
@@ -101,7 +101,7 @@ fn a_bulk_with_a_misuse_in_it_is_refused_as_a_whole() {
             ours.free_bulk(&mut w, &mut held[..30]).unwrap();
             free_bulk_any(&mut w, &mut held[30..]).unwrap();
         }
-        free(&other, &mut w, stranger).unwrap();
+        free(&other, &mut w, foreign).unwrap();
     }
 }
 

@@ -25,8 +25,9 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>, peer_core: usize)
         pages(scene, bench, peer_core, touch)?;
     }
     bench.note(
-        "objects and pages across cores: all pass netmem's ring in bursts of 32; a general allocator's 32 calls are one \
-         loop in C on each side, and its giving thread is a new one in each round, which netmem's worker outlives",
+        "objects and pages across cores: all pass netmem's ring in bursts of 32. The 32 calls of a general \
+         allocator are one loop in C on each side. Its sending thread is new in each round, while netmem's worker \
+         stays",
     );
     Ok(())
 }
@@ -73,7 +74,7 @@ fn pages(scene: &Scene<'_>, bench: &mut Bench<'_>, peer_core: usize, touch: bool
     Ok(())
 }
 
-/// netmem's two ends, and those of every general allocator with blocks of `bytes`.
+/// Returns netmem's two ends, and those of every general allocator with blocks of `bytes`.
 fn crossings<'a, B: Blocks + 'a>([here, there]: [B; 2], bytes: usize, touch: bool) -> Vec<Crossing<'a>> {
     let (to_taking, from_giving) = ring(SLOTS as u32);
     let ours =
@@ -85,16 +86,16 @@ fn crossings<'a, B: Blocks + 'a>([here, there]: [B; 2], bytes: usize, touch: boo
     std::iter::once(ours).chain(rivals::all().iter().map(of_rival)).collect()
 }
 
-/// What gives and takes blocks of one kind in bursts.
+/// Allocates, sends, receives and frees blocks of one kind in bursts.
 trait Blocks: Send {
     type Item: Send;
-    /// Allocates a burst, numbered from `next` on; how many came.
+    /// Allocates a burst, numbered from `next` on. Returns the number of blocks.
     fn fill(&mut self, next: u64) -> usize;
     /// Sends the `made` blocks of the burst.
     fn send(&mut self, ring: &mut Sender<Self::Item>, made: usize) -> usize;
     /// Receives at most a burst.
     fn receive(&mut self, ring: &mut Receiver<Self::Item>) -> usize;
-    /// Frees what was received, numbered from `next` on; how many were others.
+    /// Frees the received blocks, which should be numbered from `next` on. Returns how many were not.
     fn free(&mut self, next: u64) -> u64;
 }
 
@@ -134,7 +135,7 @@ impl<B: Blocks> Side for Take<B> {
     }
 }
 
-/// Objects of a cache, of which the first words hold their number.
+/// Objects of a cache, whose first words hold their number.
 struct Objects<const WRITTEN: usize, const REST: usize> {
     cache: Cache<Block<WRITTEN, REST>>,
     worker: Worker,
@@ -169,7 +170,7 @@ impl<const WRITTEN: usize, const REST: usize> Blocks for Objects<WRITTEN, REST> 
     }
 }
 
-/// Pages, of which the first line begins with their number if they are touched.
+/// Pages, whose first line begins with their number if they are touched.
 struct Pages<'a> {
     memory: &'a Memory,
     worker: Worker,
@@ -201,7 +202,7 @@ impl Blocks for Pages<'_> {
     fn receive(&mut self, ring: &mut Receiver<Page>) -> usize {
         let mut places = self.hand.iter_mut();
         ring.recv_burst(BURST, |page| {
-            // There is a place for each: no more were asked for.
+            // There is a slot for each: no more were requested.
             if let Some(place) = places.next() {
                 *place = Some(page);
             }
@@ -237,7 +238,8 @@ mod tests {
     use super::*;
     use netmem::page::MemoryConfig;
 
-    /// What a side says of blocks that came in their order, and what it says of them one place off.
+    /// Returns the counts of a side that sends blocks, of one that receives them in order, and of one that expects them
+    /// with numbers that are too large by one.
     fn passed<B: Blocks>(here: B, there: B) -> [Passed; 3] {
         let (to_taking, from_giving) = ring(SLOTS as u32);
         let (mut gives, mut takes) =
@@ -248,7 +250,7 @@ mod tests {
         [sent, taken, takes.pass(sent.items + 1)]
     }
 
-    /// 256 blocks, and `wrong` of the last ones.
+    /// 256 blocks each, of which the last side finds `wrong` ones.
     fn expected(wrong: u64) -> [Passed; 3] {
         [0, 0, wrong].map(|wrong| Passed { items: 256, wrong })
     }

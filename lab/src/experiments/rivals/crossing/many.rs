@@ -10,18 +10,18 @@ use crate::experiments::rivals::sides::{Side, pass};
 use crate::experiments::rivals::{Scene, label};
 use crate::rivals::dpdk::{BURST, IdReceiving, IdSending, Passed};
 
-/// How many send: there are two cores.
+/// Numbers of senders: there are two cores.
 pub(super) const SENDERS: [usize; 2] = [1, 2];
 
 /// A sending end of a ring of ids.
 trait Sends: Send {
-    /// Sends ids from the front of `ids`; returns how many had room.
+    /// Sends ids from the front of `ids`. Returns how many had room.
     fn burst(&mut self, ids: &[NonZeroU32]) -> usize;
 }
 
 /// The receiving end.
 trait Receives: Send {
-    /// Receives ids into the front of `ids`; returns how many.
+    /// Receives ids into the front of `ids`. Returns how many.
     fn burst(&mut self, ids: &mut [u32; BURST]) -> usize;
 }
 
@@ -80,7 +80,7 @@ fn id(sender: u32, n: u64) -> NonZeroU32 {
     NOT_ZERO | (sender << 31) | ((n as u32) << 1 & 0x7fff_fffe)
 }
 
-/// What one sender sends.
+/// One sender's ring and its next number.
 struct Sending<S> {
     ring: S,
     sender: u32,
@@ -104,7 +104,7 @@ impl<S: Sends> Side for Sending<S> {
     }
 }
 
-/// The receiving side, which may send a burst each time before it looks.
+/// The receiving side, which may send a burst before each look.
 struct Receiving<S, R> {
     own: Option<Sending<S>>,
     ring: R,

@@ -54,9 +54,9 @@ pub(super) fn group(
         );
     }
     bench.note(
-        "packets across cores: netmem's arrays of heads are as large as the rival's cache of packets; packets have \
-         their 64 bytes written by the first core and their first 8 read by the second; netmem/c are libnetmem's calls and its lane, and \
-         both its workers are entered and left once in 256 packets",
+        "packets across cores: netmem's arrays of heads are as large as the rival's cache of packets. The first \
+         core writes the 64 bytes of each packet, and the second reads the first 8. netmem/c uses libnetmem's calls \
+         and its lane. Both its workers are entered and left once for 256 packets",
     );
     let (Some(_), [ours, theirs, ..]) = (mempool, series.as_slice()) else { return Ok(Vec::new()) };
     let what = "packets across cores by 32";
@@ -64,13 +64,13 @@ pub(super) fn group(
     Ok(over_median.into_iter().chain(Target::over_p10(what, 0.7, ours, theirs)).collect())
 }
 
-/// Packets by libnetmem's calls, and the lane that they go by.
+/// Returns packets by libnetmem's calls, and the lane through which they pass.
 fn from_c() -> Result<(Crossing<'static>, Arc<Lane>), String> {
     let (sends, receives, lane) = lane(FRAMES as u32, FRAME as u32, CACHE as u32, SLOTS as u32)?;
     Ok((Crossing::new("netmem/c", sends, receives), lane))
 }
 
-/// netmem's packets, whose pool the giving core owns.
+/// Returns netmem's packets. The sending core owns their pool.
 fn our_packets(scene: &Scene<'_>) -> Result<(Crossing<'static>, Pool), SetUpError> {
     let worker = || scene.memory.worker().map_err(SetUpError::at("worker"));
     let mut owner = worker()?;
@@ -82,7 +82,7 @@ fn our_packets(scene: &Scene<'_>) -> Result<(Crossing<'static>, Pool), SetUpErro
         ..PoolConfig::default()
     };
     let pool = Pool::new(scene.memory, &mut owner, &config).map_err(SetUpError::at("pool"))?;
-    // As many as the rival's cache of packets keeps.
+    // As many as the rival's cache of packets.
     let config = HeadCacheConfig {
         size: CACHE,
         refill: CACHE / 2,
@@ -99,7 +99,7 @@ fn our_packets(scene: &Scene<'_>) -> Result<(Crossing<'static>, Pool), SetUpErro
     Ok((Crossing::new("netmem", gives, takes), pool))
 }
 
-/// DPDK's packets, and the pool that they are of.
+/// Returns DPDK's packets, and their pool.
 fn their_packets(dpdk: Dpdk) -> Result<(Crossing<'static>, dpdk::Packets), String> {
     let packets = dpdk.packets(FRAMES, FRAME, CACHE)?;
     let (sends, receives) = packets.ring(SLOTS)?;

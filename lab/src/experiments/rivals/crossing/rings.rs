@@ -10,11 +10,11 @@ use crate::experiments::rivals::{Scene, label};
 use crate::method::round::Series;
 use crate::rivals::dpdk::BURST;
 
-/// Whose time is asked for, of which netmem's may be this share.
+/// The rivals with a target, and netmem's maximum share of their time.
 const RIVALS: [&str; 2] = ["dpdk", "rtrb"];
 const AT_MOST: f64 = 0.7;
 
-/// Measures rings of numbers, of which one call passes `burst`: all that a call may, or one.
+/// Measures rings of numbers. One call passes `burst` numbers: the maximum of a call, or one.
 pub(super) fn group(
     scene: &Scene<'_>,
     bench: &mut Bench<'_>,

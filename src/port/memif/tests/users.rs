@@ -1,4 +1,4 @@
-//! Peers of other users, and clients that keep a server waiting.
+//! Tests of peers that run as other users, and of clients that keep a server waiting.
 
 use super::message::{Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
 use super::*;
@@ -6,7 +6,7 @@ use crate::sys::seqpacket::{Connection, Listener, Received};
 use crate::sys::user::own_user;
 use std::os::unix::fs::MetadataExt;
 
-/// A user that this process is not.
+/// Returns a user that this process does not run as.
 fn another() -> u32 {
     own_user() + 1
 }
@@ -24,26 +24,26 @@ fn peers_are_of_the_same_user_unless_another_is_allowed() {
     }
 }
 
-/// As nobody, where that is another user: only root can become one.
+/// Does the work as the user `nobody`. Returns None if this process is not root, which alone can change its user.
 fn as_another<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let as_nobody = || crate::sys::user::as_user(65534, work);
     (own_user() == 0).then(|| std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap()))
 }
 
-/// Seen: uid 65534 connected to a server of root's and got HELLO, and a client gave its secret to any program that listened.
+/// Seen: uid 65534 connected to root's server and got HELLO, and a client sent its secret to any program that listened.
 #[test]
-fn a_peer_of_another_user_is_refused_by_either_end_before_anything_is_said() {
+fn a_peer_of_another_user_is_refused_by_either_end_before_any_message() {
     let path = fresh_path();
     let open = Access { mode: 0o666, group: None };
     let mut server = Side::open(&path, false, &MemifConfig { access: open, ..server_config() });
-    let Some(stranger) = as_another(|| Connection::open(&path)) else {
+    let Some(other) = as_another(|| Connection::open(&path)) else {
         eprintln!("SKIPPED: only root can be another user");
         return;
     };
-    let stranger = stranger.unwrap();
+    let other = other.unwrap();
     server.idle();
     let mut bytes = [0; MESSAGE_LEN];
-    let Received::Message(..) = stranger.receive(&mut bytes) else { panic!("no word") };
+    let Received::Message(..) = other.receive(&mut bytes) else { panic!("no word") };
     let Message::Disconnect { reason, .. } = Message::parse(&bytes).unwrap() else { panic!("let in") };
     assert_eq!(
         reason.to_string(),
@@ -67,9 +67,9 @@ fn a_peer_of_another_user_is_refused_by_either_end_before_anything_is_said() {
     client.close();
 }
 
-/// Seen: 0755 under umask 022, 0777 under umask 000.
+/// Seen: 0755 under umask 022, and 0777 under umask 000.
 #[test]
-fn a_servers_socket_has_the_mode_that_is_written_down() {
+fn a_servers_socket_has_the_documented_mode() {
     for (access, mode) in [(Access::default(), 0o600), (Access { mode: 0o666, group: None }, 0o666)] {
         let path = fresh_path();
         let server = Side::open(&path, false, &MemifConfig { access, ..server_config() });
@@ -78,7 +78,7 @@ fn a_servers_socket_has_the_mode_that_is_written_down() {
     }
 }
 
-/// What a client by hand was told at last, behind the server's greeting.
+/// Returns the reason of the last DISCONNECT that this client was sent.
 fn told(client: &Connection) -> String {
     let mut bytes = [0; MESSAGE_LEN];
     let mut last = String::new();
@@ -90,8 +90,8 @@ fn told(client: &Connection) -> String {
     last
 }
 
-/// Lets a client in while `others` are connected, which came before it; whether they were still there then. They are given up
-/// after seconds, which is what a machine that stands still may take.
+/// Connects a client while `others` are connected, which came before it. Returns whether they were still connected
+/// then. The server gives them up after seconds, which a machine that stands still may take.
 fn gets_in_beside(others: impl Fn(&Path) -> Vec<Connection>) -> bool {
     let path = fresh_path();
     let mut server = Side::server(&path);
@@ -104,7 +104,7 @@ fn gets_in_beside(others: impl Fn(&Path) -> Vec<Connection>) -> bool {
     others.iter().all(|other| told(other) == "somebody is connected already")
 }
 
-/// Seen: one that says nothing held the only place for five seconds, and then its next connection did.
+/// Seen: a silent client held the only slot for five seconds, and then its next connection did.
 #[test]
 fn a_client_gets_in_while_a_silent_one_is_connected() {
     let silent = |path: &Path| vec![Connection::open(path).unwrap()];
@@ -123,7 +123,7 @@ fn a_client_gets_in_while_one_that_has_stopped_half_way_is_connected() {
     assert!((0..10).any(|_| gets_in_beside(half_way)), "only when the other was given up");
 }
 
-/// More of them than are heard at once, which come again and again for a while.
+/// More silent clients than the server admits at once connect again and again for a while.
 #[test]
 fn a_client_gets_in_though_silent_ones_come_again_and_again() {
     let path = fresh_path();
