@@ -62,7 +62,8 @@ typedef struct {
 
 /* Options of netmem_memory_open and netmem_memory_lend. A field that is 0 selects the default. */
 typedef struct {
-    /* Bytes of pages, rounded up to a multiple of 2 MiB. 0: 64 MiB. netmem_memory_lend ignores this field. */
+    /* Bytes of pages, rounded up to a multiple of 2 MiB, or of 4 KiB with small_pages. 0: 64 MiB.
+     * netmem_memory_lend ignores this field. */
     uint64_t bytes;
     /* Maximum number of workers, 1 to 64. 0: 4. */
     uint32_t workers;

@@ -13,7 +13,7 @@ pub(super) const TURN: usize = 128;
 /// The settings of a memory.
 #[derive(Debug, Clone)]
 pub struct MemoryConfig {
-    /// Bytes of pages; rounded up to 2 MiB. Default 64 MiB.
+    /// Bytes of pages; rounded up to 2 MiB, or to a page if `backing` asks for small pages. Default 64 MiB.
     pub bytes: usize,
     /// Maximum number of workers, 1..=64. Default 4.
     pub workers: usize,

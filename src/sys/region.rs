@@ -15,7 +15,7 @@ mod shared;
 pub use error::RegionError;
 pub use lent::Lent;
 
-use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
+use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE, PAGE_SIZE};
 use place::{Placed, place};
 use rustix::mm::{Advice, MapFlags, madvise, munmap};
 use std::os::fd::OwnedFd;
@@ -154,26 +154,27 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `bytes` bytes (rounded up to 2 MiB), faults them in and numbers their chunks.
+    /// Maps at least `bytes` bytes (rounded up to 2 MiB, or to a page if `wish` is [`BackingPreference::Small`]), faults
+    /// them in and numbers their chunks.
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
     pub fn new(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, |len| map(len, wish, false))
+        Region::of(bytes, wish, |len| map(len, wish, false))
     }
 
-    /// Makes a region of the memory that `map` maps, of as many bytes, rounded up to 2 MiB.
+    /// Makes a region of the memory that `map` maps, of as many bytes, rounded up to what `wish` needs.
     fn of(
         bytes: usize,
+        wish: BackingPreference,
         map: impl FnOnce(usize) -> Result<Mapped, RegionError>,
     ) -> Result<Arc<Region>, RegionError> {
         let max = (SEGMENTS - 2) << SEGMENT_BYTES_SHIFT;
         if bytes == 0 || bytes > max {
             return Err(RegionError::Size { bytes, max });
         }
-        // Under Miri as small as a test allows.
-        let len = bytes.next_multiple_of(if cfg!(miri) { 64 << 10 } else { HUGE_2M });
+        let len = bytes.next_multiple_of(granule(wish));
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
         let Mapped { base, backing, file, fences } = map(len)?;
         let Some(first_segment) = take_segments(base, segments, true) else {
@@ -190,7 +191,7 @@ impl Region {
         self.base
     }
 
-    /// Bytes mapped: a multiple of 2 MiB (of a page if the memory is lent), never zero.
+    /// Bytes mapped: a multiple of 2 MiB (of a page if small pages were requested or the memory is lent), never zero.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.len
@@ -241,6 +242,16 @@ impl Drop for Region {
             Some(keeper) => drop(keeper),
             None => unmap(self.base, self.len),
         }
+    }
+}
+
+/// Bytes of which a region has a multiple, so that it can consist of the pages that `wish` asks for.
+fn granule(wish: BackingPreference) -> usize {
+    match wish {
+        BackingPreference::Small => PAGE_SIZE,
+        // Under Miri as small as a test allows.
+        _ if cfg!(miri) => 64 << 10,
+        _ => HUGE_2M,
     }
 }
 
@@ -367,7 +378,6 @@ mod tests {
     #[test]
     fn a_chunk_number_leads_to_its_address_and_back() {
         let region = Region::new(5 << 20, BackingPreference::Small).unwrap();
-        assert_eq!(region.len(), 6 << 20);
         let first = region.first_chunk();
         assert_eq!(address(first), region.base());
         assert_eq!(address(first + 7), region.base().wrapping_add(7 * CHUNK_SIZE));
@@ -376,6 +386,13 @@ mod tests {
         assert_eq!(region.index_of(first + 7), Some(7));
         assert_eq!(region.index_of(first + region.chunks()), None);
         assert_eq!(region.index_of(first - 1), None);
+    }
+
+    #[test]
+    fn a_region_is_as_long_as_its_pages_allow() {
+        let bytes = |wish| Region::new((2 << 20) + 1, wish).unwrap().len();
+        assert_eq!(bytes(BackingPreference::Small), (2 << 20) + PAGE_SIZE);
+        assert_eq!(bytes(BackingPreference::Transparent), 4 << 20);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub fn received(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, bool)> {
 
 /// Receives a file to its end, or as far as it can be read, and writes it to another.
 fn pass(from: &Path, to: Option<&Path>, destination: Option<MacAddr>) -> Option<(Vec<Vec<u8>>, bool)> {
-    let config = MemoryConfig { bytes: 2 << 20, workers: 1, ..MemoryConfig::default() };
+    let config = MemoryConfig { bytes: 768 << 10, workers: 1, ..MemoryConfig::default() };
     let memory = Memory::new(&MemoryConfig { backing: BackingPreference::Small, ..config }).expect("memory");
     let mut w = memory.worker().expect("a worker");
     let pool =

@@ -80,7 +80,7 @@ impl Bench {
     fn new(lends: bool, frame_size: usize) -> Bench {
         let path = fresh_path();
         // SAFETY: the server is on this thread, and reads and writes while nothing is borrowed from a frame.
-        let frames = unsafe { Memory::shared(&of_bytes(64 * frame_size)) }.expect("the bench is set up");
+        let frames = unsafe { Memory::shared(&of_bytes(768 << 10)) }.expect("the bench is set up");
         let pool = PoolConfig { frames: 48, ..PoolConfig::of_frames(frame_size) };
         let listener = Listener::new(&path).expect("the bench is set up");
         // SAFETY: the server is this thread too, and writes while no reference to a frame's bytes is alive.
@@ -105,7 +105,7 @@ impl Bench {
         let mut server = Server { connection, regions: Vec::new(), rings: Vec::new() };
         server.greet();
         for _ in 0..WORDS {
-            self.client.rounds(64);
+            self.client.rounds(1);
             server.hear();
         }
         self.server = Some(server);

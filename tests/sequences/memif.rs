@@ -26,8 +26,9 @@ const COOKIE: u32 = 0x3E31F20;
 struct Bench {
     server: End,
     path: PathBuf,
-    /// Of the client: a file that it can cut.
+    /// Of the client: a file that it can cut, and how long it is.
     memory: File,
+    memory_len: u64,
     event: Event,
     /// Looks at a port that was down because memory was gone.
     lost: u64,
@@ -56,7 +57,7 @@ pub fn received(bytes: &[u8]) -> (u64, u64) {
             5 => bench.server.send(value),
             6 if value < 16 => client = Some(bench.client()),
             6 if value < 24 => client = None,
-            6 if value < 32 => bench.memory.set_len(at % (REGION + 1)).unwrap(),
+            6 if value < 32 => bench.cut(at % (REGION + 1)),
             6 => {
                 let whole = bytes.iter().cycle().skip(4 * i).take(usize::from(value) + 1);
                 if let Some(client) = &client {
@@ -82,7 +83,7 @@ fn messages(bytes: &[u8]) {
 
 fn bench() -> Bench {
     let path = fresh_path();
-    let frames = Memory::new(&of_bytes(2 << 20)).expect("the bench is set up");
+    let frames = Memory::new(&of_bytes(768 << 10)).expect("the bench is set up");
     let pool = PoolConfig { frames: 128, ..PoolConfig::default() };
     let config =
         MemifConfig { role: Role::Server, ring: 16, sealing: Sealing::Trusted, ..MemifConfig::default() };
@@ -90,7 +91,7 @@ fn bench() -> Bench {
     let file = path.with_extension("memory");
     let memory = File::options().read(true).write(true).create_new(true).open(&file);
     let memory = memory.and_then(|memory| remove_file(&file).map(|()| memory)).expect("the bench is set up");
-    Bench { server, path, memory, event: Event::new().expect("the bench is set up"), lost: 0 }
+    Bench { server, path, memory, memory_len: 0, event: Event::new().expect("the bench is set up"), lost: 0 }
 }
 
 impl Bench {
@@ -121,7 +122,7 @@ impl Bench {
             ring(false, RINGS[1]),
             Message::Connect(Text::new("sequence")),
         ];
-        self.memory.set_len(REGION).unwrap();
+        self.cut(REGION);
         for offset in RINGS {
             self.write(offset.into(), &COOKIE.to_ne_bytes());
         }
@@ -132,15 +133,21 @@ impl Bench {
                 _ => None,
             };
             let _ = client.send(&message.bytes(), descriptor);
-            self.rounds(64);
+            self.rounds(1);
             let _: Received = client.receive(&mut [0; 128]);
         }
         client
     }
 
+    /// The client makes its memory this long.
+    fn cut(&mut self, len: u64) {
+        self.memory.set_len(len).unwrap();
+        self.memory_len = len;
+    }
+
     /// The client writes into its memory, which becomes no longer by that.
     fn write(&self, at: u64, bytes: &[u8]) {
-        let left = self.memory.metadata().unwrap().len().saturating_sub(at);
+        let left = self.memory_len.saturating_sub(at);
         let n = bytes.len().min(usize::try_from(left).unwrap());
         self.memory.write_all_at(&bytes[..n], at).unwrap();
     }

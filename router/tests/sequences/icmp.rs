@@ -40,7 +40,7 @@ struct Scene {
 impl Scene {
     fn new(full: bool) -> Scene {
         let config = MemoryConfig {
-            bytes: 4 << 20,
+            bytes: 512 << 10,
             workers: 1,
             backing: BackingPreference::Small,
             ..MemoryConfig::default()

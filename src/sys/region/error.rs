@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum RegionError {
     /// The size is zero or larger than the number space.
-    #[error("region of {bytes} bytes: give between 2 MiB and {max} bytes")]
+    #[error("region of {bytes} bytes: give between 1 and {max} bytes")]
     Size {
         /// Bytes requested.
         bytes: usize,

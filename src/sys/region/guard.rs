@@ -65,7 +65,7 @@ impl Region {
             }
             smaller => (smaller, None),
         };
-        Region::of(bytes, |len| {
+        Region::of(bytes, wish, |len| {
             let mut mapped = map(len, wish, true)?;
             mapped.backing.refused.splice(0..0, refused.map(String::from));
             Ok(mapped)

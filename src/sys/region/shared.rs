@@ -28,7 +28,7 @@ impl Region {
         wish: BackingPreference,
         guarded: bool,
     ) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, |len| {
+        Region::of(bytes, wish, |len| {
             let (Placed { base, fences }, file) = map(len, wish, guarded)?;
             let refused = match wish {
                 BackingPreference::Small => Vec::new(),
