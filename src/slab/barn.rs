@@ -6,7 +6,7 @@
 
 use super::reference::Sheaf;
 use crate::page::Allowance;
-use std::collections::{VecDeque, vec_deque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Maximum number of full sheaves in a barn without demand, and of empty ones (Linux: 10 and 10).
@@ -16,13 +16,29 @@ const OBJECTS_MAX: usize = 1 << 16;
 /// Exchanges between two reviews of the limit, for each sheaf of the limit.
 const REVIEW: usize = 8;
 
+/// A full sheaf, and the slot of the worker that filled it.
+#[derive(Debug)]
+struct Full {
+    sheaf: Sheaf,
+    by: usize,
+}
+
+/// What came of an exchange for a full sheaf.
+#[derive(Debug)]
+pub(super) struct Exchanged {
+    /// The slot of the worker that filled it: the lines of its objects are with that worker.
+    pub(super) by: usize,
+    /// Whether the empty sheaf was dropped.
+    pub(super) let_go: bool,
+}
+
 /// The sheaves of all workers, under the cache's barn lock.
 #[derive(Debug)]
 pub(super) struct Barn {
     /// The number of objects that each sheaf has room for.
     pub(super) capacity: usize,
     /// The oldest first; workers exchange the newest.
-    full: VecDeque<Sheaf>,
+    full: VecDeque<Full>,
     empty: Vec<Sheaf>,
     /// Maximum number of full sheaves now. After a review there may be more, until [`Barn::take_excess`] has taken them.
     limit: usize,
@@ -55,26 +71,25 @@ impl Barn {
         }
     }
 
-    /// Exchanges an empty sheaf for a full one. Returns None if there is no full sheaf. Otherwise returns whether the
-    /// empty sheaf was dropped.
-    pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> Option<bool> {
-        let Some(full) = self.full.pop_back() else {
+    /// Exchanges an empty sheaf for a full one. Returns None if there is no full sheaf.
+    pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> Option<Exchanged> {
+        let Some(Full { sheaf, by }) = self.full.pop_back() else {
             (self.missed, self.unused) = ((self.missed + 1).min(self.most()), 0);
             return None;
         };
         self.unused = self.unused.min(self.full.len());
         self.exchanges += 1;
-        let empty = std::mem::replace(empty, full);
+        let empty = std::mem::replace(empty, sheaf);
         let kept = self.empty.len() < self.limit && empty.room() == self.capacity;
         if kept {
             self.empty.push(empty);
         }
-        Some(!kept)
+        Some(Exchanged { by, let_go: !kept })
     }
 
-    /// Exchanges a full sheaf for an empty one. Returns None if the barn is full, or if the sheaf has another size.
+    /// Exchanges a full sheaf of the worker of slot `by` for an empty one. Returns None if the barn is full, or if the sheaf has another size.
     /// Otherwise returns whether the empty sheaf had to be made.
-    pub(super) fn put_full(&mut self, full: &mut Sheaf) -> Option<bool> {
+    pub(super) fn put_full(&mut self, full: &mut Sheaf, by: usize) -> Option<bool> {
         // A sheaf of another size is from before a change of the size.
         if full.len() != self.capacity || !self.has_room() {
             return None;
@@ -82,7 +97,7 @@ impl Barn {
         let kept = self.empty.pop();
         let made = kept.is_none();
         let empty = kept.unwrap_or_else(|| Sheaf::new(self.capacity, self.capacity));
-        self.full.push_back(std::mem::replace(full, empty));
+        self.full.push_back(Full { sheaf: std::mem::replace(full, empty), by });
         self.exchanges += 1;
         if self.exchanges > REVIEW * self.limit {
             self.review();
@@ -120,8 +135,8 @@ impl Barn {
 
     /// Takes out the oldest full sheaves beyond the limit, at most two, whose objects go back into their slabs. Called after
     /// each [`Barn::put_full`]: so a barn whose limit has shrunk empties by one sheaf a call.
-    pub(super) fn take_excess(&mut self) -> vec_deque::Drain<'_, Sheaf> {
-        self.full.drain(..self.full.len().saturating_sub(self.limit).min(2))
+    pub(super) fn take_excess(&mut self) -> impl Iterator<Item = Sheaf> + '_ {
+        self.full.drain(..self.full.len().saturating_sub(self.limit).min(2)).map(|full| full.sheaf)
     }
 
     /// Maximum number of full sheaves with demand.
@@ -135,7 +150,7 @@ impl Barn {
         self.capacity = capacity;
         self.empty.clear();
         (self.missed, self.unused, self.exchanges) = (0, 0, 0);
-        self.full.drain(..)
+        self.full.drain(..).map(|full| full.sheaf)
     }
 
     /// The number of sheaves, full and empty.
@@ -145,7 +160,7 @@ impl Barn {
 
     /// The number of objects in the full sheaves.
     pub(super) fn objects(&self) -> usize {
-        self.full.iter().map(Sheaf::len).sum()
+        self.full.iter().map(|full| full.sheaf.len()).sum()
     }
 }
 

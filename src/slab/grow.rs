@@ -19,6 +19,7 @@ use super::stats::SlabLane;
 use crate::page::Page;
 use crate::sync::shim::lock;
 use crate::sync::{Steps, Worker};
+use crate::sys::cpu::prefetch_write;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -107,10 +108,11 @@ fn kept_or_new(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref
 fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps) -> Option<Ref> {
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let mut surplus = Vec::new();
+    let by = w.slot();
     let object = if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
         local.stay(lane, |local| match arrays {
-            true => from_sheaves(shared, lane, local, &mut surplus),
+            true => from_sheaves(shared, by, lane, local, &mut surplus),
             false => from_cpu_slab(shared, lane, local, empty),
         })
     } else {
@@ -124,7 +126,14 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps
     object
 }
 
-fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &mut Vec<Ref>) -> Option<Ref> {
+/// Takes an object from the sheaves of the worker of slot `by`, which are filled from the barn or from slabs.
+fn from_sheaves(
+    shared: &Shared,
+    by: usize,
+    lane: &SlabLane,
+    local: &mut Local,
+    surplus: &mut Vec<Ref>,
+) -> Option<Ref> {
     // The sheaf is not always empty: a thief may have turned the worker away from its main sheaf.
     if local.main.len() == 0 {
         std::mem::swap(&mut local.main, &mut local.spare);
@@ -134,9 +143,13 @@ fn from_sheaves(shared: &Shared, lane: &SlabLane, local: &mut Local, surplus: &m
         return Some(object);
     }
     lane.alloc_slowpath.add(1);
-    if let Some(let_go) = lock(&shared.barn).take_full(&mut local.main) {
+    if let Some(exchanged) = lock(&shared.barn).take_full(&mut local.main) {
         lane.barn_get.add(1);
-        lane.sheaf_free.add(u64::from(let_go));
+        lane.sheaf_free.add(u64::from(exchanged.let_go));
+        if exchanged.by != by {
+            // This worker is about to write objects whose lines are with the other one. They travel together.
+            local.main.iter().for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));
+        }
         return local.main.pop();
     }
     lane.barn_get_fail.add(1);
@@ -315,10 +328,11 @@ unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps:
     let shared = unsafe { &*cache };
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let (mut empty, mut flushed) = (Vec::new(), Vec::new());
+    let by = w.slot();
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
         local.stay(lane, |local| match arrays {
-            true => into_sheaves(shared, lane, local, objects, &mut flushed),
+            true => into_sheaves(shared, by, lane, local, objects, &mut flushed),
             false => into_cpu_slab(shared, lane, local, objects, &mut empty),
         });
     } else {
@@ -335,6 +349,7 @@ unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps:
 
 fn into_sheaves(
     shared: &Shared,
+    by: usize,
     lane: &SlabLane,
     local: &mut Local,
     objects: &[Ref],
@@ -356,7 +371,7 @@ fn into_sheaves(
         slow = 1;
         lane.free_slowpath.add(1);
         let mut barn = lock(&shared.barn);
-        match barn.put_full(&mut local.main) {
+        match barn.put_full(&mut local.main, by) {
             Some(made) => {
                 lane.barn_put.add(1);
                 lane.sheaf_alloc.add(u64::from(made));

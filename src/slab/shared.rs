@@ -18,6 +18,7 @@ use crate::sync::shim::{AtomicU32, Mutex, lock};
 use crate::sync::{Close, Handle, Leave, PerWorker, Steps, Worker};
 use crate::sys::clock;
 use crate::sys::region::PageKind;
+use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -51,7 +52,8 @@ pub(super) struct Shared {
     /// Objects in a sheaf; 0 if the worker's arrays are not used.
     pub(super) sheaf: AtomicU32,
     pub(super) cpu_partial: AtomicU32,
-    pub(super) barn: Mutex<Barn>,
+    /// Each worker that exchanges a sheaf writes it, so no line of it has a field that all workers read.
+    pub(super) barn: CachePadded<Mutex<Barn>>,
     pub(super) slabs: Slabs,
     pub(super) checker: Option<Checker>,
     pub(super) constructor: Option<Constructor>,
@@ -109,7 +111,7 @@ impl Shared {
                 layer: config.layer,
                 sheaf: AtomicU32::new(sheaf as u32),
                 cpu_partial: AtomicU32::new(cpu_partial),
-                barn: Mutex::new(Barn::new(sheaf, size, Arc::clone(memory.allowance()))),
+                barn: CachePadded::new(Mutex::new(Barn::new(sheaf, size, Arc::clone(memory.allowance())))),
                 slabs: Slabs::new(&config.name, layout, config.word, order, min_partial, secret),
                 checker,
                 constructor,
