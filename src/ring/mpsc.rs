@@ -124,6 +124,7 @@ impl Mpsc {
     ///
     /// Only the one receiver may call it; the caller's exclusive access to something else proves that. If `take`
     /// panics, the ids that were passed to it are gone from the ring and the others stay.
+    #[cfg(any(test, feature = "comparisons"))]
     #[inline]
     pub(crate) fn pop(&self, want: usize, mut take: impl FnMut(u32)) -> usize {
         self.receive(want, |n, ids| {
