@@ -1,9 +1,9 @@
 //! The slots of a ring of ids: 0 in an empty slot. Ids are read and written four at a time.
 //!
-//! Unsafe code: assembly, since no atomic access of the language is wider than a register of numbers. A vector access
-//! is one access of each slot in it, because an aligned slot lies within a cache line, and a processor splits accesses
-//! between lines only. x86 keeps loads in order and stores in order, so each access is also an Acquire or a Release.
-//! Loom, Miri and ThreadSanitizer see the atomic accesses of which the assembly takes the place.
+//! Unsafe code: assembly, since no atomic access of the language is wider than a general register. A vector access is
+//! one access of each slot in it: a processor may split it, but never within four aligned bytes. x86 keeps loads in
+//! order and stores in order, so each access is also an Acquire or a Release. Under Loom, Miri and ThreadSanitizer there
+//! are atomic accesses instead of the assembly.
 
 use crate::sync::shim::AtomicU32;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ pub(super) const FOUR: usize = 4;
 #[inline(always)]
 pub(super) fn load(slots: &[AtomicU32; FOUR]) -> Option<[u32; FOUR]> {
     let ids = read(slots);
-    // Not the first one that is 0: all of them are one comparison.
+    // None of the four comparisons is left out, so that they are one vector comparison.
     let empty = ids.map(|id| id == 0);
     (!(empty[0] | empty[1] | empty[2] | empty[3])).then_some(ids)
 }
@@ -38,7 +38,7 @@ pub(super) fn clear(slots: &[AtomicU32]) {
     rest.iter().for_each(|slot| slot.store(0, Ordering::Relaxed));
 }
 
-/// Acquire.
+/// Reads four slots, each as by an Acquire.
 #[inline(always)]
 fn read(slots: &[AtomicU32; FOUR]) -> [u32; FOUR] {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
@@ -58,6 +58,7 @@ fn read(slots: &[AtomicU32; FOUR]) -> [u32; FOUR] {
     slots.each_ref().map(|slot| slot.load(Ordering::Acquire))
 }
 
+/// Writes four slots, each as by a Release or, with `order`, a weaker store.
 #[inline(always)]
 fn write(slots: &[AtomicU32; FOUR], words: [u32; FOUR], order: Ordering) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
