@@ -58,7 +58,7 @@ fn read(slots: &[AtomicU32; FOUR]) -> [u32; FOUR] {
     slots.each_ref().map(|slot| slot.load(Ordering::Acquire))
 }
 
-/// Writes four slots, each as by a Release or, with `order`, a weaker store.
+/// Writes four slots, each by a store of `order` or stronger.
 #[inline(always)]
 fn write(slots: &[AtomicU32; FOUR], words: [u32; FOUR], order: Ordering) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri, tsan))))]
