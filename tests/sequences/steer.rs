@@ -257,24 +257,6 @@ impl Scene {
         self.workers[worker].inbox.iter_mut().for_each(Inbox::finish);
     }
 
-    /// A worker takes until nothing is there for it.
-    fn take_all(&mut self, by: usize) {
-        for _ in 0..40 {
-            self.take(by);
-            if self.workers[by].taken.is_empty() {
-                break;
-            }
-        }
-    }
-
-    /// Returns the numbers of frames that were forwarded, are on lists, stayed, wait, and were dropped.
-    fn places(&self) -> [u64; 5] {
-        let stats = self.mesh.stats();
-        let sum = |of: fn(&WorkerStats) -> u64| stats.iter().map(of).sum();
-        let (waiting, dropped) = (sum(|stats| stats.waiting), sum(|stats| stats.lost + stats.drops.total()));
-        [self.forwarded, self.listed(), self.stayed(), waiting, dropped]
-    }
-
     /// If nothing waits, nothing can be taken.
     fn look(&mut self, worker: usize) {
         self.finish(worker);
@@ -319,14 +301,10 @@ impl Scene {
     /// Each worker takes what there is, until nothing moves. Returns how many frames were forwarded.
     fn settle(mut self) -> u64 {
         for _ in 0..20 {
-            let before = self.places();
             for worker in 0..self.workers.len() {
                 (0..QUEUES).for_each(|queue| self.steer(worker, queue, 0, false));
                 self.flush(worker, true);
-                self.take_all(worker);
-            }
-            if self.places() == before {
-                break;
+                (0..40).for_each(|_| self.take(worker));
             }
         }
         let full = |scene: &Scene| scene.mesh.stats().iter().map(|stats| stats.drops.full).sum::<u64>();
