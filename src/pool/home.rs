@@ -94,8 +94,8 @@ impl Home {
         }
     }
 
-    /// Takes up to `want` frames from the ring, up to four at a time. `take` does not panic. Only for the thread that is
-    /// inside the pool's slot.
+    /// Takes up to `want` frames from the ring, up to four at a time. `take` does not panic and does not use the
+    /// queue. Only for the thread that is inside the pool's slot.
     #[inline]
     pub(crate) fn pop_ring(&self, want: usize, mut take: impl FnMut(&[u32])) -> usize {
         self.ring.pop_fours(want, |_, ids| take(ids))

@@ -6,8 +6,8 @@
 //!
 //! | edge | written by | read by |
 //! |---|---|---|
-//! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::pop`]: everything that the sender did before |
-//! | `C` Release of the consumer's index | [`Mpsc::pop`] | Acquire in [`Mpsc::reserve`], of that or of what a sender saw of it: the slot is cleared |
+//! | `S` Release of a slot's id | [`Mpsc::push`] | Acquire in [`Mpsc::receive`]: everything that the sender did before |
+//! | `C` Release of the consumer's index | [`Taken`] | Acquire in [`Mpsc::reserve`], of that or of what a sender saw of it: the slot is cleared |
 
 use super::{runs, slots, slots_for};
 use crate::limits::CACHE_LINE;
@@ -99,7 +99,8 @@ impl Mpsc {
         }
     }
 
-    /// Sends the ids (none of them 0) that `id` makes from `items`, from the first on. Returns how many there was room for.
+    /// Sends the ids (none of them 0) that `id` makes from `items`, from the first on. Returns how many there was room
+    /// for. `id` does not panic.
     ///
     /// # Cost
     /// One CAS, and a store for four ids, into lines that the receiver last cleared.
@@ -111,10 +112,15 @@ impl Mpsc {
         runs.iter().flat_map(|run| lines(run)).for_each(prefetch_write);
         let (front, back) = items[..n as usize].split_at(runs[0].len());
         for (run, items) in runs.into_iter().zip([front, back]) {
-            let ((slots, slots_left), (fours, left)) = (run.as_chunks(), items.as_chunks());
-            slots.iter().zip(fours).for_each(|(slots, four)| slots::store(slots, four.each_ref().map(&id)));
-            // Release: edge S.
-            slots_left.iter().zip(left).for_each(|(slot, item)| slot.store(id(item), Release));
+            let (lead, fours, rest) = slots::parts(run);
+            let (lead_items, items) = items.split_at(lead.len());
+            let (four_items, rest_items) = items.as_chunks();
+            store(lead, lead_items, &id);
+            fours
+                .iter()
+                .zip(four_items)
+                .for_each(|(four, items)| slots::store(four, items.each_ref().map(&id)));
+            store(rest, rest_items, &id);
         }
         n as usize
     }
@@ -135,13 +141,18 @@ impl Mpsc {
         })
     }
 
-    /// Receives as [`pop`](Self::pop) does. Passes ids to `take` up to four at a time, with the number of those before
-    /// them. `take` does not panic.
+    /// Receives up to `want` ids, in the order of reservation, up to the first slot that is not published yet. Passes
+    /// them to `take` up to four at a time, with the number of those before them. `take` does not panic, and does not use
+    /// the ring, which still holds the ids.
+    ///
+    /// Only the one receiver may call it; the caller's exclusive access to something else proves that.
     #[inline]
     pub(crate) fn pop_fours(&self, want: usize, mut take: impl FnMut(usize, &[u32])) -> usize {
         self.receive(want, |n, ids| {
-            take(*n as usize, ids);
+            let before = *n as usize;
+            // First, so that a panic of `take` would lose ids and never give one out twice.
             *n += ids.len() as u32;
+            take(before, ids);
         })
     }
 
@@ -157,7 +168,10 @@ impl Mpsc {
         }
         let mut taken = Taken { ring: self, first, n: 0 };
         'all: for run in self.runs(first, want) {
-            let (fours, left) = run.as_chunks();
+            let (lead, fours, rest) = slots::parts(run);
+            if !one_by_one(lead, &mut taken.n, &mut take) {
+                break;
+            }
             for four in fours {
                 match slots::load(four) {
                     Some(ids) => take(&mut taken.n, &ids),
@@ -167,7 +181,7 @@ impl Mpsc {
                     }
                 }
             }
-            if !one_by_one(left, &mut taken.n, &mut take) {
+            if !one_by_one(rest, &mut taken.n, &mut take) {
                 break;
             }
         }
@@ -216,6 +230,17 @@ impl Mpsc {
             take(id);
             index = index.wrapping_add(1);
         }
+    }
+}
+
+/// Writes the ids of `items` into slots.
+#[inline(always)]
+fn store<S>(slots: &[AtomicU32], items: &[S], id: impl Fn(&S) -> u32) {
+    for (slot, item) in slots.iter().zip(items) {
+        let id = id(item);
+        debug_assert!(id != 0);
+        // Release: edge S.
+        slot.store(id, Release);
     }
 }
 

@@ -23,7 +23,7 @@ struct Full {
     by: usize,
 }
 
-/// What came of an exchange for a full sheaf.
+/// The result of an exchange for a full sheaf.
 #[derive(Debug)]
 pub(super) struct Exchanged {
     /// The slot of the worker that filled it: the lines of its objects are with that worker.

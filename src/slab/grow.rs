@@ -23,7 +23,7 @@ use crate::sys::cpu::prefetch_write;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of pointers that are tagged at once.
+/// The number of pointers that are tagged at once, and of objects that are prefetched at once.
 const CHUNK: usize = 64;
 
 /// Gets one object for a worker whose main sheaf is empty.
@@ -143,12 +143,14 @@ fn from_sheaves(
         return Some(object);
     }
     lane.alloc_slowpath.add(1);
-    if let Some(exchanged) = lock(&shared.barn).take_full(&mut local.main) {
+    let exchanged = lock(&shared.barn).take_full(&mut local.main);
+    if let Some(exchanged) = exchanged {
         lane.barn_get.add(1);
         lane.sheaf_free.add(u64::from(exchanged.let_go));
         if exchanged.by != by {
             // This worker is about to write objects whose lines are with the other one. They travel together.
-            local.main.iter().for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));
+            let next = local.main.iter().rev().take(CHUNK);
+            next.for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));
         }
         return local.main.pop();
     }

@@ -101,7 +101,7 @@ impl<T: Copy + Default> Lifo<T> {
     }
 
     /// Iterates over the items, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.items[..self.len].iter()
     }
 
