@@ -27,9 +27,9 @@ struct Full {
 #[derive(Debug)]
 pub(super) struct Exchanged {
     /// The slot of the worker that filled it: the lines of its objects are with that worker.
-    pub(super) by: usize,
+    pub(super) filled_by: usize,
     /// Whether the empty sheaf was dropped.
-    pub(super) let_go: bool,
+    pub(super) dropped: bool,
 }
 
 /// The sheaves of all workers, under the cache's barn lock.
@@ -84,11 +84,11 @@ impl Barn {
         if kept {
             self.empty.push(empty);
         }
-        Some(Exchanged { by, let_go: !kept })
+        Some(Exchanged { filled_by: by, dropped: !kept })
     }
 
-    /// Exchanges a full sheaf of the worker of slot `by` for an empty one. Returns None if the barn is full, or if the sheaf has another size.
-    /// Otherwise returns whether the empty sheaf had to be made.
+    /// Exchanges a full sheaf of the worker of slot `by` for an empty one. Returns None if the barn is full, or if the
+    /// sheaf has another size. Otherwise returns whether the empty sheaf had to be made.
     pub(super) fn put_full(&mut self, full: &mut Sheaf, by: usize) -> Option<bool> {
         // A sheaf of another size is from before a change of the size.
         if full.len() != self.capacity || !self.has_room() {

@@ -146,8 +146,8 @@ fn from_sheaves(
     let exchanged = lock(&shared.barn).take_full(&mut local.main);
     if let Some(exchanged) = exchanged {
         lane.barn_get.add(1);
-        lane.sheaf_free.add(u64::from(exchanged.let_go));
-        if exchanged.by != by {
+        lane.sheaf_free.add(u64::from(exchanged.dropped));
+        if exchanged.filled_by != by {
             // This worker is about to write objects whose lines are with the other one. They travel together.
             let next = local.main.iter().rev().take(CHUNK);
             next.for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));

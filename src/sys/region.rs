@@ -164,7 +164,7 @@ impl Region {
         Region::of(bytes, wish, |len| map(len, wish, false))
     }
 
-    /// Makes a region of the memory that `map` maps, of as many bytes, rounded up to what `wish` needs.
+    /// Makes a region of the memory that `map` maps: `bytes` bytes, rounded up to `granule(wish)`.
     fn of(
         bytes: usize,
         wish: BackingPreference,
@@ -245,7 +245,7 @@ impl Drop for Region {
     }
 }
 
-/// Bytes of which a region has a multiple, so that it can consist of the pages that `wish` asks for.
+/// The length of a region is a multiple of this, so that it can consist of the pages that `wish` asks for.
 fn granule(wish: BackingPreference) -> usize {
     match wish {
         BackingPreference::Small => PAGE_SIZE,

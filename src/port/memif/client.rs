@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a client waits before it tries again to connect. An input of a fuzzer has to do the same each time, so nothing
-/// waits by the clock there.
+/// How long a client waits before it tries again to connect. Under a fuzzer, an input has to do the same each time, so it
+/// does not wait by the clock. A replay in `cargo test` waits.
 const RETRY: Duration = Duration::from_millis(if cfg!(fuzzing) { 0 } else { 20 });
 
 /// Messages, each with the descriptor that is sent with it.
