@@ -46,7 +46,8 @@ impl IdReceiver {
         self.0.pop(want, |id| _ = NonZeroU32::new(id).map(&mut take))
     }
 
-    /// Receives ids, none of them 0, into the front of `ids`, in the order in which senders got their slots. Returns how many.
+    /// Receives ids, none of them 0, into the front of `ids`, in the order in which senders got their slots. Returns how
+    /// many.
     ///
     /// # Cost
     /// That of [`recv_burst`](Self::recv_burst). Four ids are copied at a time.

@@ -278,6 +278,7 @@ impl Drop for Taken<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
     /// Sends the numbers of a range.
     fn push(ring: &Mpsc, ids: std::ops::Range<u32>) -> usize {
         ring.push(&ids.collect::<Vec<_>>(), |id| *id)
@@ -285,7 +286,7 @@ mod tests {
 
     #[test]
     fn ids_come_out_in_order_across_the_wrap_around_of_the_indices() {
-        for pop in [one_by_one, in_fours] {
+        for pop in [singly, in_fours] {
             let ring = Mpsc::new(16, u32::MAX - 3);
             let (mut next, mut got) = (1, Vec::new());
             for burst in [3, 8, 5, 1, 16, 7, 15] {
@@ -299,7 +300,7 @@ mod tests {
         }
     }
 
-    fn one_by_one(ring: &Mpsc, want: usize, got: &mut Vec<u32>) -> usize {
+    fn singly(ring: &Mpsc, want: usize, got: &mut Vec<u32>) -> usize {
         ring.pop(want, |id| got.push(id))
     }
 
@@ -310,7 +311,7 @@ mod tests {
     #[test]
     fn a_receiver_stops_at_each_slot_that_is_not_published() {
         for gap in 0..12 {
-            for pop in [one_by_one, in_fours] {
+            for pop in [singly, in_fours] {
                 let (ring, mut got) = (Mpsc::new(16, 7), Vec::new());
                 push(&ring, 1..13);
                 let slot = ring.slot(7 + gap);
@@ -331,7 +332,7 @@ mod tests {
             let panics = || ring.pop(16, |id| assert_ne!(id, bad, "seen"));
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
             assert_eq!(push(&ring, 13..17), 4);
-            one_by_one(&ring, 16, &mut got);
+            singly(&ring, 16, &mut got);
             assert_eq!(got, (bad + 1..17).collect::<Vec<_>>());
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! Unsafe code: assembly, since no atomic access of the language is wider than a general register. A vector access is
 //! one access of each slot in it, because the four slots lie at a multiple of 16 bytes ([`parts`]). On processors with
-//! AVX, such an access is done at once (Intel, SDM 3A, 10.1.1; AMD, APM 2, 7.3.2). Processors before AVX, and emulators,
-//! split it into aligned halves at most. x86 keeps loads in order and stores in order, so each access is also an Acquire
-//! or a Release. Loom, Miri and ThreadSanitizer check atomic accesses instead of the assembly.
+//! AVX, such an access is done at once (Intel, SDM 3A, 10.1.1; AMD, APM 2, 7.3.2). Processors before AVX, and
+//! emulators, split it into aligned halves at most. x86 keeps loads in order and stores in order, so each access is also
+//! an Acquire or a Release. Loom, Miri and ThreadSanitizer check atomic accesses instead of the assembly.
 
 use crate::sync::shim::AtomicU32;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ const FOUR: usize = 4;
 /// Slots that are accessed at once.
 pub(super) type Four = [AtomicU32; FOUR];
 
-/// The slots before the first vector of a run, its vectors, and the slots behind them.
+/// Returns the slots before the first vector of a run, its vectors, and the slots behind them.
 #[inline(always)]
 pub(super) fn parts(run: &[AtomicU32]) -> (&[AtomicU32], &[Four], &[AtomicU32]) {
     // Loom's slots have another size, and no assembly.

@@ -208,12 +208,12 @@ fn words(n: usize) -> Arc<Vec<AtomicU32>> {
 
 #[test]
 fn who_receives_an_id_sees_what_its_sender_did_before() {
-    receives_what_was_done(&[1, 2]);
-    receives_what_was_done(&[1, 2, 3, 4]);
+    receives_what_was_done(&[1, 2], 1);
+    receives_what_was_done(&[1, 2, 3, 4], 4);
 }
 
-/// Sends ids through a ring that they fill, while the receiver looks once and then closes it.
-fn receives_what_was_done(ids: &'static [u32]) {
+/// Sends ids through a ring that they fill, while the receiver takes up to `want` of them and then closes the ring.
+fn receives_what_was_done(ids: &'static [u32], want: usize) {
     model(move || {
         let (ring, done) = (Arc::new(Mpsc::new(ids.len() as u32, 0)), words(ids.len() + 1));
         let sender = {
@@ -224,7 +224,7 @@ fn receives_what_was_done(ids: &'static [u32]) {
             })
         };
         let see = |id: u32| assert_eq!(done[id as usize].load(Relaxed), 7, "of id {id}");
-        let mut seen = ring.pop(ids.len(), see);
+        let mut seen = ring.pop(want, see);
         ring.close(|id| {
             see(id);
             seen += 1;

@@ -20,7 +20,7 @@ const REVIEW: usize = 8;
 #[derive(Debug)]
 struct Full {
     sheaf: Sheaf,
-    by: usize,
+    filled_by: usize,
 }
 
 /// The result of an exchange for a full sheaf.
@@ -40,12 +40,13 @@ pub(super) struct Barn {
     /// The oldest first; workers exchange the newest.
     full: VecDeque<Full>,
     empty: Vec<Sheaf>,
-    /// Maximum number of full sheaves now. After a review there may be more, until [`Barn::take_excess`] has taken them.
+    /// Maximum number of full sheaves now. After a review there may be more, until [`Barn::take_excess`] has taken
+    /// them.
     limit: usize,
     /// Bytes of an object.
     size: usize,
-    /// The bytes that all caches of the memory may keep beyond [`SHEAVES`] each. Those of the sheaves between that number and
-    /// the limit are taken.
+    /// The bytes that all caches of the memory may keep beyond [`SHEAVES`] each. Those of the sheaves between that
+    /// number and the limit are taken.
     allowance: Arc<Allowance>,
     /// Full sheaves that workers asked for in vain, less those by which the limit has grown since.
     missed: usize,
@@ -73,7 +74,7 @@ impl Barn {
 
     /// Exchanges an empty sheaf for a full one. Returns None if there is no full sheaf.
     pub(super) fn take_full(&mut self, empty: &mut Sheaf) -> Option<Exchanged> {
-        let Some(Full { sheaf, by }) = self.full.pop_back() else {
+        let Some(Full { sheaf, filled_by }) = self.full.pop_back() else {
             (self.missed, self.unused) = ((self.missed + 1).min(self.most()), 0);
             return None;
         };
@@ -84,12 +85,12 @@ impl Barn {
         if kept {
             self.empty.push(empty);
         }
-        Some(Exchanged { filled_by: by, dropped: !kept })
+        Some(Exchanged { filled_by, dropped: !kept })
     }
 
-    /// Exchanges a full sheaf of the worker of slot `by` for an empty one. Returns None if the barn is full, or if the
+    /// Exchanges a full sheaf that the worker of slot `filled_by` filled for an empty one. Returns None if the barn is full, or if the
     /// sheaf has another size. Otherwise returns whether the empty sheaf had to be made.
-    pub(super) fn put_full(&mut self, full: &mut Sheaf, by: usize) -> Option<bool> {
+    pub(super) fn put_full(&mut self, full: &mut Sheaf, filled_by: usize) -> Option<bool> {
         // A sheaf of another size is from before a change of the size.
         if full.len() != self.capacity || !self.has_room() {
             return None;
@@ -97,7 +98,7 @@ impl Barn {
         let kept = self.empty.pop();
         let made = kept.is_none();
         let empty = kept.unwrap_or_else(|| Sheaf::new(self.capacity, self.capacity));
-        self.full.push_back(Full { sheaf: std::mem::replace(full, empty), by });
+        self.full.push_back(Full { sheaf: std::mem::replace(full, empty), filled_by });
         self.exchanges += 1;
         if self.exchanges > REVIEW * self.limit {
             self.review();
@@ -133,8 +134,8 @@ impl Barn {
         self.limit = limit;
     }
 
-    /// Takes out the oldest full sheaves beyond the limit, at most two, whose objects go back into their slabs. Called after
-    /// each [`Barn::put_full`]: so a barn whose limit has shrunk empties by one sheaf a call.
+    /// Takes out the oldest full sheaves beyond the limit, at most two, whose objects go back into their slabs. It is
+    /// called after each [`Barn::put_full`]: so a barn whose limit has shrunk empties by one sheaf a call.
     pub(super) fn take_excess(&mut self) -> impl Iterator<Item = Sheaf> + '_ {
         self.full.drain(..self.full.len().saturating_sub(self.limit).min(2)).map(|full| full.sheaf)
     }

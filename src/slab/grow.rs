@@ -108,11 +108,11 @@ fn kept_or_new(shared: &Shared, w: &mut Worker, steps: &mut Steps) -> Option<Ref
 fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps) -> Option<Ref> {
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let mut surplus = Vec::new();
-    let by = w.slot();
+    let worker = w.slot();
     let object = if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
         local.stay(lane, |local| match arrays {
-            true => from_sheaves(shared, by, lane, local, &mut surplus),
+            true => from_sheaves(shared, worker, lane, local, &mut surplus),
             false => from_cpu_slab(shared, lane, local, empty),
         })
     } else {
@@ -126,10 +126,10 @@ fn kept(shared: &Shared, w: &mut Worker, empty: &mut Vec<u32>, steps: &mut Steps
     object
 }
 
-/// Takes an object from the sheaves of the worker of slot `by`, which are filled from the barn or from slabs.
+/// Takes an object from the sheaves of the worker of slot `worker`, which are filled from the barn or from slabs.
 fn from_sheaves(
     shared: &Shared,
-    by: usize,
+    worker: usize,
     lane: &SlabLane,
     local: &mut Local,
     surplus: &mut Vec<Ref>,
@@ -147,8 +147,8 @@ fn from_sheaves(
     if let Some(exchanged) = exchanged {
         lane.barn_get.add(1);
         lane.sheaf_free.add(u64::from(exchanged.dropped));
-        if exchanged.filled_by != by {
-            // This worker is about to write objects whose lines are with the other one. They travel together.
+        if exchanged.filled_by != worker {
+            // This worker is about to write objects whose lines are with another worker. The lines travel together.
             let next = local.main.iter().rev().take(CHUNK);
             next.for_each(|&object| prefetch_write(shared.pointer(object).as_ptr()));
         }
@@ -330,11 +330,11 @@ unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps:
     let shared = unsafe { &*cache };
     let arrays = shared.sheaf.load(Relaxed) > 0;
     let (mut empty, mut flushed) = (Vec::new(), Vec::new());
-    let by = w.slot();
+    let worker = w.slot();
     if let Some(mut held) = shared.locals.enter(w) {
         let (lane, local) = held.split();
         local.stay(lane, |local| match arrays {
-            true => into_sheaves(shared, by, lane, local, objects, &mut flushed),
+            true => into_sheaves(shared, worker, lane, local, objects, &mut flushed),
             false => into_cpu_slab(shared, lane, local, objects, &mut empty),
         });
     } else {
@@ -351,7 +351,7 @@ unsafe fn keep(cache: *const Shared, w: &mut Worker, objects: &mut [Ref], steps:
 
 fn into_sheaves(
     shared: &Shared,
-    by: usize,
+    worker: usize,
     lane: &SlabLane,
     local: &mut Local,
     objects: &[Ref],
@@ -373,7 +373,7 @@ fn into_sheaves(
         slow = 1;
         lane.free_slowpath.add(1);
         let mut barn = lock(&shared.barn);
-        match barn.put_full(&mut local.main, by) {
+        match barn.put_full(&mut local.main, worker) {
             Some(made) => {
                 lane.barn_put.add(1);
                 lane.sheaf_alloc.add(u64::from(made));

@@ -154,8 +154,8 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps at least `bytes` bytes (rounded up to 2 MiB, or to a page if `wish` is [`BackingPreference::Small`]), faults
-    /// them in and numbers their chunks.
+    /// Maps at least `bytes` bytes, faults them in and numbers their chunks. The length is rounded up to 2 MiB, or to a
+    /// page if `wish` is [`BackingPreference::Small`].
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
@@ -378,6 +378,7 @@ mod tests {
     #[test]
     fn a_chunk_number_leads_to_its_address_and_back() {
         let region = Region::new(5 << 20, BackingPreference::Small).unwrap();
+        assert_eq!(region.len(), 5 << 20);
         let first = region.first_chunk();
         assert_eq!(address(first), region.base());
         assert_eq!(address(first + 7), region.base().wrapping_add(7 * CHUNK_SIZE));

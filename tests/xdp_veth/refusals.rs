@@ -72,7 +72,7 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
     });
 }
 
-/// Forbids this thread for ever to change any BPF map: bpf(2) with BPF_MAP_UPDATE_ELEM fails with ENOMEM.
+/// Makes each bpf(2) with BPF_MAP_UPDATE_ELEM of this thread fail with ENOMEM, until the thread ends.
 ///
 /// Source: seccomp(2), `linux/seccomp.h`.
 fn forbid_map_updates() {

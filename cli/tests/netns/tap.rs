@@ -68,7 +68,8 @@ fn too_long(place: &Namespace, socket: &Path) -> Option<u64> {
     said["drops"][0]["pkt_too_big"].as_u64()
 }
 
-/// Seen: the router read an interface's MTU when it was opened, and sent packets up to that MTU for ever.
+/// The router once read the MTU of an interface only when it opened the interface. It then sent packets of the old size
+/// after the MTU had shrunk.
 #[test]
 fn a_router_follows_the_mtu_of_tap_interfaces_and_keeps_its_address_there() {
     for routes in ["given", "kernel"] {

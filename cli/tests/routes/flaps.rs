@@ -162,8 +162,8 @@ fn churn(router: &Router, from: &str, to: &str) {
     ipv6_batch(router, (1..=CHURNING).map(moved));
 }
 
-/// Seen: the kernel's dump skips routes while others are removed, without an error. The skipped ones were taken for
-/// removed: 27 of 60,000 routes were missing for ever.
+/// The kernel's dump skips routes while others are removed, and reports no error. The router once treated skipped routes as
+/// removed ones, and 27 of 60,000 routes stayed missing.
 #[test]
 fn ipv6_routes_that_never_change_stay_known_while_others_come_and_go_and_an_unrelated_link_flaps() {
     let Some(router) = Router::start(&[], &[]) else { return };

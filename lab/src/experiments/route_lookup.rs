@@ -149,8 +149,8 @@ fn costs_of_holding(bench: &mut Bench<'_>, full: &Full<'_>, plain_ns: f64) {
     }
 }
 
-/// Returns addresses whose routes are of this kind, at most [`DESTINATIONS`]. Their number is a power of two, or 0 if the
-/// table has no such route.
+/// Returns up to [`DESTINATIONS`] addresses that are reached by routes of this kind. The number of addresses is a power of
+/// two. It is 0 if the table has no such route.
 fn destinations(full: &Full<'_>, kind: Kind, random: &mut Random) -> Vec<IpAddr> {
     let of_kind: Vec<_> = full.routes.iter().filter(|(_, way)| way.kind() == kind).copied().collect();
     if of_kind.is_empty() {
