@@ -2,6 +2,7 @@
 //! other, the same for blocks of memory, and rings alone.
 
 mod blocks;
+mod lines;
 mod many;
 mod packets;
 #[cfg(feature = "rivals")]

@@ -7,7 +7,7 @@ use netmem::packet::{HeadCache, HeadCacheConfig, Packets};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::ring::ring;
 
-use super::{Crossing, SLOTS, measure};
+use super::{Crossing, SLOTS, lines, measure};
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::check_home;
 use crate::experiments::rivals::sides::{Giving, Taking};
@@ -39,6 +39,7 @@ pub(super) fn group(
             None
         }
     };
+    packets.push(lines::crossing());
     let named = |variant: &str| label(variant, "packet", BURST, "cross", LINE, true);
     let series = measure(scene, bench, peer_core, packets, ("packets", &named));
     check_home(bench, "netmem, packets across", &pool);
@@ -56,7 +57,8 @@ pub(super) fn group(
     bench.note(
         "packets across cores: netmem's arrays of heads are as large as the rival's cache of packets. The first \
          core writes the 64 bytes of each packet, and the second reads the first 8. netmem/c uses libnetmem's calls \
-         and its lane. Both its workers are entered and left once for 256 packets",
+         and its lane. Both its workers are entered and left once for 256 packets. limit is the line alone: written \
+         on the first core and read on the second, with a number through the ring and nothing allocated",
     );
     let (Some(_), [ours, theirs, ..]) = (mempool, series.as_slice()) else { return Ok(Vec::new()) };
     let what = "packets across cores by 32";
