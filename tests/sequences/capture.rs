@@ -82,7 +82,8 @@ fn pass(from: &Path, to: Option<&Path>, destination: Option<MacAddr>) -> Option<
 
 fn receive_all(port: &mut PcapPort, pool: &Pool, w: &mut Worker) -> Vec<Vec<u8>> {
     let (mut batch, mut packets) = (Batch::new(), Vec::new());
-    while !port.rx_finished() {
+    // One round at least: an output is written in rounds.
+    loop {
         port.refill(w, pool);
         port.rx(w, &mut batch);
         packets.extend(batch.iter().map(|frame| frame.data().to_vec()));
@@ -90,6 +91,9 @@ fn receive_all(port: &mut PcapPort, pool: &Pool, w: &mut Worker) -> Vec<Vec<u8>>
         port.complete(w, &mut batch);
         batch.free(w);
         port.kick();
+        if port.rx_finished() {
+            break;
+        }
     }
     packets
 }

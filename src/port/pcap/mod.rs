@@ -4,7 +4,8 @@
 //! plain or compressed by gzip. It writes classic pcap in this machine's byte order with nanoseconds. Frames of every
 //! length pass unchanged: a runt, an empty frame, a frame of an unknown type. A packet longer than the posted frames is
 //! dropped and counted (`rx_too_long`). A packet that was truncated when it was recorded is received truncated, and
-//! counted (`rx_snapped`).
+//! counted (`rx_snapped`). The packets before a damaged place are received. In a compressed file, up to 512 KiB of
+//! packets before it are lost, since the decoder returns none of what it has decompressed together with the damage.
 //!
 //! # What blocks
 //! [`Rx::rx`](super::Rx::rx) and [`Tx::tx`](super::Tx::tx) move bytes between frames and two buffers of 512 KiB, and
