@@ -164,12 +164,9 @@ impl Batch {
         // SAFETY: the first `len` places are initialised.
         let frames = unsafe { initialised_mut(&mut self.frames[..self.len]) };
         if let Some(origin) = origin {
-            for run in frames.as_chunks_mut::<RUN>().0 {
-                let Some(tails) = Frame::put_row(run, n, origin) else { break };
-                for tail in tails {
-                    f(done, tail);
-                    done += 1;
-                }
+            put_rows::<RUN>(frames, n, origin, &mut done, &mut f);
+            if frames.len() % RUN >= 4 {
+                put_rows::<4>(frames, n, origin, &mut done, &mut f);
             }
         }
         for frame in &mut frames[done..] {
@@ -307,6 +304,25 @@ impl Batch {
             self.pool = ptr::null();
         }
         self.len += n;
+    }
+}
+
+/// Does the same as [`Batch::put_each`] for the frames from `done` on, in rows of `N`, up to a row that has data or may
+/// have no room.
+#[inline(always)]
+fn put_rows<const N: usize>(
+    frames: &mut [Frame],
+    n: usize,
+    origin: *mut u8,
+    done: &mut usize,
+    f: &mut impl FnMut(usize, &mut [u8]),
+) {
+    for row in frames[*done..].as_chunks_mut::<N>().0 {
+        let Some(tails) = Frame::put_row(row, n, origin) else { return };
+        for tail in tails {
+            f(*done, tail);
+            *done += 1;
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
 
-/// Frames that are written without a loop, four at a time, because four fit a vector register of every x86-64.
+/// Frames that are written without a loop, four at a time.
 pub(crate) const RUN: usize = 8;
 
 /// A frame with one owner: eight bytes, move-only; `Option<Frame>` has eight bytes too.
@@ -324,7 +324,7 @@ impl Frame {
     /// Does the same as [`Frame::put`] for a run of frames. Returns None, and changes nothing, if a frame has data
     /// already or may have no room in its first chunk.
     #[inline(always)]
-    pub(crate) fn put_run(run: [&mut Frame; RUN], n: usize) -> Option<[&mut [u8]; RUN]> {
+    pub(crate) fn put_run<const N: usize>(run: [&mut Frame; N], n: usize) -> Option<[&mut [u8]; N]> {
         let starts = starts_of_run(run.each_ref().map(|frame| frame.word()), n, region::origin)?;
         for frame in run {
             frame.word = longer(frame.word, n);
@@ -335,7 +335,12 @@ impl Frame {
 
     /// Does the same as [`Frame::put_run`] for frames side by side, whose region has this origin.
     #[inline(always)]
-    pub(super) fn put_row(run: &mut [Frame; RUN], n: usize, origin: *mut u8) -> Option<[&mut [u8]; RUN]> {
+    pub(super) fn put_row<const N: usize>(
+        run: &mut [Frame; N],
+        n: usize,
+        origin: *mut u8,
+    ) -> Option<[&mut [u8]; N]> {
+        const { assert!(N.is_multiple_of(4)) };
         let starts = starts_of_run(run.each_ref().map(Frame::word), n, |_| origin)?;
         for four in run.as_chunks_mut::<4>().0 {
             let words = cpu::sums(four.each_ref().map(Frame::word), (n as u64) << 48);
@@ -410,7 +415,11 @@ fn changed(word: NonZeroU64, upper: u32) -> NonZeroU64 {
 /// All words are read before any byte is written: a load of what was stored a moment ago waits for the addresses of the
 /// stores between (ADR 0034).
 #[inline(always)]
-fn starts_of_run(words: [u64; RUN], n: usize, origin: impl Fn(u32) -> *mut u8) -> Option<[*mut u8; RUN]> {
+fn starts_of_run<const N: usize>(
+    words: [u64; N],
+    n: usize,
+    origin: impl Fn(u32) -> *mut u8,
+) -> Option<[*mut u8; N]> {
     let words = cpu::in_registers(words);
     // The OR of all words is at least as large as each word.
     let all = words.iter().fold(0, |all, word| all | word);

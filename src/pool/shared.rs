@@ -117,7 +117,8 @@ impl Shared {
     /// cache has fewer.
     #[inline(always)]
     pub(super) fn take_hot_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
-        self.local.enter(w).is_some_and(|mut local| self.write_out(&mut local, places))
+        let Some(mut local) = self.local.enter(w) else { return false };
+        self.write_out(&mut local, places)
     }
 
     /// Does the same as [`Shared::take_hot_into`] through the entry that makes no call.
@@ -187,7 +188,8 @@ impl Shared {
     /// Ends the claims of frames of this pool, if the caller owns it and its cache has room for all.
     #[inline(always)]
     pub(super) fn keep_hot(&self, w: &mut Worker, frames: &[Frame]) -> bool {
-        self.local.enter(w).is_some_and(|mut local| local.give_all(frames, &self.start))
+        let Some(mut local) = self.local.enter(w) else { return false };
+        local.give_all(frames, &self.start)
     }
 
     /// Does the same as [`Shared::keep_hot`] through the entry that makes no call.

@@ -418,7 +418,9 @@ fn frames_without_data_and_frames_with_data_in_one_batch_get_as_much_behind_what
     let memory = memory(1);
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 64);
-    for (empty, full) in [(0, 9), (5, 20), (8, 8), (20, 11), (24, 0), (33, 31)] {
+    for (empty, full) in
+        [(0, 9), (4, 0), (5, 20), (7, 0), (8, 8), (13, 0), (20, 0), (20, 11), (24, 0), (33, 31)]
+    {
         let (mut batch, mut behind) = (Batch::new(), Batch::new());
         let taken =
             [(&mut batch, empty), (&mut behind, full)].map(|(batch, n)| pool.alloc_burst(&mut w, batch, n));

@@ -4,6 +4,7 @@
 //! for another user come from the cold end.
 
 use crate::sys::cpu::by_one_register;
+use crate::sys::line_array::LineArray;
 
 /// An array of up to a fixed number of `T`, newest last.
 ///
@@ -11,7 +12,7 @@ use crate::sys::cpu::by_one_register;
 /// reach the item through one register.
 #[derive(Debug)]
 pub(crate) struct Lifo<T> {
-    items: Box<[T]>,
+    items: LineArray<T>,
     len: usize,
     /// Items to move at once between this array and the store below it; at most the capacity.
     pub(crate) batch: usize,
@@ -19,7 +20,7 @@ pub(crate) struct Lifo<T> {
 
 impl<T: Copy + Default> Lifo<T> {
     pub(crate) fn new(capacity: usize, batch: usize) -> Self {
-        Lifo { items: vec![T::default(); capacity].into(), len: 0, batch: batch.min(capacity) }
+        Lifo { items: LineArray::new(T::default(), capacity), len: 0, batch: batch.min(capacity) }
     }
 
     /// Takes the newest item.

@@ -18,6 +18,7 @@ pub mod errno;
 pub mod event;
 pub mod fork;
 pub mod heap;
+pub mod line_array;
 pub mod membarrier;
 pub mod memfd;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]

@@ -4,9 +4,11 @@
 //! AVX2 is used through assembly. A function with AVX2 intrinsics cannot be inlined into one that is for every x86-64.
 //! So each use of it would be a call, around which the caller saves its registers.
 //!
-//! Unsafe code: vectors are read and written within slices. Runs go from the last item to the first. The last run ends
-//! with the last item, and the first run may overlap the second, so that nothing is left over. Each function ensures
-//! that its slices are as long as a run.
+//! What is left of less than eight items is converted four at a time, and what is left of less than four one at a time.
+//! No item is converted twice by a vector: a reader that comes soon would load a vector that two stores have written, and
+//! would wait for both (ADR 0034).
+//!
+//! Unsafe code: vectors are read and written within slices. Each function ensures that its slices are long enough.
 
 use std::mem::MaybeUninit;
 
@@ -62,35 +64,23 @@ impl<const SHIFT: u32> Words<SHIFT> {
     #[inline(always)]
     pub fn write(&self, places: &mut [MaybeUninit<u64>], lower: &[u32]) {
         let n = places.len().min(lower.len());
-        let (to, from) = (places.as_mut_ptr().cast(), lower.as_ptr());
+        let (to, from) = (places.as_mut_ptr().cast::<u64>(), lower.as_ptr());
+        // A copy: the compiler must assume that the written words overlap this.
+        let words = *self;
         // SAFETY: both are `n` long, and each run and each number lies within.
         unsafe {
+            let four = move |at| words.write_four(to.add(at), from.add(at));
+            let one = move |at| to.add(at).write(words.word(*from.add(at)));
+            if n < RUN {
+                less_than_run(n, four, one);
+                return;
+            }
             if n >= WIDE && self.is_wide {
-                self.write_wide(to, from, n);
-            } else if n < RUN {
-                self.write_few(to, from, n);
+                self.write_wide(to, from, n & !(RUN - 1));
             } else {
-                // A copy: the compiler must assume that the written words overlap this.
-                let words = *self;
-                backwards::<RUN>(n, |at| {
-                    words.write_four(to.add(at), from.add(at));
-                    words.write_four(to.add(at + 4), from.add(at + 4));
-                });
+                runs(n, four);
             }
-        }
-    }
-
-    /// # Safety
-    /// There are `n` words at `to`, and as many numbers at `from`; fewer than a run.
-    #[inline(always)]
-    unsafe fn write_few(&self, to: *mut u64, from: *const u32, n: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if n >= 4 {
-                backwards::<4>(n, |at| self.write_four(to.add(at), from.add(at)));
-            } else if n > 0 {
-                few(n).iter().for_each(|&at| to.add(at).write(self.word(*from.add(at))));
-            }
+            rest(n, four, one);
         }
     }
 
@@ -111,7 +101,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
     }
 
     /// # Safety
-    /// The processor has AVX2; there are `n` words at `to`, and as many numbers at `from`: a run at least.
+    /// The processor has AVX2; there are `n` words at `to`, and as many numbers at `from`: whole runs, one at least.
     #[inline(always)]
     unsafe fn write_wide(&self, to: *mut u64, from: *const u32, n: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -136,7 +126,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
                 "vmovdqu [{to} + 8*{at} + 32], ymm5",
                 "sub {at}, 8",
                 "ja 2b",
-                // The first run, once more, at the start.
+                // The first run.
                 "3:",
                 "vpermq ymm2, [{from}], 0xd8",
                 "vpslld ymm3, ymm2, {shift}",
@@ -171,30 +161,18 @@ impl<const SHIFT: u32> Words<SHIFT> {
         let (to, from) = (places.as_mut_ptr(), words.as_ptr());
         // SAFETY: both are `n` long, and each run and each word lies within.
         unsafe {
-            if n >= WIDE && self.is_wide {
-                write_lower_wide(to, from, n);
-            } else if n < RUN {
-                write_few_lower(to, from, n);
-            } else {
-                backwards::<RUN>(n, |at| {
-                    write_lower_four(to.add(at), from.add(at));
-                    write_lower_four(to.add(at + 4), from.add(at + 4));
-                });
+            let four = move |at| write_lower_four(to.add(at), from.add(at));
+            let one = move |at| to.add(at).write(*from.add(at) as u32);
+            if n < RUN {
+                less_than_run(n, four, one);
+                return;
             }
-        }
-    }
-}
-
-/// # Safety
-/// There are `n` numbers at `to`, and as many words at `from`; fewer than a run.
-#[inline(always)]
-unsafe fn write_few_lower(to: *mut u32, from: *const u64, n: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if n >= 4 {
-            backwards::<4>(n, |at| write_lower_four(to.add(at), from.add(at)));
-        } else if n > 0 {
-            few(n).iter().for_each(|&at| to.add(at).write(*from.add(at) as u32));
+            if n >= WIDE && self.is_wide {
+                write_lower_wide(to, from, n & !(RUN - 1));
+            } else {
+                runs(n, four);
+            }
+            rest(n, four, one);
         }
     }
 }
@@ -208,7 +186,7 @@ unsafe fn write_lower_four(to: *mut u32, from: *const u64) {
 }
 
 /// # Safety
-/// The processor has AVX2; there are `n` numbers at `to`, and as many words at `from`: a run at least.
+/// The processor has AVX2; there are `n` numbers at `to`, and as many words at `from`: whole runs, one at least.
 #[inline(always)]
 unsafe fn write_lower_wide(to: *mut u32, from: *const u64, n: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -250,17 +228,42 @@ fn is_wide() -> bool {
     false
 }
 
-/// Calls `run` with the begin of each run of `STEP` items, from the last of `n` items to the first. `n` is at least
-/// `STEP`.
+/// Calls `four` with the place of the first of each four items, as far as runs are full; one is.
 #[inline(always)]
-fn backwards<const STEP: usize>(n: usize, mut run: impl FnMut(usize)) {
-    let mut at = n - STEP;
+fn runs(n: usize, four: impl Fn(usize)) {
+    let mut at = 0;
     loop {
-        run(at);
-        if at == 0 {
+        four(at);
+        four(at + 4);
+        at += RUN;
+        if n - at < RUN {
             return;
         }
-        at = at.saturating_sub(STEP);
+    }
+}
+
+/// Calls `four` and `one` for the items behind the last full run.
+#[inline(always)]
+fn rest(n: usize, four: impl Fn(usize), one: impl Fn(usize)) {
+    if n.is_multiple_of(RUN) {
+        return;
+    }
+    if n % RUN >= 4 {
+        four(n & !(RUN - 1));
+    }
+    if !n.is_multiple_of(4) {
+        few(n % 4).into_iter().for_each(|at| one((n & !3) + at));
+    }
+}
+
+/// Calls `four` and `one` for fewer items than a run.
+#[inline(always)]
+fn less_than_run(n: usize, four: impl Fn(usize), one: impl Fn(usize)) {
+    if n >= 4 {
+        rest(n, four, one);
+    } else if n > 0 {
+        // As in `rest`, with fewer instructions.
+        few(n).into_iter().for_each(one);
     }
 }
 
