@@ -12,8 +12,9 @@ pub use sort::IntoFrames;
 pub(super) use written::Written;
 
 use super::desc::METADATA;
-use super::frame::{Frame, RUN};
+use super::frame::Frame;
 use super::frame_table::{each_pool, first_run, pool_of};
+use super::run::RUN;
 use super::shared::Shared;
 use crate::limits::BATCH_MAX;
 use crate::sync::{Steps, Worker};

@@ -10,16 +10,14 @@
 use super::colour::Start;
 use super::desc::{Desc, METADATA, NoRoom};
 use super::frame_table;
+use super::run::starts_of_run;
 use super::shared::Shared;
-use crate::limits::{CHUNK_SHIFT, CHUNK_SIZE};
+use crate::limits::CHUNK_SIZE;
 use crate::sync::Worker;
 use crate::sys::{cpu, region};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::slice;
-
-/// Frames that are written without a loop, four at a time.
-pub(crate) const RUN: usize = 8;
 
 /// A frame with one owner: eight bytes, move-only; `Option<Frame>` has eight bytes too.
 ///
@@ -407,28 +405,6 @@ fn longer(word: NonZeroU64, n: usize) -> NonZeroU64 {
 fn changed(word: NonZeroU64, upper: u32) -> NonZeroU64 {
     // SAFETY: the id, in the lower half, is left alone and not 0.
     unsafe { NonZeroU64::new_unchecked(word.get().wrapping_add(u64::from(upper) << 32)) }
-}
-
-/// The data starts of a run of frames without data; `origin` gives the origin of a chunk's region. Returns None if a
-/// frame has data or may have no room for `n` bytes in its first chunk.
-///
-/// All words are read before any byte is written: a load of what was stored a moment ago waits for the addresses of the
-/// stores between (ADR 0034).
-#[inline(always)]
-fn starts_of_run<const N: usize>(
-    words: [u64; N],
-    n: usize,
-    origin: impl Fn(u32) -> *mut u8,
-) -> Option<[*mut u8; N]> {
-    let words = cpu::in_registers(words);
-    // The OR of all words is at least as large as each word.
-    let all = words.iter().fold(0, |all, word| all | word);
-    (n <= CHUNK_SIZE && all >> 32 <= (CHUNK_SIZE - n) as u64).then(|| {
-        words.map(|word| {
-            let id = word as u32;
-            origin(id).wrapping_add(((id as usize) << CHUNK_SHIFT) + (word >> 32) as usize)
-        })
-    })
 }
 
 /// Frees a frame that its pool's owner could not just keep. It takes the number, so that the rest of the frame's

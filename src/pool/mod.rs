@@ -46,6 +46,7 @@ mod pool;
 mod shrinker;
 mod put;
 mod renewal;
+mod run;
 #[allow(unsafe_code)]
 mod share;
 #[allow(unsafe_code)]
@@ -75,12 +76,12 @@ pub use desc::NoRoom;
 pub use dma::{DmaMap, DmaMapper};
 pub use fragment::{Fragment, Fragments};
 pub use frame::Frame;
-pub(crate) use frame::RUN;
 pub use ledger::{Holder, Ledger, StillOut};
 pub(crate) use origin::Origin;
 pub use place::Place;
 pub use pool::Pool;
 pub(crate) use renewal::Renewal;
+pub(crate) use run::RUN;
 pub use share::SharedFrame;
 pub use shrinker::Shrinker;
 pub use stats::{AllocStats, PoolStats, RecycleStats};
