@@ -5,14 +5,14 @@
 //! So each use of it would be a call, around which the caller saves its registers.
 //!
 //! What is left of less than eight items is converted four at a time, and what is left of less than four one at a time.
-//! No item is converted twice by a vector: a reader that comes soon would load a vector that two stores have written, and
-//! would wait for both (ADR 0034).
+//! No two vectors overlap: a reader that comes soon would load a vector that two stores have written, and would wait for
+//! both (ADR 0034).
 //!
 //! Unsafe code: vectors are read and written within slices. Each function ensures that its slices are long enough.
 
 use std::mem::MaybeUninit;
 
-/// The number of items in a run.
+/// The number of items in a run, which is full if it has all of them.
 const RUN: usize = 8;
 /// The number of items from which on AVX2 is used. With fewer items, a reader of the same few items waits longer for
 /// the stores before, across the halves of a register, than the saved instructions take.
@@ -126,7 +126,7 @@ impl<const SHIFT: u32> Words<SHIFT> {
                 "vmovdqu [{to} + 8*{at} + 32], ymm5",
                 "sub {at}, 8",
                 "ja 2b",
-                // The first run.
+                // The first run: in the loop it would take longer (64 frames 13.8 ns for 11.7 on a Zen 4 core).
                 "3:",
                 "vpermq ymm2, [{from}], 0xd8",
                 "vpslld ymm3, ymm2, {shift}",
@@ -228,7 +228,7 @@ fn is_wide() -> bool {
     false
 }
 
-/// Calls `four` with the place of the first of each four items, as far as runs are full; one is.
+/// Calls `four` for all full runs, of which there is one at least. It converts the four items from a place on.
 #[inline(always)]
 fn runs(n: usize, four: impl Fn(usize)) {
     let mut at = 0;
@@ -242,7 +242,7 @@ fn runs(n: usize, four: impl Fn(usize)) {
     }
 }
 
-/// Calls `four` and `one` for the items behind the last full run.
+/// Calls `four` and `one` for the items behind the last full run. `one` converts the item at a place.
 #[inline(always)]
 fn rest(n: usize, four: impl Fn(usize), one: impl Fn(usize)) {
     if n.is_multiple_of(RUN) {
