@@ -18,7 +18,7 @@ pub const FRAMES_MAX: usize = 1 << 22;
 /// The largest order of the buddy allocator: blocks of 2^10 pages, 4 MiB.
 pub const ORDER_MAX: u8 = 10;
 
-/// The largest order that has per-worker lists.
+/// The largest order whose per-worker lists have many blocks, and the largest order of a slab.
 pub const LOCAL_ORDER_MAX: u8 = 3;
 
 /// The maximum number of workers of one memory.

@@ -57,8 +57,9 @@ impl Default for MemoryConfig {
 /// it and the node at once (`batch`).
 ///
 /// The lists of orders 1, 2 and 3 have a half, a quarter and an eighth of both numbers, so that each list holds the
-/// same number of pages. In every configuration, the lists of all workers together hold half of the memory at most. A
-/// move has 128 blocks at most.
+/// same number of pages. The lists of orders 4 to 9 keep one or two blocks, as many as were wanted from them in vain, and
+/// together at most a sixteenth of the worker's share; none if `high` is 0. In every configuration, the lists of all
+/// workers together hold half of the memory at most. A move has 128 blocks at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lists {
     /// 128, moves of 32: the values that [brouer17-pages] reads off its curve of Linux 4.11-rc1.
@@ -104,6 +105,12 @@ impl Lists {
     /// because the existing check for room fails.
     pub(super) fn under(self, hardening: Hardening) -> Lists {
         if hardening.clear { Lists::Fixed { high: 0, batch: 0 } } else { self }
+    }
+
+    /// The pages that the lists of larger orders keep together, when a worker's share of the memory is `share` pages.
+    pub(super) fn large(self, share: usize) -> u32 {
+        // What the lists of the lower orders leave of the share. Lists without pages have no larger blocks either.
+        if self.size(0, share).most == 0 { 0 } else { u32::try_from(share / 16).unwrap_or(u32::MAX) }
     }
 
     /// The size of the list of `order`, when a worker's share of the memory is `share` pages.
@@ -228,6 +235,7 @@ mod tests {
         for share in [0, 1, 64, 100, 5000] {
             for lists in [Lists::Linux2021, Lists::Tuned { least: 63, most: 100_000 }] {
                 let pages: usize = (0..=LOCAL_ORDER_MAX).map(|o| lists.size(o, share).most << o).sum();
+                let pages = pages + lists.large(share) as usize;
                 assert!(pages <= share, "{lists:?}: {pages} of {share}");
             }
         }

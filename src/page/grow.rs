@@ -6,6 +6,7 @@
 
 use super::bulk::{empty_places, fill};
 use super::config::TURN;
+use super::large::LISTS;
 use super::nodes::Alarm;
 use super::page::Page;
 use super::shared::{Shared, claim};
@@ -164,7 +165,8 @@ fn give_back(shared: &Shared, w: &mut Worker, order: u8, n: usize, alarms: &mut 
     moved
 }
 
-/// Shrinks the worker's tuned lists by an eighth. Their excess blocks go to the node.
+/// Shrinks the worker's tuned lists by an eighth, and its lists of larger blocks by a block. Their excess blocks go to
+/// the node.
 #[cold]
 pub(super) fn decay(shared: &Shared, w: &mut Worker) {
     let mut alarms = Vec::new();
@@ -175,7 +177,23 @@ pub(super) fn decay(shared: &Shared, w: &mut Worker) {
             rest = if moved == 0 { 0 } else { rest - moved };
         }
     }
+    decay_large(shared, w, &mut alarms);
     ring(alarms, w);
+}
+
+fn decay_large(shared: &Shared, w: &mut Worker, alarms: &mut Vec<Alarm>) {
+    let (mut back, mut n) = ([0; LISTS], 0);
+    let moving = Moving::begin(shared.lane(w));
+    if let Some(mut held) = shared.locals.enter(w) {
+        let (lane, local) = held.split();
+        local.large.decay(|number| {
+            back[n] = number;
+            n += 1;
+        });
+        lane.cached_large.set(local.large.kept().into());
+    }
+    shared.put(&back[..n], alarms);
+    moving.end_at_node(n);
 }
 
 /// Makes another node the worker's home. Returns false if the worker belongs to another memory, or the node does not
@@ -211,7 +229,7 @@ pub(super) fn set_home(shared: &Shared, w: &mut Worker, node: usize) -> bool {
 fn want(shared: &Shared, w: &mut Worker, order: u8) -> usize {
     let Some(mut held) = shared.locals.enter(w) else { return 1 };
     let least = shared.hardened.least();
-    held.lists.get_mut(usize::from(order)).map_or(1, |list| list.missed().max(least).min(TURN))
+    held.missed(order, least).min(TURN)
 }
 
 /// The worker's home node, then the others.

@@ -1,9 +1,10 @@
-//! HOT: a worker's own lists of free pages, orders 0..=3.
+//! HOT: a worker's own lists of free pages, orders 0..=3. Orders 4..=9 have shorter lists ([`Large`]).
 //!
 //! Each order has a LIFO of page numbers, in the form in which [`Page`](super::Page) holds them. There is no atomic, no
 //! lock and no access to a descriptor.
 
 use super::config::{ListSize, Lists, ORDERS};
+use super::large::Large;
 use super::stats::PageLane;
 use super::table::MARK;
 use crate::sync::Lifo;
@@ -16,6 +17,7 @@ const SCALE_MAX: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct Local {
     pub(super) lists: [Blocks; ORDERS],
+    pub(super) large: Large,
     /// The number of the home node's first page, and the number of its pages.
     first: u32,
     len: u32,
@@ -25,8 +27,9 @@ pub(crate) struct Local {
 impl Local {
     /// Makes empty lists for a worker whose share is `share` pages and whose home is the node with these pages.
     pub(super) fn new(lists: Lists, share: usize, home: usize, (first, len): (u32, u32)) -> Self {
+        let large = Large::new(lists.large(share));
         let lists = std::array::from_fn(|order| Blocks::new(lists.size(order as u8, share)));
-        Local { lists, first, len, home }
+        Local { lists, large, first, len, home }
     }
 
     /// Moves to another node. The caller has drained the lists.
@@ -49,7 +52,8 @@ impl Local {
     /// Takes the newest block of an order.
     #[inline(always)]
     pub(super) fn pop(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
-        let list = by_one_register(self.lists.get_mut(usize::from(order))?);
+        let Some(list) = self.lists.get_mut(usize::from(order)) else { return self.pop_large(order, lane) };
+        let list = by_one_register(list);
         let number = list.stack.pop()?;
         lane.cached[usize::from(order)].set(list.stack.len() as u64);
         Some(number)
@@ -58,11 +62,29 @@ impl Local {
     /// Keeps a block of the home node. Returns false if the list is full or the order has no list.
     #[inline(always)]
     pub(super) fn push(&mut self, order: u8, number: u32, lane: &PageLane) -> bool {
-        let Some(list) = self.lists.get_mut(usize::from(order)) else { return false };
+        let Some(list) = self.lists.get_mut(usize::from(order)) else {
+            return self.push_large(order, number, lane);
+        };
         if list.stack.len() >= list.high || !list.stack.push(number) {
             return false;
         }
         lane.cached[usize::from(order)].set(list.stack.len() as u64);
+        true
+    }
+
+    #[inline(always)]
+    fn pop_large(&mut self, order: u8, lane: &PageLane) -> Option<u32> {
+        let number = self.large.pop(order)?;
+        lane.cached_large.set(self.large.kept().into());
+        Some(number)
+    }
+
+    #[inline(always)]
+    fn push_large(&mut self, order: u8, number: u32, lane: &PageLane) -> bool {
+        if !self.large.push(order, number) {
+            return false;
+        }
+        lane.cached_large.set(self.large.kept().into());
         true
     }
 
@@ -76,11 +98,25 @@ impl Local {
         n
     }
 
-    /// Gives the lists other sizes. The coldest blocks for which there is no room come out.
-    pub(super) fn resize(&mut self, sizes: [ListSize; ORDERS], lane: &PageLane, mut give: impl FnMut(u32)) {
-        for ((list, size), cached) in self.lists.iter_mut().zip(sizes).zip(&lane.cached) {
-            list.resize(size, &mut give);
+    /// Gives the lists other sizes. The coldest blocks for which there is no room come out, and all larger blocks.
+    pub(super) fn resize(&mut self, lists: Lists, share: usize, lane: &PageLane, mut give: impl FnMut(u32)) {
+        for (order, (list, cached)) in self.lists.iter_mut().zip(&lane.cached).enumerate() {
+            list.resize(lists.size(order as u8, share), &mut give);
             cached.set(list.stack.len() as u64);
+        }
+        self.large.drain(give);
+        self.large = Large::new(lists.large(share));
+        lane.cached_large.set(0);
+    }
+
+    /// Handles an empty list. Returns how many blocks to get from the node, at least `least` if the list has room.
+    pub(super) fn missed(&mut self, order: u8, least: usize) -> usize {
+        match self.lists.get_mut(usize::from(order)) {
+            Some(list) => list.missed().max(least),
+            None => {
+                self.large.missed(order);
+                1
+            }
         }
     }
 
@@ -90,6 +126,8 @@ impl Local {
             list.stack.drain(&mut give);
             cached.set(0);
         }
+        self.large.drain(give);
+        lane.cached_large.set(0);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Stage `page`: pages out of regions, in blocks of 2^order, orders 0..=10.
 //!
 //! ```text
-//!   Memory::alloc, free ─► single.rs  the worker's own lists (local.rs), orders 0..=3  HOT, no atomics
+//!   Memory::alloc, free ─► single.rs  the worker's own lists, orders 0..=3 (local.rs)   HOT, no atomics
+//!                            │        and 4..=9 (large.rs)
 //!   … in arrays ─────────► bulk.rs    the same, a slice at once                     HOT
 //!                            │ miss, overflow
 //!                            ▼
@@ -30,6 +31,7 @@ mod depot;
 mod grow;
 mod hardened;
 mod hardening;
+mod large;
 mod list;
 mod local;
 #[allow(unsafe_code)]

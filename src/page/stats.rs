@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub(crate) struct PageLane {
     /// The number of blocks in the worker's list of each order. Always kept.
     pub(super) cached: [Count; ORDERS],
+    /// The number of pages in the worker's lists of larger orders. Always kept.
+    pub(super) cached_large: Count,
     /// This counter and the following ones count only while statistics are on.
     pub(super) allocated: Count,
     pub(super) freed: Count,
@@ -34,7 +36,8 @@ impl PageLane {
     /// A move to the lists that ended before the first look has filled the gauges. A move from the lists that has
     /// emptied the gauges is seen by the second look, or has ended since and counts as [returned](PageLane::returned).
     pub(super) fn state(&self) -> (bool, bool) {
-        let (moving, full) = (self.is_moving(), self.cached.iter().any(|cached| cached.get() > 0));
+        let mut cached = self.cached.iter().chain([&self.cached_large]);
+        let (moving, full) = (self.is_moving(), cached.any(|cached| cached.get() > 0));
         // Acquire fence: pairs with the Release fence in `Moving::begin`.
         fence(Acquire);
         // Acquire: as in `is_moving`. A read-modify-write reads the last value, independent of what was seen of the

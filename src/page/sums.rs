@@ -22,7 +22,7 @@ impl Shared {
         PageStats {
             total: self.table.len() as u64,
             free: nodes.map(|node| lock(&node.zone).free_pages() as u64).sum(),
-            cached: (0..ORDERS).map(cached).sum(),
+            cached: (0..ORDERS).map(cached).sum::<u64>() + sum(|lane| &lane.cached_large),
             allocated,
             missed: sum(|lane| &lane.missed),
             failed: sum(|lane| &lane.failed),

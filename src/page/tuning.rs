@@ -66,14 +66,16 @@ impl Shared {
         let lists = lists.under(self.hardened.chosen);
         let mut known = lock(&self.tuning);
         known.0 = lists;
-        let sizes = std::array::from_fn(|order| lists.size(order as u8, self.share()));
         let mut alarms = Vec::new();
         for slot in self.locals.slots() {
             let lane = slot.gauges();
             let moving = Moving::begin(lane);
             let mut back = Vec::new();
             // A worker leaves its lists soon, so the wait ends.
-            while slot.steal(|local| local.resize(sizes, lane, |number| back.push(number))).is_none() {
+            while slot
+                .steal(|local| local.resize(lists, self.share(), lane, |number| back.push(number)))
+                .is_none()
+            {
                 yield_now();
             }
             self.put(&back, &mut alarms);

@@ -95,3 +95,49 @@ fn lists_together_never_hold_more_than_half_of_the_memory() {
     }
     assert!(memory.stats().cached <= memory.stats().total / 2, "{} cached", memory.stats().cached);
 }
+
+/// Takes `n` blocks of an order at once and gives them back. Returns how many times a node was asked.
+fn blocks(memory: &Memory, w: &mut Worker, order: u8, n: usize) -> u64 {
+    let before = memory.stats().missed;
+    let held: Vec<Page> = (0..n).map(|_| memory.alloc(w, order).unwrap()).collect();
+    held.into_iter().for_each(|page| memory.free(w, page));
+    memory.stats().missed - before
+}
+
+#[test]
+fn blocks_of_64_kib_to_2_mib_that_come_and_go_by_ones_and_twos_stay_off_the_node() {
+    // A sixteenth of the share is room for two blocks of 2 MiB.
+    let memory = Memory::new(&config(if cfg!(miri) { 64 } else { 512 }, 2)).unwrap();
+    for order in 4..=if cfg!(miri) { 6 } else { 9 } {
+        let mut w = memory.worker().unwrap();
+        let asked = [1, 1, 2, 2, 3].map(|n| blocks(&memory, &mut w, order, n));
+        assert_eq!(asked, [1, 0, 1, 0, 1], "order {order}");
+        assert_eq!(memory.stats().cached, 2 << order);
+        memory.decay(&mut w);
+        assert_eq!(memory.stats().cached, 1 << order, "a block less");
+    }
+    let mut w = memory.worker().unwrap();
+    assert_eq!([1, 1].map(|n| blocks(&memory, &mut w, 10, n)), [1, 1], "order 10 has no list");
+}
+
+#[test]
+fn kept_blocks_of_64_kib_are_part_of_the_largest_block_if_that_is_wanted() {
+    let memory = memory(4, 1);
+    let (total, mut w) = (memory.stats().total, memory.worker().unwrap());
+    blocks(&memory, &mut w, 4, 2);
+    assert_eq!((memory.stats().cached, memory.stats().free), (32, total - 32));
+    assert_eq!(memory.alloc(&mut w, 10).map(|page| page.order()), Some(10));
+    assert_eq!((memory.stats().cached, memory.stats().free), (0, total));
+}
+
+#[test]
+fn without_lists_of_single_pages_no_larger_block_is_kept_either() {
+    let lists = Lists::Fixed { high: 0, batch: 0 };
+    let memory = Memory::new(&MemoryConfig { lists, ..config(64, 1) }).unwrap();
+    let mut w = memory.worker().unwrap();
+    assert_eq!([2, 2, 2].map(|n| blocks(&memory, &mut w, 4, n)), [2, 2, 2]);
+    memory.set_lists(Lists::Linux2021);
+    assert_eq!([2, 2].map(|n| blocks(&memory, &mut w, 4, n)), [2, 0]);
+    memory.set_lists(lists);
+    assert_eq!((memory.stats().cached, memory.stats().free), (0, memory.stats().total));
+}

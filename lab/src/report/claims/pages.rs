@@ -110,7 +110,7 @@ fn steepest_step(report: &Report) -> Option<Finding> {
     let step = |(at, pair): (usize, &[f64])| (at, pair[1] / pair[0]);
     let (at, times) = costs.windows(2).enumerate().map(step).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let reason = format!(
-        "a worker has lists of its own for orders 0 to 3, Linux 4.11 had them for order 0 alone, so that the steepest step, {} times from order {at} to {}, stands where the lists end by construction; from order 4 on every block is split and joined again under the node's lock, and the cost does not grow with the order",
+        "a worker has lists of its own for orders 0 to {at} in this memory, Linux 4.11 had them for order 0 alone, so that the steepest step, {} times from order {at} to {}, stands where the lists end by construction; beyond, every block is split and joined again under the node's lock, and the cost does not grow with the order",
         number::figure(times),
         at + 1
     );
