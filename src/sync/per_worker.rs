@@ -24,7 +24,8 @@ pub(crate) struct PerWorker<L, G = ()> {
 /// The slot of one worker with padding. Workers never share a line, nor two lines that are fetched together. A worker's
 /// key is the offset of its slot, without arithmetic.
 #[derive(Debug)]
-#[repr(align(512))]
+#[cfg_attr(not(loom), repr(align(512)))]
+#[cfg_attr(loom, repr(align(1024)))]
 struct Apart<T>(T);
 
 impl<T> Apart<T> {
