@@ -6,7 +6,7 @@
 use crate::limits::LOCAL_ORDER_MAX;
 
 /// The lowest order of these lists.
-pub(super) const FIRST: u8 = LOCAL_ORDER_MAX + 1;
+const FIRST: u8 = LOCAL_ORDER_MAX + 1;
 /// The number of lists. The highest order is 9, blocks of 2 MiB.
 pub(super) const LISTS: usize = 6;
 /// Maximum number of blocks in a list.

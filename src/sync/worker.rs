@@ -26,8 +26,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak, atomic};
 
 /// The position of the slot number in a worker's key. A key minus the memory's number is an offset into an array whose
-/// entries have this size, a power of two.
-/// Loom's atomics are larger.
+/// entries have this size, a power of two. It is larger under loom, since loom's atomics are.
 pub(super) const SLOT_BYTES: usize = if cfg!(loom) { 1024 } else { 512 };
 /// The shift of the memory's number in a key.
 const DOMAIN_SHIFT: u32 = 16;
