@@ -175,8 +175,8 @@ impl Memory {
         self.shared.free_bulk(w, pages);
     }
 
-    /// Shrinks the worker's self-tuned lists ([`Lists::Tuned`](super::Lists::Tuned)) by an eighth and gives back the
-    /// excess pages. Call it from time to time; Linux does it with every tick of its statistics.
+    /// Shrinks the worker's self-tuned lists ([`Lists::Tuned`](super::Lists::Tuned)) by an eighth, and every list of orders
+    /// 4 to 9 by a block, and gives back the excess pages. Call it from time to time; Linux does it with every tick of its statistics.
     #[cold]
     pub fn decay(&self, w: &mut Worker) {
         grow::decay(&self.shared, w);

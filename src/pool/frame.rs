@@ -10,7 +10,7 @@
 use super::colour::Start;
 use super::desc::{Desc, METADATA, NoRoom};
 use super::frame_table;
-use super::run::starts_of_run;
+use super::run::{RUN, starts_of_run};
 use super::shared::Shared;
 use crate::limits::CHUNK_SIZE;
 use crate::sync::Worker;
@@ -322,7 +322,7 @@ impl Frame {
     /// Does the same as [`Frame::put`] for a run of frames. Returns None, and changes nothing, if a frame has data
     /// already or may have no room in its first chunk.
     #[inline(always)]
-    pub(crate) fn put_run<const N: usize>(run: [&mut Frame; N], n: usize) -> Option<[&mut [u8]; N]> {
+    pub(crate) fn put_run(run: [&mut Frame; RUN], n: usize) -> Option<[&mut [u8]; RUN]> {
         let starts = starts_of_run(run.each_ref().map(|frame| frame.word()), n, region::origin)?;
         for frame in run {
             frame.word = longer(frame.word, n);

@@ -88,8 +88,8 @@ impl Barn {
         Some(Exchanged { filled_by, dropped: !kept })
     }
 
-    /// Exchanges a full sheaf that the worker of slot `filled_by` filled for an empty one. Returns None if the barn is full, or if the
-    /// sheaf has another size. Otherwise returns whether the empty sheaf had to be made.
+    /// Exchanges a full sheaf for an empty one. The worker of slot `filled_by` filled it. Returns None if the barn is
+    /// full, or if the sheaf has another size. Otherwise returns whether the empty sheaf had to be made.
     pub(super) fn put_full(&mut self, full: &mut Sheaf, filled_by: usize) -> Option<bool> {
         // A sheaf of another size is from before a change of the size.
         if full.len() != self.capacity || !self.has_room() {
