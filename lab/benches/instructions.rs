@@ -65,6 +65,7 @@ const PATHS: &[Path] = &[
     },
     Path { name: "object of 256 bytes alloc + free, cpu_slab", each: 1, run: objects_of_a_cpu_slab },
     Path { name: "frame alloc + free", each: 1, run: frames },
+    Path { name: "frame alloc, and free by another worker", each: 1, run: frames_freed_elsewhere },
     Path { name: "frame alloc + free, bulk 32, per frame", each: BULK as u64, run: frames_in_bulk },
     Path {
         name: "frame alloc + free, 64 bytes written, bulk 32, per frame",
@@ -160,6 +161,17 @@ fn frames(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
     for _ in 0..n {
         let frame = pool.alloc(w).ok_or("no frame")?;
         pool.free(w, black_box(frame));
+    }
+    Ok(())
+}
+
+/// By both workers in one thread: what is counted is the same.
+fn frames_freed_elsewhere(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
+    let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
+    let mut elsewhere = memory.worker()?;
+    for _ in 0..n {
+        let frame = pool.alloc(w).ok_or("no frame")?;
+        black_box(frame).free(&mut elsewhere);
     }
     Ok(())
 }
@@ -346,7 +358,7 @@ fn main() -> ExitCode {
 
 /// A memory that is set up in little time.
 fn small() -> MemoryConfig {
-    MemoryConfig { bytes: 8 << 20, workers: 1, backing: BackingPreference::Small, ..MemoryConfig::default() }
+    MemoryConfig { bytes: 8 << 20, workers: 2, backing: BackingPreference::Small, ..MemoryConfig::default() }
 }
 
 /// What runs under callgrind: one path, `n` times.

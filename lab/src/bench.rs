@@ -5,9 +5,10 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::history::{History, Lengths, is_asked};
-use crate::json::{Check, Counters, Pauses, Published, Ratio, Report, Row, shared};
+use crate::json::{Check, Counters, Params, Pauses, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
 use crate::method::pauses::Gaps;
+use crate::method::placement::{self, Placement};
 use crate::method::ratio::Interval;
 use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
@@ -15,6 +16,9 @@ use crate::settings::Settings;
 
 /// The share of windows that may be lost to a slow generator before the run's result is void.
 pub const STARVED_MAX: f64 = 0.2;
+
+/// The parameter of a ratio that is of the rounds in one [`Placement`] only.
+const PLACEMENT: &str = "placement";
 
 /// Windows of a variant in a round that does not count.
 const UNCOUNTED: usize = 8;
@@ -102,6 +106,8 @@ pub struct Bench<'a> {
     sections: usize,
     /// Failed checks of this set-up.
     failed: Vec<Check>,
+    /// Those of every variant's rounds across cores.
+    placements: Vec<Option<Placement>>,
     history: History,
     report: Report,
 }
@@ -116,9 +122,22 @@ impl<'a> Bench<'a> {
         stop: &'a AtomicBool,
         progress: &'a mut dyn FnMut(usize, usize),
     ) -> Self {
-        let (clock, failed) = (Tsc::new(), Vec::new());
+        let (clock, failed, placements) = (Tsc::new(), Vec::new(), Vec::new());
         let (cut_short, groups, sections) = (None, 0, 0);
-        Self { clock, cores, settings, stop, progress, cut_short, groups, sections, failed, history, report }
+        Self {
+            clock,
+            cores,
+            settings,
+            stop,
+            progress,
+            cut_short,
+            groups,
+            sections,
+            failed,
+            placements,
+            history,
+            report,
+        }
     }
 
     /// Returns the value of a key of this experiment.
@@ -170,15 +189,18 @@ impl<'a> Bench<'a> {
         let seed = self.setting("seed");
         let series = match self.settled(variants, comparisons, cores) {
             Some(series) => {
-                let plan = Plan { rounds: 1, windows: UNCOUNTED, seed };
+                let plan = Plan { rounds: 1, windows: UNCOUNTED, seed, peer: None };
                 interleave(variants, &plan, self.stop, &mut Gaps::default(), &mut |_| {});
                 series
             }
-            None => self.measure_anew(variants, effort),
+            None => self.measure_anew(variants, effort, cores),
         };
         self.groups += 1;
         for comparison in comparisons {
             self.ratio(&series, comparison, cores.half_width(), seed);
+        }
+        if cores == Cores::Cross {
+            self.placements.extend(series.iter().flat_map(|series| &series.placements));
         }
         series
     }
@@ -201,11 +223,17 @@ impl<'a> Bench<'a> {
     }
 
     /// Measures one more set-up's rounds of the current group, and appends them to the earlier ones.
-    fn measure_anew(&mut self, variants: &mut [Box<dyn Variant + '_>], effort: Effort) -> Vec<Series> {
+    fn measure_anew(
+        &mut self,
+        variants: &mut [Box<dyn Variant + '_>],
+        effort: Effort,
+        cores: Cores,
+    ) -> Vec<Series> {
         let Effort { rounds, windows } = effort;
         // Each set-up has its own shuffle.
         let seed = self.setting("seed").wrapping_add(self.history.setups as u64);
-        let plan = Plan { rounds, windows, seed };
+        let peer = if cores == Cores::Cross { self.cores.get(1).copied() } else { None };
+        let plan = Plan { rounds, windows, seed, peer };
         let progress = &mut *self.progress;
         let heard = &mut |done| progress(done, rounds);
         let series = interleave(variants, &plan, self.stop, &mut self.history.during, heard);
@@ -218,6 +246,7 @@ impl<'a> Bench<'a> {
         series
     }
 
+    /// Reports the ratio over all rounds, and those of the placements in which it is decided if there were several.
     fn ratio(&mut self, series: &[Series], comparison: &Comparison, half_width: f64, seed: u64) {
         let Comparison { a, b, metric } = *comparison;
         let (a, b) = (&series[a], &series[b]);
@@ -225,20 +254,25 @@ impl<'a> Bench<'a> {
         let few = (setups(std::slice::from_ref(a)) as u64)
             < self.setting("setups").min(self.history.setups as u64 + 1);
         let undecided = few || !ticks.decided(half_width);
-        let Interval { median, low, high, .. } =
-            if metric.falls_with_ticks() { ticks.inverted() } else { ticks };
-        let [median, low, high] = [median, low, high].map(rounded);
-        let (a, b) = (&a.label, &b.label);
-        self.report.ratios.push(Ratio {
-            a: a.variant.clone(),
-            b: b.variant.clone(),
-            params: shared(&a.params, &b.params),
-            metric: metric.name().to_owned(),
-            median,
-            low,
-            high,
-            undecided,
-        });
+        let params = shared(&a.label.params, &b.label.params);
+        let reported = |ticks: Interval, params: Params| {
+            let Interval { median, low, high, .. } =
+                if metric.falls_with_ticks() { ticks.inverted() } else { ticks };
+            let [median, low, high] = [median, low, high].map(rounded);
+            let [a, b] = [a, b].map(|series| series.label.variant.clone());
+            Ratio { a, b, params, metric: metric.name().to_owned(), median, low, high, undecided: false }
+        };
+        self.report.ratios.push(Ratio { undecided, ..reported(ticks, params.clone()) });
+        let seen = Placement::ALL.map(|placement| (placement, a.over_in(b, placement, seed)));
+        // If there was one placement only, its ratio is the one above.
+        if seen.iter().filter(|(_, ticks)| ticks.is_some()).count() > 1 {
+            for (placement, ticks) in seen {
+                let Some(ticks) = ticks.filter(|ticks| ticks.decided(half_width)) else { continue };
+                let mut params = params.clone();
+                params.insert(PLACEMENT.to_owned(), placement.name().into());
+                self.report.ratios.push(reported(ticks, params));
+            }
+        }
     }
 
     /// Reports one metric of one variant. Reports nothing if no window of it counts, which
@@ -341,9 +375,10 @@ impl<'a> Bench<'a> {
         self.report.notes.push(note.into());
     }
 
-    /// Returns the last reported ratio of these two variants.
+    /// Returns the last reported ratio of these two variants over all rounds.
     pub fn reported_ratio(&self, a: &str, b: &str) -> Option<&Ratio> {
-        self.report.ratios.iter().rev().find(|ratio| ratio.a == a && ratio.b == b)
+        let is_of_all = |ratio: &&Ratio| !ratio.params.contains_key(PLACEMENT);
+        self.report.ratios.iter().rev().filter(is_of_all).find(|ratio| ratio.a == a && ratio.b == b)
     }
 
     /// Ends the set-up. Reports what was cut short, what is undecided, the time lost to pauses and the source of
@@ -359,6 +394,9 @@ impl<'a> Bench<'a> {
                 "undecided: {open} of {ratios} ratios, marked so, have a wider interval than they may; \
                  --set rounds-max=… allows more rounds"
             ));
+        }
+        if let Some(note) = placement::note(&self.placements) {
+            self.note(note);
         }
         self.report.pauses = self.pauses();
         let counters = self.report.counted_by();

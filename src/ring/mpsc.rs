@@ -103,10 +103,15 @@ impl Mpsc {
     /// for. `id` does not panic.
     ///
     /// # Cost
-    /// One CAS, and a store for four ids, into lines that the receiver last cleared.
+    /// One CAS, and a store for four ids, into lines that the receiver last cleared. A single id takes a way of its own,
+    /// of a third of the instructions.
     #[inline]
     pub(crate) fn push<S>(&self, items: &[S], id: impl Fn(&S) -> u32) -> usize {
         let (first, n) = self.reserve(items.len() as u32);
+        if let ([item], 1) = (items, n) {
+            store(std::slice::from_ref(self.slot(first)), std::slice::from_ref(item), &id);
+            return 1;
+        }
         let runs = self.runs(first, n);
         // The lines are with the receiver.
         runs.iter().flat_map(|run| lines(run)).for_each(prefetch_write);

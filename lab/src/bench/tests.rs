@@ -260,3 +260,31 @@ fn what_was_counted_once_is_a_row_of_one_window() {
     assert_eq!((row.metric.as_str(), row.p10, row.median, row.p90), ("bytes", 32768.0, 32768.0, 32768.0));
     assert_eq!((row.windows, row.windows_dropped), (1, 0));
 }
+
+#[test]
+fn a_ratio_across_cores_that_were_moved_is_also_reported_for_each_placement_in_which_it_is_decided() {
+    let [near, far] = [Some(Placement::Near), Some(Placement::Far)];
+    let series = |variant: &str, ticks: [f64; 3], placements: [Option<Placement>; 3]| {
+        let label = Label { variant: variant.into(), params: Params::new() };
+        let rounds = ticks.map(|ticks| vec![Some(ticks); 6]).concat();
+        let placements = placements.map(|placement| vec![placement; 6]).concat();
+        Series { rounds, placements, ..Series::new(label) }
+    };
+    let ratios = |placements| {
+        let (ours, rival) =
+            (series("netmem", [2.0, 9.0, 3.0], placements), series("dpdk", [1.0; 3], placements));
+        let comparison = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
+        let report = report_of(false, |bench| {
+            bench.ratio(&[ours.clone(), rival.clone()], &comparison, 0.15, 1);
+            let of_all = bench.reported_ratio("netmem", "dpdk").unwrap();
+            assert_eq!((of_all.median, of_all.undecided), (3.0, true));
+        });
+        let said = |ratio: &Ratio| (ratio.params.get(PLACEMENT).map(ToString::to_string), ratio.median);
+        report.ratios.iter().map(said).collect::<Vec<_>>()
+    };
+    let named = |name: &str, median| (Some(format!("\"{name}\"")), median);
+    assert_eq!(ratios([near, None, far]), [(None, 3.0), named("near", 2.0), named("far", 3.0)]);
+    // The rounds in which they were far are 9 and 3: undecided.
+    assert_eq!(ratios([near, far, far]), [(None, 3.0), named("near", 2.0)]);
+    assert_eq!(ratios([near, near, near]), [(None, 3.0)]);
+}

@@ -1,7 +1,7 @@
 //! `page-cross-worker`: pages are allocated on core A, go through a ring one at a time, and are freed on core B.
-//! Compared with the ring alone and with frames that are freed to their pool. Controls answer the source's own
-//! question, "cross CPU issue, or outstanding pages issue?": one worker with as many pages out, and two workers
-//! that run in parallel.
+//! Compared with the ring alone, with a line for each number, and with frames that are freed to their pool. Controls
+//! answer the source's own question, "cross CPU issue, or outstanding pages issue?": one worker with as many pages
+//! out, and two workers that run in parallel.
 
 mod alone;
 mod findings;
@@ -11,7 +11,7 @@ mod passing;
 
 use std::cell::RefCell;
 
-use netmem::limits::{CHUNK_SIZE, PAGE_SIZE};
+use netmem::limits::{CACHE_LINE, CHUNK_SIZE, PAGE_SIZE};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::ring::ring;
@@ -27,7 +27,7 @@ use crate::method::round::{Label, Series, Variant};
 use crate::method::window::Windows;
 use crate::metric::Metric;
 use crate::settings::Key;
-use items::{Delayed, Frames, Numbers, Pages};
+use items::{Delayed, Frames, Lines, Numbers, Pages};
 use passing::{Account, BURST, Giving, Policy, Side, Sink, Source, Taking};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -86,6 +86,7 @@ const RING: usize = 0;
 const PAGE: usize = 1;
 const DELAYED: usize = 2;
 const TOUCHED: usize = 3;
+const LINE: usize = 6;
 
 impl<'a> Passing<'a> {
     fn new<S: Source + 'a, D: Sink<Item = S::Item> + 'a>(
@@ -188,12 +189,13 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
     let (frames, pool) = frames(&pooled, slots)?;
     let mut passings = pages(&memory, slots)?;
     passings.push(frames);
+    passings.push(lines(slots));
     // Many rounds of few windows, because the rounds differ by the regime that each happens to be in.
     let Effort { rounds, windows } = bench.effort();
     let effort = Effort { rounds: ROUNDS_MORE * rounds, windows: windows.div_ceil(ROUNDS_MORE) };
     let asking = |passing| ASKED.map(|asked| Asking::boxed(passing, asked, &clock, (slots, peer_core)));
     let mut variants: Vec<Box<dyn Variant + '_>> = passings.iter().flat_map(asking).collect();
-    let crossed = bench.measure_with(&mut variants, &over_ring(passings.len()), Cores::Cross, effort);
+    let crossed = bench.measure_with(&mut variants, &comparisons(), Cores::Cross, effort);
     drop(variants);
     for (place, series) in crossed.iter().enumerate() {
         bench.row(series, Metric::NsPerOp, None);
@@ -248,15 +250,21 @@ fn frames(memory: &Memory, slots: usize) -> Result<(Passing<'_>, Pool), SetUpErr
     Ok((Passing::new("netmem/frame", &own, slots, (here, there)), pool))
 }
 
-/// Returns each question about each passing, compared with the same question about the bare ring.
-fn over_ring(passings: usize) -> Vec<Comparison> {
-    let places = (PAGE..passings).flat_map(|passing| (0..ASKED.len()).map(move |asked| (passing, asked)));
-    places
-        .map(|(passing, asked)| Comparison {
-            a: passing * ASKED.len() + asked,
-            b: RING * ASKED.len() + asked,
-            metric: Metric::NsPerOp,
-        })
+/// Makes the limit of pages whose first line is written and read.
+fn lines<'a>(slots: usize) -> Passing<'a> {
+    let lines = Lines::new(slots + BURST);
+    let own = [("work", "line".into()), ("bytes", CACHE_LINE.into()), ("touch", true.into())];
+    Passing::new("limit", &own, slots, (lines.clone(), lines))
+}
+
+/// Returns each question about each passing, compared with the same question about the bare ring; and those about
+/// touched pages, compared with a line alone.
+fn comparisons() -> Vec<Comparison> {
+    let over_ring = (PAGE..LINE).map(|passing| (passing, RING));
+    over_ring
+        .chain([(TOUCHED, LINE)])
+        .flat_map(|(a, b)| (0..ASKED.len()).map(move |asked| [a, b].map(|one| one * ASKED.len() + asked)))
+        .map(|[a, b]| Comparison { a, b, metric: Metric::NsPerOp })
         .collect()
 }
 

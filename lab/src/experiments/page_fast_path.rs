@@ -177,14 +177,7 @@ mod tests {
 
     fn series(name: &str, ticks: f64) -> Series {
         let label = label(name, &[]);
-        Series {
-            label,
-            rounds: vec![Some(ticks)],
-            setups: vec![],
-            per_op: vec![ticks],
-            paused: 0,
-            starved: 0,
-        }
+        Series { rounds: vec![Some(ticks)], per_op: vec![ticks], ..Series::new(label) }
     }
 
     #[test]

@@ -10,7 +10,8 @@
 //! - [`clock`]: the source of ticks, so that tests can control time.
 //! - [`window`]: windows of a loop of operations on one core.
 //! - [`poll`]: windows of a poll loop that a generator on another core feeds.
-//! - [`round`]: the interleaving. [`layout`]: the differences between set-ups.
+//! - [`round`]: the interleaving. [`placement`]: the distance between two cores in each round. [`layout`]: the
+//!   differences between set-ups.
 //! - [`ratio`]: the bootstrap interval, which uses [`quantile`] and [`random`].
 //! - [`machine`]: the fingerprint of the machine. [`pauses`]: the time lost to pauses.
 
@@ -18,6 +19,7 @@ pub mod clock;
 pub mod layout;
 pub mod machine;
 pub mod pauses;
+pub mod placement;
 pub mod poll;
 pub mod quantile;
 pub mod random;

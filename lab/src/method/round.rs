@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::pauses::Gaps;
+use super::placement::{self, Placement};
 use super::quantile::{median, quantile};
 use super::random::Random;
 use super::ratio::Interval;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub windows: usize,
     /// Seed of the shuffle.
     pub seed: u64,
+    /// The core on which each variant has its other side, or `None` if a variant stays on one core.
+    pub peer: Option<usize>,
 }
 
 /// The values of one variant over all finished rounds. Every variant has the same number of rounds.
@@ -47,6 +50,9 @@ pub struct Series {
     pub label: Label,
     /// The median ticks per operation of each round, or `None` if the round has no window.
     pub rounds: Vec<Option<f64>>,
+    /// The placement of the two cores in each round: `None` on one core, and if it was not the same before and after.
+    #[serde(default)]
+    pub placements: Vec<Option<Placement>>,
     /// The number of rounds at the end of each set-up but the last, in rising order. Empty if there was one set-up.
     pub setups: Vec<usize>,
     /// Ticks per operation of every window that counts.
@@ -58,12 +64,15 @@ pub struct Series {
 }
 
 impl Series {
-    fn new(label: Label) -> Self {
-        Self { label, rounds: Vec::new(), setups: Vec::new(), per_op: Vec::new(), paused: 0, starved: 0 }
+    /// Returns the series of a variant that has not run yet.
+    pub fn new(label: Label) -> Self {
+        let (rounds, placements) = (Vec::new(), Vec::new());
+        Self { label, rounds, placements, setups: Vec::new(), per_op: Vec::new(), paused: 0, starved: 0 }
     }
 
-    fn add(&mut self, round: Windows) {
+    fn add(&mut self, (round, placement): (Windows, Option<Placement>)) {
         self.rounds.push(median(&round.per_op));
+        self.placements.push(placement);
         self.per_op.extend(round.per_op);
         self.paused += round.paused;
         self.starved += round.starved;
@@ -73,6 +82,7 @@ impl Series {
     pub fn followed_by(mut self, last: Self) -> Self {
         self.setups.push(self.rounds.len());
         self.rounds.extend(last.rounds);
+        self.placements.extend(last.placements);
         self.per_op.extend(last.per_op);
         self.paused += last.paused;
         self.starved += last.starved;
@@ -87,11 +97,22 @@ impl Series {
     /// Returns this series divided by `other`, ticks by ticks inside each round: the median over rounds and its
     /// interval, which includes the differences between set-ups. Returns `None` if no round has both.
     pub fn over(&self, other: &Self, seed: u64) -> Option<Interval> {
+        self.over_where(other, seed, |_| true)
+    }
+
+    /// The same over the rounds in which the two cores had this placement for both series.
+    pub fn over_in(&self, other: &Self, placement: Placement, seed: u64) -> Option<Interval> {
+        let is_in = |series: &Self, round: usize| series.placements.get(round) == Some(&Some(placement));
+        self.over_where(other, seed, |round| is_in(self, round) && is_in(other, round))
+    }
+
+    /// The same over the rounds that `counts` picks.
+    fn over_where(&self, other: &Self, seed: u64, counts: impl Fn(usize) -> bool) -> Option<Interval> {
         let ratio = |round: usize| Some((self.rounds[round])? / (*other.rounds.get(round)?)?);
         let ends = self.setups.iter().copied().chain([self.rounds.len()]);
         let mut begin = 0;
         let setups = ends.map(|end| {
-            let rounds = std::mem::replace(&mut begin, end)..end;
+            let rounds = (std::mem::replace(&mut begin, end)..end).filter(|round| counts(*round));
             rounds.filter_map(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0).collect()
         });
         let setups: Vec<Vec<f64>> = setups.collect();
@@ -114,19 +135,25 @@ pub fn interleave(
     let mut series: Vec<Series> = variants.iter().map(|v| Series::new(v.label().clone())).collect();
     for done in 0..plan.rounds {
         random.shuffle(&mut order);
-        let mut round = vec![Windows::default(); variants.len()];
+        let mut round = vec![(Windows::default(), None); variants.len()];
         for &turn in &order {
             // Relaxed: the flag is a request and carries no data.
             if stop.load(Ordering::Relaxed) {
                 return series;
             }
-            round[turn] = variants[turn].round(plan.windows);
-            gaps.add(round[turn].gaps);
+            let before = placement(plan.peer);
+            let windows = variants[turn].round(plan.windows);
+            gaps.add(windows.gaps);
+            round[turn] = (windows, before.filter(|before| placement(plan.peer) == Some(*before)));
         }
-        series.iter_mut().zip(round).for_each(|(series, windows)| series.add(windows));
+        series.iter_mut().zip(round).for_each(|(series, round)| series.add(round));
         progress(done + 1);
     }
     series
+}
+
+fn placement(peer: Option<usize>) -> Option<Placement> {
+    peer.and_then(placement::round_trip).map(Placement::of_round_trip)
 }
 
 #[cfg(test)]
@@ -135,7 +162,7 @@ pub(crate) mod tests {
     use crate::method::clock::{Clock, tests::Synthetic};
     use crate::method::window::OpLoop;
 
-    pub(crate) const PLAN: Plan = Plan { rounds: 21, windows: 40, seed: 1 };
+    pub(crate) const PLAN: Plan = Plan { rounds: 21, windows: 40, seed: 1, peer: None };
 
     /// `cost` ticks an operation, up to a tenth more at random. The machine is up to twice as slow from round to
     /// round, and one window of twenty has a pause.
@@ -216,6 +243,37 @@ pub(crate) mod tests {
         let b = Series { rounds: vec![Some(1.0); 6], ..a.clone() };
         a.rounds = vec![Some(2.0), None, Some(2.0), Some(2.0), Some(2.0), Some(2.0)];
         assert_eq!(a.over(&b, 1).map(|interval| (interval.median, interval.count)), Some((2.0, 5)));
+    }
+
+    #[test]
+    fn a_ratio_of_a_placement_is_of_the_rounds_in_which_both_series_had_it() {
+        let label = Label { variant: "a".into(), params: Params::new() };
+        let of = |rounds: [f64; 6], placements: [Option<Placement>; 6]| Series {
+            rounds: rounds.map(Some).to_vec(),
+            placements: placements.to_vec(),
+            ..Series::new(label.clone())
+        };
+        let [near, far] = [Some(Placement::Near), Some(Placement::Far)];
+        let a = of([2.0, 2.0, 3.0, 3.0, 9.0, 9.0], [near, near, far, far, near, None]);
+        let b = of([1.0; 6], [near, near, far, far, far, None]);
+        let median =
+            |placement| a.over_in(&b, placement, 1).map(|interval| (interval.median, interval.count));
+        assert_eq!(Placement::ALL.map(median), [None, Some((2.0, 2)), Some((3.0, 2))]);
+        assert_eq!(a.over(&b, 1).map(|interval| interval.count), Some(6));
+    }
+
+    #[test]
+    fn rounds_across_cores_know_their_placement_and_those_on_one_core_have_none() {
+        let clock = Synthetic::default();
+        for peer in [None, netmem::system::cpu::allowed().unwrap().last().copied()] {
+            let mut variants = [synthetic(&clock, "a", 10.0, 1)];
+            let plan = Plan { peer, ..PLAN };
+            let series =
+                interleave(&mut variants, &plan, &AtomicBool::new(false), &mut Gaps::default(), &mut |_| {});
+            assert_eq!(series[0].placements.len(), plan.rounds);
+            // The machine may move the cores, but not in each of 21 rounds of a few microseconds.
+            assert_eq!(series[0].placements.iter().any(Option::is_some), peer.is_some());
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::window::OpLoop;
 use crate::json::Params;
 
 const SETUPS: usize = 7;
-const PLAN: Plan = Plan { rounds: 3, windows: 48, seed: 1 };
+const PLAN: Plan = Plan { rounds: 3, windows: 48, seed: 1, peer: None };
 
 /// Ticks of a planted pause: 400 µs.
 const PAUSE: u64 = 800_000;

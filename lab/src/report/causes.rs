@@ -76,7 +76,7 @@ const DEAR: &[Dear] = &[Dear {
     what: "A frame of a pool that is freed by itself on another core, for that core",
     a: "netmem/frame",
     fixed: &[("side", "B"), ("touch", "false")],
-    why: "Each goes onto the way home alone, a line that its owner reads; frames that are freed as a batch pay that once for all of them.",
+    why: "Each takes a compare-and-swap of its own on the remote free queue, and a store into a line that the owner reads; frames that are freed as a batch pay that once for all of them.",
 }];
 
 /// Returns the work that is certainly expensive, one sentence each.

@@ -232,8 +232,14 @@ mod tests {
         let label = crate::method::round::Label { variant: "netmem".to_owned(), params: Default::default() };
         let rounds = vec![Some(1.0 / 3.0), None];
         let per_op = vec![0.1, -2.5e-7, 1e9 / 7.0];
-        let series =
-            crate::method::round::Series { label, rounds, setups: vec![], per_op, paused: 3, starved: 0 };
+        let placements = vec![Some(crate::method::placement::Placement::OneCore), None];
+        let series = crate::method::round::Series {
+            rounds,
+            placements,
+            per_op,
+            paused: 3,
+            ..crate::method::round::Series::new(label)
+        };
         history.add(0, vec![series]);
         history.before.spend(100, 7);
         let line = line(&history).unwrap();

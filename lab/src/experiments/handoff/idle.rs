@@ -118,11 +118,7 @@ fn report(bench: &mut Bench<'_>, seen: Seen) {
     let sleeping = || Label { variant: "netmem/sleep".to_owned(), params: parameters() };
     bench.figure(sleeping(), Metric::Percent, share, None);
     let Windows { per_op, paused, starved, .. } = Windows::without_pauses(&waits, 0.0);
-    bench.row(
-        &Series { label: sleeping(), rounds: Vec::new(), setups: Vec::new(), per_op, paused, starved },
-        Metric::LatencyNs,
-        None,
-    );
+    bench.row(&Series { per_op, paused, starved, ..Series::new(sleeping()) }, Metric::LatencyNs, None);
     bench.check(
         "a sleeping forwarder takes less than 2 % of a core",
         share > 0.0 && share < SHARE_MAX,

@@ -1,5 +1,10 @@
-//! The items that pass from one core to another: a number, a page, a frame.
+//! The items that pass from one core to another: a number, a number with a line, a page, a frame.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use netmem::limits::{CACHE_LINE, PAGE_SIZE};
 use netmem::page::{Memory, Page};
 use netmem::pool::{Frame, Pool};
 use netmem::sync::Worker;
@@ -25,6 +30,53 @@ impl Sink for Numbers {
     #[inline(always)]
     fn take(&mut self, n: u64, item: u32) -> bool {
         item == n as u32
+    }
+}
+
+/// Numbers, each with a line that the sender writes and the receiver reads. Nothing is allocated: the lines are used in
+/// turn.
+#[derive(Clone)]
+pub(super) struct Lines(Arc<[Line]>);
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Line([AtomicU64; CACHE_LINE / size_of::<u64>()]);
+
+/// Lines from one that is used to the next: as far as pages, and one more, so that the lines lie in different sets of
+/// the processor's caches.
+const STRIDE: usize = PAGE_SIZE / CACHE_LINE + 1;
+
+impl Lines {
+    /// Makes `count` lines: more than items may be under way.
+    pub(super) fn new(count: usize) -> Lines {
+        Lines(std::iter::repeat_with(Line::default).take(count * STRIDE).collect())
+    }
+
+    #[inline(always)]
+    fn of(&self, n: u64) -> &[AtomicU64] {
+        let count = self.0.len() / STRIDE;
+        &self.0[n as usize % count * STRIDE].0
+    }
+}
+
+impl Source for Lines {
+    type Item = u32;
+
+    #[inline(always)]
+    fn make(&mut self, n: u64) -> Option<u32> {
+        // Relaxed: the ring publishes the line.
+        self.of(n).iter().for_each(|word| word.store(n, Relaxed));
+        Some(n as u32)
+    }
+}
+
+impl Sink for Lines {
+    type Item = u32;
+
+    #[inline(always)]
+    fn take(&mut self, n: u64, item: u32) -> bool {
+        // Relaxed: the ring published the line.
+        item == n as u32 && self.of(n).iter().all(|word| word.load(Relaxed) == n)
     }
 }
 
@@ -139,6 +191,16 @@ mod tests {
         }
         assert!(sink.end());
         assert_eq!(memory.stats().freed, 3);
+    }
+
+    #[test]
+    fn a_number_with_another_ones_line_is_seen() {
+        let mut lines = Lines::new(4);
+        for n in 0..9 {
+            let item = lines.make(n).unwrap();
+            assert!(lines.take(n, item));
+        }
+        assert!(!lines.take(9, 9) && lines.take(8, 8) && !lines.take(8, 7));
     }
 
     #[test]

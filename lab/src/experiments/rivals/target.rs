@@ -61,14 +61,7 @@ mod tests {
     fn series(variant: &str, ticks: f64) -> Series {
         let label = Label { variant: variant.to_owned(), params: Params::new() };
         let rounds = vec![Some(ticks); 9];
-        Series {
-            label,
-            rounds,
-            setups: Vec::new(),
-            per_op: vec![ticks / 2.0, ticks, ticks],
-            paused: 0,
-            starved: 0,
-        }
+        Series { rounds, per_op: vec![ticks / 2.0, ticks, ticks], ..Series::new(label) }
     }
 
     #[test]
