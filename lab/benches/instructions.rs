@@ -65,7 +65,11 @@ const PATHS: &[Path] = &[
     },
     Path { name: "object of 256 bytes alloc + free, cpu_slab", each: 1, run: objects_of_a_cpu_slab },
     Path { name: "frame alloc + free", each: 1, run: frames },
-    Path { name: "frame alloc, and free by another worker", each: 1, run: frames_freed_elsewhere },
+    Path {
+        name: "frame alloc, and free by another worker one by one, per frame",
+        each: BULK as u64,
+        run: frames_freed_elsewhere,
+    },
     Path { name: "frame alloc + free, bulk 32, per frame", each: BULK as u64, run: frames_in_bulk },
     Path {
         name: "frame alloc + free, 64 bytes written, bulk 32, per frame",
@@ -169,9 +173,10 @@ fn frames(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
 fn frames_freed_elsewhere(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
     let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
     let mut elsewhere = memory.worker()?;
+    let mut batch = Batch::new();
     for _ in 0..n {
-        let frame = pool.alloc(w).ok_or("no frame")?;
-        black_box(frame).free(&mut elsewhere);
+        pool.alloc_burst(w, &mut batch, BULK);
+        black_box(&mut batch).drain().for_each(|frame| frame.free(&mut elsewhere));
     }
     Ok(())
 }

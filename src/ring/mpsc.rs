@@ -103,8 +103,8 @@ impl Mpsc {
     /// for. `id` does not panic.
     ///
     /// # Cost
-    /// One CAS, and a store for four ids, into lines that the receiver last cleared. A single id takes a way of its own,
-    /// of a third of the instructions.
+    /// One CAS, and a store for four ids, into lines that the receiver last cleared. A single id skips the loops over
+    /// runs of slots.
     #[inline]
     pub(crate) fn push<S>(&self, items: &[S], id: impl Fn(&S) -> u32) -> usize {
         let (first, n) = self.reserve(items.len() as u32);
