@@ -36,7 +36,11 @@ impl Sink for Numbers {
 /// Numbers, each with a line that the sender writes and the receiver reads. Nothing is allocated: the lines are used in
 /// turn.
 #[derive(Clone)]
-pub(super) struct Lines(Arc<[Line]>);
+pub(super) struct Lines {
+    area: Arc<[Line]>,
+    /// One less than the number of lines.
+    mask: usize,
+}
 
 #[repr(align(64))]
 #[derive(Default)]
@@ -47,15 +51,16 @@ struct Line([AtomicU64; CACHE_LINE / size_of::<u64>()]);
 const STRIDE: usize = PAGE_SIZE / CACHE_LINE + 1;
 
 impl Lines {
-    /// Makes `count` lines: more than items may be under way.
-    pub(super) fn new(count: usize) -> Lines {
-        Lines(std::iter::repeat_with(Line::default).take(count * STRIDE).collect())
+    /// Makes lines for a ring of `slots` slots, a power of two: twice as many as items may be under way.
+    pub(super) fn new(slots: usize) -> Lines {
+        let count = 2 * slots;
+        let area = std::iter::repeat_with(Line::default).take(count * STRIDE).collect();
+        Lines { area, mask: count - 1 }
     }
 
     #[inline(always)]
     fn of(&self, n: u64) -> &[AtomicU64] {
-        let count = self.0.len() / STRIDE;
-        &self.0[n as usize % count * STRIDE].0
+        &self.area[(n as usize & self.mask) * STRIDE].0
     }
 }
 
