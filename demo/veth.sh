@@ -45,9 +45,9 @@ build() {
     if [ ! -x "$cargo" ]; then
         [ -x "$netmem" ] || fail "cannot find cargo: build first with cargo build --release"
     elif [ "$person" = root ]; then
-        "$cargo" build --release --quiet -p netmem-cli
+        "$cargo" build --release --quiet --bin netmem
     else
-        sudo -H -u "$person" "$cargo" build --release --quiet -p netmem-cli
+        sudo -H -u "$person" "$cargo" build --release --quiet --bin netmem
     fi
     netmem=$(realpath "$netmem")
 }
