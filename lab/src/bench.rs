@@ -17,7 +17,7 @@ use crate::settings::Settings;
 /// The share of windows that may be lost to a slow generator before the run's result is void.
 pub const STARVED_MAX: f64 = 0.2;
 
-/// The parameter of a ratio that is of the rounds in one [`Placement`] only.
+/// The parameter that names the [`Placement`] of a ratio. A ratio without it counts all rounds.
 const PLACEMENT: &str = "placement";
 
 /// Windows of a variant in a round that does not count.

@@ -8,6 +8,7 @@ mod forward_offload;
 mod forward_xdp;
 mod handoff;
 mod hardening;
+mod lines;
 mod namespace;
 mod page_bulk;
 mod page_cross_worker;

@@ -252,7 +252,8 @@ fn frames(memory: &Memory, slots: usize) -> Result<(Passing<'_>, Pool), SetUpErr
 
 /// Makes the limit of pages whose first line is written and read.
 fn lines<'a>(slots: usize) -> Passing<'a> {
-    let lines = Lines::new(slots);
+    // More than items may be under way.
+    let lines = Lines::new(2 * slots);
     let own = [("work", "line".into()), ("bytes", CACHE_LINE.into()), ("touch", true.into())];
     Passing::new("limit", &own, slots, (lines.clone(), lines))
 }

@@ -127,7 +127,7 @@ pub fn note(placements: &[Option<Placement>]) -> Option<String> {
         format!(
             "the two cores, by the round trip of a line before and after each variant's turn: one core (under 50 ns) in \
              {one_core:.0} % of the turns, near (under 200 ns) in {near:.0} %, far in {far:.0} %, moved in {:.0} %; \
-             a ratio with a placement is of such turns alone",
+             a ratio with the parameter placement counts only the rounds in which both sides had that placement",
             share(None)
         )
     })

@@ -133,6 +133,8 @@ pub fn interleave(
     let mut random = Random::new(plan.seed);
     let mut order: Vec<usize> = (0..variants.len()).collect();
     let mut series: Vec<Series> = variants.iter().map(|v| Series::new(v.label().clone())).collect();
+    let placement = || plan.peer.and_then(placement::round_trip).map(Placement::of_round_trip);
+    let mut before = placement();
     for done in 0..plan.rounds {
         random.shuffle(&mut order);
         let mut round = vec![(Windows::default(), None); variants.len()];
@@ -141,19 +143,16 @@ pub fn interleave(
             if stop.load(Ordering::Relaxed) {
                 return series;
             }
-            let before = placement(plan.peer);
             let windows = variants[turn].round(plan.windows);
             gaps.add(windows.gaps);
-            round[turn] = (windows, before.filter(|before| placement(plan.peer) == Some(*before)));
+            let after = placement();
+            round[turn] = (windows, after.filter(|_| after == before));
+            before = after;
         }
         series.iter_mut().zip(round).for_each(|(series, round)| series.add(round));
         progress(done + 1);
     }
     series
-}
-
-fn placement(peer: Option<usize>) -> Option<Placement> {
-    peer.and_then(placement::round_trip).map(Placement::of_round_trip)
 }
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
 //! The items that pass from one core to another: a number, a number with a line, a page, a frame.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use netmem::limits::{CACHE_LINE, PAGE_SIZE};
+use netmem::limits::PAGE_SIZE;
 use netmem::page::{Memory, Page};
 use netmem::pool::{Frame, Pool};
 use netmem::sync::Worker;
 use netmem::system::cpu::prefetch_write;
 
 use super::passing::{Sink, Source};
+use crate::experiments::lines::{self, stride};
 
 /// The bare ring: numbers in order.
 pub(super) struct Numbers;
@@ -33,36 +32,8 @@ impl Sink for Numbers {
     }
 }
 
-/// Numbers, each with a line that the sender writes and the receiver reads. Nothing is allocated: the lines are used in
-/// turn.
-#[derive(Clone)]
-pub(super) struct Lines {
-    area: Arc<[Line]>,
-    /// One less than the number of lines.
-    mask: usize,
-}
-
-#[repr(align(64))]
-#[derive(Default)]
-struct Line([AtomicU64; CACHE_LINE / size_of::<u64>()]);
-
-/// Lines from one that is used to the next: as far as pages, and one more, so that the lines lie in different sets of
-/// the processor's caches.
-const STRIDE: usize = PAGE_SIZE / CACHE_LINE + 1;
-
-impl Lines {
-    /// Makes lines for a ring of `slots` slots, a power of two: twice as many as items may be under way.
-    pub(super) fn new(slots: usize) -> Lines {
-        let count = 2 * slots;
-        let area = std::iter::repeat_with(Line::default).take(count * STRIDE).collect();
-        Lines { area, mask: count - 1 }
-    }
-
-    #[inline(always)]
-    fn of(&self, n: u64) -> &[AtomicU64] {
-        &self.area[(n as usize & self.mask) * STRIDE].0
-    }
-}
+/// Numbers, each with a line that the sender writes and the receiver reads.
+pub(super) type Lines = lines::Lines<{ stride(PAGE_SIZE) }>;
 
 impl Source for Lines {
     type Item = u32;
