@@ -536,7 +536,8 @@ int netmem_lane_send_at(netmem_worker worker,
                         const char *site);
 
 /* Receives up to `n` frames from a lane, oldest first. Only the lane's receiver may call it.
- * Returns the number received, or -EPIPE if the lane is empty and the sender has closed its end. */
+ * Returns the number received, or -EPIPE if the sender has closed its end and neither frames nor packets wait
+ * in the lane. */
 int netmem_lane_receive_at(netmem_worker worker,
                            netmem_lane lane,
                            netmem_frame *frames,
@@ -1178,8 +1179,8 @@ int netmem_lane_send_packets_at(netmem_worker worker,
                                 const char *site);
 
 /* Receives up to `n` packets from a lane, oldest first. Only the lane's receiver may call it.
- * Returns the number received, or -EPIPE if no packet waits and the sender has closed its end. The result is
- * less than the number of waiting packets only if there is no memory for their handles.
+ * Returns the number received, or -EPIPE if the sender has closed its end and neither packets nor frames wait in
+ * the lane. The result is less than the number of waiting packets only if there is no memory for their handles.
  * A packet keeps its head. netmem_packet_free gives the head back to the heads that it was taken from, and
  * the frames to their pools. */
 int netmem_lane_receive_packets_at(netmem_worker worker,

@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::errno::{EBADF, EBUSY, ECHILD, EPERM, ESTALE, EXDEV};
 use crate::failure::{CHILD, Failure};
+use crate::process;
 use crate::sites::{self, Site};
 use crate::table::{Bad, End};
 use crate::workers::Out;
@@ -137,6 +138,9 @@ pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
 #[cold]
 #[inline(never)]
 pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32 {
+    if matches!(kind, Kind::Reentered) {
+        return reentered(call);
+    }
     let at = site.text().map_or(String::new(), |site| format!(" at {site}"));
     counted(
         (kind, why(kind, what)),
@@ -144,6 +148,28 @@ pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32
         &format!("{what} {word:#018x}"),
         &history(what, word),
     )
+}
+
+/// Counts and reports a call from a signal handler, as the policy says. The call that it interrupted may be in the
+/// middle of the allocator or of standard error, so this takes no memory and no lock, and the thread's last message stays.
+#[cold]
+fn reentered(call: &str) -> i32 {
+    let kind = Kind::Reentered as usize;
+    COUNTS[kind].fetch_add(1, Relaxed);
+    let ((name, errno, why), policy) = (KINDS[kind], policy());
+    if policy != COUNT {
+        let (mut line, mut len) = ([0; 256], 0);
+        for part in ["netmem: ", call, ": ", name, ": ", why, "\n"] {
+            let n = part.len().min(line.len() - len);
+            line[len..len + n].copy_from_slice(&part.as_bytes()[..n]);
+            len += n;
+        }
+        process::write_to_stderr(&line[..len]);
+    }
+    if policy == ABORT {
+        std::process::abort();
+    }
+    -errno
 }
 
 /// As [`refused`], for an object of a stock. The stock knows where the object was given back before.

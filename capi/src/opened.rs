@@ -33,6 +33,8 @@ pub struct Opened<T> {
     /// The handle at each place, 0 for none. Every call reads it.
     words: [AtomicU64; MOST],
     list: Mutex<Vec<Option<One<T>>>>,
+    /// Held while a thing is being closed. Its handle is 0 then, and comes back if the thing turns out to be in use.
+    closing: Mutex<()>,
 }
 
 struct One<T> {
@@ -45,7 +47,12 @@ struct One<T> {
 impl<T: Clone> Opened<T> {
     /// Makes an empty table.
     pub const fn new(what: &'static str, gone: &'static str) -> Opened<T> {
-        Opened { what, gone, words: [const { AtomicU64::new(0) }; MOST], list: Mutex::new(Vec::new()) }
+        let words = [const { AtomicU64::new(0) }; MOST];
+        Opened { what, gone, words, list: Mutex::new(Vec::new()), closing: Mutex::new(()) }
+    }
+
+    fn closing(&self) -> MutexGuard<'_, ()> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Option<One<T>>>> {
@@ -94,8 +101,12 @@ impl<T: Clone> Opened<T> {
     ///
     /// # Errors
     /// Nothing open has this handle, or the error of `is_used`.
-    pub fn close(&self, word: u64, is_used: impl FnOnce(&T) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn close(&self, word: u64, is_used: impl Fn(&T) -> Result<(), Failure>) -> Result<(), Failure> {
         let (value, _) = self.get(word)?;
+        // A thing that is plainly in use is refused before the calls of other workers have to wait.
+        is_used(&value)?;
+        let closing = self.closing();
+        self.get(word)?;
         let at = &self.words[word::place(word)];
         // Cleared first, so that no call begins to use the thing during the check.
         at.store(0, Relaxed);
@@ -104,7 +115,8 @@ impl<T: Clone> Opened<T> {
             return Err(failure);
         }
         let taken = self.list().get_mut(word::place(word)).and_then(|at| at.take_if(|one| one.word == word));
-        // Without the lock, because this may be the last reference.
+        drop(closing);
+        // Without the locks, because this may be the last reference.
         drop((taken, value));
         Ok(())
     }
@@ -136,7 +148,10 @@ impl<T: Clone> Opened<T> {
     #[cold]
     #[inline(never)]
     fn get_to_know(&self, known: &mut Known<T>, memory: u64, word: u64) -> Result<(), Unknown> {
+        // A close that is under way may yet find the thing in use.
+        let closing = self.closing();
         let (value, of) = self.get(word).ok().filter(|_| self.is_open(word)).ok_or(Unknown::Closed)?;
+        drop(closing);
         if of != memory {
             return Err(Unknown::OtherMemory);
         }
@@ -168,4 +183,40 @@ impl<T: Clone> Opened<T> {
 #[inline(always)]
 fn knows<T>(known: &Known<T>, word: u64) -> bool {
     known.get(word::place(word)).and_then(Option::as_ref).is_some_and(|(known, _)| *known == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::errno::EBUSY;
+    use std::cell::Cell;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    /// Seen: while a close that was to be refused looked for users, the calls of other workers found the thing closed.
+    #[test]
+    fn a_close_that_is_refused_disturbs_no_other_worker() {
+        let (opened, rounds) = (Opened::<u8>::new("things", "closed"), Cell::new(0));
+        let word = opened.add(7, 1).unwrap();
+        let (found, answers) = mpsc::channel();
+        thread::scope(|scope| {
+            let refused = opened.close(word, |_| {
+                rounds.set(rounds.get() + 1);
+                if rounds.get() == 1 {
+                    return Ok(());
+                }
+                let (found, opened) = (found.clone(), &opened);
+                scope.spawn(move || found.send(opened.find(&mut Known::new(), 1, word).copied()));
+                // An answer now would be wrong; a right one comes when the close has ended.
+                assert_eq!(answers.recv_timeout(Duration::from_millis(200)).ok(), None);
+                Err(Failure::new(EBUSY, "in use"))
+            });
+            assert_eq!(refused.unwrap_err().errno, EBUSY);
+        });
+        assert_eq!((rounds.get(), answers.recv(), opened.is_open(word)), (2, Ok(Ok(7)), true));
+        opened.close(word, |_| Ok(())).unwrap();
+        assert_eq!(opened.find(&mut Known::new(), 1, word).copied(), Err(Unknown::Closed));
+        assert_eq!(opened.close(word, |_| Ok(())).unwrap_err().errno, ESTALE);
+    }
 }

@@ -1,10 +1,11 @@
-//! Detects whether this process is a child (fork(2)) of the process that began to use the library.
+//! This process: whether it is a child (fork(2)) of the process that began to use the library, and its standard error for
+//! a signal handler.
 //!
 //! One word lies in a page that the kernel clears in a child (`MADV_WIPEONFORK`, Linux 4.14). The entries of workers
 //! lie in such a page too.
 //!
-//! Unsafe code: the advice to the kernel. It changes no byte of this process. A child reads zeros, which are valid in
-//! every page that is given here.
+//! Unsafe code: the advice to the kernel, which changes no byte of this process (a child reads zeros, which are valid in
+//! every page that is given here), and write(2).
 
 use std::ptr;
 use std::sync::Once;
@@ -65,4 +66,15 @@ pub fn begin<P: Wiped>(page: &'static P) -> bool {
 /// Whether this process is a child of a process that began.
 pub fn is_child() -> bool {
     BEGUN.load(Relaxed) && HERE.parent.load(Relaxed) == 0
+}
+
+/// Writes to standard error by one call of write(2). It takes no lock and no memory, so a signal handler may call it
+/// whatever it interrupted.
+pub fn write_to_stderr(bytes: &[u8]) {
+    unsafe extern "C" {
+        fn write(descriptor: i32, bytes: *const u8, count: usize) -> isize;
+    }
+    // SAFETY: the bytes are readable, and the call writes to no memory of this process. If the descriptor is closed or
+    // full, the line is lost.
+    let _ = unsafe { write(2, bytes.as_ptr(), bytes.len()) };
 }

@@ -76,7 +76,7 @@ fn read(path: &str) -> String {
 }
 
 /// The published runs, one of each of the table's machines, in the order of its columns.
-const RUNS: [&str; 2] = ["docs/report/all.json", "docs/report/epyc.json"];
+const RUNS: [&str; 3] = ["docs/report/all.json", "docs/report/epyc.json", "docs/report/epyc-zen4.json"];
 
 fn reports(run: &str) -> Vec<Value> {
     serde_json::from_str(&read(run)).expect("reports")
@@ -92,23 +92,28 @@ fn ratios(report: &Value) -> &[Value] {
 }
 
 impl Row {
-    /// The one ratio that it is.
-    fn measured(&self, reports: &[Value]) -> f64 {
+    /// The one ratio that it is; None if the experiment did not run on that machine.
+    fn measured(&self, reports: &[Value]) -> Option<f64> {
         let fits = |ratio: &&Value| {
             let is_set = |(name, value): &(&str, &str)| text(&ratio["params"][name]) == *value;
-            ratio["a"] == self.over.0 && ratio["b"] == self.over.1 && self.settings.iter().all(is_set)
+            let over_all = ratio["params"]["placement"].is_null();
+            ratio["a"] == self.over.0
+                && ratio["b"] == self.over.1
+                && self.settings.iter().all(is_set)
+                && over_all
         };
-        let of = reports.iter().filter(|report| report["experiment"] == self.experiment);
-        let found: Vec<&Value> = of.flat_map(ratios).filter(fits).collect();
+        let report = reports.iter().find(|report| report["experiment"] == self.experiment)?;
+        let found: Vec<&Value> = ratios(report).iter().filter(fits).collect();
         assert_eq!(found.len(), 1, "{}: {found:?}", self.work);
-        found[0]["median"].as_f64().expect("a median")
+        Some(found[0]["median"].as_f64().expect("a median"))
     }
 }
 
 /// The cells of the README's table of results, by their first one.
 fn cells(readme: &str) -> BTreeMap<String, Vec<String>> {
-    let (_, table) =
-        readme.split_once("| work | beside | Xeon | EPYC | experiment |").expect("the table of results");
+    let (_, table) = readme
+        .split_once("| work | beside | Xeon | EPYC, Zen 3 | EPYC, Zen 4 | experiment |")
+        .expect("the table of results");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let cells = rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect());
     cells.map(|cells: Vec<String>| (cells[0].clone(), cells)).collect()
@@ -122,19 +127,25 @@ fn the_eight_figures_of_the_readme_are_those_of_the_reports_and_losses_are_marke
     let (mut losses, mut lost) = ([0; RUNS.len()], 0);
     for row in &ROWS {
         let measured = runs.each_ref().map(|reports| row.measured(reports));
-        let printed =
-            measured.map(|ratio| if ratio > 1.0 { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") });
+        let printed = measured.map(|ratio| match ratio {
+            Some(ratio) if ratio > 1.0 => format!("**{ratio:.2}**"),
+            Some(ratio) => format!("{ratio:.2}"),
+            None => "–".to_owned(),
+        });
         let cells = cells.get(row.work).unwrap_or_else(|| panic!("README.md has no row {:?}", row.work));
-        assert_eq!(cells[2..4], printed, "{}", row.work);
-        assert_eq!(cells[4..], [format!("`{}`", row.experiment)], "{}", row.work);
-        lost += usize::from(measured.iter().any(|ratio| *ratio > 1.0));
-        for (losses, ratio) in losses.iter_mut().zip(measured) {
-            *losses += usize::from(ratio > 1.0);
+        assert_eq!(cells[2..5], printed, "{}", row.work);
+        assert_eq!(cells[5..], [format!("`{}`", row.experiment)], "{}", row.work);
+        let is_loss = measured.map(|ratio| ratio.is_some_and(|ratio| ratio > 1.0));
+        lost += usize::from(is_loss.contains(&true));
+        for (losses, is_loss) in losses.iter_mut().zip(is_loss) {
+            *losses += usize::from(is_loss);
         }
     }
-    let [xeon, epyc] =
+    let [xeon, zen3, zen4] =
         losses.map(|n| ["none", "one", "two", "three", "four", "five", "six", "seven", "eight"][n]);
-    let said = format!("{xeon} of the eight on the Xeon and {epyc} on the EPYC are **losses**");
+    let said = format!(
+        "{xeon} of the eight on the Xeon, {zen3} on the EPYC of Zen 3 and {zen4} on that of Zen 4 are **losses**"
+    );
     assert!(readme.replace('\n', " ").contains(&said), "README.md does not say {said:?}");
     assert!(lost >= 3, "{lost} losses: a table of gains alone says too little");
 }

@@ -52,7 +52,7 @@ pub enum DeviceError {
     Mtu {
         /// The requested MTU.
         mtu: usize,
-        /// Bytes for which a frame has room.
+        /// Bytes for which every frame of the pool has room.
         room: usize,
     },
 }
@@ -102,12 +102,11 @@ impl PortDevice {
         mtu: usize,
         next_hops: Option<NextHops>,
     ) -> Result<PortDevice, DeviceError> {
-        let spare = pool.alloc(&mut worker).ok_or(DeviceError::NoFrame)?;
-        let room = spare.tailroom();
-        if room < mtu + ethernet::HEADER_LEN {
-            spare.free(&mut worker);
+        let room = pool.room();
+        if room < mtu.saturating_add(ethernet::HEADER_LEN) {
             return Err(DeviceError::Mtu { mtu, room });
         }
+        let spare = pool.alloc(&mut worker).ok_or(DeviceError::NoFrame)?;
         let (received, read, to_send) = (Batch::new(), Batch::new(), Batch::new());
         let (spare, pool) = (Some(spare), pool.clone());
         let mut device = PortDevice {

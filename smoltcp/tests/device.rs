@@ -156,6 +156,26 @@ fn smoltcp_is_told_the_mtu_with_the_links_header_the_ring_and_that_it_checks_all
     }
 }
 
+/// Seen: an MTU for which only some frames have room was accepted, and its packets met the others for ever.
+#[test]
+fn an_mtu_that_only_some_frames_have_room_for_is_refused() {
+    let config = MemoryConfig { bytes: 8 << 20, workers: 4, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).unwrap();
+    let mut owner = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut owner, &PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
+    let mut frames: Vec<_> = (0..16).map(|_| pool.alloc(&mut owner).unwrap()).collect();
+    frames.sort_by_key(|frame| frame.tailroom());
+    let (least, most) = (frames[0].tailroom(), frames[15].tailroom());
+    assert!(least < most && least == pool.room(), "{least} to {most} bytes");
+    // Those with the most room come first.
+    frames.into_iter().for_each(|frame| frame.free(&mut owner));
+    for (mtu, fits) in [(least - 14, true), (least - 13, false), (most - 14, false)] {
+        let (port, _network) = wire("0", &MemConfig { ring: 32, coalesce: 1 }).unwrap();
+        let device = PortDevice::station(Box::new(port), memory.worker().unwrap(), &pool, mtu);
+        assert_eq!(device.is_ok(), fits, "{mtu}");
+    }
+}
+
 #[test]
 fn an_mtu_that_no_frame_has_room_for_is_refused_and_a_longer_packet_is_counted() {
     let (device, _network, pool) = device(64, true);

@@ -176,6 +176,10 @@ impl Nodes {
         pages: &[u32],
         alarms: &mut Vec<Alarm>,
     ) -> bool {
+        // Without a page a node may have been counted as done before.
+        if pages.is_empty() {
+            return false;
+        }
         let mut zone = lock(&self.each[node].zone);
         zone.put_batch(table, pages);
         alarms.extend(self.alarm(node, &mut zone));

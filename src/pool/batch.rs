@@ -38,7 +38,8 @@ pub struct Batch {
     /// Invariant: the first `len` slots are initialised. The others hold no claim.
     frames: [MaybeUninit<Frame>; BATCH_MAX],
     len: usize,
-    /// Null, or the pool that all the frames belong to, if there are any: the frames keep the pool.
+    /// Null, or the pool that all the frames belong to, which they keep. Without frames it may be any, also one that is
+    /// gone.
     pool: *const Shared,
 }
 
@@ -215,8 +216,10 @@ impl Batch {
     /// address 0.
     #[inline(always)]
     fn origin(&self) -> Option<*mut u8> {
+        // What an empty batch knew may be gone.
+        let pool = if self.len == 0 { ptr::null() } else { self.pool };
         // SAFETY: a batch with frames knows a pool only if they belong to it; they are out, and keep it.
-        unsafe { self.pool.as_ref() }.map(|pool| region::origin(pool.frame_table.first()))
+        unsafe { pool.as_ref() }.map(|pool| region::origin(pool.frame_table.first()))
     }
 
     /// Frees all frames through the worker, in bulk, grouped by their pool.

@@ -52,7 +52,8 @@ impl Pool {
         let [frames, capacity] =
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
         let init_on_free = memory.hardening().clear;
-        let cache = (config.cache.min(capacity), config.refill.min(config.cache));
+        let cache = config.cache.min(capacity);
+        let cache = (cache, config.refill.min(cache));
         let shared = frame_table::register(|number| {
             let mut depot = Depot::new(capacity, capacity / per_page, frames / per_page, cache);
             depot.clears = config.init_on_alloc;
@@ -113,6 +114,24 @@ impl Pool {
     /// Bytes of each frame.
     pub fn frame_size(&self) -> usize {
         self.shared.frame_size
+    }
+
+    /// Bytes of data that every empty frame has room for: at least [`PoolConfig::data`]. Frames of other
+    /// colours have room for more ([`Frame::tailroom`]).
+    ///
+    /// ```
+    /// # use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
+    /// # let mut w = memory.worker()?;
+    /// let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..Default::default() })?;
+    /// assert!(pool.room() >= PoolConfig::room(2048));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn room(&self) -> usize {
+        // All bits of the number: the last colour.
+        self.shared.frame_size - self.shared.start.of(u32::MAX) as usize
     }
 
     /// Allocates an empty frame. Returns None only if no free frame of the pool exists anywhere.

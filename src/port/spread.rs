@@ -63,7 +63,9 @@ pub(super) fn part(
     let (mut begin, mut end) = (0, received.len.min(bytes_of(0, frame.len())));
     let segments = Segments::of_front(&frame.data_mut()[..end], received.len, &offload).ok()?.in_pieces(0);
     let (headers, size) = (segments.headers(), usize::from(offload.gso?.size.get()));
-    if headers > HEADERS || headers + size > BEFORE || there < received.len {
+    // Bytes behind the packet belong to no segment. It is gathered and cut without them.
+    let is_whole = received.len == segments.end();
+    if headers > HEADERS || headers + size > BEFORE || there < received.len || !is_whole {
         return None;
     }
     let mut copy = [0; HEADERS];

@@ -156,7 +156,7 @@ impl Waiting {
             return segments.write(packet, i, to).then_some(offload);
         }
         to.copy_from_slice(packet);
-        if self.keeps {
+        if self.keeps && self.offload.can_wait(to) {
             return Some(self.offload);
         }
         let finished = finish(to, self.offload, counters);

@@ -141,15 +141,17 @@ impl Uncut {
     }
 }
 
-/// Keeps the open offload work with the packet in a frame that has room for it. Returns false if the work is invalid
-/// for the packet.
+/// Keeps the open offload work with the packet in a frame that has room for it. A checksum that is not kept is
+/// completed. Returns false if the work is invalid for the packet.
 fn keep(room: &mut RxBuffer<'_>, offload: Offload, counters: &PortCounters) -> bool {
-    let packet = room.data_mut();
-    let fits = match offload {
-        Offload { gso: Some(_), .. } => Segments::of(packet, &offload).is_ok(),
-        Offload { checksum, .. } => checksum.is_none_or(|checksum| checksum.is_in(packet)),
-    };
-    let kept = fits && room.set_offload(offload).is_ok();
+    if offload.gso.is_some() {
+        let Ok(segments) = Segments::of(room.data_mut(), &offload) else { return false };
+        // The kernel would cut what lies behind the packet as well, into more segments than are allowed.
+        let _ = room.trim(segments.end());
+    } else if !offload.can_wait(room.data_mut()) {
+        return finish(room.data_mut(), offload, counters);
+    }
+    let kept = room.set_offload(offload).is_ok();
     counters.gso_kept.add(u64::from(kept && offload.gso.is_some()));
     kept
 }
@@ -164,3 +166,6 @@ pub(super) fn put_back(room: &mut RxBuffer<'_>, tag: [u8; TAG_LEN]) -> Result<()
     insert(room.data_mut(), tag);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,7 +148,9 @@ pub(crate) fn ring_from<T: Send>(size: u32, start: u32) -> (Sender<T>, Receiver<
     let size = slots_for(size);
     let ring = Arc::new(Ring::new(size as usize, start));
     let index = |which| HeapIndex { ring: Arc::clone(&ring), which };
-    let sender = Producer::new(index(PRODUCER), index(CONSUMER), size);
+    let mut sender = Producer::new(index(PRODUCER), index(CONSUMER), size);
+    // Reads the other side's index, without which the ring looks full. It cannot be impossible here.
+    let _ = sender.room(1);
     let receiver = Consumer::new(index(CONSUMER), index(PRODUCER), size);
     (Sender { cursor: sender, ring: Arc::clone(&ring) }, Receiver { cursor: receiver, ring })
 }
@@ -392,6 +394,16 @@ mod tests {
             assert_eq!(got, (first..first + n as u64).collect::<Vec<_>>());
         }
         assert_eq!((sender.send(7), receiver.recv(), receiver.recv()), (Ok(()), Some(7), None));
+    }
+
+    /// Seen: a new sender had not read the other side's index, and so told of a ring full of items.
+    #[test]
+    fn a_new_ring_is_empty_for_its_sender() {
+        for start in [0, 1, u32::MAX] {
+            let (mut sender, mut receiver) = ring_from::<u32>(4, start);
+            assert_eq!((sender.len(), sender.is_empty(), sender.room(9)), (0, true, 4));
+            assert_eq!((sender.send(7), sender.len(), receiver.recv()), (Ok(()), 1, Some(7)));
+        }
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub(super) struct Barn {
     /// Maximum number of full sheaves now. After a review there may be more, until [`Barn::take_excess`] has taken
     /// them.
     limit: usize,
-    /// Bytes of an object.
-    size: usize,
+    /// Bytes from one object of a slab to the next.
+    stride: usize,
     /// The bytes that all caches of the memory may keep beyond [`SHEAVES`] each. Those of the sheaves between that
     /// number and the limit are taken.
     allowance: Arc<Allowance>,
@@ -57,14 +57,14 @@ pub(super) struct Barn {
 }
 
 impl Barn {
-    /// Makes an empty barn for objects of `size` bytes.
-    pub(super) fn new(capacity: usize, size: usize, allowance: Arc<Allowance>) -> Self {
+    /// Makes an empty barn for objects that take `stride` bytes each.
+    pub(super) fn new(capacity: usize, stride: usize, allowance: Arc<Allowance>) -> Self {
         Barn {
             capacity,
             full: VecDeque::with_capacity(SHEAVES),
             empty: Vec::with_capacity(SHEAVES),
             limit: SHEAVES,
-            size,
+            stride,
             allowance,
             missed: 0,
             unused: 0,
@@ -111,7 +111,7 @@ impl Barn {
         if self.full.len() != self.limit {
             return true;
         }
-        let bytes = self.capacity * self.size;
+        let bytes = self.capacity * self.stride;
         let grows = self.missed > 0 && self.limit < self.most() && self.allowance.take(bytes);
         if grows {
             self.missed -= 1;
@@ -130,7 +130,7 @@ impl Barn {
     /// Lowers the limit, at most to [`SHEAVES`].
     fn shrink_to(&mut self, limit: usize) {
         let limit = limit.max(SHEAVES);
-        self.allowance.give((self.limit - limit) * self.capacity * self.size);
+        self.allowance.give((self.limit - limit) * self.capacity * self.stride);
         self.limit = limit;
     }
 

@@ -23,6 +23,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+/// Maximum number of names of a cache. A program may share a cache under a new name as often as it likes.
+const NAMES_MAX: usize = 64;
+
 /// The properties that two caches must have in common to share one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form<'a> {
@@ -57,7 +60,7 @@ pub(super) struct Shared {
     pub(super) slabs: Slabs,
     pub(super) checker: Option<Checker>,
     pub(super) constructor: Option<Constructor>,
-    /// The names that each of the sharers gave it.
+    /// The names that its sharers gave it, at most [`NAMES_MAX`]. They stay until the cache is closed.
     pub(super) names: Mutex<Vec<String>>,
     handles: AtomicUsize,
     pub(super) memory: Memory,
@@ -102,6 +105,7 @@ impl Shared {
             let secret = memory.random().map_or_else(ticks, Random::draw);
             let min_partial = config.min_partial.unwrap_or_else(|| config::min_partial(size)) as u32;
             let cpu_partial = config.cpu_partial.unwrap_or_else(|| config::cpu_partial(size)) as u32;
+            let allowance = Arc::clone(memory.allowance());
             let shared = Arc::new(Shared {
                 locals: PerWorker::new(memory.roster(), || Local::new(sheaf)),
                 number,
@@ -111,7 +115,7 @@ impl Shared {
                 layer: config.layer,
                 sheaf: AtomicU32::new(sheaf as u32),
                 cpu_partial: AtomicU32::new(cpu_partial),
-                barn: CachePadded::new(Mutex::new(Barn::new(sheaf, size, Arc::clone(memory.allowance())))),
+                barn: CachePadded::new(Mutex::new(Barn::new(sheaf, layout.stride, allowance))),
                 slabs: Slabs::new(&config.name, layout, config.word, order, min_partial, secret),
                 checker,
                 constructor,
@@ -144,10 +148,10 @@ impl Shared {
         lock(&self.names).first().cloned().unwrap_or_default()
     }
 
-    /// Adds the name of one more sharer.
+    /// Adds the name of one more sharer, unless there are [`NAMES_MAX`].
     pub(super) fn add_name(&self, name: &str) {
         let mut names = lock(&self.names);
-        if !names.iter().any(|known| known == name) {
+        if names.len() < NAMES_MAX && !names.iter().any(|known| known == name) {
             names.push(name.into());
         }
     }

@@ -137,6 +137,14 @@ impl Offload {
         header[0] & NEEDS_CSUM | header[1] != 0
     }
 
+    /// Returns whether the checksum of a packet of one segment can stay open while rules judge the packet: it is that
+    /// of its own TCP or UDP header. Its completion could write any two other bytes, such as a port, for which the
+    /// sender can choose the sum.
+    pub(crate) fn can_wait(&self, packet: &[u8]) -> bool {
+        let is_own = |checksum| Layers::of(packet).is_some_and(|layers| layers.checksum() == checksum);
+        self.checksum.is_none_or(|checksum| is_own(checksum) && checksum.is_in(packet))
+    }
+
     /// Parses a `struct virtio_net_hdr` in this machine's byte order.
     ///
     /// # Errors

@@ -138,6 +138,11 @@ impl Segments {
         self.headers
     }
 
+    /// Bytes of the packet. Those behind it belong to no segment.
+    pub(crate) fn end(&self) -> usize {
+        self.layers.end
+    }
+
     fn payload(&self) -> usize {
         self.layers.end - self.headers
     }

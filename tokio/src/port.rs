@@ -114,7 +114,9 @@ impl AsyncPort {
                 return taken;
             }
             if now == 0 {
-                self.wait().await;
+                self.watch.wait_to_send(&mut *self.port.0).await;
+            } else {
+                self.watch.worked();
             }
         }
     }
@@ -127,7 +129,7 @@ impl AsyncPort {
             if self.port.0.tx_posted() == 0 {
                 return self.watch.worked();
             }
-            self.wait().await;
+            self.watch.wait_to_send(&mut *self.port.0).await;
         }
     }
 

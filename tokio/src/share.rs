@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Frames that a shared port has received.
 ///
 /// If no task takes them, the queue fills, the driver receives no more, and the device drops and counts
-/// (`rx_ring_full`, `rx_no_frame`).
+/// (`rx_ring_full`, `rx_no_frame`). When this is dropped, frames that come are freed.
 pub struct Incoming {
     frames: mpsc::Receiver<Frame>,
 }
@@ -107,13 +107,14 @@ impl Driver {
     pub async fn run(mut self) -> AsyncPort {
         loop {
             consume_budget().await;
-            if self.round() > 0 {
-                self.port.worked();
-                continue;
-            }
+            let moved = self.round();
             let is_read = !self.incoming.is_closed();
             if !is_read && !self.is_open && self.to_send.is_empty() {
                 return self.port;
+            }
+            if moved > 0 {
+                self.port.worked();
+                continue;
             }
             let has_received = !self.received.is_empty();
             let Driver { port, incoming, outgoing, to_send, is_open, .. } = &mut self;
@@ -135,10 +136,13 @@ impl Driver {
 
     /// Moves all frames that can be moved now. Returns their number.
     fn round(&mut self) -> usize {
-        let before = self.received.len();
+        let mut unread = 0;
         if self.incoming.is_closed() {
+            // Received and freed: frames that stayed in the port would end each wait at once.
             self.received.free(self.port.worker());
-        } else if before == 0 {
+            unread = self.port.try_receive(&mut self.received);
+            self.received.free(self.port.worker());
+        } else if self.received.is_empty() {
             self.port.try_receive(&mut self.received);
         }
         let room = self.received.len().min(self.incoming.capacity());
@@ -155,6 +159,6 @@ impl Driver {
         }
         let sent = self.port.try_transmit(&mut self.to_send);
         self.port.tend();
-        handed + sent
+        handed + sent + unread
     }
 }

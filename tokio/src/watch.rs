@@ -73,6 +73,15 @@ impl PortWatch {
         poll_fn(|context| waiting.0.poll_wait(waiting.1, context)).await;
     }
 
+    /// Waits until the device may have sent frames, for a call that receives none. Received frames that wait would end
+    /// each [`PortWatch::wait`] at once.
+    pub async fn wait_to_send(&mut self, port: &mut dyn Port) {
+        if !self.is_armed && self.begin(port) {
+            return sleep(self.longer_pause()).await;
+        }
+        self.wait(port).await;
+    }
+
     /// As [`PortWatch::wait`], for a task that calls it again. Between two calls that return Pending, the port stays
     /// armed.
     pub fn poll_wait(&mut self, port: &mut dyn Port, context: &mut Context<'_>) -> Poll<()> {
@@ -102,14 +111,15 @@ impl PortWatch {
         let fd = port.wakeup_fd();
         fd.iter().for_each(|fd| self.watch.get_ref().0.add(*fd));
         let is_woken = fd.is_some() && port.rx_posted() > 0 && port.tx_posted() == 0;
-        let pause = if is_woken && port.state() == netmem::PortState::Up {
-            LOOK
-        } else {
-            self.pause = (2 * self.pause).clamp(SHORTEST, LONGEST);
-            self.pause
-        };
+        let pause =
+            if is_woken && port.state() == netmem::PortState::Up { LOOK } else { self.longer_pause() };
         self.timer.as_mut().reset(Instant::now() + pause);
         false
+    }
+
+    fn longer_pause(&mut self) -> Duration {
+        self.pause = (2 * self.pause).clamp(SHORTEST, LONGEST);
+        self.pause
     }
 
     /// Ends the current pause, if there is one.

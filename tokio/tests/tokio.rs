@@ -330,6 +330,65 @@ fn ports_that_wait_are_not_looked_at_while_nothing_comes_and_wake_when_it_does()
     });
 }
 
+/// Returns a port that counts how often it is armed, with that count.
+fn counted() -> (AsyncPort, MemDevice, Arc<AtomicUsize>, Pool) {
+    let (port, device, w, pool) = ports(1, 64).remove(0);
+    let count = Arc::new(AtomicUsize::new(0));
+    let port = AsyncPort::new(Box::new(Counted(port, count.clone())), w, pool.clone()).unwrap();
+    (port, device, count, pool)
+}
+
+/// Seen: frames stayed in a port whose reader was gone, ended each wait at once, and the driver turned without a pause.
+#[test]
+fn a_driver_without_a_reader_sleeps_while_packets_come_and_frees_them() {
+    runtime().block_on(async {
+        let (port, mut device, armed, pool) = counted();
+        let (incoming, outgoing, driver) = port.share(8);
+        let driver = tokio::spawn(driver.run());
+        drop(incoming);
+        for number in 0..100 {
+            timeout(PATIENCE, deliver(&mut device, number)).await.unwrap();
+        }
+        let before = armed.load(SeqCst);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let looks = armed.load(SeqCst) - before;
+        assert!(looks <= 100, "{looks} looks in a second");
+        drop(outgoing);
+        drop((timeout(PATIENCE, end(driver, &mut device)).await.unwrap(), device));
+        timeout(PATIENCE, closed(&pool)).await.unwrap();
+        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    });
+}
+
+/// Seen: a transmission that waited for room turned without a pause while a received packet waited.
+#[test]
+fn a_transmission_that_waits_for_room_sleeps_while_a_received_packet_waits() {
+    runtime().block_on(async {
+        let (mut port, mut device, armed, _pool) = counted();
+        let (mut frames, mut received) = (Batch::new(), Batch::new());
+        assert_eq!(port.alloc_burst(&mut frames, 20), 20);
+        for frame in &mut *frames {
+            frame.put(60).unwrap().fill(1);
+        }
+        port.transmit_now(&mut frames);
+        assert!(!frames.is_empty(), "the ring has 16 slots");
+        deliver(&mut device, 7).await;
+        let task = tokio::spawn(async move {
+            port.transmit(&mut frames).await;
+            port.drained().await;
+            port.receive(&mut received).await
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let looks = armed.load(SeqCst);
+        assert!(looks <= 1000, "{looks} looks in a second");
+        while !task.is_finished() {
+            device.collect(64, |_| ());
+            yield_now().await;
+        }
+        assert_eq!(timeout(PATIENCE, task).await.unwrap().unwrap(), 1);
+    });
+}
+
 #[test]
 fn a_pool_that_is_closed_is_waited_for_until_the_last_frame_is_home() {
     runtime().block_on(async {

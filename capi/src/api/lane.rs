@@ -163,7 +163,8 @@ pub unsafe extern "C" fn netmem_lane_send_at(
 }
 
 /// Receives up to `n` frames from a lane, oldest first. Only the lane's receiver may call it.
-/// Returns the number received, or -EPIPE if the lane is empty and the sender has closed its end.
+/// Returns the number received, or -EPIPE if the sender has closed its end and neither frames nor packets wait
+/// in the lane.
 ///
 /// # Safety
 /// See the module.
@@ -200,7 +201,7 @@ pub unsafe extern "C" fn netmem_lane_receive_at(
             sites::note_given(iter::once(frame.word), traced_pool(frame.word), site);
         }
     }
-    if got == 0 && is_over && !frames.is_empty() {
+    if got == 0 && is_over && !frames.is_empty() && !receiving.waiting() {
         return no_sender(CALL);
     }
     got as c_int

@@ -91,8 +91,8 @@ fn take(
 }
 
 /// Receives up to `n` packets from a lane, oldest first. Only the lane's receiver may call it.
-/// Returns the number received, or -EPIPE if no packet waits and the sender has closed its end. The result is
-/// less than the number of waiting packets only if there is no memory for their handles.
+/// Returns the number received, or -EPIPE if the sender has closed its end and neither packets nor frames wait in
+/// the lane. The result is less than the number of waiting packets only if there is no memory for their handles.
 /// A packet keeps its head. netmem_packet_free gives the head back to the heads that it was taken from, and
 /// the frames to their pools.
 ///
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn netmem_lane_receive_packets_at(
         }
     }
     *held += got as u64;
-    if got == 0 && is_over && !is_short && !places.is_empty() {
+    if got == 0 && is_over && !is_short && !places.is_empty() && !receiving.waiting() {
         return no_sender(CALL);
     }
     got as c_int

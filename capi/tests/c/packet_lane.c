@@ -100,6 +100,29 @@ static void frames_and_packets_go_beside_each_other(void)
     check_home();
 }
 
+/* The end of a lane is told by neither call while something of the other kind waits: who closes at -EPIPE would lose it. */
+static void the_end_is_told_only_when_neither_frames_nor_packets_wait(void)
+{
+    for (int frames_first = 0; frames_first < 2; frames_first++) {
+        netmem_frame frame = one();
+        netmem_packet packet = a_packet("last");
+        CHECK(netmem_lane_open(worker, 0, &lane) == 0 && netmem_lane_send(worker, lane, &frame, 1) == 1);
+        CHECK(netmem_lane_send_packets(worker, lane, &packet, 1) == 1 && netmem_lane_close(worker, lane) == 0);
+        CHECK(netmem_lane_join(worker, lane) == 0);
+        if (frames_first) {
+            CHECK(netmem_lane_receive(worker, lane, &frame, 1) == 1 && netmem_lane_receive(worker, lane, &frame, 1) == 0);
+            CHECK(netmem_lane_receive_packets(worker, lane, &packet, 1) == 1);
+        } else {
+            CHECK(netmem_lane_receive_packets(worker, lane, &packet, 1) == 1);
+            CHECK(netmem_lane_receive_packets(worker, lane, &packet, 1) == 0 && netmem_lane_receive(worker, lane, &frame, 1) == 1);
+        }
+        CHECK(netmem_free(worker, &frame, 1) == 0 && netmem_packet_free(worker, &packet, 1) == 0);
+        CHECK(netmem_lane_receive(worker, lane, &frame, 1) == -EPIPE && netmem_lane_receive_packets(worker, lane, &packet, 1) == -EPIPE);
+        CHECK(netmem_lane_close(worker, lane) == 0);
+        check_home();
+    }
+}
+
 /* Packets that wait when the receiver closes its end go home, and are counted; the sender keeps what it has. */
 static void the_receiver_closes_first(void)
 {
@@ -271,6 +294,7 @@ int main(void)
     what_fits_goes_and_the_rest_stays();
     a_packet_goes_whole();
     frames_and_packets_go_beside_each_other();
+    the_end_is_told_only_when_neither_frames_nor_packets_wait();
     the_receiver_closes_first();
     the_sender_closes_first();
     heads_are_closed_and_others_opened_while_a_lane_stays();

@@ -113,6 +113,20 @@ fn a_lane_hands_packets_over_whole_and_in_order_and_every_kind_of_misuse_of_one_
     }
 }
 
+/// Seen: the refusal took the lock of standard error, which the interrupted report held, and the process aborted.
+#[test]
+fn a_signal_handler_that_interrupts_a_report_is_refused_and_waits_for_no_lock() {
+    assert_eq!(run("tests/c/signal.c", &[]), "all as it should be\n");
+}
+
+/// Seen: the first handle of every process was the same. So one that lay in the memory that DPDK's processes share named
+/// another mempool in the second of them.
+#[test]
+fn the_first_handles_of_two_processes_are_different_words() {
+    let program = compiled("tests/c/words.c", &GCC);
+    assert_ne!(good(&mut command(&program)), good(&mut command(&program)));
+}
+
 #[test]
 fn a_stock_finds_what_is_given_back_twice_from_any_thread() {
     assert_eq!(run("tests/c/stock.c", &[]), "all as it should be\n");

@@ -10,7 +10,8 @@ use super::clock::Clock;
 /// The machine of a report. A field is null if the system does not provide the value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name.
+    /// The processor's name, with its family and model where it has them: under a hypervisor several generations may
+    /// have one name.
     pub cpu: Option<String>,
     /// Cores that this process may use.
     pub cores: usize,
@@ -55,7 +56,7 @@ impl Machine {
     pub fn read(clock: &impl Clock, cores: usize) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").ok();
         Self {
-            cpu: cpuinfo.as_deref().and_then(model),
+            cpu: cpuinfo.as_deref().and_then(processor),
             cores,
             kernel: line("/proc/sys/kernel/osrelease"),
             is_virtual: cpuinfo.as_deref().and_then(under_hypervisor),
@@ -95,8 +96,12 @@ fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, v)| v.trim())
 }
 
-fn model(cpuinfo: &str) -> Option<String> {
-    field(cpuinfo, "model name").map(str::to_owned)
+fn processor(cpuinfo: &str) -> Option<String> {
+    let name = field(cpuinfo, "model name")?;
+    Some(match (field(cpuinfo, "cpu family"), field(cpuinfo, "model")) {
+        (Some(family), Some(model)) => format!("{name} (family {family}, model {model})"),
+        _ => name.to_owned(),
+    })
 }
 
 /// The flag `hypervisor` stands for CPUID leaf 1, ECX bit 31, which no processor sets and every hypervisor does.
@@ -160,11 +165,19 @@ mod tests {
         "processor\t: 0\nmodel name\t: A Processor @ 2.60GHz\nflags\t\t: fpu tsc hypervisor\n";
 
     #[test]
-    fn the_model_and_the_hypervisor_are_read_from_cpuinfo() {
-        assert_eq!(model(CPUINFO).as_deref(), Some("A Processor @ 2.60GHz"));
+    fn the_processor_and_the_hypervisor_are_read_from_cpuinfo() {
+        assert_eq!(processor(CPUINFO).as_deref(), Some("A Processor @ 2.60GHz"));
         assert_eq!(under_hypervisor(CPUINFO), Some(true));
         assert_eq!(under_hypervisor("flags : fpu hypervisor_like\n"), Some(false));
-        assert_eq!((model(""), under_hypervisor("")), (None, None));
+        assert_eq!((processor(""), under_hypervisor("")), (None, None));
+    }
+
+    #[test]
+    fn two_generations_under_one_name_are_two_processors() {
+        let of =
+            |model| format!("cpu family\t: 25\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\nstepping\t: 1\n");
+        assert_eq!(processor(&of(1)).as_deref(), Some("AMD EPYC (family 25, model 1)"));
+        assert_eq!(processor(&of(17)).as_deref(), Some("AMD EPYC (family 25, model 17)"));
     }
 
     #[test]

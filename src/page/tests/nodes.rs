@@ -1,6 +1,9 @@
 //! More than one node.
 
 use super::*;
+use crate::page::DescriptorSize;
+use crate::page::nodes::Nodes;
+use crate::page::table::Table;
 
 fn two(workers: usize) -> Memory {
     Memory::new(&MemoryConfig { nodes: 2, ..config(16, workers) }).unwrap()
@@ -40,6 +43,19 @@ fn a_page_of_the_other_node_goes_back_there_and_not_into_the_list() {
     let cached = memory.stats().cached;
     drop(a);
     assert_eq!(memory.stats().cached, cached, "the first worker's list had none");
+}
+
+/// Seen: a worker that found its slot closed put back no page, and so counted a node as done that had been counted. The
+/// memory ended while a page of another node was out.
+#[test]
+fn an_empty_batch_closes_no_node_again() {
+    let table = Table::new(4096, DescriptorSize::Compact);
+    let nodes = Nodes::new(&table, &MemoryConfig { nodes: 2, ..config(16, 1) });
+    let (mut out, mut alarms) = ([0], Vec::new());
+    assert_eq!(nodes.take(&table, 1, 0, false, &mut out, &mut alarms), 1);
+    assert!(!nodes.close());
+    assert!(!nodes.put_batch(&table, 0, &[], &mut alarms));
+    assert!(nodes.put_batch(&table, 1, &out, &mut alarms));
 }
 
 #[test]

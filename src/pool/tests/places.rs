@@ -65,3 +65,20 @@ fn a_pool_counts_its_frames_right_across_the_wrap_of_its_counters() {
         assert_eq!(pool.inflight(), 0);
     }
 }
+
+/// Seen: a batch kept the pool of frames that it had no more, and read it after it was gone.
+#[test]
+fn an_empty_batch_follows_no_pool_that_is_gone() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let mut batch = Batch::new();
+    let gone = pool(&memory, &mut w, 16);
+    assert_eq!(gone.alloc_burst(&mut w, &mut batch, 4), 4);
+    batch.free(&mut w);
+    drop(gone);
+    // Registering another pool lets go of what is left of the first.
+    let next = pool(&memory, &mut w, 16);
+    assert_eq!(batch.put_each(1, |_, _| unreachable!("no frame")), 0);
+    assert_eq!(next.alloc_burst(&mut w, &mut batch, 4), 4);
+    assert_eq!(batch.put_each(2, |_, bytes| bytes.fill(7)), 4);
+}

@@ -21,6 +21,18 @@ fn all(pool: &Pool, w: &mut Worker) -> Vec<Frame> {
     std::iter::from_fn(|| pool.alloc(w)).collect()
 }
 
+/// Seen: the refill of a small pool was that of a larger cache, and its own numbers were refused.
+#[test]
+fn the_cache_of_a_small_pool_has_numbers_that_can_be_set_again() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 16, ..PoolConfig::default() }).unwrap();
+    let (cache, refill) = pool.cache();
+    assert_eq!((cache, refill), (16, 16));
+    pool.set_cache(cache, refill).unwrap();
+    assert_eq!(pool.cache(), (cache, refill));
+}
+
 #[test]
 fn a_pool_grows_to_its_capacity_and_no_further() {
     let memory = memory(1);

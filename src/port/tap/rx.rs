@@ -9,7 +9,12 @@ use crate::wire::offload::VIRTIO_LEN;
 impl TapLink {
     pub(super) fn receive_burst(&mut self, rooms: &mut RxBuffers<'_>, counters: &PortCounters) -> usize {
         let mut n = self.uncut.fill(rooms, 0, counters);
-        while self.uncut.is_empty() && self.link.is_up() && n < rooms.len() {
+        // As many packets as there are rooms at most: one that is dropped takes none, and a host can send such packets
+        // faster than they are dropped.
+        for _ in 0..rooms.len() {
+            if !self.uncut.is_empty() || !self.link.is_up() || n >= rooms.len() {
+                break;
+            }
             let Some(got) = self.receive_one(rooms, n, counters) else { break };
             n += got;
             if !self.uncut.is_empty() {

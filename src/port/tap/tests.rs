@@ -1,6 +1,14 @@
 //! Tests that need no interface of their own. The other tests run in namespaces (`tests/links.rs`).
 
-use super::{TapConfig, TapPortError, open};
+use super::{TapConfig, TapLink, TapPort, TapPortError, open};
+use crate::pool::Batch;
+use crate::port::conformance::Fixture;
+use crate::port::link::Link;
+use crate::port::uncut::Uncut;
+use crate::port::{Fill, Port, Rx};
+use crate::sys::netdev::Netdev;
+use std::fs::File;
+use std::os::fd::OwnedFd;
 
 #[test]
 fn names_that_no_interface_can_have_are_refused_before_anything_is_made() {
@@ -8,5 +16,23 @@ fn names_that_no_interface_can_have_are_refused_before_anything_is_made() {
         let error = open(name, &TapConfig::default()).unwrap_err();
         assert_eq!(error, TapPortError::Name(name.into()));
         assert!(error.to_string().contains("1 to 15 bytes"));
+    }
+}
+
+/// Seen: a burst did not end while packets came that were dropped, and the worker served no other port.
+#[test]
+fn a_flood_of_frames_that_are_too_long_ends_the_burst() {
+    let mut fixture = Fixture::new(64);
+    // Each read gets as many bytes as it has room for, and one more: a frame that is too long.
+    let queue = OwnedFd::from(File::open("/dev/zero").unwrap()).into();
+    let link = Link::new(Netdev::open("lo").unwrap());
+    assert!(link.is_up(), "the loopback interface is down: ip link set lo up");
+    let device = TapLink { queue, several: false, link, uncut: Uncut::new(1), keeps_offloads: false };
+    let mut port = TapPort::new("tap:zero".into(), device, 16);
+    port.refill(&mut fixture.w, &fixture.pool);
+    let mut frames = Batch::new();
+    for round in 1..=3 {
+        assert_eq!(port.rx(&mut fixture.w, &mut frames), 0);
+        assert_eq!(port.counters().rx_too_long.get(), 16 * round);
     }
 }

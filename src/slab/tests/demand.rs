@@ -87,3 +87,21 @@ fn sheaves_that_stay_unused_go_back_into_their_slabs() {
     assert!(stats.barn <= WITHOUT && stats.slabs < held, "{stats:?}, {held} slabs before");
     assert!(cache.validate().is_empty());
 }
+
+/// Seen: the barn counted the bytes that the type asked for, of which objects of one byte take eight.
+#[test]
+fn what_barns_keep_is_counted_by_the_room_that_objects_take() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let cache = cache::<u8>(&memory);
+    let capacity = cache.get("sheaf_capacity").unwrap() as u64;
+    let beyond = memory.stats().total * 4096 / 16 / 8;
+    for _ in 0..3 {
+        let mut held = Vec::new();
+        assert!(cache.alloc_bulk(&mut w, 60_000, &mut held, || 7));
+        cache.free_bulk(&mut w, &mut held);
+        let stats = cache.stats();
+        assert!(stats.barn <= 10 * capacity + beyond, "{stats:?}");
+    }
+    assert!(cache.stats().barn > 10 * capacity, "the barn has grown");
+}

@@ -159,3 +159,15 @@ fn a_freelist_that_was_overwritten_is_found_and_its_slab_used_no_more() {
     assert!(found[0].to_string().contains("was overwritten after"), "{}", found[0]);
     assert!(cache.alloc(&mut w).is_some(), "other slabs serve on");
 }
+
+/// Seen: each cache that was made under a new name and dropped left its name with the cache that it shared, for good.
+#[test]
+fn a_cache_that_is_shared_under_ever_new_names_keeps_64_of_them() {
+    let memory = memory(1);
+    let first = Cache::<[u64; 8]>::new(&memory, &named("first")).unwrap();
+    for n in 0..1000 {
+        drop(Cache::<[u64; 8]>::new(&memory, &named(&format!("sharer {n}"))).unwrap());
+    }
+    let attributes = first.attributes();
+    assert_eq!((attributes.get("name"), attributes.get("aliases")), (Some("first"), Some("63")));
+}

@@ -1,0 +1,75 @@
+//! Tests of open offload work that a hostile sender describes.
+
+use super::*;
+use crate::port::conformance::Fixture;
+use crate::wire::offload::{Gso, GsoKind, PartialChecksum};
+use crate::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
+use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
+
+/// Returns an IPv4 packet with this transport header and payload, and a total length of `total`.
+fn packet(protocol: u8, behind: &[u8], total: u16) -> Vec<u8> {
+    let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let mut packet =
+        Ethernet::new(MacAddr::BROADCAST, MacAddr::new([2; 6]), ethernet::IPV4).to_bytes().to_vec();
+    packet.extend(Ipv4::new(src, dst, protocol, 64, total - 20).to_bytes());
+    packet.extend(behind);
+    packet
+}
+
+/// Receives one packet, keeping its open work, and returns its frame.
+fn landed(fixture: &mut Fixture, packet: &[u8], offload: Offload, counters: &PortCounters) -> Option<Frame> {
+    let mut frames = vec![fixture.pool.alloc(&mut fixture.w).unwrap()];
+    let mut rooms = RxBuffers::of(&mut frames);
+    rooms.get(0).unwrap().whole()[..packet.len()].copy_from_slice(packet);
+    let received = Received { len: packet.len(), tag: None, header: offload.to_virtio(packet), keeps: true };
+    let n = Uncut::new(1).land(0, (0, 1), &mut rooms, received, counters);
+    frames.pop().filter(|_| n == 1)
+}
+
+/// UDP from port 9 to port 1000, whose sum from its header on is that of `ports` and `word`.
+fn datagram(word: u16) -> Vec<u8> {
+    let mut behind = vec![0, 9, 0x03, 0xe8, 0, 12, 0, 0];
+    behind.extend(word.to_be_bytes());
+    behind.extend([0, 0]);
+    packet(ipv4::UDP, &behind, 32)
+}
+
+/// Seen: a port kept a checksum that was to be written over the destination port. The rules judged port 1000, and the
+/// packet was sent to port 53.
+#[test]
+fn a_checksum_that_lies_elsewhere_is_completed_before_the_rules_and_not_kept() {
+    let mut fixture = Fixture::new(16);
+    let counters = PortCounters::default();
+    let over_the_port = Offload { checksum: Some(PartialChecksum { start: 34, offset: 2 }), gso: None };
+    // The sum of all words is the complement of 53.
+    let word = !53 - (9 + 1000 + 12);
+    let frame = landed(&mut fixture, &datagram(word), over_the_port, &counters).unwrap();
+    assert_eq!((&frame.data()[36..38], frame.offload()), (&[0, 53][..], None));
+    assert_eq!(counters.csum_finished.get(), 1);
+    frame.free(&mut fixture.w);
+    let own = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), gso: None };
+    let frame = landed(&mut fixture, &datagram(word), own, &counters).unwrap();
+    assert_eq!((frame.data(), frame.offload()), (&datagram(word)[..], Some(own)));
+    frame.free(&mut fixture.w);
+    let outside = Offload { checksum: Some(PartialChecksum { start: 34, offset: 900 }), gso: None };
+    assert!(landed(&mut fixture, &datagram(word), outside, &counters).is_none());
+    assert_eq!((counters.csum_finished.get(), counters.rx_dropped.get()), (1, 1));
+}
+
+/// Seen: the limit of segments counted those of the IP packet, and the kernel cut the bytes behind it too: 1,850 segments of
+/// a frame of 1,900 bytes.
+#[test]
+fn bytes_behind_a_packet_of_many_segments_are_no_segments_of_it() {
+    let mut fixture = Fixture::new(16);
+    let counters = PortCounters::default();
+    let mut behind = vec![0, 80, 0, 81, 0, 0, 0, 7, 0, 0, 0, 0, 5 << 4, 0x18, 1, 0, 0, 0, 0, 0];
+    behind.resize(20 + 6 + 1400, 1);
+    let long = packet(ipv4::TCP, &behind, 46);
+    let gso = Gso { kind: GsoKind::TcpV4, size: NonZeroU16::new(1).unwrap() };
+    let offload = Offload { checksum: Some(PartialChecksum { start: 34, offset: 16 }), gso: Some(gso) };
+    let frame = landed(&mut fixture, &long, offload, &counters).unwrap();
+    assert_eq!((frame.data(), frame.offload()), (&long[..60], Some(offload)));
+    assert_eq!(counters.gso_kept.get(), 1);
+    frame.free(&mut fixture.w);
+}
