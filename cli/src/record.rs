@@ -4,7 +4,7 @@ use crate::args::RecordArgs;
 use crate::control::{client, default_path};
 use crate::failure::Failure;
 use crate::recorded::{Capture, Recorded};
-use crate::stop;
+use crate::{stat, stop};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// The interval at which new packets are asked for.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Number of requests to a run that refuses them. A second lies between two.
+const TRIES: usize = 5;
 
 /// Writes the recorded packets, and goes on with new ones if the arguments ask for it.
 ///
@@ -38,7 +40,7 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
         }
         None => Box::new(io::stdout().lock()),
     };
-    match write(to, first, args.follow, &path) {
+    match write(to, first, args.follow, &path)? {
         // The reader is gone. A viewer ends in this way.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::run(format!("the recording cannot be written: {error}"))),
@@ -46,22 +48,50 @@ pub fn run(args: &RecordArgs) -> Result<(), Failure> {
     }
 }
 
-fn write(to: Box<dyn Write>, first: Vec<Recorded>, follow: bool, path: &Path) -> io::Result<()> {
-    let mut capture = Capture::new(BufWriter::new(to))?;
+/// Writes the packets, and with `follow` those that come, until a signal comes or the run ends. Returns the result of
+/// writing.
+///
+/// # Errors
+/// The run goes on, and does not answer.
+fn write(
+    to: Box<dyn Write>,
+    first: Vec<Recorded>,
+    follow: bool,
+    path: &Path,
+) -> Result<io::Result<()>, Failure> {
+    let mut capture = match Capture::new(BufWriter::new(to)) {
+        Ok(capture) => capture,
+        Err(error) => return Ok(Err(error)),
+    };
     let stop = stop::on_signal().ok().filter(|_| follow);
     let mut packets = first;
     loop {
-        packets.iter().try_for_each(|packet| capture.write(packet))?;
-        capture.to().flush()?;
-        let Some(stop) = &stop else { return Ok(()) };
+        let written = packets.iter().try_for_each(|packet| capture.write(packet));
+        let written = written.and_then(|()| capture.to().flush());
+        let Some(stop) = stop.as_ref().filter(|_| written.is_ok()) else { return Ok(written) };
         thread::sleep(INTERVAL);
         if stop.load(Relaxed) {
-            return Ok(());
+            return Ok(Ok(()));
         }
-        // The run is over, and so is the recording.
-        let Ok(next) = ask(path, &capture.since()) else { return Ok(()) };
-        packets = next;
+        match ask_on(path, &capture.since())? {
+            Some(next) => packets = next,
+            None => return Ok(Ok(())),
+        }
     }
+}
+
+/// As [`ask`]. Returns None if the run has ended, and with it the recording. Asks again some times if the run refuses,
+/// since its other clients may leave.
+fn ask_on(path: &Path, since: &[u64]) -> Result<Option<Vec<Recorded>>, Failure> {
+    for _ in 1..TRIES {
+        match ask(path, since) {
+            Ok(packets) => return Ok(Some(packets)),
+            // This takes a second while the run goes on.
+            Err(_) if stat::has_ended(path) => return Ok(None),
+            Err(_) => {}
+        }
+    }
+    ask(path, since).map(Some)
 }
 
 /// Returns the recorded packets from these numbers on.

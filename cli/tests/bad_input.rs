@@ -453,3 +453,14 @@ fn ready_pairs_that_steering_would_take_apart_are_refused() {
         );
     }
 }
+
+/// Seen: a rule for the second port with in=2 was accepted, and let everything through.
+#[test]
+fn a_rule_for_a_port_that_is_not_there_is_refused() {
+    let line = "--rule drop,in=2: there is no such port: 2 ports are numbered from 0 to 1";
+    refused("forward --path full --rule accept,in=1 --rule drop,in=2", line);
+    refused(
+        "forward --mode cross-connect --port pcap:in=a --port pcap:in=b --path full --rule drop,in=2",
+        line,
+    );
+}

@@ -11,6 +11,7 @@ use odd::dropped::odd_packets;
 use odd::{Folder, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -113,6 +114,23 @@ fn a_recording_is_followed_and_shows_the_gap_between_two_packets() {
         assert_eq!(before + missing, number, "{line:?}");
     }
     assert!(lines.iter().any(|line| !line[1].is_empty()), "more came than 64 in a tenth of a second");
+}
+
+/// Seen: a follower that the run refused, because it had as many clients as it may have, ended without a line and with
+/// success.
+#[test]
+fn a_follower_that_is_refused_says_so_and_fails_while_the_run_goes_on() {
+    let run = Run::start_with("record-refused", "--record 64");
+    let folder = Folder::new("record-refused");
+    let file = folder.path("followed.pcapng");
+    let child = start(&format!("record --follow -o {} --control {}", file.display(), run.path.display()));
+    wait_until("some packets", || fs::metadata(&file).is_ok_and(|file| file.len() > 100_000));
+    let idle: Vec<_> = (0..8).map(|_| UnixStream::connect(&run.path).unwrap()).collect();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!((out.status.code(), stderr(&out).lines().count()), (Some(2), 1), "{}", stderr(&out));
+    assert!(stderr(&out).contains("clients are connected already"), "{}", stderr(&out));
+    drop(idle);
+    run.end();
 }
 
 #[test]

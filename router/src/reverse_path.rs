@@ -14,9 +14,13 @@ impl ReversePath {
     /// A lookup in the table of routes, in addition to that of the destination.
     #[inline(never)]
     pub(crate) fn refuses(self, frame: &[u8], port: u8, ingress: &Interface, fib: &Fib) -> bool {
-        self != ReversePath::Off
-            && source(frame, ingress)
-                .is_some_and(|source| !fib.table.leads_to(source, port, self == ReversePath::Strict))
+        let leads_back = |source| {
+            // The martian check rejects the router's own addresses, and counts them, unless `Allow::martians` is set. Any other
+            // address of a local prefix has no sender.
+            let is_own = fib.own.has(source) || fib.allow.martians;
+            fib.table.leads_to(source, port, self == ReversePath::Strict, is_own)
+        };
+        self != ReversePath::Off && source(frame, ingress).is_some_and(|source| !leads_back(source))
     }
 }
 

@@ -76,8 +76,9 @@ impl Marks {
 }
 
 impl Probe {
-    pub(super) fn new(ports: usize) -> Probe {
-        let ports = (0..ports).map(|_| Marks::default()).collect();
+    /// Makes a probe of ports with this number of frames in flight each.
+    pub(super) fn new(in_flight: impl Iterator<Item = u64>) -> Probe {
+        let ports = in_flight.map(|entered| Marks { entered, ..Marks::default() }).collect();
         Probe { gap: (GAP_NS * clock::ticks_per_ns()) as u64, began: 0, before: 0, back: 0, ports }
     }
 
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_round_is_timed_when_its_last_frame_comes_back_and_rests_between_rounds_do_not_count() {
-        let (mut probe, latency) = (Probe::new(1), Latency::default());
+        let (mut probe, latency) = (Probe::new([0].into_iter()), Latency::default());
         probe.begin(1_000);
         probe.entered(0, 32);
         probe.end(1_100, &latency);
@@ -151,9 +152,21 @@ mod tests {
         assert_eq!(ticks(&latency), Some([150, 150]));
     }
 
+    /// Seen: the completion of frames that were sent before the measurement ended the first round, and each later one too soon.
+    #[test]
+    fn frames_that_were_in_flight_before_the_measurement_end_no_round() {
+        let (mut probe, latency) = (Probe::new([100].into_iter()), Latency::default());
+        probe.begin(0);
+        probe.entered(0, 32);
+        probe.left(0, 100, 10, &latency);
+        assert_eq!(ticks(&latency), None);
+        probe.left(0, 32, 15, &latency);
+        assert_eq!(ticks(&latency), Some([15, 15]));
+    }
+
     #[test]
     fn frames_that_never_come_back_leave_no_sample_and_do_not_delay_the_next_ones() {
-        let (mut probe, latency) = (Probe::new(1), Latency::default());
+        let (mut probe, latency) = (Probe::new([0].into_iter()), Latency::default());
         probe.begin(0);
         probe.entered(0, 200);
         probe.stranded(0, 0, &latency);
@@ -166,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_round_in_which_the_machine_stopped_leaves_no_sample() {
-        let (mut probe, latency) = (Probe::new(2), Latency::default());
+        let (mut probe, latency) = (Probe::new([0, 0].into_iter()), Latency::default());
         probe.begin(0);
         probe.entered(0, 1);
         probe.entered(1, 1);

@@ -139,10 +139,12 @@ impl Forwarder {
         self.free = free;
     }
 
-    /// Times packets from now on: the clock is read twice a round, and once when frames are completed.
+    /// Times packets from now on: the clock is read twice a round, and once when frames are completed. Frames that are in
+    /// flight already are not timed.
     #[cold]
     pub fn measure_latency(&mut self) {
-        self.probe = Some(Box::new(Probe::new(self.egresses.len())));
+        let in_flight = self.egresses.iter().map(|egress| egress.port.tx_posted() as u64);
+        self.probe = Some(Box::new(Probe::new(in_flight)));
     }
 
     /// Makes packets of frames from now on. Frames that are out without heads are freed as frames.

@@ -275,12 +275,10 @@ impl Decide for Recorder {
     }
 
     fn handed(&mut self, from: Source, frames: &[Frame]) {
+        frames.iter().for_each(|frame| self.latest.forget(frame.id()));
         if let Some(times) = &self.queues {
             let ticks = clock::ticks();
-            for frame in frames {
-                self.latest.forget(frame.id());
-                times.put(frame.id(), ticks);
-            }
+            frames.iter().for_each(|frame| times.put(frame.id(), ticks));
         }
         self.decision.handed(from, frames);
     }

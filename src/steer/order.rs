@@ -84,7 +84,7 @@ impl OrderChecker {
         } else {
             self.reordered += 1;
         }
-        let in_order = number + 1 == flow.next;
+        let in_order = number.saturating_add(1) == flow.next;
         flow.mark(number);
         in_order
     }
@@ -103,13 +103,12 @@ impl OrderChecker {
 impl Flow {
     /// Makes `number` the highest; the numbers in between are missing for now.
     fn advance(&mut self, number: u64) {
-        let skipped = number - self.next + 1;
-        if skipped >= WINDOW {
+        if number - self.next >= WINDOW - 1 {
             self.seen.fill(0);
         } else {
             (self.next..=number).for_each(|between| *self.word(between).0 &= !self.word(between).1);
         }
-        self.next = number + 1;
+        self.next = number.saturating_add(1);
     }
 
     fn word(&mut self, number: u64) -> (&mut u64, u64) {

@@ -189,3 +189,13 @@ fn more_flows_than_a_checker_of_order_follows_are_an_error_with_the_range() {
     }
     assert!(OrderChecker::new(65_536).is_ok_and(|mut order| order.see(65_535, 0)));
 }
+
+/// Seen: the largest number made the checker turn for 2^64 steps.
+#[test]
+fn the_largest_number_of_a_frame_is_seen_like_any() {
+    for first in [0, 7, u64::MAX - 1] {
+        let mut order = OrderChecker::new(1).unwrap();
+        assert_eq!((order.see(0, first), order.see(0, u64::MAX)), (true, true));
+        assert_eq!(order.counts().received, 2);
+    }
+}

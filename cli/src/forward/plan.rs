@@ -150,6 +150,7 @@ impl Plan {
         };
         let steer = steer(&args.team, &source, ring)?;
         let (packets, hold) = (packets(&args.way)?, Hold::of(args)?);
+        check_rules(&args.way, if args.port.is_empty() { 2 } else { args.port.len() })?;
         let tap = args.way.tap;
         let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
         let frame_size = args.frame_size;
@@ -246,6 +247,18 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
     let rules = (args.path == PathArg::Full).then(|| args.rule.clone());
     let wanted = rules.is_some() || args.ready_heads.is_some() || args.ready_pairs.is_some();
     Ok(wanted.then_some(PacketPlan { rules, heads: args.ready_heads, pairs: args.ready_pairs }))
+}
+
+/// Checks that the rules name ports that exist.
+fn check_rules(args: &PacketArgs, ports: usize) -> Result<(), Failure> {
+    let missing = args.rule.iter().find(|rule| rule.ingress.is_some_and(|port| usize::from(port) >= ports));
+    match missing {
+        Some(rule) => refuse(format!(
+            "--rule {rule}: there is no such port: {ports} ports are numbered from 0 to {}",
+            ports - 1
+        )),
+        None => Ok(()),
+    }
 }
 
 fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshConfig>, Failure> {

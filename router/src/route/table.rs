@@ -161,8 +161,9 @@ impl Table {
         (hop, path.mtu)
     }
 
-    /// Returns true if packets can reach `address`: by `port` if `must_be_port`, and otherwise by any interface.
-    pub(crate) fn leads_to(&self, address: IpAddr, port: u8, must_be_port: bool) -> bool {
+    /// Returns true if packets can reach `address`: by `port` if `must_be_port`, and otherwise by any interface. `is_own`
+    /// says whether a route to the router itself counts.
+    pub(crate) fn leads_to(&self, address: IpAddr, port: u8, must_be_port: bool, is_own: bool) -> bool {
         let hop = match address {
             IpAddr::V4(address) => self.lookup(address),
             IpAddr::V6(address) => self.lookup_v6(address),
@@ -170,8 +171,7 @@ impl Table {
         let Some(hop) = hop else { return false };
         match hop.kind() {
             Kind::Blackhole | Kind::Unreachable | Kind::Prohibit => false,
-            // The martian check rejects the router's own addresses as sources, unless `Allow::martians` is set.
-            Kind::Local => true,
+            Kind::Local => is_own,
             _ if !must_be_port => true,
             Kind::Station => hop.port == port,
             Kind::OnLink => hop.number() == u32::from(port),

@@ -128,6 +128,9 @@ impl Forwarder {
         let reason = match path.buffers.heads.make_sendable(w, &mut packet, &self.pool) {
             Ok(is_copied) => {
                 self.meters.copied.add(is_copied.into());
+                if is_copied && let Some(frame) = packet.whole_frame() {
+                    self.decision.made(from_ref(frame));
+                }
                 return Some(packet);
             }
             Err(CopyError::NoFrame) => Reason::NoHead,

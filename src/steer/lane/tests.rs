@@ -182,3 +182,16 @@ fn room_is_asked_for_again_where_what_was_seen_last_is_one_too_few() {
     reader.finish();
     assert_eq!(sender.room(10), 10);
 }
+
+/// Seen: a barrier whose position was passed by 2^31 units counted as not reached, and the moved flows stood still.
+#[test]
+fn a_position_is_reached_however_many_units_were_finished_since() {
+    for position in [0, 5, u32::MAX] {
+        for ahead in [1, 64, 1 << 20, 1 << 21] {
+            assert!(!reached(position.wrapping_sub(ahead), position), "{ahead} ahead of {position}");
+        }
+        for since in [0, 1, 1 << 20, 1 << 31, (1 << 31) + 1, u32::MAX - (1 << 21)] {
+            assert!(reached(position.wrapping_add(since), position), "{since} since {position}");
+        }
+    }
+}

@@ -90,3 +90,16 @@ fn rfc3704_2_the_check_names_sources_alone_and_is_of_its_port_alone() {
         router.end();
     }
 }
+
+/// RFC 3704 §2: an address of a local prefix that is no address of the router has no sender. Seen: it was a valid source.
+#[test]
+fn rfc3704_2_a_source_in_a_local_prefix_is_dropped() {
+    for way in WAYS {
+        for (src, dst, prefix) in
+            [("192.0.2.9", OTHER[0], "192.0.2.0/24"), ("2001:db8::9", OTHER[1], "2001:db8::/32")]
+        {
+            let lead = |router: &mut RouterRig| router.lead(90, prefix, NextHop::LOCAL);
+            assert_eq!(forwarded(way, src, dst, lead), [true, false, false], "{src} {way:?}");
+        }
+    }
+}
