@@ -140,6 +140,7 @@ impl Offload {
     /// Returns whether the checksum of a packet of one segment can stay open while rules judge the packet: it is that
     /// of its own TCP or UDP header. Its completion could write any two other bytes, such as a port, for which the
     /// sender can choose the sum.
+    #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
     pub(crate) fn can_wait(&self, packet: &[u8]) -> bool {
         let is_own = |checksum| Layers::of(packet).is_some_and(|layers| layers.checksum() == checksum);
         self.checksum.is_none_or(|checksum| is_own(checksum) && checksum.is_in(packet))

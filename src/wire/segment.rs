@@ -139,6 +139,7 @@ impl Segments {
     }
 
     /// Bytes of the packet. Those behind it belong to no segment.
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
     pub(crate) fn end(&self) -> usize {
         self.layers.end
     }
