@@ -138,7 +138,7 @@ pub fn counts() -> impl Iterator<Item = (&'static str, u64)> {
 #[cold]
 #[inline(never)]
 pub fn refused(kind: Kind, call: &str, what: &str, word: u64, site: Site) -> i32 {
-    if matches!(kind, Kind::Reentered) {
+    if kind == Kind::Reentered {
         return reentered(call);
     }
     let at = site.text().map_or(String::new(), |site| format!(" at {site}"));

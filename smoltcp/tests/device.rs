@@ -156,7 +156,8 @@ fn smoltcp_is_told_the_mtu_with_the_links_header_the_ring_and_that_it_checks_all
     }
 }
 
-/// Seen: an MTU for which only some frames have room was accepted, and its packets met the others for ever.
+/// Seen: the device accepted an MTU for which only some frames have room. It then refused each packet of that size, because
+/// the frame that it keeps for the next packet was too small.
 #[test]
 fn an_mtu_that_only_some_frames_have_room_for_is_refused() {
     let config = MemoryConfig { bytes: 8 << 20, workers: 4, ..MemoryConfig::default() };

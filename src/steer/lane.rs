@@ -70,15 +70,15 @@ impl Progress {
     }
 }
 
+/// Largest distance of a position that was not reached yet: twice the largest limit of a lane.
+const AHEAD_MAX: u32 = 1 << 21;
+
 /// Returns whether a free-running count has reached `position`. A position was taken at most a lane's limit ahead of the
 /// count. Any other distance means that the count has passed it, however long ago.
 #[inline(always)]
 pub(super) fn reached(count: u32, position: u32) -> bool {
     position.wrapping_sub(count).wrapping_sub(1) >= AHEAD_MAX
 }
-
-/// Twice the largest limit of a lane.
-const AHEAD_MAX: u32 = 1 << 21;
 
 /// Makes a lane for at most `limit` units (at most 2^20) and as many items, over `progress`.
 #[cold]

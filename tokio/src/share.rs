@@ -139,7 +139,6 @@ impl Driver {
         let mut unread = 0;
         if self.incoming.is_closed() {
             // Received and freed: frames that stayed in the port would end each wait at once.
-            self.received.free(self.port.worker());
             unread = self.port.try_receive(&mut self.received);
             self.received.free(self.port.worker());
         } else if self.received.is_empty() {

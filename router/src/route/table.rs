@@ -162,8 +162,14 @@ impl Table {
     }
 
     /// Returns true if packets can reach `address`: by `port` if `must_be_port`, and otherwise by any interface. `is_own`
-    /// says whether a route to the router itself counts.
-    pub(crate) fn leads_to(&self, address: IpAddr, port: u8, must_be_port: bool, is_own: bool) -> bool {
+    /// says whether a route to the router itself counts. It is called only for such a route.
+    pub(crate) fn leads_to(
+        &self,
+        address: IpAddr,
+        port: u8,
+        must_be_port: bool,
+        is_own: impl FnOnce() -> bool,
+    ) -> bool {
         let hop = match address {
             IpAddr::V4(address) => self.lookup(address),
             IpAddr::V6(address) => self.lookup_v6(address),
@@ -171,7 +177,7 @@ impl Table {
         let Some(hop) = hop else { return false };
         match hop.kind() {
             Kind::Blackhole | Kind::Unreachable | Kind::Prohibit => false,
-            Kind::Local => is_own,
+            Kind::Local => is_own(),
             _ if !must_be_port => true,
             Kind::Station => hop.port == port,
             Kind::OnLink => hop.number() == u32::from(port),
