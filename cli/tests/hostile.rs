@@ -10,7 +10,7 @@ mod odd;
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Listener, Received};
-use netmem::{number, start};
+use netmem::{listens, number, start};
 use odd::{Folder, frames, packets, pcap_at_intervals};
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, memfd_create};
 use rustix::io::{read, write};
@@ -82,7 +82,7 @@ fn beside_an_honest_pair(name: &str, role: &str, attack: impl FnOnce(&Folder, &P
         input.display(),
         evil.display()
     ));
-    wait_until("nobody listens", || honest.exists());
+    wait_until("nobody listens", || listens(&honest));
     let sender =
         start(&format!("gen --port memif:{} --rate {RATE} --ring {RING} --json -", honest.display()));
     let come = || fs::read(&out).map_or(0, |bytes| packets(&bytes).len());

@@ -9,7 +9,7 @@ mod onlooker;
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Received};
-use netmem::{child_of, dropped, number, output, ports, start};
+use netmem::{child_of, dropped, listens, number, output, ports, start};
 use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use onlooker::Onlooker;
 use rustix::process::{Pid, Signal, kill_process};
@@ -64,7 +64,7 @@ fn every_type_through_memif(name: &str, options: &str) {
         socket.display(),
         output.display()
     ));
-    wait_until("nobody listens", || socket.exists());
+    wait_until("nobody listens", || listens(&socket));
     let header = pcap(&[]).len();
     let mut size = header;
     for lot in types.chunks(RING / 2) {
@@ -138,7 +138,7 @@ fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
     let (input, file) = (format!("--port pcap:in={}", input.display()), output.clone());
     let output = format!("--port pcap:out={}", output.display());
     let receiver = forward(&format!("{} {output}", memif(receiver)));
-    wait_until("nobody listens", || socket.exists());
+    wait_until("nobody listens", || listens(&socket));
     let sender = forward(&format!("{input} {}", memif(sender)));
     wait_until("frames are missing", || filled(&file));
     let (sent, nothing) = end(sender);
@@ -182,7 +182,7 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
         socket.display(),
         folder.path("out").display()
     ));
-    wait_until("nobody listens", || socket.exists());
+    wait_until("nobody listens", || listens(&socket));
     let other = folder.path("other");
     let client = forward(&format!(
         "--path full --port memif:{},lend=yes --port pcap:out={}",
@@ -278,7 +278,7 @@ fn the_sockets_of_a_run_have_the_documented_mode_with_any_umask() {
             let mut run = command.spawn().expect("sh(1)");
             let mode_of =
                 |path: &Path| fs::symlink_metadata(path).map(|file| file.permissions().mode() & 0o7777);
-            wait_until("no sockets", || memif.exists() && control.exists());
+            wait_until("no sockets", || listens(&memif) && control.exists());
             let modes = [mode_of(&memif), mode_of(&control)].map(Result::unwrap);
             run.kill().and_then(|()| run.wait()).expect("it ends");
             assert_eq!(modes, [mode, 0o600], "umask {umask}: {modes:?}");
@@ -362,7 +362,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
         socket.display(),
         file.display()
     ));
-    wait_until("nobody listens", || socket.exists());
+    wait_until("nobody listens", || listens(&socket));
     let come = || fs::read(&file).map_or(0, |bytes| packets(&bytes).len());
     // All of it, or the packets alone.
     for (cuts, left) in [(1_u8, 0), (2, u64::from(Hand::PACKETS))] {
@@ -406,7 +406,7 @@ fn a_socket_that_may_not_be_opened_is_not_reported_as_absent() {
     let folder = Folder::new("memif-forbidden");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server", socket.display()));
-    wait_until("nobody listens", || socket.exists());
+    wait_until("nobody listens", || listens(&socket));
     fs::set_permissions(&socket, Permissions::from_mode(0o0)).unwrap();
     // Root could still open the socket by CAP_DAC_OVERRIDE, and gives that up. Any other user owns the socket.
     let mut sender = Command::new("env");
@@ -426,7 +426,7 @@ fn a_run_reports_what_it_waits_for_before_it_begins() {
     let folder = Folder::new("memif-refusing");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server,secret=sesame", socket.display()));
-    wait_until("nobody listens", || socket.exists());
+    wait_until("nobody listens", || listens(&socket));
     let other = folder.path("other.sock");
     let words = format!("--port memif:{} --port memif:{},role=server", socket.display(), other.display());
     let mut run = forward(&words);

@@ -7,7 +7,7 @@ mod netmem;
 mod odd;
 
 use dpdk::Testpmd;
-use netmem::{number, start};
+use netmem::{listens, number, start};
 use odd::{Folder, giants, packets, pcap, sendable};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -113,7 +113,7 @@ fn come_back(test: &str, whole: &str, options: &str, frames: &[Vec<u8>]) {
     let Some(testpmd) = testpmd(&folder, "server") else {
         return skip(test, "there is no dpdk-testpmd (apt-get install dpdk)");
     };
-    wait_until(&folder, "testpmd does not listen", || folder.path("1.sock").exists());
+    wait_until(&folder, "testpmd does not listen", || listens(&folder.path("1.sock")));
     let (input, output) = (folder.write("in.pcap", &pcap(frames)), folder.path("out.pcap"));
     let run = forward_with(whole, &folder, options, &input.display().to_string(), &output);
     let filled = || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() >= frames.len());
@@ -163,7 +163,7 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
     // Over and over: testpmd comes later.
     let run = forward(&folder, "role=server", &format!("{},loop=0", input.display()), &output);
-    wait_until(&folder, "nobody listens", || folder.path("1.sock").exists());
+    wait_until(&folder, "nobody listens", || listens(&folder.path("1.sock")));
     let (mut seen, mut counted) = (0, [0, 0]);
     for _ in 0..2 {
         let Some(testpmd) = testpmd(&folder, "client") else {
@@ -238,7 +238,7 @@ fn a_server_that_trusts_it_serves_a_testpmd_that_lends_its_memory() {
         output.display(),
         socket.display()
     ));
-    wait_until(&folder, "nobody listens", || socket.exists());
+    wait_until(&folder, "nobody listens", || listens(&socket));
     let Some(testpmd) = lending_testpmd(&folder) else {
         end(run);
         return skip(TEST, "there is no dpdk-testpmd (apt-get install dpdk)");

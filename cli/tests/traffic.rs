@@ -5,7 +5,7 @@
 mod netmem;
 mod odd;
 
-use netmem::{number, object, output, start, stderr, stdout};
+use netmem::{listens, number, object, output, start, stderr, stdout};
 use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -65,14 +65,14 @@ fn two_processes_measure_a_third_over_memif_and_all_counts_agree() {
          --max-corrupt 0 --max-foreign 0 --ttl 64 --dst-mac 02:00:00:00:00:fe --src-mac 02:00:00:00:00:01",
         b.display()
     ));
-    wait_until("the sink does not listen", || b.exists());
+    wait_until("the sink does not listen", || listens(&b));
     // The socket for the generator comes when the sink has answered.
     let forwarder = start(&format!(
         "forward --mode cross-connect --json --ring 16384 --port memif:{} --port memif:{},role=server",
         b.display(),
         a.display()
     ));
-    wait_until("the forwarder does not listen", || a.exists());
+    wait_until("the forwarder does not listen", || listens(&a));
     let generator = start(&format!(
         "gen --port memif:{} --ring 16384 --count {SENT} --rate 20000 --flows 30 --size imix --src-mac 02:00:00:00:00:01 --json",
         a.display()
@@ -106,7 +106,7 @@ fn giants_between_two_processes_arrive_whole_where_both_have_frames_for_them_and
             "sink --port memif:{},role=server --count {arrive} --seconds 100 --json --frame-size {frame_size}",
             socket.display()
         ));
-        wait_until("the sink does not listen", || socket.exists());
+        wait_until("the sink does not listen", || listens(&socket));
         // The last one is one that fits.
         let generator = start(&format!(
             "gen --port memif:{} --count {SENT} --rate 20000 --size 9014,14524,64 --frame-size 16384 --json",
@@ -214,7 +214,7 @@ fn a_rate_and_a_time_bound_the_packets_sent_and_a_signal_ends_both() {
     assert!((1..=565).contains(&n) && sent["seconds"].as_f64().unwrap() >= 1.0, "{sent}");
     let socket = folder.path("sock");
     let sink = start(&format!("sink --port memif:{},role=server --json", socket.display()));
-    wait_until("nobody listens", || socket.exists());
+    wait_until("nobody listens", || listens(&socket));
     let more = folder.path("more");
     let generator = start(&format!(
         "gen --port trace:file={}/memif:{} --rate 10 --json",

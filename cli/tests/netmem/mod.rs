@@ -10,6 +10,8 @@ mod run;
 #[allow(unused_imports)]
 pub use run::Run;
 use serde_json::Value;
+use std::fs;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 /// The program with these words behind its name (split at spaces). It does not outlive the thread that starts it.
@@ -34,6 +36,17 @@ pub fn output(words: &str) -> Output {
 /// Starts it, with both outputs kept.
 pub fn start(words: &str) -> Child {
     netmem(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts")
+}
+
+/// Whether a process of this network namespace listens at `path`. A socket's file stands there before it listens, and
+/// before it has its mode.
+pub fn listens(path: &Path) -> bool {
+    const ACCEPTS: &str = "00010000";
+    let sockets = fs::read_to_string("/proc/net/unix").expect("the kernel lists its sockets");
+    sockets.lines().any(|socket| {
+        let mut fields = socket.split_whitespace().skip(3);
+        fields.next() == Some(ACCEPTS) && fields.nth(3).is_some_and(|name| Path::new(name) == path)
+    })
 }
 
 /// What went to standard output.

@@ -16,9 +16,12 @@ use std::time::Duration;
 
 /// The bit of a message's first byte that says that the sender does not wait for an answer.
 pub(super) const TOLD: u8 = 2;
-/// Maximum number of bytes of an answer. A verifier's log is cut to that.
+/// A request's number, which its answer begins with.
+pub(super) type Number = [u8; 4];
+/// Maximum number of bytes of an answer behind its number. A verifier's log is cut to that.
 const ANSWER_MAX: usize = 4096;
-/// The timeout of an answer. To attach a program the broker waits for the kernel's lock of all interfaces.
+/// The timeout of an answer. To attach a program the broker waits for the kernel's lock of all interfaces, which may
+/// take longer: the request then fails, and its answer is discarded when it comes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The broker of this process, once it has one.
@@ -35,15 +38,23 @@ thread_local! {
 /// The end of a process that asks its broker.
 #[derive(Debug)]
 pub struct Broker {
-    channel: Mutex<Channel>,
+    channel: Mutex<Asking>,
     /// Whether this process needs the broker no longer.
     is_over: AtomicBool,
+}
+
+/// The process's end of the channel, and the number of the latest request.
+#[derive(Debug)]
+struct Asking {
+    channel: Channel,
+    latest: u32,
 }
 
 /// The broker's answer if a request fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The kernel's error; `PIPE` if the broker is gone, `PROTO` if its answer makes no sense.
+    /// The kernel's error; `PIPE` if the broker is gone, `TIMEDOUT` if it does not answer in time, `PROTO` if its answer
+    /// makes no sense.
     pub errno: Errno,
     /// The number of the step that failed, if there are several.
     pub step: u8,
@@ -74,9 +85,7 @@ pub fn ask(broker: &Broker, request: &Request, descriptors: &[BorrowedFd<'_>]) -
 /// The error of sendmsg(2): `PIPE` if the broker is gone.
 #[cold]
 pub fn tell(broker: &Broker, request: &Request) -> Result<(), Errno> {
-    let mut message = vec![TOLD];
-    message.append(&mut request.to_bytes());
-    broker.channel.lock().unwrap_or_else(PoisonError::into_inner).send(&message, &[])
+    broker.channel.lock().unwrap_or_else(PoisonError::into_inner).send(TOLD, request, &[]).map(drop)
 }
 
 /// Does the same as [`ask`] for a request whose answer is one descriptor.
@@ -150,21 +159,21 @@ pub(super) fn set(channel: Channel) -> bool {
 
 impl Broker {
     pub(super) fn new(channel: Channel) -> Broker {
-        Broker { channel: Mutex::new(channel), is_over: AtomicBool::new(false) }
+        Broker { channel: Mutex::new(Asking { channel, latest: 0 }), is_over: AtomicBool::new(false) }
     }
 
     /// Closes the socket for both ends: the broker ends.
     pub(super) fn close(&self) {
         self.is_over.store(true, Relaxed);
-        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        let asking = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
         // A broker that is gone needs no message.
-        let _ = rustix::net::shutdown(&channel.0, rustix::net::Shutdown::Both);
+        let _ = rustix::net::shutdown(&asking.channel.0, rustix::net::Shutdown::Both);
     }
 
     pub(super) fn is_gone(&self) -> bool {
         // While another thread waits for an answer, that thread finds out.
-        let Ok(channel) = self.channel.try_lock() else { return false };
-        let mut ends = [PollFd::new(&channel.0, PollFlags::empty())];
+        let Ok(asking) = self.channel.try_lock() else { return false };
+        let mut ends = [PollFd::new(&asking.channel.0, PollFlags::empty())];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_closed = poll(&mut ends, Some(&at_once)).is_ok() && ends[0].revents().contains(PollFlags::HUP);
         is_closed && !self.is_over.load(Relaxed)
@@ -176,21 +185,41 @@ impl Broker {
         place: Option<&OwnedFd>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Message, Refusal> {
-        let mut message = vec![u8::from(place.is_some())];
-        message.append(&mut request.to_bytes());
         let with: Vec<_> = place.map(AsFd::as_fd).into_iter().chain(descriptors.iter().copied()).collect();
-        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = channel.send(&message, &with).and_then(|()| channel.receive(ANSWER_MAX));
-        match answer {
-            Ok(Some((bytes, brought))) => Refusal::of_answer(bytes, brought),
-            Ok(None) => Err(Errno::PIPE.into()),
-            Err(errno) => {
-                // A late answer would be taken for the answer to the next request.
-                let _ = rustix::net::shutdown(&channel.0, rustix::net::Shutdown::Both);
-                Err(if errno == Errno::AGAIN { Errno::TIMEDOUT } else { errno }.into())
+        let mut asking = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = asking.send(u8::from(place.is_some()), request, &with)?;
+        let (bytes, brought) = asking.answer_to(number)?;
+        Refusal::of_answer(bytes, brought)
+    }
+}
+
+impl Asking {
+    /// Sends a request. Returns its number.
+    fn send(&mut self, flags: u8, request: &Request, with: &[BorrowedFd<'_>]) -> Result<Number, Errno> {
+        self.latest = self.latest.wrapping_add(1);
+        let number = self.latest.to_ne_bytes();
+        let message = [&[flags][..], &number, &request.to_bytes()].concat();
+        self.channel.send(&message, with).map_err(in_time)?;
+        Ok(number)
+    }
+
+    /// Waits for the answer to the request of this number. Answers to earlier requests, which come too late, are
+    /// discarded with their descriptors.
+    fn answer_to(&self, number: Number) -> Result<Message, Errno> {
+        loop {
+            let answer = self.channel.receive(size_of::<Number>() + ANSWER_MAX).map_err(in_time)?;
+            let (mut bytes, brought) = answer.ok_or(Errno::PIPE)?;
+            if bytes.starts_with(&number) {
+                bytes.drain(..size_of::<Number>());
+                return Ok((bytes, brought));
             }
         }
     }
+}
+
+/// The error of a call that waited.
+fn in_time(errno: Errno) -> Errno {
+    if errno == Errno::AGAIN { Errno::TIMEDOUT } else { errno }
 }
 
 impl From<Refusal> for Errno {

@@ -1,6 +1,6 @@
 //! The broker's end. It carries out each request with the functions that do it in a process with privileges.
 
-use super::ask::{Refusal, TOLD, open_to_read};
+use super::ask::{Number, Refusal, TOLD, open_to_read};
 use super::channel::{Channel, Message};
 use super::request::{CONTROL, Hook, Leaves, MESSAGE_MAX, MapKind, Redirect, Request};
 use super::setup::Setup;
@@ -25,18 +25,23 @@ use std::path::{Path, PathBuf};
 /// The answer to a request.
 type Answer = Result<Message, Refusal>;
 
+/// The flags and the number before a request.
+const HEADER: usize = 1 + size_of::<Number>();
+
 /// Answers requests until the other end is closed.
 pub(super) fn serve(channel: &Channel, setup: &Setup) {
-    while let Ok(Some((mut message, descriptors))) = channel.receive(1 + MESSAGE_MAX) {
-        let is_told = message[0] & TOLD != 0;
-        message[0] &= !TOLD;
-        let (bytes, brought) = match answer(&message, descriptors, setup) {
+    while let Ok(Some((message, descriptors))) = channel.receive(HEADER + MESSAGE_MAX) {
+        let Some((&[flags, ref number @ ..], request)) = message.split_first_chunk::<HEADER>() else {
+            continue;
+        };
+        let (said, brought) = match answer(flags & !TOLD, request, descriptors, setup) {
             Ok((said, brought)) => ([&[0], &said[..]].concat(), brought),
             Err(refusal) => (refusal.to_answer(), Vec::new()),
         };
-        if is_told {
+        if flags & TOLD != 0 {
             continue;
         }
+        let bytes = [number, &said[..]].concat();
         let brought: Vec<_> = brought.iter().map(AsFd::as_fd).collect();
         // If the process that asked is gone, the next turn sees that.
         let _ = channel.send(&bytes, &brought);
@@ -44,8 +49,10 @@ pub(super) fn serve(channel: &Channel, setup: &Setup) {
 }
 
 /// Reads a request, and carries it out in the network namespace of the socket that came first, if one did.
-fn answer(message: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
-    let Some((&has_place @ (0 | 1), bytes)) = message.split_first() else { return Err(Errno::PROTO.into()) };
+fn answer(has_place: u8, bytes: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
+    if has_place > 1 {
+        return Err(Errno::PROTO.into());
+    }
     let request = Request::of_bytes(bytes).ok_or(Errno::PROTO)?;
     if descriptors.len() != usize::from(has_place) + request.descriptors() {
         return Err(Errno::PROTO.into());

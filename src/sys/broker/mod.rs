@@ -6,7 +6,8 @@
 //! ```
 //! If there is a broker, the functions of this stage send it the requests in [`Request`] instead of acting themselves.
 //! These are sockets, programs, maps and links of interfaces that come back, neighbours, and files that are read again.
-//! The broker answers one request at a time. Only the process that started it can ask, because the socket has no name.
+//! The broker answers one request at a time. Requests are numbered: an answer that comes after its timeout is discarded,
+//! and the broker stays. Only the process that started it can ask, because the socket has no name.
 //!
 //! **What it trusts.** Nothing: a request is one of a handful, and is read whole or not at all. The broker loads only
 //! programs that it makes itself, and changes only maps of those programs' types. It opens only files and connects only

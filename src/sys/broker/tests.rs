@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::thread;
+use std::time::Duration;
 
 fn setup(readable: Vec<PathBuf>) -> Setup {
     Setup {
@@ -115,4 +116,25 @@ fn one_that_is_gone_is_known_to_be_and_says_so_to_whoever_asks() {
     drop(its);
     assert!(broker.is_gone());
     assert_eq!(errno(&broker, &Request::NetdevSocket), Errno::PIPE);
+}
+
+/// Seen: after one answer that came late, the broker was taken for gone, and undid what was fixed for ports that still
+/// carried packets.
+#[test]
+fn an_answer_that_comes_too_late_is_discarded_and_the_next_request_gets_its_own() {
+    let (ours, its) = Channel::pair().expect("a pair of sockets");
+    ours.set_patience(Duration::from_millis(1)).unwrap();
+    let same = Channel(ours.0.try_clone().unwrap());
+    let broker = Broker::new(ours);
+    assert_eq!(errno(&broker, &Request::NetdevSocket), Errno::TIMEDOUT);
+    assert!(!broker.is_gone());
+    same.set_patience(Duration::from_secs(120)).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || serve(&its, &setup(Vec::new())));
+        let refusal = broker.ask(&Request::Undo, None, &[]).unwrap_err();
+        assert_eq!((refusal.errno, refusal.text.as_str()), (Errno::IO, "it is too late"));
+        let (_, sockets) = broker.ask(&Request::NetdevSocket, None, &[]).unwrap();
+        assert_eq!((sockets.len(), broker.is_gone()), (1, false));
+        broker.close();
+    });
 }
