@@ -3,7 +3,7 @@
 use crate::args::RecordArgs;
 use crate::control::{client, default_path};
 use crate::failure::Failure;
-use crate::recorded::{Capture, Recorded};
+use crate::recorded::{ANSWER_PACKETS, Capture, Recorded};
 use crate::{stat, stop};
 use serde_json::json;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The interval at which new packets are asked for.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -63,14 +63,21 @@ fn write(
         Ok(capture) => capture,
         Err(error) => return Ok(Err(error)),
     };
-    let stop = stop::on_signal().ok().filter(|_| follow);
+    let (stop, begun) = (stop::on_signal().ok().filter(|_| follow), SystemTime::now());
+    let begun_ns = begun.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let mut packets = first;
     loop {
         let written = packets.iter().try_for_each(|packet| capture.write(packet));
         let written = written.and_then(|()| capture.to().flush());
-        let Some(stop) = stop.as_ref().filter(|_| written.is_ok()) else { return Ok(written) };
-        thread::sleep(INTERVAL);
-        if stop.load(Relaxed) {
+        let is_full = packets.len() >= ANSWER_PACKETS;
+        let is_older = packets.last().is_some_and(|packet| packet.time_ns < begun_ns);
+        if written.is_err() || !(follow || is_full && is_older) {
+            return Ok(written);
+        }
+        if !is_full {
+            thread::sleep(INTERVAL);
+        }
+        if stop.as_ref().is_some_and(|stop| stop.load(Relaxed)) {
             return Ok(Ok(()));
         }
         match ask_on(path, &capture.since())? {

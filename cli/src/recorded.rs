@@ -7,6 +7,9 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+/// Maximum number of packets in one answer at the control socket. Whoever gets as many asks again.
+pub const ANSWER_PACKETS: usize = 4096;
+
 /// A packet, and its verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Recorded {

@@ -366,6 +366,10 @@ fn workers_are_shown_together_and_separately_and_one_key_changes_all_of_them() {
     let out = run.ask("set rules accept");
     assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
     assert_eq!(stat("rules")[0]["rule"], "accept");
+    // Seen: a rule for a port that does not exist was accepted here.
+    let refused = run.ask("set rules accept,in=2");
+    assert!(stderr(&refused).contains("2 ports are numbered from 0 to 1"), "{}", stderr(&refused));
+    assert_eq!(stat("rules")[0]["rule"], "accept");
     run.end();
 }
 

@@ -6,11 +6,12 @@ mod netmem;
 mod odd;
 mod tshark;
 
-use netmem::{Run, output, start, stderr};
+use netmem::{Run, output, start, stderr, stdout};
 use odd::dropped::odd_packets;
 use odd::{Folder, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Child;
@@ -92,6 +93,44 @@ fn tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped() 
     }
 }
 
+/// Asserts that the numbers of each ring go up, and that a packet says how many are missing before it.
+fn assert_gaps_are_shown(lines: &[Vec<String>]) {
+    let mut next = BTreeMap::new();
+    for line in lines {
+        let id: u64 = line[0].parse().unwrap();
+        let (ring, number) = (id >> 48, id & 0xffff_ffff_ffff);
+        let missing: u64 = line[1].parse().unwrap_or_default();
+        let before = next.insert(ring, number + 1).unwrap_or(number);
+        assert_eq!(before + missing, number, "{line:?}");
+    }
+}
+
+/// Seen: the run answered with all rings at once, which took gigabytes if they were large, and more than a client reads.
+#[test]
+fn large_rings_are_read_by_several_answers() {
+    const ANSWER: usize = 4096;
+    let test = "large_rings_are_read_by_several_answers";
+    let run = Run::start_with(test, "--record 65536");
+    wait_until("packets of several answers", || {
+        let received = stdout(&run.ask("stat ports mem:0.rx"));
+        received.trim_end().parse::<usize>().is_ok_and(|received| received > 5 * ANSWER)
+    });
+    let request = "{\"get\":\"recorded\"}\n";
+    let mut stream = UnixStream::connect(&run.path).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    assert_eq!(answer.matches("\"number\":").count(), ANSWER);
+    let folder = Folder::new("record-large");
+    let file = folder.path("large.pcapng");
+    let out = run.ask(&format!("record -o {}", file.display()));
+    assert_eq!((stderr(&out).as_str(), out.status.code()), ("", Some(0)));
+    run.end();
+    let Some(lines) = tshark(test, &file, &["frame.packet_id", "frame.drop_count"]) else { return };
+    assert!(lines.len() > ANSWER, "{} packets", lines.len());
+    assert_gaps_are_shown(&lines);
+}
+
 #[test]
 fn a_recording_is_followed_and_shows_the_gap_between_two_packets() {
     let run = Run::start_with("record-follow", "--record 64");
@@ -105,14 +144,7 @@ fn a_recording_is_followed_and_shows_the_gap_between_two_packets() {
     let Some(lines) = tshark(test, &file, &["frame.packet_id", "frame.drop_count", "frame.comment"]) else {
         return;
     };
-    let mut next = BTreeMap::new();
-    for line in &lines {
-        let id: u64 = line[0].parse().unwrap();
-        let (ring, number) = (id >> 48, id & 0xffff_ffff_ffff);
-        let missing: u64 = line[1].parse().unwrap_or_default();
-        let before = next.insert(ring, number + 1).unwrap_or(number);
-        assert_eq!(before + missing, number, "{line:?}");
-    }
+    assert_gaps_are_shown(&lines);
     assert!(lines.iter().any(|line| !line[1].is_empty()), "more came than 64 in a tenth of a second");
 }
 

@@ -2,6 +2,7 @@
 
 use super::holding::Holding;
 use super::hooks::Hooks;
+use super::plan::check_rules;
 use crate::args::HOLD_BYTES_MAX;
 use crate::control::Record;
 use crate::control::registry::Registry;
@@ -28,8 +29,8 @@ const MILLISECONDS: u64 = 604_800_000;
 /// The value for no limit.
 const NO_LIMIT: &str = "none";
 
-/// Adds ready heads, ready pairs and rules, as far as there are any.
-pub fn packets(registry: &mut Registry, hooks: &Hooks) {
+/// Adds ready heads, ready pairs and the rules of a run with this many ports, as far as there are any.
+pub fn packets(registry: &mut Registry, hooks: &Hooks, ports: usize) {
     ready_heads(registry, &hooks.heads);
     let (heads, pairs) = (hooks.heads.clone(), hooks.pairs.clone());
     registry.section("ready", move || {
@@ -54,7 +55,7 @@ pub fn packets(registry: &mut Registry, hooks: &Hooks) {
     }
     let controls = hooks.rules();
     if !controls.is_empty() {
-        rules(registry, controls);
+        rules(registry, controls, ports);
     }
 }
 
@@ -120,7 +121,7 @@ fn pairs_record(name: &str, pairs: &ReadyPackets) -> Record {
 }
 
 /// Adds the rules with the counts of all workers, and one key for the whole list.
-fn rules(registry: &mut Registry, controls: Vec<FilterControl>) {
+fn rules(registry: &mut Registry, controls: Vec<FilterControl>, ports: usize) {
     let of = controls.clone();
     registry.section("rules", move || rule_records(&of));
     let of = controls.clone();
@@ -128,6 +129,7 @@ fn rules(registry: &mut Registry, controls: Vec<FilterControl>) {
     let write = move |text: &str| {
         let parse = |rule: &str| rule.parse::<Rule>().map_err(|error| error.to_string());
         let rules = text.split_whitespace().map(parse).collect::<Result<Vec<_>, _>>()?;
+        check_rules(&rules, ports)?;
         // If there are too many rules, the first worker rejects them as well, and nothing has changed.
         controls.iter().try_for_each(|to| to.replace(rules.clone())).map_err(|error| error.to_string())
     };

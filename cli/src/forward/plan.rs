@@ -150,7 +150,8 @@ impl Plan {
         };
         let steer = steer(&args.team, &source, ring)?;
         let (packets, hold) = (packets(&args.way)?, Hold::of(args)?);
-        check_rules(&args.way, if args.port.is_empty() { 2 } else { args.port.len() })?;
+        let there = if args.port.is_empty() { 2 } else { args.port.len() };
+        check_rules(&args.way.rule, there).map_err(|why| Failure::Input(format!("--rule {why}")))?;
         let tap = args.way.tap;
         let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
         let frame_size = args.frame_size;
@@ -250,15 +251,15 @@ fn packets(args: &PacketArgs) -> Result<Option<PacketPlan>, Failure> {
 }
 
 /// Checks that the rules name ports that exist.
-fn check_rules(args: &PacketArgs, ports: usize) -> Result<(), Failure> {
-    let missing = args.rule.iter().find(|rule| rule.ingress.is_some_and(|port| usize::from(port) >= ports));
-    match missing {
-        Some(rule) => refuse(format!(
-            "--rule {rule}: there is no such port: {ports} ports are numbered from 0 to {}",
-            ports - 1
-        )),
-        None => Ok(()),
-    }
+///
+/// # Errors
+/// One line about the first rule that does not.
+pub fn check_rules(rules: &[Rule], ports: usize) -> Result<(), String> {
+    let missing = rules.iter().find(|rule| rule.ingress.is_some_and(|port| usize::from(port) >= ports));
+    let last = ports - 1;
+    missing.map_or(Ok(()), |rule| {
+        Err(format!("{rule}: there is no such port: {ports} ports are numbered from 0 to {last}"))
+    })
 }
 
 fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshConfig>, Failure> {

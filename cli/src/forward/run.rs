@@ -355,6 +355,8 @@ fn watch(
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));
         }
     }
+    let written = writer.as_mut().and_then(RecordWriter::finish);
+    written.iter().for_each(|(level, line)| live.say(*level, line));
     // The final check, which a short run would not have made otherwise.
     links.look().iter().for_each(|(level, line)| live.say(*level, line));
     service.stopping();

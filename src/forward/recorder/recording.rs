@@ -108,12 +108,17 @@ impl Recording {
     /// Returns the packets of a port from this number on, oldest first; none for a port that does not exist. Packets
     /// that the worker overwrites during the call are missing.
     pub fn read(&self, port: usize, from: u64) -> Vec<RecordedPacket> {
+        self.read_some(port, from, usize::MAX)
+    }
+
+    /// Returns the oldest `most` packets of those that [`read`](Self::read) returns.
+    pub fn read_some(&self, port: usize, from: u64, most: usize) -> Vec<RecordedPacket> {
         let Some(ring) = self.rings.get(port) else { return Vec::new() };
         let now = Now { time: SystemTime::now(), ticks: clock::ticks() };
         let next = ring.next();
         let oldest = next.saturating_sub(ring.room() as u64);
         let read = |number| ring.read(number).map(|read| recorded(number, &read, self.behind(&read), &now));
-        (from.max(oldest)..next).filter_map(read).collect()
+        (from.max(oldest)..next).filter_map(read).take(most).collect()
     }
 
     /// The name of a reason's counter, including the decision's own reasons.

@@ -106,6 +106,8 @@ fn packets_are_recorded_as_they_came_with_each_verdict_there_is() {
     assert_eq!(recorded[4].dropped().map(|reason| rig.recording.name(reason)), Some("second"));
     let numbers: Vec<_> = rig.recording.read(1, 30).iter().map(|packet| packet.number).collect();
     assert_eq!(numbers, (30..firsts.len() as u64).collect::<Vec<_>>());
+    let some: Vec<_> = rig.recording.read_some(1, 30, 3).iter().map(|packet| packet.number).collect();
+    assert_eq!((some, rig.recording.read_some(1, 30, 0)), (vec![30, 31, 32], vec![]));
     drop(bursts);
 }
 

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::forward::report::LOST_BETWEEN;
+use crate::recorded::Capture;
 use netmem::forward::local_queue::local_queue;
 use netmem::forward::{CrossConnect, Forwarder, PacketPath, PassAll, Reason, Verdicts};
 use netmem::packet::HeadCache;
@@ -18,9 +19,11 @@ use netmem_router::{Fib, ReversePath, Router, waiting};
 use netmem_traffic::{self as traffic, Traffic};
 use std::collections::BTreeMap;
 use std::env;
+use std::fs::{self, File};
 use std::iter::from_fn;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
+use std::path::Path;
 use std::process::Command;
 
 /// The reasons that a file of packets causes. `tests/record.rs` checks each in a run of the program.
@@ -103,7 +106,7 @@ impl Rig {
     /// Returns the recorded packets. Asserts that as many were dropped for the reason.
     #[track_caller]
     fn recorded(self, reason: Reason) -> Vec<Recorded> {
-        let recorded = self.recordings.read(&[]);
+        let recorded: Vec<_> = self.recordings.read(&[]).collect();
         let said = recorded.iter().filter(|packet| packet.dropped.as_deref() == Some(reason.name())).count();
         assert_eq!(said as u64, self.forwarder.meters().drops.get(reason), "{reason:?}");
         assert!(said > 0, "{reason:?} was not met");

@@ -1,0 +1,104 @@
+//! The packets of all rings of a run in the order of time, read from each ring a few at a time.
+
+use super::Recordings;
+use crate::recorded::Recorded;
+use netmem::forward::recorder::{RecordedPacket, Recording};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::SystemTime;
+use std::vec::IntoIter;
+
+/// Number of packets that are read from a ring at once.
+const AT_ONCE: usize = 64;
+
+/// One ring.
+struct Ring<'a> {
+    recording: &'a Recording,
+    worker: usize,
+    port: usize,
+    /// The number of the next packet to read.
+    next: u64,
+    /// Packets that are read already, behind the one in the heap.
+    read: IntoIter<RecordedPacket>,
+}
+
+impl Ring<'_> {
+    /// The ring's next packet.
+    fn next(&mut self) -> Option<RecordedPacket> {
+        if self.read.len() == 0 {
+            let read = self.recording.read_some(self.port, self.next, AT_ONCE);
+            self.next = read.last().map_or(self.next, |last| last.number + 1);
+            self.read = read.into_iter();
+        }
+        self.read.next()
+    }
+}
+
+/// The iterator. It ends with the packets that were recorded before it was made.
+pub(super) struct ByTime<'a> {
+    recordings: &'a Recordings,
+    rings: Vec<Ring<'a>>,
+    /// The next packet of each ring that has one.
+    heads: BinaryHeap<Reverse<Head>>,
+    until: SystemTime,
+}
+
+/// A ring's next packet. Earlier ones come first, then those of earlier rings.
+struct Head {
+    ring: usize,
+    packet: RecordedPacket,
+}
+
+impl<'a> ByTime<'a> {
+    pub(super) fn new(recordings: &'a Recordings, since: &[u64]) -> ByTime<'a> {
+        let until = SystemTime::now();
+        let ports = recordings.ports.len();
+        let ring = |(worker, recording)| {
+            (0..ports).map(move |port| {
+                let next = since.get(worker * ports + port).copied().unwrap_or_default();
+                Ring { recording, worker, port, next, read: Vec::new().into_iter() }
+            })
+        };
+        let rings: Vec<_> = recordings.workers.iter().enumerate().flat_map(ring).collect();
+        let mut by_time = ByTime { recordings, rings, heads: BinaryHeap::new(), until };
+        (0..by_time.rings.len()).for_each(|ring| by_time.advance(ring));
+        by_time
+    }
+
+    fn advance(&mut self, ring: usize) {
+        let packet = self.rings[ring].next().filter(|packet| packet.time <= self.until);
+        self.heads.extend(packet.map(|packet| Reverse(Head { ring, packet })));
+    }
+}
+
+impl Iterator for ByTime<'_> {
+    type Item = Recorded;
+
+    fn next(&mut self) -> Option<Recorded> {
+        let Reverse(Head { ring, packet }) = self.heads.pop()?;
+        self.advance(ring);
+        let Ring { recording, worker, port, .. } = self.rings[ring];
+        let port = &self.recordings.ports[port];
+        Some(self.recordings.recorded((ring, worker, port), recording, &packet))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Head) -> std::cmp::Ordering {
+        (self.packet.time, self.ring).cmp(&(other.packet.time, other.ring))
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Head) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Head) -> bool {
+        self.cmp(other).is_eq()
+    }
+}

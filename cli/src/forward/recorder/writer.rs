@@ -1,0 +1,170 @@
+//! The file that the recordings of a run are written to.
+
+use super::Recordings;
+use crate::args::{RecorderPlan, When};
+use crate::failure::Failure;
+use crate::forward::worker_setup::WorkerSetup;
+use crate::log::Level;
+use crate::recorded::{Capture, Recorded};
+use netmem::forward::Meters;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// The interval at which rates are checked.
+const LOOK: Duration = Duration::from_secs(1);
+/// The minimum time between two files that are written because of a rate.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Writes the recordings of a run to a file.
+pub struct RecordWriter {
+    recordings: Arc<Recordings>,
+    to: PathBuf,
+    /// Set by SIGUSR1.
+    asked: Arc<AtomicBool>,
+    when: Vec<Rising>,
+    meters: Vec<Arc<Meters>>,
+    looked: Instant,
+    /// The time at which a rate last caused a file.
+    last: Option<Instant>,
+    /// The thread that writes a file now, and why.
+    writing: Option<(JoinHandle<io::Result<usize>>, String)>,
+}
+
+/// A counter that is watched, with its value at the last check.
+struct Rising {
+    when: When,
+    before: u64,
+}
+
+impl RecordWriter {
+    /// Makes the writer of the planned file. It also writes when `asked` is set. Returns None if no file is
+    /// planned.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] if there can be no such file.
+    pub(super) fn new(
+        recordings: &Arc<Recordings>,
+        plan: &RecorderPlan,
+        asked: Arc<AtomicBool>,
+        setups: &[WorkerSetup],
+    ) -> Result<Option<RecordWriter>, Failure> {
+        let Some(to) = plan.to.clone() else { return Ok(None) };
+        let part = part_of(&to);
+        File::create(&part)
+            .and_then(|_| fs::remove_file(&part))
+            .map_err(|error| Failure::Input(format!("--record-to {}: {error}", to.display())))?;
+        Ok(Some(RecordWriter {
+            recordings: Arc::clone(recordings),
+            to,
+            asked,
+            when: plan.when.iter().map(|&when| Rising { when, before: 0 }).collect(),
+            meters: setups.iter().map(|setup| setup.forwarder.meters()).collect(),
+            looked: Instant::now(),
+            last: None,
+            writing: None,
+        }))
+    }
+
+    /// Begins to write the file if it is due, on a thread of its own. Returns a line about a file that is written, or
+    /// that cannot be. Call it often.
+    pub fn look(&mut self) -> Option<(Level, String)> {
+        if self.writing.as_ref().is_some_and(|(thread, _)| thread.is_finished()) {
+            return self.finish();
+        }
+        // A request that comes while a file is written is carried out after it.
+        if self.writing.is_some() {
+            return None;
+        }
+        let risen = self.risen();
+        let why = match (self.asked.swap(false, Relaxed), risen) {
+            (true, _) => "SIGUSR1".to_owned(),
+            (false, risen) => risen?,
+        };
+        let (recordings, to) = (Arc::clone(&self.recordings), self.to.clone());
+        let thread =
+            thread::Builder::new().name("recorder".into()).spawn(move || write(recordings.read(&[]), &to));
+        match thread {
+            Ok(thread) => {
+                self.writing = Some((thread, why));
+                None
+            }
+            Err(error) => Some(self.line(&why, Err(error))),
+        }
+    }
+
+    /// Waits for the file that is being written. Returns the line about it; None if none is.
+    pub fn finish(&mut self) -> Option<(Level, String)> {
+        let (thread, why) = self.writing.take()?;
+        let written = thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
+        Some(self.line(&why, written))
+    }
+
+    fn line(&self, why: &str, written: io::Result<usize>) -> (Level, String) {
+        let at = self.to.display();
+        match written {
+            Ok(packets) => (Level::Info, format!("{packets} recorded packets written to {at} ({why})")),
+            Err(error) => {
+                (Level::Warning, format!("recorded packets are not written to {at} ({why}): {error}"))
+            }
+        }
+    }
+
+    /// Returns the counter that rises too fast, if it is time for a check and the last file of this kind is old
+    /// enough.
+    fn risen(&mut self) -> Option<String> {
+        let passed = self.looked.elapsed();
+        if passed < LOOK || self.when.is_empty() {
+            return None;
+        }
+        self.looked = Instant::now();
+        let mut risen = None;
+        for Rising { when, before } in &mut self.when {
+            let dropped = |meters: &Arc<Meters>| match when.reason {
+                Some(reason) => meters.drops.get(reason),
+                None => meters.drops.total(),
+            };
+            let now: u64 = self.meters.iter().map(dropped).sum();
+            let rate = now.saturating_sub(std::mem::replace(before, now)) as f64 / passed.as_secs_f64();
+            if rate > when.rate as f64 && risen.is_none() {
+                risen = Some(format!("{when}: {rate:.0}/s"));
+            }
+        }
+        let is_due = self.last.is_none_or(|last| last.elapsed() >= PAUSE);
+        risen.filter(|_| is_due).inspect(|_| self.last = Some(Instant::now()))
+    }
+}
+
+/// Returns the path of a file that is being written, before it gets its name.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    part.into()
+}
+
+/// Writes packets to a file that replaces the one of that name. Returns their number.
+fn write(packets: impl Iterator<Item = Recorded>, path: &Path) -> io::Result<usize> {
+    let part = part_of(path);
+    let written = write_all(packets, File::create(&part)?)
+        .and_then(|packets| fs::rename(&part, path).map(|()| packets));
+    if written.is_err() {
+        // The error to report is that of the write.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+fn write_all(packets: impl Iterator<Item = Recorded>, file: File) -> io::Result<usize> {
+    let (mut capture, mut written) = (Capture::new(BufWriter::new(file))?, 0);
+    for packet in packets {
+        capture.write(&packet)?;
+        written += 1;
+    }
+    capture.to().flush()?;
+    capture.to().get_ref().sync_all()?;
+    Ok(written)
+}
