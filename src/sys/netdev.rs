@@ -211,8 +211,8 @@ impl Netdev {
         }
     }
 
-    /// Whether it is a device of software alone (veth, tap): its driver names no bus. Also true if the driver names
-    /// nothing at all.
+    /// Whether it is a device of software alone (veth, tap, a bridge): its driver names no bus. Also true if the driver
+    /// names nothing at all.
     ///
     /// # Errors
     /// `NODEV` if the interface is gone.
@@ -222,7 +222,7 @@ impl Netdev {
         let mut request = self.request()?;
         request.ifr_ifru.ifru_data = (&raw mut driver).cast();
         match self.ioctl(libc::SIOCETHTOOL, request) {
-            Ok(_) => Ok(driver.bus_info[0] == 0),
+            Ok(_) => Ok(is_no_bus(&driver.bus_info)),
             Err(Errno::OPNOTSUPP) => Ok(true),
             Err(errno) => Err(errno),
         }
@@ -252,6 +252,13 @@ impl Netdev {
     }
 }
 
+/// Whether a driver says by these bytes that its device is on no bus: by none, or by the words of the drivers of TUN and
+/// TAP interfaces and of bridges.
+fn is_no_bus(info: &[u8]) -> bool {
+    let name = info.split(|&byte| byte == 0).next().unwrap_or_default();
+    matches!(name, b"" | b"tap" | b"tun" | b"N/A")
+}
+
 /// A request that names the interface `name` and is zero otherwise. The name must not be longer than interface names
 /// are.
 pub(super) fn request(name: &str) -> libc::ifreq {
@@ -276,6 +283,17 @@ mod tests {
         assert_eq!(lo.mac(), Err(Errno::AFNOSUPPORT));
         assert_eq!((lo.queues(), lo.is_virtual()), (Ok(None), Ok(true)));
         assert!(!lo.is_running().unwrap() || lo.is_up().unwrap());
+    }
+
+    /// Seen: a TAP interface was taken for a card, which completes checksums, and packets of guests left without them.
+    #[test]
+    fn drivers_without_a_bus_say_so_in_four_ways() {
+        for info in ["", "tap", "tun", "N/A", "tap\0\0rest"] {
+            assert!(is_no_bus(info.as_bytes()), "{info}");
+        }
+        for info in ["0000:01:00.0", "virtio0", "usb-0000:00:14.0-1", "tap0", "vmbus"] {
+            assert!(!is_no_bus(info.as_bytes()), "{info}");
+        }
     }
 
     #[test]

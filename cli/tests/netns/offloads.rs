@@ -2,7 +2,7 @@
 //! have.
 
 use crate::links::Pair;
-use crate::odd::Folder;
+use crate::odd::{Folder, packets, pcap_at_intervals};
 use crate::summary::Summary;
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
 use crate::traffic::{ping_once, wait_for_the_path};
@@ -223,6 +223,94 @@ fn any_number_of_datagrams_that_cannot_be_told_apart_cost_no_packet_behind_them(
     let summary = end(forwarder);
     assert!(summary.interface("one", "udp_without_size") > 0);
     bed.assert_nothing_left();
+}
+
+/// Seen: a packet of two segments that fits into one chunk was dropped as longer than the link, and TCP sent it again
+/// after a timeout, each time.
+#[test]
+fn short_writes_of_hosts_with_offloads_cross_generic_xdp() {
+    let Some(bed) = lay_for_files() else { return };
+    let forwarder = start(&bed, ["xdp:one", "xdp:two"], &["--xdp-mode=generic"]);
+    let listener = bed.h2.inside(|| TcpListener::bind("10.77.2.1:5000").expect("a listener"));
+    let mut sender = bed.h1.inside(|| TcpStream::connect("10.77.2.1:5000").expect("a connection"));
+    let (mut receiver, _) = listener.accept().expect("a connection");
+    sender.set_nodelay(true).expect("an option");
+    receiver.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let file = file();
+    for len in (1400..1800).step_by(10) {
+        let mut received = vec![0; len];
+        sender.write_all(&file[len..2 * len]).expect("it is sent");
+        receiver.read_exact(&mut received).expect("it comes");
+        assert!(received == file[len..2 * len], "{len}");
+    }
+    drop((sender, receiver));
+    let summary = end(forwarder);
+    assert_eq!(summary.dropped("pkt_too_big"), 0);
+    assert!(summary.interface("one", "cut_without_size") > 0);
+    bed.assert_nothing_left();
+}
+
+/// Seen: after the MTU of both ends of a link was raised, longer datagrams were dropped as packets of many segments.
+#[test]
+fn a_raised_mtu_is_noticed_and_longer_datagrams_cross() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let forwarder =
+        Pair::start_with(&bed.dut, ["xdp:one", "xdp:two"], &["--xdp-mode=native", "--frame-size=4096"]);
+    bed.h1.ip(&format!("neigh replace 10.77.0.2 lladdr {} dev eth0", host_mac(2)));
+    wait_until("h1 reaches h2", || ping_once(&bed.h1, "10.77.0.2"));
+    for (host, port) in [(&bed.h1, "one"), (&bed.h2, "two")] {
+        host.ip("link set dev eth0 mtu 3000");
+        bed.dut.ip(&format!("link set dev {port} mtu 3000"));
+    }
+    let server = bed.h2.inside(|| UdpSocket::bind("10.77.0.2:5001").expect("a socket"));
+    server.set_read_timeout(Some(Duration::from_millis(200))).expect("a time");
+    let client = bed.h1.inside(|| UdpSocket::bind("0.0.0.0:0").expect("a socket"));
+    let mut received = [0; 4000];
+    wait_until("a datagram longer than before comes", || {
+        client.send_to(&[7; 2500], "10.77.0.2:5001").is_ok()
+            && server.recv(&mut received).is_ok_and(|len| received[..len] == [7; 2500])
+    });
+    end(forwarder);
+    bed.assert_nothing_left();
+}
+
+/// Seen: a port that shares its memory with one that takes packets of several chunks took the first such packet for a
+/// fault of the kernel, and stayed down.
+#[test]
+fn a_long_packet_into_a_tap_interface_is_cut_by_its_xdp_port() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };
+    let folder = Folder::new("long-into-tap");
+    let input = folder.write("in", &pcap_at_intervals(&[long_tcp_frame()], 20));
+    let owner = Pair::start_with(
+        &bed.dut,
+        [&format!("pcap:in={},loop=0,speed=recorded", input.display()), "tap:tap9"],
+        &["--frame-size=4096"],
+    );
+    wait_until("tap9 is there", || bed.dut.ip("-br link").contains("tap9"));
+    bed.dut.ip("link set dev tap9 up");
+    let (none, output) = (folder.path("none"), folder.path("out"));
+    let forwarder = Pair::start_with(
+        &bed.dut,
+        ["xdp:one", &format!("pcap:out={}", none.display())],
+        &["--port=xdp:tap9", &format!("--port=pcap:out={}", output.display())],
+    );
+    let come = || fs::read(&output).map_or_else(|_| Vec::new(), |file| packets(&file));
+    wait_until("segments come", || come().len() >= 10);
+    forwarder.ended_well();
+    drop(owner);
+    let lengths: Vec<_> = come().iter().filter(|packet| packet[12..14] == [8, 0]).map(Vec::len).collect();
+    assert!(lengths.chunks_exact(2).all(|pair| pair == [1514, 1482]), "{lengths:?}");
+    bed.assert_nothing_left();
+}
+
+/// A TCP packet of 2,942 bytes that stands for two.
+fn long_tcp_frame() -> Vec<u8> {
+    let mut frame = vec![0x5a; 2942];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 2, 2, 8, 0]);
+    frame[14..26].copy_from_slice(&[0x45, 0, 0x0b, 0x70, 0, 1, 0x40, 0, 64, 6, 0x1a, 0xeb]);
+    frame[26..34].copy_from_slice(&[10, 77, 0, 1, 10, 77, 0, 2]);
+    frame[34..54].copy_from_slice(&[0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 255, 255, 0, 0, 0, 0]);
+    frame
 }
 
 /// Transfers files by TCP and UDP in both directions, over IPv4 and IPv6, and compares every byte. Returns the output

@@ -1,13 +1,14 @@
-//! COLD: packets that are longer than a chunk, which the kernel stores in several chunks.
+//! COLD: packets that are longer than a chunk, which the kernel stores in several chunks, and packets that are longer
+//! than their link's packets.
 //!
 //! ```text
 //!   RX  ─[ goes on ]─[ goes on ]─[ end ]─►  one slot of memory  ─► frames: the whole packet in one, or a segment each
 //!            chunks ─────────────────────►  spare  ─► those frames
 //! ```
 //! Such a packet is either a jumbo frame, for which the frames may or may not be large enough, or it stands for many
-//! (GSO). A host behind a software device sends the second kind where its own card would cut it. AF_XDP reports neither
-//! the segment size nor whether it is such a packet. But a packet longer than its link's MTU allows must be one. TCP is
-//! cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated again, and are dropped
+//! (GSO). A host behind a software device sends the second kind where its own card would cut it, and it may fit into one
+//! chunk. AF_XDP reports neither the segment size nor whether it is such a packet. But a packet longer than its link's
+//! MTU allows must be one. TCP is cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated again, and are dropped
 //! (`udp_without_size`).
 //!
 //! A packet has more segments than the chunks it came in. For the other segments the port keeps frames back from the
@@ -26,7 +27,7 @@ use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
 use crate::wire::offload::{Offload, cut_to_mtu, finish_unfinished};
 use crate::wire::{Ethernet, ethernet};
 
-/// Packets of several chunks that are being moved into frames.
+/// Long packets that are being moved into frames.
 #[derive(Debug)]
 pub(super) struct Gather {
     uncut: Uncut,
@@ -40,16 +41,22 @@ pub(super) struct Gather {
 
 impl Gather {
     pub(super) fn new(netdev: &Netdev, config: &XdpConfig) -> Gather {
-        let mut gather = Gather { uncut: Uncut::new(1), spare: Vec::new(), mtu: 0, cut_mtu: 0 };
+        let mut gather = Gather { uncut: Uncut::new(1), spare: Vec::new(), mtu: 1500, cut_mtu: 1500 };
         gather.follow(netdev, config);
         gather
     }
 
-    /// Adopts the MTU of the link.
+    /// Adopts the MTU of the link. An interface that is missing is detected elsewhere.
     pub(super) fn follow(&mut self, netdev: &Netdev, config: &XdpConfig) {
-        // A missing interface is detected elsewhere.
-        self.mtu = netdev.mtu().map_or(1500, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
+        let Ok(mtu) = netdev.mtu() else { return };
+        self.mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         self.cut_mtu = config.cut_mtu.map_or(self.mtu, |most| most.min(self.mtu));
+    }
+
+    /// Bytes of the link's longest frame without a tag.
+    #[inline]
+    pub(super) fn longest(&self) -> usize {
+        ethernet::HEADER_LEN + usize::from(self.mtu)
     }
 
     /// Returns whether a packet, or segments of one, wait for frames.
@@ -124,7 +131,8 @@ impl RxQueue {
 }
 
 impl XdpPort {
-    /// Takes the next packet, which continues in several descriptors, and appends its segments.
+    /// Takes the next packet, which is in several descriptors or longer than its link's packets, and appends its
+    /// segments.
     #[cold]
     #[inline(never)]
     pub(super) fn gather(&mut self, w: &Worker, frames: &mut Batch) -> Result<usize, Fault> {
@@ -138,9 +146,11 @@ impl XdpPort {
             self.counters.rx_too_long.add(1);
             return Ok(0);
         };
-        let offload = match length_beyond_link(packet) > usize::from(*mtu) {
-            true => cut_to_mtu(packet, *cut_mtu),
-            false => Some(Offload::default()),
+        let offload = match length_beyond_link(packet).saturating_sub(usize::from(*mtu)) {
+            0 => Some(Offload::default()),
+            // A link lets packets pass that are longer by a tag, also without the tag (Linux, is_skb_forwardable).
+            1..=ethernet::TAG_LEN => cut_to_mtu(packet, *cut_mtu).or(Some(Offload::default())),
+            _ => cut_to_mtu(packet, *cut_mtu),
         };
         let Some(offload) = offload else {
             self.counters.udp_without_size.add(1);
@@ -211,7 +221,7 @@ impl XdpPort {
 }
 
 /// Number of bytes of a frame behind its link header and tags.
-fn length_beyond_link(frame: &[u8]) -> usize {
+pub(super) fn length_beyond_link(frame: &[u8]) -> usize {
     let tags = match Ethernet::parse(frame) {
         Ok((link, _)) if link.ethertype() == ethernet::VLAN => 1,
         Ok((link, _)) if link.ethertype() == ethernet::SERVICE_VLAN => 2,

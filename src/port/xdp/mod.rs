@@ -301,10 +301,11 @@ impl XdpPort {
             0 => format!("xdp:{}", netdev.name()),
             _ => format!("xdp:{}:{queue}", netdev.name()),
         };
+        let may_be_unfinished = may_be_unfinished(&netdev, binding.attachment.mode());
         XdpPort {
             name,
-            may_be_unfinished: may_be_unfinished(&netdev, binding.attachment.mode()),
-            gather: may_be_long(&netdev, config).then(|| Box::new(Gather::new(&netdev, config))),
+            may_be_unfinished,
+            gather: gather_for(may_be_unfinished, &binding, &netdev, config),
             netdev,
             queue,
             config: config.clone(),
@@ -337,8 +338,9 @@ impl XdpPort {
     fn adopt(&mut self, netdev: Netdev, binding: Binding, rings: Rings) {
         self.mode = binding.attachment.mode();
         self.may_be_unfinished = may_be_unfinished(&netdev, self.mode);
-        if let Some(gather) = &mut self.gather {
-            gather.follow(&netdev, &self.config);
+        match &mut self.gather {
+            Some(gather) => gather.follow(&netdev, &self.config),
+            None => self.gather = gather_for(self.may_be_unfinished, &binding, &netdev, &self.config),
         }
         self.netdev = netdev;
         self.native_refused = binding.attachment.native_refused().map(str::to_owned);
@@ -419,6 +421,19 @@ impl XdpPort {
 #[cold]
 fn may_be_long(netdev: &Netdev, config: &XdpConfig) -> bool {
     config.mode == XdpModePreference::Generic || netdev.is_virtual().unwrap_or(false)
+}
+
+/// Returns the place for long packets, if they can come: the socket may share a UMEM whose first socket requested packets
+/// of several chunks, and a host that leaves checksums to a card may leave it the segmentation too.
+#[cold]
+fn gather_for(
+    may_be_unfinished: bool,
+    binding: &Binding,
+    netdev: &Netdev,
+    config: &XdpConfig,
+) -> Option<Box<Gather>> {
+    let may_be_long = may_be_unfinished || binding.socket.takes_several();
+    may_be_long.then(|| Box::new(Gather::new(netdev, config)))
 }
 
 /// Returns whether packets with unfinished checksums can come. They come from a host at the other end of a software

@@ -1,5 +1,6 @@
 //! HOT: frames the kernel has received into.
 
+use super::gather::length_beyond_link;
 use super::held::Held;
 use super::{Fault, XdpPort};
 use crate::pool::{Batch, Frame};
@@ -7,6 +8,7 @@ use crate::port::Rx;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
+use crate::wire::ethernet;
 use crate::wire::offload::finish_unfinished;
 
 /// The next entry in the ring, behind those that were taken.
@@ -14,7 +16,7 @@ use crate::wire::offload::finish_unfinished;
 pub(super) enum Next {
     /// Unknown, or none.
     Any,
-    /// A packet that continues in several descriptors.
+    /// A packet that continues in several descriptors, or that is longer than its link's packets.
     Long,
 }
 
@@ -30,12 +32,17 @@ impl RxQueue {
         RxQueue { consumer: Consumer::new(ring.consumer(), ring.producer(), ring.size()), ring }
     }
 
-    /// Appends received frames to `frames` while it has room.
+    /// Appends received frames to `frames` while it has room. A frame without a tag has at most `longest` bytes.
     ///
     /// The kernel's address points behind its headroom, so it is rebased: chunk = address / 2048, offset = address %
     /// 2048. An address whose chunk is not in `filled` is a fault. The frames before it are valid.
     #[inline]
-    pub(super) fn burst(&mut self, filled: &mut Held, frames: &mut Batch) -> Result<Next, Fault> {
+    pub(super) fn burst(
+        &mut self,
+        filled: &mut Held,
+        frames: &mut Batch,
+        longest: usize,
+    ) -> Result<Next, Fault> {
         let ready = self.ready(frames.room() as u32)?;
         for i in 0..ready {
             let descriptor = self.read(i);
@@ -48,6 +55,11 @@ impl RxQueue {
                     _ => Err(Fault::Descriptor("RX", descriptor)),
                 };
             };
+            if frame.len() > longest && is_long(&frame, longest) {
+                filled.post(frame);
+                self.release(i);
+                return Ok(Next::Long);
+            }
             // There is room: no more frames were requested.
             let _ = frames.push(frame);
         }
@@ -90,6 +102,13 @@ impl RxQueue {
     }
 }
 
+/// Returns whether a frame of more than `longest` bytes is still too long without its tags.
+#[cold]
+#[inline(never)]
+fn is_long(frame: &Frame, longest: usize) -> bool {
+    ethernet::HEADER_LEN + length_beyond_link(frame.data()) > longest
+}
+
 impl XdpPort {
     /// Counts the frames that the caller gets. Returns their number.
     #[inline]
@@ -101,7 +120,7 @@ impl XdpPort {
         received.len()
     }
 
-    /// Takes a packet of several descriptors.
+    /// Takes a packet of several descriptors, or one that is longer than its link's packets.
     #[cold]
     #[inline(never)]
     fn receive_long(&mut self, w: &Worker, frames: &mut Batch) -> usize {
@@ -140,7 +159,12 @@ impl Rx for XdpPort {
         }
         let Some(queues) = &mut self.queues else { return 0 };
         let (before, held) = (frames.len(), self.filled.count());
-        let done = queues.rx.burst(&mut self.filled, frames);
+        let longest = self
+            .gather
+            .as_ref()
+            .filter(|_| self.may_be_unfinished)
+            .map_or(usize::MAX, |gather| gather.longest());
+        let done = queues.rx.burst(&mut self.filled, frames, longest);
         if frames.len() > before {
             self.filled.taken_back(held, w, frames, before);
         }

@@ -13,6 +13,11 @@ use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use crate::sys::xdp::{Entry, Ring};
 
+/// Frames may have any length.
+const ANY: usize = usize::MAX;
+/// Bytes of the longest frame of a link with an MTU of 1,500.
+const LONGEST: usize = 1514;
+
 pub(super) struct Bench {
     pub(super) memory: Memory,
     pub(super) w: Worker,
@@ -83,7 +88,7 @@ fn a_frame_goes_through_fill_and_rx_and_is_rebased() {
 
     kernel_rx.give(packet(chunks[3] + 256, 60));
     let mut received = Batch::new();
-    assert_eq!(rx.burst(&mut filled, &mut received), Ok(Next::Any));
+    assert_eq!(rx.burst(&mut filled, &mut received, ANY), Ok(Next::Any));
     assert_eq!((received[0].id(), received[0].headroom(), received[0].len()), (ids[3], 256, 60));
     Place::Posted.fetch(Some(&w), &received);
     Place::Posted.fetch(None, &std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
@@ -143,7 +148,7 @@ fn hostile_descriptors_fault_and_the_frames_before_them_are_good() {
         kernel.give(packet(good + 256, 60));
         kernel.give(bad);
         kernel.give(packet(good + 256, 60));
-        assert_eq!(rx.burst(&mut filled, &mut batch), Err(Fault::Descriptor("RX", bad)));
+        assert_eq!(rx.burst(&mut filled, &mut batch, ANY), Err(Fault::Descriptor("RX", bad)));
         assert_eq!((batch.len(), filled.count()), (1, 2));
     }
 }
@@ -183,7 +188,7 @@ fn gathered(
     spoil(&mut descriptors);
     descriptors.into_iter().for_each(|descriptor| kernel.give(descriptor));
     let mut batch = Batch::new();
-    assert_eq!(rx.burst(&mut filled, &mut batch), Ok(Next::Long));
+    assert_eq!(rx.burst(&mut filled, &mut batch, LONGEST), Ok(Next::Long));
     assert!(batch.is_empty());
     let (mut to, mut spare) = (vec![0xff; room], Vec::new());
     let done = rx.gather(&mut filled, &mut to, &mut spare);
@@ -198,6 +203,45 @@ fn a_packet_of_several_chunks_is_put_together_and_its_chunks_stay_held() {
     let (done, to, spare, held) = gathered(&[1792, 1792, 5], |_| (), 1800);
     assert_eq!((done, spare, held), (Ok(Some(3589)), 3, 3));
     assert!(to[1792..] == [0xff; 8], "the second part has no room, and is not cut");
+}
+
+/// Seen: a host's packet of two segments that fits into one chunk was dropped as longer than the link, and its TCP waited
+/// for a timeout.
+#[test]
+fn a_packet_that_is_longer_than_its_link_s_is_a_long_one_in_one_chunk_too() {
+    let (done, to, spare, held) = gathered(&[1515], |_| (), 4000);
+    assert_eq!((done, spare, held), (Ok(Some(1515)), 1, 1));
+    assert!(to[..1515] == [0; 1515] && to[1515] == 0xff);
+}
+
+#[test]
+fn a_tag_does_not_make_a_frame_longer_than_its_link_s() {
+    let Bench { memory, mut w, pool } = bench(64);
+    for (ethertypes, len, is_long) in [
+        (&[0x0800][..], LONGEST, false),
+        (&[0x0800], LONGEST + 1, true),
+        (&[0x8100], LONGEST + 4, false),
+        (&[0x8100], LONGEST + 5, true),
+        (&[0x88a8, 0x8100], LONGEST + 8, false),
+        (&[0x88a8, 0x8100], LONGEST + 9, true),
+    ] {
+        let rx_ring = Ring::plain(8);
+        let mut kernel = KernelProduces::of(&rx_ring);
+        let mut rx = RxQueue::new(rx_ring);
+        let mut filled = Held::new(memory.region(), CHUNK_SIZE);
+        let mut frame = pool.alloc(&mut w).unwrap();
+        frame.push(frame.headroom()).unwrap();
+        frame.put(frame.tailroom()).unwrap();
+        for (i, ethertype) in ethertypes.iter().enumerate() {
+            let at = 256 + 12 + 4 * i;
+            frame.data_mut()[at..at + 2].copy_from_slice(&u16::to_be_bytes(*ethertype));
+        }
+        kernel.give(packet(filled.post(frame) + 256, len as u32));
+        let mut batch = Batch::new();
+        let next = if is_long { Next::Long } else { Next::Any };
+        assert_eq!(rx.burst(&mut filled, &mut batch, LONGEST), Ok(next), "{ethertypes:x?} {len}");
+        assert_eq!((batch.len(), filled.count()), (usize::from(!is_long), usize::from(is_long)));
+    }
 }
 
 #[test]
@@ -236,7 +280,10 @@ fn hostile_indices_fault_in_all_four_rings_and_nothing_is_read() {
     for far in [9u32, 1 << 20, 1 << 31] {
         let ring = Ring::plain(8);
         ring.other_end().producer().store_release(far);
-        assert!(matches!(RxQueue::new(ring).burst(&mut held, &mut frames), Err(Fault::Corrupt("RX", _))));
+        assert!(matches!(
+            RxQueue::new(ring).burst(&mut held, &mut frames, ANY),
+            Err(Fault::Corrupt("RX", _))
+        ));
         let ring = Ring::plain(8);
         ring.other_end().producer().store_release(far);
         let done = CompletionQueue::new(ring).burst(&mut held, &mut frames);
@@ -270,7 +317,7 @@ fn a_ring_wraps_and_keeps_every_frame() {
         for chunk in kernel_takes(&kernel_fill) {
             kernel_rx.give(packet(chunk + 256, 60));
         }
-        assert_eq!(rx.burst(&mut filled, &mut frames), Ok(Next::Any));
+        assert_eq!(rx.burst(&mut filled, &mut frames, ANY), Ok(Next::Any));
         assert_eq!((frames.len(), filled.count()), (n, 0));
         Place::Posted.fetch(Some(&w), &frames);
         frames.free(&mut w);
