@@ -189,6 +189,9 @@ fn of_ipv6() -> Vec<Case> {
         ("neighbour advertisement", to_us(&[0x86dd], &v6(OTHER_V6, 58, 136)), PASS),
         ("ICMPv6 redirect", to_us(&[0x86dd], &v6(OTHER_V6, 58, 137)), PASS),
         ("neighbour solicitation behind a tag", to_us(&[0x8100, 7, 0x86dd], &v6(OTHER_V6, 58, 135)), PASS),
+        // Seen: such packets reached the kernel, which forwarded them past the rules.
+        ("forwarded discovery", to_us(&[0x86dd], &changed(v6(OTHER_V6, 58, 135), 7, 254)), REDIRECT),
+        ("forwarded discovery to us", to_us(&[0x86dd], &changed(v6(OWN_V6, 58, 135), 7, 64)), PASS),
         ("MLD to a unicast address", to_us(&[0x86dd], &v6(OTHER_V6, 58, 132)), REDIRECT),
         ("ICMPv6 echo", to_us(&[0x86dd], &v6(OTHER_V6, 58, 128)), REDIRECT),
         ("ICMPv6 beyond discovery", to_us(&[0x86dd], &v6(OTHER_V6, 58, 138)), REDIRECT),

@@ -51,6 +51,11 @@ fn changed(mut bytes: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     bytes
 }
 
+/// A neighbour solicitation to an address of another host.
+fn solicitation(hop_limit: u8) -> Vec<u8> {
+    changed(changed(packet("2001:db8::1", 58, 1), 40, 135), 7, hop_limit)
+}
+
 /// The documentation of [`Take`] as a second implementation: returns the rule that takes the frame, if one does.
 fn model<'a>(take: &'a Take, frame: &[u8]) -> Option<&'a TakeRule> {
     let (link, packet) = frame.split_at_checked(14)?;
@@ -63,7 +68,7 @@ fn model<'a>(take: &'a Take, frame: &[u8]) -> Option<&'a TakeRule> {
         }
         ([0x86, 0xdd], version) if version >> 4 == 6 && packet.len() >= 40 => {
             let is_extended = matches!(packet[6], 0 | 43 | 44 | 60 | 135 | 139 | 140);
-            let is_discovery = packet[6] == 58 && matches!(packet.get(40), Some(133..=137));
+            let is_discovery = packet[6..8] == [58, 255] && matches!(packet.get(40), Some(133..=137));
             let to: [u8; 16] = packet[24..40].try_into().unwrap();
             (!is_extended && !is_discovery).then_some((packet[6], IpAddr::from(to), &packet[40..]))
         }
@@ -163,7 +168,8 @@ fn headers() -> Vec<(&'static str, &'static str, Vec<u8>, bool)> {
         ("destination options", all, to_us(&changed(v6(), 6, 60)), false),
         ("a traffic class", all, to_us(&changed(v6(), 0, 0x6f)), true),
         ("version 4 for IPv6", all, [&MAC[..], &OTHER_MAC, &[0x86, 0xdd], &v4(), &[0; 20]].concat(), false),
-        ("neighbour solicitation", all, to_us(&changed(packet("2001:db8::1", 58, 1), 40, 135)), false),
+        ("neighbour solicitation", all, to_us(&solicitation(255)), false),
+        ("a forwarded solicitation", "icmpv6", to_us(&solicitation(254)), true),
         ("echo request of ICMPv6", "icmpv6", to_us(&changed(packet("2001:db8::1", 58, 1), 40, 128)), true),
         ("ICMP", "icmp@192.0.2.0/24", to_us(&packet("192.0.2.1", 1, 1)), true),
         ("the last address of a prefix", "ip@192.0.2.128/25", to_us(&packet("192.0.2.255", 17, 1)), true),

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// to the kernel. They are
 /// - frames to broadcast and multicast addresses,
 /// - frames that are not IP (ARP),
-/// - IPv6 neighbour discovery,
+/// - IPv6 neighbour discovery (with a hop limit of 255: no router has forwarded it),
 /// - answers of DHCP servers to the MAC address that they are sent to, and
 /// - packets to the host's own addresses, which change.
 ///
@@ -228,8 +228,9 @@ fn is_control_v4(packet: &[u8], station: [u8; 4], own: &Own) -> bool {
 
 fn is_control_v6(packet: &[u8], own: &Own) -> bool {
     let Some(header) = packet.first_chunk::<40>() else { return false };
-    let is_discovery =
-        header[6] == icmp::PROTOCOL_V6 && packet.get(40).is_some_and(|kind| (133..=137).contains(kind));
+    // What was forwarded is none (RFC 4861 §6.1, §7.1).
+    let is_discovery = (header[6], header[7]) == (icmp::PROTOCOL_V6, 255)
+        && packet.get(40).is_some_and(|kind| (133..=137).contains(kind));
     is_discovery || bytes(packet, 24).is_some_and(|to: [u8; 16]| own.contains(Ipv6Addr::from(to).into()))
 }
 

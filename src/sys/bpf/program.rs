@@ -157,6 +157,7 @@ const IPV4_PROTOCOL: i16 = 9;
 const IPV4_DESTINATION: i32 = 16;
 const IPV6_HEADER: i32 = 40;
 const IPV6_NEXT_HEADER: i16 = 6;
+const IPV6_HOP_LIMIT: i16 = 7;
 const IPV6_DESTINATION: i32 = 24;
 const UDP: i32 = 17;
 const UDP_HEADER: i32 = 8;
@@ -167,6 +168,8 @@ const ICMPV6: i32 = 58;
 /// Neighbour discovery: router solicitation to redirect.
 const ND_FIRST: i32 = 133;
 const ND_LAST: i32 = 137;
+/// Its hop limit where no router has forwarded it.
+const ND_HOP_LIMIT: i32 = 255;
 
 /// A number of two bytes in the form in which a load gives it.
 const fn half(number: u16) -> i32 {
@@ -352,11 +355,14 @@ fn pass_dhcp(a: &mut Assembler, pass: Label) {
     a.here(other);
 }
 
-/// Jumps to `pass` for neighbour discovery.
+/// Jumps to `pass` for neighbour discovery. A packet that was forwarded is none (RFC 4861 §6.1, §7.1), and the kernel would
+/// forward it again, past all rules.
 fn pass_discovery(a: &mut Assembler, pass: Label) {
     let other = a.label();
     a.load(Load::Byte, 3, AT, ETHERNET_HEADER as i16 + IPV6_NEXT_HEADER);
     a.go_when(3, When::NotEqual, ICMPV6, other);
+    a.load(Load::Byte, 3, AT, ETHERNET_HEADER as i16 + IPV6_HOP_LIMIT);
+    a.go_when(3, When::NotEqual, ND_HOP_LIMIT, other);
     unless_there(a, ETHERNET_HEADER + IPV6_HEADER + 1, other);
     a.load(Load::Byte, 3, AT, (ETHERNET_HEADER + IPV6_HEADER) as i16);
     a.add(3, -ND_FIRST);

@@ -30,7 +30,7 @@ pub(super) const EXTENSIONS: [u8; 7] = [0, 43, 44, 60, 135, 139, 140];
 /// - frames with a VLAN tag, also one of a priority alone
 /// - fragments, first ones too
 /// - IPv4 headers with options, and IPv6 packets with extension headers
-/// - neighbour discovery (ICMPv6 of type 133 to 137)
+/// - neighbour discovery (ICMPv6 of type 133 to 137 with a hop limit of 255)
 /// - headers that are cut short
 /// - frames for another station than the interface (another MAC address)
 /// - frames for a group (broadcast, multicast), unless a rule with a multicast address matches
