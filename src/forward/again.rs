@@ -42,8 +42,9 @@ impl Forwarder {
             // As frames, also if they came as packets: the rules were applied then.
             let mut verdicts = Verdicts::new();
             self.decision.decide_again(from, &mut frames, &mut verdicts);
+            self.come_from(from);
             self.carry_out(&verdicts, from, &mut frames, w);
-            self.leave(from, w);
+            self.leave(w);
         }
         self.waiting = self.decision.waiting();
     }
@@ -81,11 +82,6 @@ impl Forwarder {
                     self.meters.fragmented.add(1);
                     self.meters.fragments.add(frames.len() as u64);
                     self.decision.made(&frames);
-                    // The frames of several packets that wait for one port may exceed its room. They would also leave
-                    // by this worker's queue if another worker is to transmit them.
-                    if self.steering.is_some() {
-                        self.leave(from, w);
-                    }
                     self.carry_out(&verdicts, from, &mut frames, w);
                 }
                 // There is room: no more come back than there were.

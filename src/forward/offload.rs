@@ -36,7 +36,7 @@ impl Forwarder {
                 let n = done.len();
                 forwarder.redirect_all(to, &mut done.drain(), n, w);
                 // Fewer than a batch are the last ones, or there are no more frames: the port need not be called.
-                if n < BATCH_MAX { BATCH_MAX } else { BATCH_MAX - forwarder.transmit(to, w) }
+                if n < BATCH_MAX { BATCH_MAX } else { BATCH_MAX - forwarder.leave_by(to, w) }
             });
         }
     }

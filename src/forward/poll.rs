@@ -373,7 +373,7 @@ impl Forwarder {
             if n == 0 {
                 return;
             }
-            if self.transmit(to, w) == BATCH_MAX {
+            if self.leave_by(to, w) == BATCH_MAX {
                 self.give_up(to, Reason::TxFull, w);
             }
         }

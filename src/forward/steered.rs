@@ -37,6 +37,8 @@ pub struct Steering {
     back: Option<(Outbox, Inbox)>,
     /// Number of workers, and of transmit queues of each port: worker `i` has queue `i`.
     workers: u16,
+    /// The place where the frames that are being forwarded were received.
+    source: Source,
 }
 
 /// The steering of all workers, which other threads can read and change under traffic.
@@ -65,7 +67,10 @@ impl Steering {
         };
         let mut backs = backs.drain(..);
         let workers = config.workers as u16;
-        let end = |(outbox, inbox)| Steering { outbox, inbox, back: backs.next(), workers };
+        let end = |(outbox, inbox)| {
+            let (back, source) = (backs.next(), Source::default());
+            Steering { outbox, inbox, back, workers, source }
+        };
         let ends = ends.into_iter().map(end).collect();
         Ok((SteeringControl { mesh, back }, ends))
     }
@@ -75,11 +80,11 @@ impl Steering {
         self.outbox.worker()
     }
 
-    /// Returns which other worker transmits frames from `from`; None for this one.
+    /// Returns which other worker transmits the frames that are being forwarded; None for this one.
     #[inline]
-    fn transmitter(&self, from: Source) -> Option<usize> {
+    fn transmitter(&self) -> Option<usize> {
         self.back.as_ref()?;
-        let owner = usize::from(tx_queue(Some(from.queue), 0, self.workers));
+        let owner = usize::from(tx_queue(Some(self.source.queue), 0, self.workers));
         (owner != self.outbox.worker()).then_some(owner)
     }
 
@@ -299,36 +304,55 @@ impl Forwarder {
             let n = burst.len();
             return self.discard_untold(Reason::NoRoute, &mut burst.drain(), n, w);
         }
+        self.come_from(from);
         match self.path {
             Path::Frames => self.forward(from, burst, w),
             Path::Packets(_) => self.forward_as_packets(from, burst, w),
         }
-        self.leave(from, w);
+        self.leave(w);
     }
 
-    /// Transmits frames from `from` that wait for a port, or sends them back to the worker that must transmit them.
+    /// Sets where the frames that are forwarded from now on were received. No frames wait for a port.
     #[inline]
-    pub(super) fn leave(&mut self, from: Source, w: &mut Worker) {
-        let transmitter = self.steering.as_ref().and_then(|steering| steering.transmitter(from));
+    pub(super) fn come_from(&mut self, from: Source) {
+        if let Some(steering) = &mut self.steering {
+            steering.source = from;
+        }
+    }
+
+    /// Transmits the frames that wait for ports, or sends them back to the worker that must transmit them.
+    #[inline]
+    pub(super) fn leave(&mut self, w: &mut Worker) {
         for port in 0..self.egresses.len() {
-            match transmitter {
-                _ if self.egresses[port].out.is_empty() => {}
-                None => drop(self.transmit(port, w)),
-                Some(worker) => self.send_back(port, worker, from.queue, w),
+            if !self.egresses[port].out.is_empty() {
+                self.leave_by(port, w);
+            }
+        }
+    }
+
+    /// Transmits the frames that wait for a port, or sends them back to the worker that must transmit them. Returns how
+    /// many are left.
+    #[inline]
+    pub(super) fn leave_by(&mut self, port: usize, w: &mut Worker) -> usize {
+        match self.steering.as_ref().and_then(|steering| steering.transmitter()) {
+            None => self.transmit(port, w),
+            Some(worker) => {
+                self.send_back(port, worker, w);
+                0
             }
         }
     }
 
     /// Gives the frames that will leave by a port to the worker whose queue they use.
     #[inline]
-    fn send_back(&mut self, port: usize, worker: usize, queue: u16, w: &mut Worker) {
+    fn send_back(&mut self, port: usize, worker: usize, w: &mut Worker) {
         let egress = &mut self.egresses[port];
         self.path.strip_unsent(egress, w);
-        let Some((outbox, _)) = self.steering.as_mut().and_then(|steering| steering.back.as_mut()) else {
-            return;
-        };
+        let Some(steering) = &mut self.steering else { return };
+        let to = Source { port: port as u8, queue: steering.source.queue };
+        let Some((outbox, _)) = &mut steering.back else { return };
         self.meters.handed.add(egress.out.len() as u64);
-        outbox.hand_off_or_drop(w, worker, Source { port: port as u8, queue }, &mut egress.out);
+        outbox.hand_off_or_drop(w, worker, to, &mut egress.out);
         outbox.flush_all(w);
     }
 }

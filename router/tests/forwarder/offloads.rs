@@ -1,8 +1,10 @@
 //! Frames with offload requests, between ports that support offloads and one that does not.
 
 use super::*;
+use netmem::forward::Steering;
 use netmem::port::mem::MemPort;
 use netmem::port::{Complete, Fill, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::steer::{MeshConfig, Record};
 use netmem::wire::offload::{Gso, GsoKind, Offload};
 use netmem::wire::{Ethernet, Ipv4, Udp};
 use std::num::NonZeroU16;
@@ -218,4 +220,61 @@ fn what_makes_no_sense_for_a_packet_is_a_drop_and_nothing_leaves() {
     let (left, meters) = Run { kind: GsoKind::TcpV4, ..PLAIN }.left();
     assert_eq!((left.len(), meters.drops.total()), (0, 10));
     assert!(meters.drops.iter().any(|(reason, n)| (reason, n) == (Reason::GsoSeg, 10)));
+}
+
+/// Seen: of the segments that one burst was cut into, the first 64 left by the queue of the worker that had decided, and
+/// only the others by that of the worker that had received them.
+#[test]
+fn segments_leave_in_order_by_the_queue_that_their_packets_would() {
+    const PACKETS: usize = 20;
+    for heads in [false, true] {
+        let backing = BackingPreference::Small;
+        let config = MemoryConfig { bytes: 16 << 20, workers: 2, backing, ..MemoryConfig::default() };
+        let memory = Memory::new(&config).unwrap();
+        let policy = "hash=1".parse().unwrap();
+        let mesh = MeshConfig { workers: 2, policy, record: Record::First, ..MeshConfig::default() };
+        let mut workers = Steering::between(&mesh).unwrap().1.into_iter().map(|end| {
+            let mut w = memory.worker().unwrap();
+            let frames = PoolConfig { frames: 1024, ..PoolConfig::default() };
+            let pool = Pool::new(&memory, &mut w, &frames).unwrap();
+            let (ports, devices): (Vec<Box<dyn Port>>, Vec<_>) = [true, false, true]
+                .map(|hears| {
+                    let (within, device) = wire("0", &MemConfig { ring: 256, coalesce: 1 }).unwrap();
+                    let port = Telling { within, kind: GsoKind::Udp, keeps: false, hears };
+                    (Box::new(port) as Box<dyn Port>, device)
+                })
+                .into_iter()
+                .unzip();
+            let mut fib = traffic::router();
+            fib.interfaces.push(fib.interfaces[1]);
+            let mut forwarder = Forwarder::new(ports, pool, Box::new(Router::new(fib.into()))).unwrap();
+            if heads {
+                let heads = netmem::packet::HeadCache::new(&memory).unwrap();
+                forwarder.set_packet_path(netmem::forward::PacketPath::new(heads));
+            }
+            forwarder.set_steering(end);
+            forwarder.poll(&mut w);
+            (forwarder, devices, w)
+        });
+        let (mut first, mut second) = (workers.next().unwrap(), workers.next().unwrap());
+        let (mut traffic, mut number) = (Traffic::new(1, 14 + 20 + 8 + PAYLOAD).unwrap(), 0_u16);
+        let sent = first.1[0].deliver(PACKETS, |room| {
+            let len = traffic.write(room);
+            room[18..20].copy_from_slice(&number.to_be_bytes());
+            Ipv4::seal(&mut room[14..34]);
+            number += 10;
+            len
+        });
+        assert_eq!(sent, PACKETS);
+        let mut left = Vec::new();
+        for _ in 0..16 {
+            for (forwarder, _, w) in [&mut first, &mut second] {
+                forwarder.poll(w);
+            }
+            first.1[1].collect(256, |data| left.push(Ipv4::parse(&data[14..]).unwrap().0.id()));
+        }
+        let wanted = (0..PACKETS as u16).flat_map(|packet| (0..4).map(move |segment| 10 * packet + segment));
+        assert_eq!(left, wanted.collect::<Vec<_>>());
+        assert_eq!(second.1[1].collect(256, |_| ()), 0, "nothing left by another queue");
+    }
 }

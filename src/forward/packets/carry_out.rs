@@ -97,7 +97,7 @@ impl Forwarder {
     #[inline]
     fn redirect_all_packets(&mut self, to: usize, packets: impl Iterator<Item = Packet>, w: &mut Worker) {
         for packet in packets {
-            if self.egresses[to].out.room() == 0 && self.transmit(to, w) == BATCH_MAX {
+            if self.egresses[to].out.room() == 0 && self.leave_by(to, w) == BATCH_MAX {
                 self.give_up(to, Reason::TxFull, w);
             }
             let Egress { flight, out, .. } = &mut self.egresses[to];
