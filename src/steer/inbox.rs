@@ -92,12 +92,8 @@ impl Inbox {
     #[cold]
     pub fn hand_over(mut self, heir: usize) -> Result<(), Inbox> {
         self.finish();
-        self.inherit();
-        if heir == self.own {
-            return Err(self);
-        }
         let lanes = std::mem::take(&mut self.lanes);
-        match self.mesh.bequeath(lanes, heir) {
+        match self.mesh.bequeath(lanes, self.own, heir) {
             Ok(()) => Ok(()),
             Err(lanes) => {
                 self.lanes = lanes;

@@ -219,16 +219,28 @@ impl Mesh {
         self.seats.get(worker as usize).is_some_and(|seat| seat.bell.ring())
     }
 
-    /// Hands lanes over to `heir`, in any state. Returns them if the heir is gone too, or is not a worker.
-    pub(super) fn bequeath(&self, lanes: Vec<Incoming>, heir: usize) -> Result<(), Vec<Incoming>> {
-        let Some(seat) = self.seats.get(heir) else { return Err(lanes) };
-        let mut legacy = lock(&seat.legacy);
-        let Some(legacy) = legacy.as_mut() else { return Err(lanes) };
+    /// Hands lanes of `worker` over to `heir`, in any state, and with them those that were handed over to `worker` in the
+    /// meantime: `worker` no longer reads. Returns them, and nothing has changed, if the heir is gone too, is not a
+    /// worker, or is `worker` itself.
+    pub(super) fn bequeath(
+        &self,
+        mut lanes: Vec<Incoming>,
+        worker: usize,
+        heir: usize,
+    ) -> Result<(), Vec<Incoming>> {
+        if worker == heir || heir >= self.seats.len() {
+            return Err(lanes);
+        }
+        // In the order of their numbers: two workers may hand over to each other.
+        let [low, high] = [worker.min(heir), worker.max(heir)].map(|of| lock(&self.seats[of].legacy));
+        let (mut own, mut its) = if worker < heir { (low, high) } else { (high, low) };
+        let Some(legacy) = its.as_mut() else { return Err(lanes) };
+        lanes.extend(own.take().unwrap_or_default());
         lanes.iter().for_each(|incoming| incoming.lane.progress().set_reader(heir as u32));
         legacy.extend(lanes);
         // Relaxed: only a hint to look under the lock.
-        seat.has_legacy.store(1, Relaxed);
-        seat.bell.ring();
+        self.seats[heir].has_legacy.store(1, Relaxed);
+        self.seats[heir].bell.ring();
         Ok(())
     }
 

@@ -55,7 +55,7 @@ fn a_lane_that_is_handed_over_is_read_on_in_order_and_its_heir_is_woken() {
                 let (mut lane, mut taken) = (incoming(reader), Vec::new());
                 take(&mut lane, &mut taken);
                 lane.lane.finish();
-                mesh.bequeath(vec![lane], 1).unwrap();
+                mesh.bequeath(vec![lane], 0, 1).unwrap();
                 taken
             }
         });
@@ -83,10 +83,32 @@ fn a_lane_handed_to_one_who_goes_is_given_back_or_without_a_reader() {
             let mesh = Arc::clone(&mesh);
             move || mesh.close_seat(1)
         });
-        let back = mesh.bequeath(vec![incoming(reader)], 1);
+        let back = mesh.bequeath(vec![incoming(reader)], 0, 1);
         leaving.join().unwrap();
         let expect = if back.is_err() { 0 } else { GONE };
         assert_eq!(sender.progress().reader(), expect);
+    });
+}
+
+/// Seen: an inbox that was handed to a worker which handed over its own at the same moment was lost with its frames.
+#[test]
+fn lanes_handed_to_one_who_hands_over_at_that_moment_go_on_to_its_heir_or_come_back() {
+    model(|| {
+        let mesh = seats(3);
+        let [(first, from_first), (second, from_second)] =
+            [0, 1].map(|reader| lane::<Line>(4, Progress::new(reader, 0)));
+        let stopping = thread::spawn({
+            let mesh = Arc::clone(&mesh);
+            move || {
+                mesh.bequeath(vec![incoming(from_second)], 1, 2).unwrap();
+                mesh.close_seat(1);
+            }
+        });
+        let back = mesh.bequeath(vec![incoming(from_first)], 0, 1);
+        stopping.join().unwrap();
+        let readers = [&first, &second].map(|sender| sender.progress().reader());
+        assert_eq!(readers, if back.is_err() { [0, 2] } else { [2, 2] });
+        assert_eq!(mesh.fetch_legacy(2).len(), 2 - usize::from(back.is_err()));
     });
 }
 
