@@ -14,6 +14,7 @@ mod lost;
 
 use super::cpu;
 use super::dump::leave_out_of_dumps;
+use super::slow_close::{PeerDescriptor, leave};
 use lost::Guard;
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
@@ -67,12 +68,31 @@ pub enum MapError {
 /// A mapping of such a file, and the file.
 #[derive(Debug)]
 pub struct SharedMemory {
-    file: OwnedFd,
     base: NonNull<u8>,
     /// Bytes mapped. The file had at least this many.
     len: usize,
     /// Present for foreign memory.
     guard: Option<Guard>,
+    /// Present until the drop.
+    held: Option<(Mapping, PeerDescriptor)>,
+}
+
+/// A range of addresses that a drop unmaps.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: it is a range of addresses; whoever drops it unmaps it once.
+unsafe impl Send for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `Mapping::of` mapped the range, and every word and slot in use holds its memory by Arc.
+        let done = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(done.is_ok(), "munmap of memory we mapped: {done:?}");
+    }
 }
 
 // SAFETY: it names memory that any thread may use; its contents are accessed by copies and atomics alone.
@@ -92,10 +112,24 @@ pub(super) fn sealed_file(name: &str, len: usize, flags: MemfdFlags) -> Result<O
 }
 
 /// Bytes of a page of the file: more than [`PAGE`] if it consists of huge pages.
-fn page_of(file: &OwnedFd) -> Result<usize, Errno> {
+fn page_of(file: &impl AsFd) -> Result<usize, Errno> {
     let system = fstatfs(file)?;
     let huge = (system.f_type as u64 == HUGE_PAGES).then(|| usize::try_from(system.f_bsize).ok());
     Ok(huge.flatten().filter(|page| page.is_power_of_two()).unwrap_or(PAGE))
+}
+
+impl Mapping {
+    fn of(file: &impl AsFd, len: usize) -> Result<Mapping, Errno> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing of ours.
+        let base = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, file, 0) }?;
+        let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
+        let mapping = Mapping { base, len };
+        // SAFETY: the mapping was just made; the advice changes no byte.
+        unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
+        leave_out_of_dumps(base.as_ptr(), len);
+        Ok(mapping)
+    }
 }
 
 impl SharedMemory {
@@ -105,7 +139,7 @@ impl SharedMemory {
     /// The error of memfd_create(2), ftruncate(2), fcntl(2) or mmap(2).
     #[cold]
     pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
-        SharedMemory::mapped(sealed_file(name, len, MemfdFlags::empty())?, len).map(Arc::new)
+        SharedMemory::mapped(sealed_file(name, len, MemfdFlags::empty())?.into(), len).map(Arc::new)
     }
 
     /// Maps the first `len` bytes of a peer's memory.
@@ -113,7 +147,12 @@ impl SharedMemory {
     /// # Errors
     /// [`MapError`]; nothing is mapped then, and the file is closed.
     #[cold]
-    pub fn map(file: OwnedFd, len: u64, sealing: Sealing) -> Result<Arc<SharedMemory>, MapError> {
+    pub fn map(
+        file: impl Into<PeerDescriptor>,
+        len: u64,
+        sealing: Sealing,
+    ) -> Result<Arc<SharedMemory>, MapError> {
+        let file = file.into();
         if sealing == Sealing::Required {
             // A file that cannot be sealed at all returns an error.
             let seals = fcntl_get_seals(&file).map_err(|_| MapError::Unsealed)?;
@@ -139,16 +178,9 @@ impl SharedMemory {
         Ok(Arc::new(memory))
     }
 
-    fn mapped(file: OwnedFd, len: usize) -> Result<SharedMemory, Errno> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping at an address the kernel chooses overlaps nothing of ours.
-        let base = unsafe { mmap(ptr::null_mut(), len, access, MapFlags::SHARED, &file, 0) }?;
-        let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
-        let memory = SharedMemory { file, base, len, guard: None };
-        // SAFETY: the mapping was just made; the advice changes no byte.
-        unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
-        leave_out_of_dumps(base.as_ptr(), len);
-        Ok(memory)
+    fn mapped(file: PeerDescriptor, len: usize) -> Result<SharedMemory, Errno> {
+        let mapping = Mapping::of(&file, len)?;
+        Ok(SharedMemory { base: mapping.base, len, guard: None, held: Some((mapping, file)) })
     }
 
     /// Bytes mapped.
@@ -231,17 +263,25 @@ impl SharedMemory {
 
 impl AsFd for SharedMemory {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        match &self.held {
+            Some((_, file)) => file.as_fd(),
+            None => unreachable!("the file is there until the drop"),
+        }
     }
 }
 
 impl Drop for SharedMemory {
+    /// Foreign memory is unmapped and closed by another thread: that frees its pages, of which a peer may have many.
     fn drop(&mut self) {
-        // Before another mapping may be made there.
-        self.guard = None;
-        // SAFETY: the range was mapped by `mapped`; every word and slot in use holds this by Arc.
-        let done = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(done.is_ok(), "munmap of memory we mapped: {done:?}");
+        let Some((mapping, file)) = self.held.take() else { return };
+        // The guard goes before another mapping may be made there.
+        match self.guard.take() {
+            Some(guard) => {
+                drop(guard);
+                leave((mapping, file.into_known()));
+            }
+            None => drop((mapping, file.into_known())),
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub mod reopen;
 pub mod seqpacket;
 #[cfg(feature = "memif")]
 pub mod shared_event;
-#[cfg(any(feature = "xdp", feature = "memif"))]
+#[cfg_attr(not(feature = "memif"), allow(dead_code))]
 mod slow_close;
 pub mod stderr;
 pub mod table;

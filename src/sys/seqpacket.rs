@@ -8,6 +8,8 @@ use super::broker::{self, Request};
 use super::errno::of_io;
 use super::fork::Birthplace;
 use super::slow_close;
+#[cfg(feature = "memif")]
+pub use super::slow_close::PeerDescriptor;
 use super::user::own_user;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
 use rustix::io::Errno;
@@ -27,6 +29,10 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of descriptors in one message (`SCM_MAX_FD`).
 const DESCRIPTORS: usize = 253;
+/// Maximum number of descriptors in a message of a peer that is not trusted. To look at each costs system calls.
+const FEW: usize = 2;
+/// Number of messages that are read when a connection is dropped.
+const UNREAD: usize = 16;
 /// Maximum number of peers that wait to be accepted.
 const BACKLOG: i32 = 8;
 
@@ -202,7 +208,7 @@ pub fn connected(path: &Path) -> Result<OwnedFd, Errno> {
 pub enum Received {
     /// A message of that many bytes, with descriptors. If the number is larger than the buffer, the message was cut.
     Message(usize, Vec<OwnedFd>),
-    /// A descriptor that is neither memory, an eventfd nor a pipe: nothing more is received.
+    /// A descriptor that is neither memory nor an eventfd, or more descriptors than expected: nothing more is received.
     UnknownDescriptor,
     /// No message yet.
     Nothing,
@@ -267,24 +273,27 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the next message into `into`. Descriptors whose close may wait are not received.
+    /// Takes the next message into `into`, with at most two descriptors. Descriptors whose close may wait are not
+    /// received.
+    #[cfg(feature = "memif")]
     #[cold]
     pub fn receive(&self, into: &mut [u8]) -> Received {
-        self.receive_if(into, slow_close::is_known)
+        self.receive_if(into, FEW, slow_close::is_known)
     }
 
-    /// Does the same as [`Connection::receive`] for a peer that is trusted to send nothing whose close waits.
+    /// Does the same as [`Connection::receive`] for a peer that is trusted to send nothing whose close waits, with any
+    /// number of descriptors.
     #[cold]
     pub fn receive_trusting(&self, into: &mut [u8]) -> Received {
-        self.receive_if(into, |_| true)
+        self.receive_if(into, DESCRIPTORS, |_| true)
     }
 
-    fn receive_if(&self, into: &mut [u8], is_known: impl Fn(&OwnedFd) -> bool) -> Received {
+    fn receive_if(&self, into: &mut [u8], most: usize, is_known: impl Fn(&OwnedFd) -> bool) -> Received {
         if self.has_unknown.get() {
             return Received::End;
         }
         // The message stays in the socket, so closing these is not the last close of its descriptors.
-        let (peeked, descriptors) = self.take(&mut [0], RecvFlags::PEEK);
+        let (peeked, descriptors) = self.take(&mut [0], most, RecvFlags::PEEK);
         let unseen = match peeked {
             // Messages that come from now on were not checked.
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
@@ -297,18 +306,24 @@ impl Connection {
             slow_close::leave(descriptors);
             return Received::UnknownDescriptor;
         }
-        match self.take(into, RecvFlags::empty()) {
+        match self.take(into, most, RecvFlags::empty()) {
             (Ok(Some(Taken { len, .. })), descriptors) => Received::Message(len, descriptors),
             (Err(Errno::AGAIN | Errno::INTR), _) => Received::Nothing,
             _ => Received::End,
         }
     }
 
-    /// Takes the next message, None at the end, and the descriptors that came with it.
-    fn take(&self, into: &mut [u8], flags: RecvFlags) -> (Result<Option<Taken>, Errno>, Vec<OwnedFd>) {
+    /// Takes the next message, None at the end, and the descriptors that came with it, `most` at most.
+    fn take(
+        &self,
+        into: &mut [u8],
+        most: usize,
+        flags: RecvFlags,
+    ) -> (Result<Option<Taken>, Errno>, Vec<OwnedFd>) {
         let mut room =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS), ScmCredentials(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let bytes = rustix::cmsg_space!(ScmRights(most), ScmCredentials(1));
+        let mut control = RecvAncillaryBuffer::new(&mut room[..bytes]);
         let flags = flags | RecvFlags::CMSG_CLOEXEC | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
         let got = recvmsg(self.socket(), &mut [IoSliceMut::new(into)], &mut control, flags);
         let (mut descriptors, mut is_message) = (Vec::new(), false);
@@ -341,15 +356,19 @@ impl Drop for Connection {
         if self.birthplace.is_elsewhere() {
             return;
         }
-        // The peer sends nothing any more. Messages that it has sent are closed with the socket.
+        // The peer sends nothing any more. Messages that it has sent are closed with the socket, so those with
+        // descriptors, and more than a few, are left to another thread.
         let _ = shutdown(self.socket(), Shutdown::Both);
+        let mut unread = UNREAD;
         for _ in 0..2 {
             // Read once more behind the error of a peer that left without reading all.
-            while matches!(self.receive(&mut [0]), Received::Message(..)) {}
+            while unread > 0 && matches!(self.receive_if(&mut [0], FEW, |_| false), Received::Message(..)) {
+                unread -= 1;
+            }
         }
         let socket = self.socket.take();
-        if self.has_unknown.get() {
-            slow_close::leave(socket.into_iter().collect());
+        if self.has_unknown.get() || unread == 0 {
+            slow_close::leave(socket);
         }
     }
 }

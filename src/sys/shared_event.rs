@@ -8,14 +8,13 @@
 //! `IOCB_FLAG_RESFD`). This ignores the file's flags, and leaves a full counter full. So this code submits a request to
 //! read no bytes, which is done before the call returns (ADR 0035).
 
+use super::slow_close::{PeerDescriptor, is_event};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::{fs, io};
 
-/// The name of an eventfd in /proc. No file can have that name.
-const EVENT: &str = "anon_inode:[eventfd]";
 /// The number of requests that may be done and not collected. This many, and a few more, take one call each; then one
 /// more call collects them.
 const REQUESTS: usize = 64;
@@ -39,16 +38,12 @@ impl SharedEvent {
         Ok(SharedEvent(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Wraps an event that a peer made. If the descriptor is something else, such as a pipe or a file, it comes back.
-    /// The file itself is not asked, because its owner could make any question wait. Without /proc, no descriptor is
-    /// known to be an event.
+    /// Wraps an event that a peer made. If the descriptor is something else, such as memory or a file, it comes back.
+    /// Without /proc, no descriptor is known to be an event.
     #[cold]
-    pub fn of_peer(descriptor: OwnedFd) -> Result<SharedEvent, OwnedFd> {
-        let name = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
-        match fs::read_link(name) {
-            Ok(name) if name.as_os_str() == EVENT => Ok(SharedEvent(descriptor)),
-            _ => Err(descriptor),
-        }
+    pub fn of_peer(descriptor: impl Into<PeerDescriptor>) -> Result<SharedEvent, PeerDescriptor> {
+        let descriptor = descriptor.into();
+        if is_event(&descriptor) { Ok(SharedEvent(descriptor.into_known())) } else { Err(descriptor) }
     }
 }
 
@@ -253,8 +248,8 @@ mod tests {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let (socket, peer) = std::os::unix::net::UnixStream::pair().unwrap();
         let file = std::env::temp_dir().join(format!("anon_inode:[eventfd]{}", std::process::id()));
-        let opened = fs::File::create(&file).unwrap();
-        fs::remove_file(&file).unwrap();
+        let opened = std::fs::File::create(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
         let watch = Watch::new().unwrap().as_fd().try_clone_to_owned().unwrap();
         for other in [reader, writer, socket.into(), peer.into(), opened.into(), watch] {
             assert!(SharedEvent::of_peer(other).is_err());

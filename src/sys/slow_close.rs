@@ -1,48 +1,89 @@
-//! Descriptors that a peer sent although their close may wait.
+//! What a peer sent, although its close may wait or take long.
 //!
 //! The last close of a socket with `SO_LINGER` waits until its peer has taken all data, for as long as the option says.
-//! A close of a file of FUSE waits for the answer of its owner. A peer can send both. The kernel closes the descriptors
-//! of a message that is received without room for them, or that is never received.
+//! A close of a file of FUSE waits for the answer of its owner, and a close of a pipe for a writer whose bytes lie in
+//! such a file. A peer can send all of them. The kernel closes the descriptors of a message that is received without
+//! room for them, or that is never received. The last close of memory frees its pages, of which a peer may have many.
 //!
-//! So no descriptor of a message is closed before its kind is known ([`is_known`]). Descriptors of unknown kind are
-//! left to a thread of their own, or to the process's end if there is no thread. When too many are left, no new peer is
-//! accepted ([`are_too_many`]).
+//! So no descriptor of a message is closed before its kind is known ([`is_known`]). Descriptors of unknown kind, memory
+//! and its mappings are left to a thread of their own, or to the process's end if there is no thread. When too many are
+//! left, no new peer is accepted ([`are_too_many`]).
 
 use rustix::fs::fcntl_get_seals;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// The names in /proc of descriptors whose close never waits, besides memory. No file can have such a name, which has
-/// no slash.
-const KNOWN: [&str; 2] = ["anon_inode:[eventfd]", "pipe:["];
-/// Maximum number of connections that have left descriptors that are not closed yet.
+/// The name in /proc of an eventfd. No file can have such a name, which has no slash.
+const EVENT: &str = "anon_inode:[eventfd]";
+/// Maximum number of threads that close something.
 const MOST: usize = 64;
 
-/// The number of connections whose descriptors are not closed yet.
+/// The number of those threads.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether neither closing the descriptor nor asking about it waits: it is memory, an eventfd or a pipe.
-#[cold]
-pub(super) fn is_known(descriptor: &OwnedFd) -> bool {
-    let name = || fs::read_link(format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())).ok();
-    // Only memory has seals, set or not. The question does not reach any other file's owner.
-    fcntl_get_seals(descriptor).is_ok()
-        || name().is_some_and(|name| {
-            KNOWN.iter().any(|known| name.as_os_str().as_encoded_bytes().starts_with(known.as_bytes()))
-        })
+/// A descriptor that a peer sent and that [is known](is_known). A drop closes it on a thread of its own.
+#[derive(Debug)]
+pub struct PeerDescriptor(Option<OwnedFd>);
+
+impl PeerDescriptor {
+    /// The descriptor, whose close no longer takes long: it is an event, or its holder closes it on another thread.
+    pub(super) fn into_known(mut self) -> OwnedFd {
+        match self.0.take() {
+            Some(descriptor) => descriptor,
+            None => unreachable!("the descriptor is there until the drop"),
+        }
+    }
 }
 
-/// Closes the descriptors on a thread of their own. Never closes them if there is no thread.
+impl From<OwnedFd> for PeerDescriptor {
+    fn from(descriptor: OwnedFd) -> Self {
+        PeerDescriptor(Some(descriptor))
+    }
+}
+
+impl AsFd for PeerDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Some(descriptor) => descriptor.as_fd(),
+            None => unreachable!("the descriptor is there until the drop"),
+        }
+    }
+}
+
+impl Drop for PeerDescriptor {
+    fn drop(&mut self) {
+        if let Some(descriptor) = self.0.take() {
+            leave(descriptor);
+        }
+    }
+}
+
+/// Whether neither asking about the descriptor nor closing it waits for a peer: it is memory or an eventfd.
 #[cold]
-pub(super) fn leave(descriptors: Vec<OwnedFd>) {
+pub(super) fn is_known(descriptor: &OwnedFd) -> bool {
+    // Only memory has seals, set or not. The question does not reach any other file's owner.
+    fcntl_get_seals(descriptor).is_ok() || is_event(descriptor)
+}
+
+/// Whether it is an eventfd. The file itself is not asked, because its owner could make any question wait. Without
+/// /proc, no descriptor is known to be one.
+#[cold]
+pub(super) fn is_event(descriptor: &impl AsFd) -> bool {
+    let name = fs::read_link(format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd()));
+    name.is_ok_and(|name| name.as_os_str() == EVENT)
+}
+
+/// Drops it on a thread of its own. Never drops it if there is no thread.
+#[cold]
+pub(super) fn leave<T: Send + 'static>(what: T) {
     LEFT.fetch_add(1, Relaxed);
-    let left = Arc::new(Mutex::new(descriptors));
+    let left = Arc::new(Mutex::new(Some(what)));
     let its = Arc::clone(&left);
     let close = move || {
-        drop(std::mem::take(&mut *its.lock().unwrap_or_else(PoisonError::into_inner)));
+        drop(its.lock().unwrap_or_else(PoisonError::into_inner).take());
         LEFT.fetch_sub(1, Relaxed);
     };
     if thread::Builder::new().name("close".into()).spawn(close).is_err() {
@@ -50,7 +91,7 @@ pub(super) fn leave(descriptors: Vec<OwnedFd>) {
     }
 }
 
-/// Whether so many connections have left unclosed descriptors that no new peer is to be accepted.
+/// Whether so much is left unclosed that no new peer is to be accepted.
 pub(super) fn are_too_many() -> bool {
     LEFT.load(Relaxed) >= MOST
 }

@@ -16,6 +16,9 @@ impl MemifPort {
         }
         if self.receiving > 0 {
             self.fault(&Fault::Closed);
+        } else {
+            // Clients that have not offered everything hear it too.
+            self.conversation.hang_up(&Fault::Closed);
         }
         let sent: usize = self.pairs.iter_mut().map(|pair| pair.sent.clear()).sum();
         // As `complete` would have counted them.

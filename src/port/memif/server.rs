@@ -8,9 +8,8 @@ use super::ring::{LOG2_SIZE_MAX, Serving};
 use super::session::{Session, Step};
 use super::{MemifConfig, NAME};
 use crate::sys::memfd::SharedMemory;
-use crate::sys::seqpacket::{Connection, Listener};
+use crate::sys::seqpacket::{Connection, Listener, PeerDescriptor};
 use crate::sys::shared_event::SharedEvent;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,7 +43,7 @@ struct Heard {
     silent_since: Instant,
     /// It named the right interface and is permitted.
     admitted: bool,
-    regions: Vec<(OwnedFd, u64)>,
+    regions: Vec<(PeerDescriptor, u64)>,
     /// Rings to the server by number, each with the event that wakes its reader.
     to_server: Vec<Option<(AddRing, SharedEvent)>>,
     /// Rings to the client, in the same way.
@@ -58,11 +57,8 @@ impl Server {
 
     /// Makes one step of the conversation with each client, if one is possible.
     pub(super) fn service(&mut self) -> Step {
-        if let Some(connection) = self.listener.accept()
-            && let Err(fault) = self.welcome(connection)
-        {
-            return Step::Down(fault);
-        }
+        // A client that fails holds up no other: its fault is reported if nothing else happens.
+        let mut failed = self.listener.accept().and_then(|connection| self.welcome(connection).err());
         if let Some(session) = &self.up {
             return hear_peer(session).unwrap_or_else(Step::Down);
         }
@@ -81,11 +77,14 @@ impl Server {
                     // The end of a client that is not the peer ends no other connection.
                     let (session, _) = self.heard.swap_remove(i);
                     session.end(&fault);
-                    return Step::Down(fault);
+                    failed = Some(fault);
                 }
             }
         }
-        step
+        match (step, failed) {
+            (Step::Wait, Some(fault)) => Step::Down(fault),
+            (step, _) => step,
+        }
     }
 
     /// Greets a client that has connected, if it may be the peer and there is no peer. If there are too many clients,
@@ -191,7 +190,7 @@ impl Heard {
     fn hear(
         &mut self,
         message: &Message,
-        descriptor: Option<OwnedFd>,
+        descriptor: Option<PeerDescriptor>,
         config: &MemifConfig,
     ) -> Result<(), Fault> {
         match message {
@@ -226,7 +225,7 @@ impl Heard {
         Ok(())
     }
 
-    fn add_region(&mut self, region: &AddRegion, file: OwnedFd) -> Result<(), Fault> {
+    fn add_region(&mut self, region: &AddRegion, file: PeerDescriptor) -> Result<(), Fault> {
         if usize::from(region.index) != self.regions.len() || region.index >= REGIONS_MAX {
             return Err(Fault::Region(region.index));
         }

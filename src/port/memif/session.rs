@@ -4,7 +4,7 @@ use super::Sealing;
 use super::error::Fault;
 use super::message::{MESSAGE_LEN, Message};
 use super::pair::Rings;
-use crate::sys::seqpacket::{Connection, Received};
+use crate::sys::seqpacket::{Connection, PeerDescriptor, Received};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ impl Session {
     /// # Errors
     /// Returns [`Fault`] for bytes that are not a message, for a peer that is gone, and, unless we are `patient`, for a
     /// peer that has sent nothing for too long.
-    pub(super) fn receive(&self, patient: bool) -> Result<Option<(Message, Option<OwnedFd>)>, Fault> {
+    pub(super) fn receive(&self, patient: bool) -> Result<Option<(Message, Option<PeerDescriptor>)>, Fault> {
         let mut room = [0; MESSAGE_LEN + 1];
         let received = if self.trusting {
             self.connection.receive_trusting(&mut room)
@@ -57,6 +57,7 @@ impl Session {
         match received {
             Received::UnknownDescriptor => Err(Fault::UnknownDescriptor),
             Received::Message(len, descriptors) => {
+                let descriptors: Vec<_> = descriptors.into_iter().map(PeerDescriptor::from).collect();
                 let message = Message::parse(&room[..len.min(room.len())])?;
                 Ok(Some((message, descriptors.into_iter().next())))
             }

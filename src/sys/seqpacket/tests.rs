@@ -39,25 +39,32 @@ fn messages_travel_whole_with_descriptors_and_the_end_is_seen() {
     assert_eq!(Connection::open(&path).unwrap_err(), Errno::NOENT);
 }
 
+/// Found: a peer could send hundreds of descriptors with each of hundreds of messages, and the receiver looked at each.
 #[test]
-fn descriptors_that_are_more_than_anybody_asked_for_are_closed() {
+fn more_descriptors_than_expected_are_not_received_and_closed_by_another_thread() {
     let path = path("descriptors");
     let listener = Listener::new(&path).unwrap();
     let client = Connection::open(&path).unwrap();
     let server = listener.accept().unwrap();
-    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(7))];
-    let mut control = SendAncillaryBuffer::new(&mut room);
-    let descriptors = [write.as_fd(); 7];
-    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    sendmsg(client.socket(), &[IoSlice::new(b"seven")], &mut control, SendFlags::NOSIGNAL).unwrap();
-    drop(write);
-    let mut byte = [0];
-    assert_eq!(rustix::io::read(&read, &mut byte), Err(Errno::AGAIN), "they are on their way");
-    let Received::Message(5, received) = server.receive(&mut [0; 8]) else { panic!("no message") };
-    assert_eq!(received.len(), 7);
-    drop(received);
-    assert_eq!(rustix::io::read(&read, &mut byte), Ok(0), "no end of the pipe is left open");
+    let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    send_all(&client, vec![event(), event()]);
+    assert!(matches!(server.receive(&mut [0; 8]), Received::Message(4, two) if two.len() == 2));
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    send_all(&client, vec![event(), event(), write]);
+    assert!(matches!(server.receive(&mut [0; 8]), Received::UnknownDescriptor));
+    drop(server);
+    assert_eq!(rustix::io::read(&read, &mut [0]), Ok(0), "the end of the pipe is closed at last");
+}
+
+/// Found: the close of a pipe waits for a writer, which a peer can hold up.
+#[test]
+fn a_pipe_is_not_received() {
+    let path = path("pipe");
+    let listener = Listener::new(&path).unwrap();
+    let client = Connection::open(&path).unwrap();
+    let server = listener.accept().unwrap();
+    send_all(&client, vec![rustix::pipe::pipe().unwrap().0]);
+    assert!(matches!(server.receive(&mut [0; 8]), Received::UnknownDescriptor));
 }
 
 /// Found: the socket's access depended on the umask, and a umask of 000 let every user connect.

@@ -7,6 +7,7 @@ use crate::sys::event::Event;
 use crate::sys::memfd::SharedMemory;
 use crate::sys::seqpacket::{Connection, Received};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 
 /// Bytes of the client's memory.
 pub(super) const REGION: u64 = 16 << 10;
@@ -36,7 +37,8 @@ impl Hand {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&name).unwrap();
         std::fs::remove_file(&name).unwrap();
         file.set_len(REGION).unwrap();
-        let memory = SharedMemory::map(file.try_clone().unwrap().into(), REGION, Sealing::Trusted).unwrap();
+        let memory =
+            SharedMemory::map(OwnedFd::from(file.try_clone().unwrap()), REGION, Sealing::Trusted).unwrap();
         let connection = Connection::open(path).unwrap();
         (Hand { connection, memory, event: Event::new().unwrap() }, file)
     }

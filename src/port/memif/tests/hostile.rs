@@ -86,13 +86,15 @@ fn a_descriptor_that_is_not_an_eventfd_is_refused_before_it_is_used() {
     let mut server = Side::server(&path);
     let (reader, writer) = std::io::pipe().unwrap();
     let memory = SharedMemory::new("no bell", 4096).unwrap();
-    for other in [reader.as_fd(), writer.as_fd(), memory.as_fd()] {
+    let no_event = "ADD_RING with a descriptor that is not an eventfd";
+    let unknown = "a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)";
+    for (other, why) in [(reader.as_fd(), unknown), (writer.as_fd(), unknown), (memory.as_fd(), no_event)] {
         let hand = Hand::new(&path);
         hand.lay_rings(LOG2_SIZE);
         hand.converse(&mut server, &Hand::sane()[..2]);
         hand.connection.send(&Hand::sane()[2].bytes(), Some(other)).unwrap();
         assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
-        assert_eq!(server.reason(), "ADD_RING with a descriptor that is not an eventfd");
+        assert_eq!(server.reason(), why);
     }
     serves(&mut server, &path);
     server.close();

@@ -138,3 +138,31 @@ fn a_client_gets_in_though_silent_ones_come_again_and_again() {
     server.close();
     honest.close();
 }
+
+/// Seen: while clients came that failed at once, no other client was heard.
+#[test]
+fn a_client_gets_in_while_others_come_and_go_with_every_look() {
+    let path = fresh_path();
+    let (mut server, mut honest) = (Side::server(&path), Side::client(&path, true));
+    until(&mut server, &mut honest, |server, honest| {
+        drop(Connection::open(&path));
+        server.is_up() && honest.is_up()
+    });
+    server.close();
+    honest.close();
+}
+
+/// Seen: its connection ended without a word.
+#[test]
+fn a_client_that_has_not_offered_everything_hears_that_the_port_closes() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    let client = Connection::open(&path).unwrap();
+    let mut bytes = [0; MESSAGE_LEN];
+    while !matches!(client.receive(&mut bytes), Received::Message(..)) {
+        server.idle();
+    }
+    server.close();
+    assert!(matches!(client.receive(&mut bytes), Received::Message(..)));
+    assert!(matches!(Message::parse(&bytes), Ok(Message::Disconnect { .. })));
+}
