@@ -20,6 +20,9 @@ pub const STARVED_MAX: f64 = 0.2;
 /// The parameter that names the [`Placement`] of a ratio. A ratio without it counts all rounds.
 const PLACEMENT: &str = "placement";
 
+/// Number of set-ups from which the ratio of a placement comes, if there are as many: an interval over fewer is too narrow.
+const PLACEMENT_SETUPS: usize = 5;
+
 /// Windows of a variant in a round that does not count.
 const UNCOUNTED: usize = 8;
 
@@ -251,9 +254,8 @@ impl<'a> Bench<'a> {
         let Comparison { a, b, metric } = *comparison;
         let (a, b) = (&series[a], &series[b]);
         let Some(ticks) = a.over(b, seed) else { return };
-        let few = (setups(std::slice::from_ref(a)) as u64)
-            < self.setting("setups").min(self.history.setups as u64 + 1);
-        let undecided = few || !ticks.decided(half_width);
+        let asked = (self.setting("setups") as usize).min(self.history.setups + 1);
+        let undecided = setups(std::slice::from_ref(a)) < asked || !ticks.decided(half_width);
         let params = shared(&a.label.params, &b.label.params);
         let reported = |ticks: Interval, params: Params| {
             let Interval { median, low, high, .. } =
@@ -267,7 +269,11 @@ impl<'a> Bench<'a> {
         // If there was one placement only, its ratio is the one above.
         if seen.iter().filter(|(_, ticks)| ticks.is_some()).count() > 1 {
             for (placement, ticks) in seen {
-                let Some(ticks) = ticks.filter(|ticks| ticks.decided(half_width)) else { continue };
+                // The rounds of one set-up agree better than those of several.
+                let stands = |ticks: &Interval| {
+                    ticks.setups >= asked.min(PLACEMENT_SETUPS) && ticks.decided(half_width)
+                };
+                let Some(ticks) = ticks.filter(stands) else { continue };
                 let mut params = params.clone();
                 params.insert(PLACEMENT.to_owned(), placement.name().into());
                 self.report.ratios.push(reported(ticks, params));

@@ -261,6 +261,35 @@ fn what_was_counted_once_is_a_row_of_one_window() {
     assert_eq!((row.windows, row.windows_dropped), (1, 0));
 }
 
+/// Seen: the rounds of one set-up, which agree better than those of several, decided the ratio of a placement.
+#[test]
+fn the_ratio_of_a_placement_comes_from_five_set_ups_if_there_are_as_many() {
+    let series = |variant: &str, near: usize| {
+        let placement = |setup: usize| if setup < near { Placement::Near } else { Placement::Far };
+        let placements = (0..30).map(|round| Some(placement(round / 6))).collect();
+        let label = Label { variant: variant.into(), params: Params::new() };
+        let rounds = vec![Some(2.0); 30];
+        Series { rounds, placements, setups: vec![6, 12, 18, 24], ..Series::new(label) }
+    };
+    let reported = |group: [Series; 2]| {
+        let comparison = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
+        let body = &mut |bench: &mut Bench<'_>, setup| {
+            if setup == 4 {
+                bench.ratio(&group, &comparison, 0.15, 1);
+            }
+        };
+        report_of_setups(5, false, body).ratios.len()
+    };
+    for near in [1, 4] {
+        assert_eq!(reported(["netmem", "dpdk"].map(|variant| series(variant, near))), 1, "{near} set-ups");
+    }
+    let in_each = ["netmem", "dpdk"].map(|variant| {
+        let placements = (0..30).map(|round| Some([Placement::Near, Placement::Far][round % 2])).collect();
+        Series { placements, ..series(variant, 0) }
+    });
+    assert_eq!(reported(in_each), 3);
+}
+
 #[test]
 fn a_ratio_across_cores_that_were_moved_is_also_reported_for_each_placement_in_which_it_is_decided() {
     let [near, far] = [Some(Placement::Near), Some(Placement::Far)];

@@ -121,7 +121,7 @@ mod tests {
 
     fn ratio(bulk: usize, median: f64) -> (usize, Option<Interval>) {
         let (low, high) = (median - 0.02, median + 0.02);
-        (bulk, Some(Interval { median, low, high, count: 9 }))
+        (bulk, Some(Interval { median, low, high, count: 9, setups: 1 }))
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Interval {
     pub high: f64,
     /// Number of values.
     pub count: usize,
+    /// Number of set-ups that they come from.
+    pub setups: usize,
 }
 
 impl Interval {
@@ -48,6 +50,7 @@ impl Interval {
             low: of_sorted(&medians, 0.025)?,
             high: of_sorted(&medians, 0.975)?,
             count: all.len(),
+            setups: setups.len(),
         })
     }
 
@@ -58,7 +61,7 @@ impl Interval {
 
     /// Returns the interval of the inverted ratios.
     pub fn inverted(self) -> Self {
-        Self { median: 1.0 / self.median, low: 1.0 / self.high, high: 1.0 / self.low, count: self.count }
+        Self { median: 1.0 / self.median, low: 1.0 / self.high, high: 1.0 / self.low, ..self }
     }
 }
 
@@ -132,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_wide_interval_or_too_few_rounds_are_undecided() {
-        let interval = Interval { median: 1.0, low: 0.96, high: 1.04, count: 21 };
+        let interval = Interval { median: 1.0, low: 0.96, high: 1.04, count: 21, setups: 1 };
         assert!(interval.decided(0.05));
         assert!(!interval.decided(0.03));
         assert!(!Interval { count: 4, ..interval }.decided(0.05));
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn inversion_swaps_the_ends() {
-        let inverted = Interval { median: 2.0, low: 1.0, high: 4.0, count: 9 }.inverted();
+        let inverted = Interval { median: 2.0, low: 1.0, high: 4.0, count: 9, setups: 1 }.inverted();
         assert_eq!((inverted.median, inverted.low, inverted.high), (0.5, 0.25, 1.0));
     }
 }

@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_target_is_two_bare_rings_for_the_whole_interval() {
-        let ratio = |low, high| Interval { median: f64::midpoint(low, high), low, high, count: 9 };
+        let ratio = |low, high| Interval { median: f64::midpoint(low, high), low, high, count: 9, setups: 1 };
         assert!(target("spin", ratio(1.0, 2.0)).ends_with("is reached"));
         assert!(target("spin", ratio(2.01, 2.2)).ends_with("is missed"));
         assert!(target("spin", ratio(1.5, 2.2)).ends_with("is undecided"));

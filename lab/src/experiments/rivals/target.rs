@@ -35,7 +35,7 @@ impl Target {
         rival: &Series,
     ) -> Option<Target> {
         let ratio = ours.at(0.5)? / rival.at(0.1)?;
-        let reached = Interval { median: ratio, low: ratio, high: ratio, count: 1 };
+        let reached = Interval { median: ratio, low: ratio, high: ratio, count: 1, setups: 1 };
         Some(Target { what: format!("{what} of {}'s p10", rival.label.variant), at_most, reached })
     }
 
