@@ -43,7 +43,7 @@ pub(super) struct Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
     /// The time of recording, since 1970.
-    pub(super) at: Duration,
+    pub(super) at: Option<Duration>,
     /// Bytes in the file.
     pub(super) len: u32,
     /// Number of bytes on the wire.
@@ -78,7 +78,7 @@ impl Format {
     pub(super) fn record(self, bytes: &[u8; RECORD]) -> Record {
         let [seconds, part, len, original] = [0, 4, 8, 12].map(|at| self.word(bytes, at));
         let part = Duration::from_nanos(u64::from(part) * u64::from(self.unit));
-        Record { at: Duration::from_secs(seconds.into()) + part, len, original }
+        Record { at: Some(Duration::from_secs(seconds.into()) + part), len, original }
     }
 
     /// Reads the word at `at`, which lies within the bytes.
@@ -130,7 +130,7 @@ mod tests {
         let format = Format::of(&header()).unwrap();
         assert_eq!(format, Format { swapped: false, unit: 1 });
         let at = Duration::new(1_700_000_000, 987_654_321);
-        assert_eq!(format.record(&record(at, 60)), Record { at, len: 60, original: 60 });
+        assert_eq!(format.record(&record(at, 60)), Record { at: Some(at), len: 60, original: 60 });
     }
 
     #[cfg(target_endian = "little")]
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(format, Format { swapped: true, unit: 1000 });
         let words = [5_u32, 7, 60, 1500].map(|word| word.swap_bytes().to_ne_bytes());
         let record = format.record(words.as_flattened().first_chunk().unwrap());
-        assert_eq!(record, Record { at: Duration::new(5, 7_000), len: 60, original: 1500 });
+        assert_eq!(record, Record { at: Some(Duration::new(5, 7_000)), len: 60, original: 1500 });
         assert_eq!(Format::of(&foreign(NANOSECONDS, 1)).unwrap().unit, 1);
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let format = Format::of(&foreign(MICROSECONDS, 1)).unwrap();
         let words = [u32::MAX; 4].map(u32::to_ne_bytes);
         let record = format.record(words.as_flattened().first_chunk().unwrap());
-        assert!(record.at > Duration::from_secs(u32::MAX.into()));
+        assert!(record.at > Some(Duration::from_secs(u32::MAX.into())));
     }
 
     #[test]

@@ -142,18 +142,18 @@ impl Pcapng {
         }
         let interface = self.recorded_at(which(self))?;
         let [high, low, len, original] = [12, 16, 20, 24].map(|at| self.word(bytes, at));
-        let at = interface.time(u64::from(high) << 32 | u64::from(low));
+        let at = Some(interface.time(u64::from(high) << 32 | u64::from(low)));
         located(bytes, size, BEFORE_PACKET, Record { at, len, original })
     }
 
-    /// Returns a packet of the section's first interface, without its time.
+    /// Returns a packet of the section's first interface, which has no time.
     #[cold]
     fn simple_packet(&self, bytes: &[u8], size: u32) -> Result<Next, Bad> {
         let interface = self.recorded_at(0)?;
         let original = self.word(bytes, 8);
         let most = if interface.snap == 0 { u32::MAX } else { interface.snap };
         let len = original.min(most).min(size.saturating_sub(BEFORE_SIMPLE as u32 + 4));
-        located(bytes, size, BEFORE_SIMPLE, Record { at: Duration::ZERO, len, original })
+        located(bytes, size, BEFORE_SIMPLE, Record { at: None, len, original })
     }
 
     /// Returns the interface with this number, if its packets can be forwarded.

@@ -47,7 +47,7 @@ pub(super) struct Input {
     destination: Option<MacAddr>,
     /// Each packet keeps the time at which it was recorded.
     recorded_timestamps: bool,
-    /// The time when the first packet was received, and the time when it was recorded.
+    /// The time when the first packet that has a time was received, and the time when it was recorded.
     begun: Option<(Instant, Duration)>,
 }
 
@@ -121,7 +121,7 @@ impl Input {
                     }
                     // An empty packet has no time to keep.
                     if self.recorded_timestamps && record.len > 0 {
-                        room.set_timestamp(Some(record.at)).map_err(|no| {
+                        room.set_timestamp(record.at).map_err(|no| {
                             // Trimming to 0 bytes always succeeds.
                             let _ = room.trim(0);
                             self.no_room_for_timestamps(no)
@@ -168,11 +168,13 @@ impl Input {
         }
     }
 
-    /// Returns whether a packet is due at `now`: at its recorded distance from the first one.
+    /// Returns whether a packet is due at `now`: at its recorded distance from the first one that has a time, and at once
+    /// if it has none.
     #[inline]
     fn due(&mut self, record: &Record, now: Instant) -> bool {
-        let (begun, first) = *self.begun.get_or_insert((now, record.at));
-        now.duration_since(begun) >= record.at.saturating_sub(first)
+        let Some(at) = record.at else { return true };
+        let (begun, first) = *self.begun.get_or_insert((now, at));
+        now.duration_since(begun) >= at.saturating_sub(first)
     }
 
     /// Returns whether the next packet is there and due.

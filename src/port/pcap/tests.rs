@@ -58,7 +58,7 @@ fn recorded(path: &Path) -> Vec<(Duration, Vec<u8>)> {
     let (mut at, mut packets) = (HEADER, Vec::new());
     while at < bytes.len() {
         let record = format.record(bytes[at..].first_chunk().unwrap());
-        packets.push((record.at, bytes[at + RECORD..][..record.len as usize].to_vec()));
+        packets.push((record.at.unwrap(), bytes[at + RECORD..][..record.len as usize].to_vec()));
         at += RECORD + record.len as usize;
     }
     packets
@@ -235,6 +235,34 @@ fn at_recorded_speed_no_packet_comes_before_its_time() {
     let begun = Instant::now();
     let received = receive_all(&mut fixture, &mut port);
     assert!(received.len() == 3 && begun.elapsed() >= 2 * gap, "{:?}", begun.elapsed());
+}
+
+/// A block of a pcapng file.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let len = (body.len() as u32 + 12).to_le_bytes();
+    [&kind.to_le_bytes()[..], &len, body, &len].concat()
+}
+
+/// Seen: a packet without a time counted as one of 1970, and the next one was due in half a century.
+#[test]
+fn a_packet_without_a_time_comes_at_once_and_holds_no_other_up() {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let packet = |micros: u64, byte: u8| {
+        let head = words(&[0, (micros >> 32) as u32, micros as u32, 60, 60]);
+        block(6, &[head, vec![byte; 60]].concat())
+    };
+    let file = [
+        block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX])),
+        block(1, &words(&[1, 0])),
+        block(3, &[words(&[60]), vec![1; 60]].concat()),
+        packet(1_700_000_000_000_000, 2),
+        packet(1_700_000_000_005_000, 3),
+    ];
+    let folder = Folder::new("timeless");
+    let path = folder.file("in", &file.concat());
+    let mut fixture = Fixture::new(64);
+    let mut port = open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
+    assert_eq!(receive_all(&mut fixture, &mut port), [vec![1; 60], vec![2; 60], vec![3; 60]]);
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn packets_of_several_interfaces_come_with_the_time_each_has() {
         let (packets, end) = read(&file);
         assert_eq!(end, Ok(()));
         let times: Vec<_> = packets.iter().map(|(record, _)| record.at).collect();
-        let at = |seconds, nanoseconds| Duration::new(seconds, nanoseconds);
+        let at = |seconds, nanoseconds| Some(Duration::new(seconds, nanoseconds));
         assert_eq!(times, [at(5, 7_000), at(5, 7), at(105, 500_000_000)]);
         let bytes: Vec<_> = packets.iter().map(|(record, bytes)| (record.original, bytes.clone())).collect();
         assert_eq!(bytes, [(61, vec![1; 61]), (1500, vec![2; 60]), (0, vec![])]);
@@ -116,6 +116,8 @@ fn simple_and_old_packets_are_read_and_a_section_changes_the_byte_order() {
     let seen: Vec<_> = packets.iter().map(|(record, bytes)| (record.original, bytes.as_slice())).collect();
     let once = [(99, &[3; 10][..]), (4, &[4; 4])];
     assert_eq!((seen, end), ([once, once].concat(), Ok(())));
+    let have_times: Vec<_> = packets.iter().map(|(record, _)| record.at.is_some()).collect();
+    assert_eq!(have_times, [false, true, false, true]);
 }
 
 #[test]
