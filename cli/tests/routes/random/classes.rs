@@ -103,18 +103,19 @@ const CLASSES: [Class; 16] = [
         is: |view| view.src6().is_some_and(|src| src[0] == 0xfe && src[1] & 0xc0 == 0x80),
     },
     Class {
-        what: "sources of IPv6 that are the router's, or `::`",
+        what: "sources of IPv6 that are the router's, `::`, or IPv4-mapped",
         kernel: &["forwarded", "1/0", "1/1", "3/0", "2/0"],
         netmem: &["silence"],
         is: |view| {
-            view.src6().is_some_and(|src| src[..2] == [0xfd, 0x77] && src[15] == 0xfe || src == [0; 16])
+            let is_own = |src: &[u8; 16]| src[..2] == [0xfd, 0x77] && src[15] == 0xfe;
+            view.src6().is_some_and(|src| is_own(&src) || src == [0; 16] || is_mapped(&src))
         },
     },
     Class {
-        what: "destinations of IPv6 that are no host's: `::`, `::1`",
+        what: "destinations of IPv6 that are no host's: `::`, `::1`, or IPv4-mapped",
         kernel: &["1/0", "3/0"],
         netmem: &["silence"],
-        is: |view| view.dst6().is_some_and(|dst| dst[..15] == [0; 15] && dst[15] < 2),
+        is: |view| view.dst6().is_some_and(|dst| dst[..15] == [0; 15] && dst[15] < 2 || is_mapped(&dst)),
     },
     Class {
         what: "destinations of IPv6 that are link-local",
@@ -141,6 +142,11 @@ const CLASSES: [Class; 16] = [
         is: |view| view.dst6().is_some_and(|dst| dst[..2] == [0xfd, 0x81]),
     },
 ];
+
+/// Whether an address of IPv6 is an IPv4-mapped one.
+fn is_mapped(address: &[u8; 16]) -> bool {
+    address[..10] == [0; 10] && address[10..12] == [0xff; 2]
+}
 
 /// What differs in frames that are the same otherwise: what each has.
 const FIELDS: [[&str; 3]; 10] = [

@@ -101,8 +101,10 @@ fn a_packet_for_a_neighbour_whose_link_address_is_not_known_waits_unchanged() {
 }
 
 #[test]
-fn unspecified_loopback_link_local_and_multicast_are_forwarded_neither_from_nor_to() {
-    for martian in ["::", "::1", "fe80::1", "febf:ffff::1", "ff02::1", "ff0e::1"] {
+fn unspecified_loopback_mapped_link_local_and_multicast_are_forwarded_neither_from_nor_to() {
+    let mapped = ["::ffff:0.0.0.0", "::ffff:10.0.0.1", "::ffff:255.255.255.255"];
+    let others = ["::", "::1", "fe80::1", "febf:ffff::1", "ff02::1", "ff0e::1"];
+    for martian in others.into_iter().chain(mapped) {
         for (src, dst) in [(martian, "fd00:2::1"), ("fd00:1::1", martian)] {
             // An ICMP error is sent to its sender, if there is one.
             let speaks = src.parse::<Ipv6Addr>().unwrap().is_unicast_link_local();
@@ -110,7 +112,9 @@ fn unspecified_loopback_link_local_and_multicast_are_forwarded_neither_from_nor_
             assert_eq!(verdict(&mut frame(src, dst, 64, 8)), Verdict::Drop(reason), "{src} to {dst}");
         }
     }
-    for good in ["fec0::1", "fe7f::1", "2001:db8::1", "::2"] {
+    for good in
+        ["fec0::1", "fe7f::1", "2001:db8::1", "::2", "::fffe:10.0.0.1", "::1:0:0:1", "0:0:0:0:1:ffff:a00:1"]
+    {
         assert_eq!(verdict(&mut frame(good, "fd00:2::1", 64, 8)), Verdict::Redirect(1), "{good}");
     }
 }

@@ -77,6 +77,25 @@ fn rfc4291_2_5_unspecified_loopback_and_group_addresses_are_never_forwarded() {
     }
 }
 
+/// RFC 6890 §2.2.3, table 20: an IPv4-mapped address is neither a source nor a destination, and not forwardable. Seen: it
+/// passed as both.
+#[test]
+fn rfc6890_2_2_3_ipv4_mapped_addresses_are_never_forwarded() {
+    let allow = Allow { martians: true, source_routes: true };
+    for way in WAYS {
+        let mut router = RouterRig::that_allows(way, allow);
+        router.lead(90, "::/0", NextHop::station(1, HOSTS[1]));
+        for mapped in ["::ffff:10.0.0.1", "::ffff:127.0.0.1", "::ffff:255.255.255.255"] {
+            dropped(&mut router, &datagram(mapped, OTHER[1], 64, 9), "martian", None);
+            dropped(&mut router, &datagram(HOST[1], mapped, 64, 9), "martian", None);
+        }
+        for other in ["::10.0.0.1", "::fffe:10.0.0.1", "64:ff9b::10.0.0.1"] {
+            router.forward(&datagram(HOST[1], other, 64, 9));
+        }
+        router.end();
+    }
+}
+
 /// RFC 4291 §2.1: an address belongs to one interface, so the router's own is not a valid source of other stations.
 /// The all-routers anycast address of a link (§2.6.1), and an address that the router had before, are valid.
 #[test]
