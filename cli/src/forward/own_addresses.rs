@@ -84,14 +84,69 @@ impl Told {
     /// Gives the ports the own prefixes if they have changed. After a failure, tries again once a second. Returns
     /// the error, unless it was reported before.
     pub fn tell(&mut self, changed: Option<Vec<IpNet>>) -> Option<String> {
+        let own = self.own.clone();
+        self.tell_at(Instant::now(), changed, |prefixes| own.set(prefixes))
+    }
+
+    /// The same at this time. `set` gives the ports the prefixes.
+    fn tell_at(
+        &mut self,
+        now: Instant,
+        changed: Option<Vec<IpNet>>,
+        set: impl FnOnce(&[IpNet]) -> Result<(), String>,
+    ) -> Option<String> {
         self.untold = changed.or(self.untold.take());
-        let now = Instant::now();
         let untold = self.untold.as_ref().filter(|_| now >= self.again)?;
-        let error = self.own.set(untold).err();
-        self.untold = self.untold.take().filter(|_| error.is_some());
-        self.again = now + AGAIN;
+        let error = set(untold).err();
+        match error {
+            Some(_) => self.again = now + AGAIN,
+            None => self.untold = None,
+        }
         let news = error.clone().filter(|_| !self.said);
         self.said = error.is_some();
         Some(format!("own addresses are not updated: {}", news?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefixes(last: u8) -> Option<Vec<IpNet>> {
+        Some(vec![IpNet::from(std::net::IpAddr::from([192, 0, 2, last]))])
+    }
+
+    /// Seen: of two addresses that a host got at once, the ports knew the second up to a second later.
+    #[test]
+    fn an_address_behind_one_that_the_ports_were_given_is_given_to_them_at_once() {
+        let (mut told, now) = (Told::new(Own::default()), Instant::now());
+        for last in 1..4 {
+            let mut given = None;
+            let said = told.tell_at(now, prefixes(last), |prefixes| {
+                given = Some(prefixes.to_vec());
+                Ok(())
+            });
+            assert_eq!((said, given), (None, prefixes(last)));
+        }
+        assert_eq!(told.tell_at(now, None, |_| panic!("nothing has changed")), None);
+    }
+
+    #[test]
+    fn after_a_failure_the_latest_addresses_are_given_again_a_second_later_and_the_error_is_said_once() {
+        let (mut told, start) = (Told::new(Own::default()), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        let full = |_: &[IpNet]| Err("full".to_owned());
+        let line = "own addresses are not updated: full";
+        assert_eq!(told.tell_at(at(0), prefixes(1), full).as_deref(), Some(line));
+        assert_eq!(told.tell_at(at(999), prefixes(2), |_| panic!("a second has not passed")), None);
+        assert_eq!(told.tell_at(at(1_000), None, full), None);
+        let mut given = None;
+        let mut take = |prefixes: &[IpNet]| {
+            given = Some(prefixes.to_vec());
+            Ok(())
+        };
+        assert_eq!(told.tell_at(at(2_000), None, &mut take), None);
+        assert_eq!(given, prefixes(2));
+        assert_eq!(told.tell_at(at(2_000), prefixes(3), full).as_deref(), Some(line));
     }
 }
