@@ -9,7 +9,8 @@ impl RouteChange {
     pub fn apply(self, rib: &mut Rib, route: &RibRoute) -> bool {
         let others = rib.count_rank(route.prefix, route.origin, route.metric);
         match self {
-            // A route that exists already was reported twice: by a dump and by the event before it.
+            // A route that exists already was reported twice: by a dump and by the event before it. Routes that differ
+            // only in what a router does not use have different distinguishers.
             RouteChange::Added => !rib.insert(route) || others == 0,
             RouteChange::Replaced => {
                 let removed = rib.remove_rank(route.prefix, route.origin, route.metric);

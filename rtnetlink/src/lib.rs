@@ -12,6 +12,7 @@
 mod addresses;
 mod attached;
 mod change;
+mod distinguisher;
 mod follower;
 mod headers;
 mod heard;

@@ -1,6 +1,7 @@
 //! Tests the meaning of messages, and that malformed messages do no harm.
 
 use crate::addresses::Standing;
+use crate::distinguisher::distinguisher;
 use crate::left_out::LeftOut;
 use crate::translate::{Event, RouteChange, Signal, State, events};
 use netlink_packet_core::{DoneMessage, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -11,12 +12,12 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteLwEnCapType, RouteMessage, RouteMetric, RouteNextHop,
-    RouteNextHopFlags, RouteType,
+    RouteNextHopFlags, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netmem::wire::MacAddr;
-use netmem_router::route::{Origin, RibRoute, Target, Via};
+use netmem_router::route::{Origin, Rib, RibRoute, Target, Via};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
@@ -80,6 +81,7 @@ fn a_route_is_read_with_its_rank_and_ways_and_what_happened_to_it() {
         origin: Origin::Main,
         metric: 7,
         target: Target::paths(vec![via(3, 1, 1)]),
+        distinguisher: distinguisher(&route, &Target::Blackhole),
     };
     for (message, flags, change) in [
         (RouteNetlinkMessage::NewRoute(route.clone()), 0, RouteChange::Added),
@@ -87,6 +89,39 @@ fn a_route_is_read_with_its_rank_and_ways_and_what_happened_to_it() {
         (RouteNetlinkMessage::DelRoute(route.clone()), 0, RouteChange::Removed),
     ] {
         assert_eq!(said(&bytes(message, flags)), (vec![Event::Route(change, means.clone())], 0));
+    }
+}
+
+/// Seen: of two routes that differed only in `proto` or `src`, one was known, and with the deletion of either none was.
+#[test]
+fn routes_that_differ_in_what_a_router_does_not_use_are_several_and_one_that_was_told_twice_is_one() {
+    let source = |last| RouteAttribute::PrefSource(RouteAddress::Inet(Ipv4Addr::new(10, 77, 0, last)));
+    let with = |more: Vec<RouteAttribute>| {
+        route(RouteType::Unicast, [vec![RouteAttribute::Oif(3), gateway(1)], more].concat())
+    };
+    let (mut protocol, mut scope) = (with(vec![]), with(vec![]));
+    protocol.header.protocol = RouteProtocol::Bird;
+    scope.header.scope = RouteScope::Link;
+    let window = RouteAttribute::Metrics(vec![RouteMetric::Window(9)]);
+    let all = [vec![], vec![source(1)], vec![source(2)], vec![window], vec![RouteAttribute::NhId(7)]];
+    let all: Vec<_> = all.into_iter().map(with).chain([protocol, scope]).collect();
+    let told = |message: RouteNetlinkMessage| match &said(&bytes(message, 0)).0[..] {
+        [Event::Route(change, route)] => (*change, route.clone()),
+        other => panic!("{other:?}"),
+    };
+    let mut rib = Rib::default();
+    for (number, message) in all.iter().enumerate() {
+        let (change, route) = told(RouteNetlinkMessage::NewRoute(message.clone()));
+        assert_eq!(change.apply(&mut rib, &route), number == 0, "the order of several is not known");
+        assert!(change.apply(&mut rib, &route), "by a dump and by the event before it");
+        assert_eq!(rib.len(), number + 1);
+    }
+    let whole: Vec<_> = rib.routes().collect();
+    for message in [3, 0, 1, 0, 2, 1, 0].into_iter().scan(all, |left, at| Some(left.remove(at))) {
+        let (change, route) = told(RouteNetlinkMessage::DelRoute(message));
+        let before = rib.len();
+        assert!(change.apply(&mut rib, &route) && whole.contains(&route));
+        assert!(rib.len() + 1 == before && !rib.routes().any(|other| other == route), "{route:?}");
     }
 }
 

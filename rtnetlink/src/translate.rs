@@ -1,6 +1,7 @@
 //! Translates the kernel's messages into events. Nothing in them is trusted: invalid contents are left out.
 
 use crate::addresses::Standing;
+use crate::distinguisher::distinguisher;
 use crate::headers::{Message, messages};
 use crate::left_out::LeftOut;
 use ipnet::IpNet;
@@ -205,7 +206,10 @@ fn route(change: RouteChange, message: &RouteMessage) -> Option<Event> {
     if header.source_prefix_length != 0 {
         return left_out(LeftOut::FromSources);
     }
-    let told = |target| Event::Route(change, RibRoute { prefix, origin, metric, target });
+    let told = |target| {
+        let distinguisher = distinguisher(message, &target);
+        Event::Route(change, RibRoute { prefix, origin, metric, target, distinguisher })
+    };
     match message.header.kind {
         // All links of the route are down, so the route is not used. The message does not say which route it was
         // here, or if it still exists.

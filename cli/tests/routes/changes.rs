@@ -69,6 +69,34 @@ fn routes_with_several_paths() {
     ]);
 }
 
+/// Seen: of two routes that differed only in `proto` or `src`, netmem knew one, and with the deletion of either it had
+/// none until the next resync.
+#[test]
+fn of_routes_that_differ_only_in_protocol_scope_or_source_the_one_that_is_not_deleted_stays() {
+    after_each(&[
+        "route add 10.1.0.0/16 via 10.77.1.1",
+        "route append 10.1.0.0/16 via 10.77.1.1 proto bird",
+        "route del 10.1.0.0/16 proto bird",
+        "route append 10.1.0.0/16 via 10.77.1.1 proto bird",
+        "route del 10.1.0.0/16 proto boot",
+        "route append 10.1.0.0/16 via 10.77.1.1 proto bird src 10.77.2.254",
+        "route append 10.1.0.0/16 via 10.77.1.1 proto bird src 10.77.2.254 window 9000",
+        "route del 10.1.0.0/16 src 10.77.2.254",
+        "route del 10.1.0.0/16 src 10.77.2.254",
+        "route del 10.1.0.0/16",
+        "route add blackhole 10.2.0.0/16 metric 7",
+        "route append blackhole 10.2.0.0/16 metric 7 proto bird",
+        "route del blackhole 10.2.0.0/16 metric 7 proto boot",
+        "route add 10.3.0.0/16 dev two scope link",
+        "route append 10.3.0.0/16 dev two scope host",
+        "route del 10.3.0.0/16 scope link",
+        "nexthop add id 1 via 10.77.1.1 dev one",
+        "route add 10.4.0.0/16 via 10.77.1.1",
+        "route append 10.4.0.0/16 nhid 1",
+        "route del 10.4.0.0/16 nhid 1",
+    ]);
+}
+
 /// Seen: a route's own MTU was not heeded.
 #[test]
 fn routes_with_an_mtu_of_their_own() {

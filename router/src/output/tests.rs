@@ -48,7 +48,8 @@ impl Host {
     }
 
     fn route(&mut self, prefix: &str, target: Target) {
-        let route = RibRoute { prefix: prefix.parse().unwrap(), origin: Origin::Main, metric: 0, target };
+        let prefix = prefix.parse().unwrap();
+        let route = RibRoute { prefix, origin: Origin::Main, metric: 0, target, distinguisher: 0 };
         assert!(self.rib.insert(&route), "{prefix}");
     }
 

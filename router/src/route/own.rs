@@ -82,6 +82,7 @@ impl OwnAddress {
             origin: Origin::Given,
             metric: 0,
             target: Target::Local,
+            distinguisher: 0,
         };
         [self.net.addr()].into_iter().chain(broadcast(self.net)).map(local)
     }

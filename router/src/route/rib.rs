@@ -44,13 +44,16 @@ pub struct RibRoute {
     pub metric: u32,
     /// The target of the route.
     pub target: Target,
+    /// Distinguishes routes whose other fields are equal: the kernel may have several that differ only in fields that a
+    /// router does not use, as `proto` and `src`. 0 for a route that has no such others.
+    pub distinguisher: u32,
 }
 
 impl From<Route> for RibRoute {
     /// Makes a route given by the operator.
     fn from(Route { prefix, port, mac }: Route) -> RibRoute {
         let target = Target::Station { port, mac };
-        RibRoute { prefix, origin: Origin::Given, metric: 0, target }
+        RibRoute { prefix, origin: Origin::Given, metric: 0, target, distinguisher: 0 }
     }
 }
 
@@ -150,7 +153,8 @@ impl Rib {
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + '_ {
         self.entries.iter().filter_map(|entry| {
             let target = self.targets.get(entry.hop)?.clone();
-            Some(RibRoute { prefix: entry.prefix, origin: entry.origin, metric: entry.metric, target })
+            let Entry { prefix, origin, metric, distinguisher, .. } = *entry;
+            Some(RibRoute { prefix, origin, metric, target, distinguisher })
         })
     }
 
@@ -208,7 +212,8 @@ impl Rib {
     /// Removes a route. Returns false if it does not exist.
     pub fn remove(&mut self, route: &RibRoute) -> bool {
         let Some(hop) = self.targets.find(&route.target.normal()) else { return false };
-        let found = self.entries.of_rank(route.prefix, route.origin, route.metric).find(|its| its.hop == hop);
+        let is_it = |its: &Entry| (its.hop, its.distinguisher) == (hop, route.distinguisher);
+        let found = self.entries.of_rank(route.prefix, route.origin, route.metric).find(is_it);
         found.is_some_and(|entry| self.take_out(entry))
     }
 
@@ -307,7 +312,8 @@ impl Rib {
         if is_new {
             self.compile(hop);
         }
-        Entry { prefix: route.prefix.trunc(), origin: route.origin, metric: route.metric, place: 0, hop }
+        let RibRoute { origin, metric, distinguisher, .. } = *route;
+        Entry { prefix: route.prefix.trunc(), origin, metric, place: 0, hop, distinguisher }
     }
 
     fn take_out(&mut self, entry: Entry) -> bool {

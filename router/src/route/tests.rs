@@ -91,6 +91,7 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
         origin: Origin::Main,
         metric: 0,
         target: Target::Paths([via(11, 1), via(12, 2), via(13, 5)].into()),
+        distinguisher: 0,
     });
     for link in [11, 12, 13] {
         rib.set_neighbour(link, Ipv4Addr::new(10, 9, link as u8, 1).into(), Link::Known(mac(link as u8)));
@@ -155,6 +156,7 @@ fn a_table_that_leads_by_more_paths_takes_more_memory() {
             origin: Origin::Main,
             metric: 0,
             target: Target::Paths((1..=links).map(via).collect()),
+            distinguisher: 0,
         });
         let mut fib = Fib::default();
         fib.apply(&rib.take_changes());

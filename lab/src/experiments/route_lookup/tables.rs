@@ -26,7 +26,7 @@ pub(super) struct Loaded {
 
 /// A route of the kernel's main table.
 pub(super) fn route(family: Family, (prefix, way): (IpNet, Way)) -> RibRoute {
-    RibRoute { prefix, origin: Origin::Main, metric: 0, target: way.target(family) }
+    RibRoute { prefix, origin: Origin::Main, metric: 0, target: way.target(family), distinguisher: 0 }
 }
 
 /// Loads all routes into the product's tables. All stations are known.

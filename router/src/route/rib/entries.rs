@@ -15,6 +15,8 @@ pub(super) struct Entry {
     /// Its position among the routes of the same prefix, origin and metric. The kernel uses the first in its list.
     pub(super) place: u32,
     pub(super) hop: HopId,
+    /// That of the route ([`RibRoute`](super::RibRoute)).
+    pub(super) distinguisher: u32,
 }
 
 /// All routes.
@@ -33,14 +35,14 @@ impl Default for Entries {
 }
 
 impl Entries {
-    /// Inserts an entry behind all others of its rank. Returns false if there is one of the same rank and hop
-    /// already.
+    /// Inserts an entry behind all others of its rank. Returns false if there is one of the same rank, hop and
+    /// distinguisher already.
     pub(super) fn insert(&mut self, entry: Entry) -> bool {
-        let Entry { prefix, origin, metric, hop, .. } = entry;
+        let Entry { prefix, origin, metric, hop, distinguisher, .. } = entry;
         let (mut place, mut is_new) = (0, true);
         for other in self.of_rank(prefix, origin, metric) {
             place = other.place.saturating_add(1);
-            is_new &= other.hop != hop;
+            is_new &= (other.hop, other.distinguisher) != (hop, distinguisher);
         }
         if is_new {
             self.all.insert(Entry { place, ..entry });
@@ -80,7 +82,8 @@ impl Entries {
     }
 
     fn first(&self, prefix: IpNet) -> Option<&Entry> {
-        let from = Entry { prefix, origin: Origin::Given, metric: 0, place: 0, hop: HopId(0) };
+        let (origin, hop) = (Origin::Given, HopId(0));
+        let from = Entry { prefix, origin, metric: 0, place: 0, hop, distinguisher: 0 };
         self.all.range(from..).next().filter(|entry| entry.prefix == prefix)
     }
 
@@ -91,8 +94,8 @@ impl Entries {
         origin: Origin,
         metric: u32,
     ) -> impl Iterator<Item = Entry> + '_ {
-        let at = |place, hop| Entry { prefix, origin, metric, place, hop: HopId(hop) };
-        self.all.range(at(0, 0)..=at(u32::MAX, u32::MAX)).copied()
+        let at = |end| Entry { prefix, origin, metric, place: end, hop: HopId(end), distinguisher: end };
+        self.all.range(at(0)..=at(u32::MAX)).copied()
     }
 
     /// Returns the best route of the longest prefix that covers an address.

@@ -107,12 +107,15 @@ fn target() -> impl Strategy<Value = Target> {
 
 fn rib_route() -> impl Strategy<Value = RibRoute> {
     let origin = prop::sample::select(vec![Origin::Given, Origin::Local, Origin::Main]);
-    (prefix(), origin, 0..2_u32, target()).prop_map(|(prefix, origin, metric, target)| RibRoute {
-        prefix,
-        origin,
-        metric,
-        target,
-    })
+    (prefix(), origin, 0..2_u32, target(), 0..2_u32).prop_map(
+        |(prefix, origin, metric, target, distinguisher)| RibRoute {
+            prefix,
+            origin,
+            metric,
+            target,
+            distinguisher,
+        },
+    )
 }
 
 fn link() -> impl Strategy<Value = Link> {

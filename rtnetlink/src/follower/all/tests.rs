@@ -27,7 +27,7 @@ fn over(link: u32) -> Target {
 
 fn route(number: u32) -> RibRoute {
     let prefix = format!("2001:{number:x}::/32").parse().expect("a prefix");
-    RibRoute { prefix, origin: Origin::Main, metric: 1024, target: over(LINK) }
+    RibRoute { prefix, origin: Origin::Main, metric: 1024, target: over(LINK), distinguisher: 0 }
 }
 
 /// The kernel's tree, as `fib6_dump_table` walks it, and the event socket.
