@@ -13,8 +13,8 @@ pub const PROTOCOL_V6: u8 = 58;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = size_of::<Icmp>();
 
-/// Requests and replies of RFC 792, RFC 950 and RFC 1256: the messages about which an error may be sent.
-const QUERIES: [u8; 10] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
+/// Requests and replies of RFC 792, RFC 950, RFC 1256 and RFC 8335: the messages about which an error may be sent.
+const QUERIES: [u8; 12] = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18, 42, 43];
 /// The first ICMPv6 type that is not an error (RFC 4443 §2.1).
 const FIRST_V6_QUERY: u8 = 128;
 /// Redirect, which is treated like the errors (RFC 4443 §2.4 (e.2)).
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn errors_redirects_and_what_is_not_known_are_no_queries() {
         let queries: Vec<u8> = (0..=255).filter(|kind| is_query(&[*kind])).collect();
-        assert_eq!(queries, QUERIES);
+        assert_eq!(queries, [0, 8, 9, 10, 13, 14, 15, 16, 17, 18, 42, 43]);
         let others: Vec<u8> = (0..=255).filter(|kind| !is_query_v6(&[*kind])).collect();
         assert_eq!(others, (0..128).chain([137]).collect::<Vec<u8>>());
         assert!(!is_query(&[]) && !is_query_v6(&[]));

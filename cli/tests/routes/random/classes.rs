@@ -91,10 +91,13 @@ const CLASSES: [Class; 16] = [
         is: |view| view.dst4().is_some_and(|dst| matches!(dst, [0 | 127 | 240.., ..] | [169, 254, ..])),
     },
     Class {
-        what: "ICMP messages of unassigned types",
+        what: "router advertisements and solicitations (9, 10), and extended echoes (42, 43)",
         kernel: &["silence"],
         netmem: &["3/0", "3/1", "3/4", "3/13", "11/0"],
-        is: |view| view.v4().is_some_and(|packet| packet[9] == 1),
+        is: |view| {
+            let kind = view.v4().filter(|packet| packet[9] == 1).and_then(|packet| packet.get(view.header()));
+            matches!(kind, Some(9 | 10 | 42 | 43))
+        },
     },
     Class {
         what: "sources of IPv6 that are link-local",

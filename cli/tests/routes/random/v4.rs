@@ -141,7 +141,7 @@ pub fn tcp(r: &mut Random) -> Vec<u8> {
 fn icmp(r: &mut Random) -> Vec<u8> {
     let payload = r.below(80);
     let mut icmp = r.bytes(8 + payload);
-    icmp[0] = if r.once_in(2) { r.byte() % 20 } else { r.of(&[0, 8, 8, 13, 17, 40, 253]) };
+    icmp[0] = if r.once_in(2) { r.byte() % 20 } else { r.of(&[0, 8, 8, 13, 17, 40, 42, 43, 253]) };
     icmp[1] = if r.once_in(4) { r.byte() % 16 } else { 0 };
     icmp
 }
