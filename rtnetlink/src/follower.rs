@@ -73,6 +73,8 @@ pub struct Follower {
     asking: Asking,
     /// The signal of each link.
     links: HashMap<u32, Signal>,
+    /// The MTU of each link.
+    mtus: HashMap<u32, u32>,
     addresses: Addresses,
     /// Own addresses or local routes have changed since the last [`take_own`](Self::take_own).
     new_own: bool,
@@ -109,6 +111,7 @@ impl Follower {
             ports: setup.ports,
             wanted: Vec::new(),
             links: HashMap::new(),
+            mtus: HashMap::new(),
             addresses: Addresses::default(),
             new_own: true,
             unshown: true,
@@ -217,11 +220,13 @@ impl Follower {
             Event::Link { index, names, signal, mac, mtu } => {
                 let before = self.links.insert(index, signal).unwrap_or(Signal::Down);
                 self.link_changed(before, signal);
+                self.mtu_changed(index, mtu);
                 let mtu = mtu.min(0xffff) as u16;
                 self.link(index, names, mac.map(|mac| Interface { mac, mtu }));
             }
             Event::LinkGone(index) => {
                 let before = self.links.remove(&index).unwrap_or(Signal::Down);
+                self.mtus.remove(&index);
                 self.link_changed(before, Signal::Down);
                 self.link(index, Vec::new(), None);
             }
@@ -249,6 +254,14 @@ impl Follower {
             self.resync.request_twice(Instant::now());
         } else if before != now {
             self.resync.request();
+        }
+    }
+
+    /// Handles a link's MTU. If it has changed, the kernel changes the MTU of the link's IPv6 routes without events, and
+    /// removes these routes if it is less than 1,280 bytes.
+    fn mtu_changed(&mut self, index: u32, mtu: u32) {
+        if self.mtus.insert(index, mtu).is_some_and(|before| before != mtu) {
+            self.resync.request_twice(Instant::now());
         }
     }
 

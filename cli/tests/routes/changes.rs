@@ -97,6 +97,21 @@ fn of_routes_that_differ_only_in_protocol_scope_or_source_the_one_that_is_not_de
     ]);
 }
 
+/// Seen: the kernel had changed the MTU of IPv6 routes with that of their link, without a word, and netmem went by the
+/// old one until the next resync.
+#[test]
+fn ipv6_routes_with_an_mtu_of_their_own_while_the_mtu_of_their_link_changes() {
+    after_each(&[
+        "-6 route add fd01::/32 via fd77:2::1 mtu 1400",
+        "-6 route add fd02::/32 via fd77:2::1 mtu lock 1400",
+        "-6 route add fd03::/32 mtu 1350 nexthop via fd77:1::1 nexthop via fd77:2::1",
+        "link set two mtu 1300",
+        "link set two mtu 1450",
+        "link set one mtu 1290",
+        "link set one mtu 1500",
+    ]);
+}
+
 /// Seen: a route's own MTU was not heeded.
 #[test]
 fn routes_with_an_mtu_of_their_own() {
