@@ -82,12 +82,12 @@ impl Listing {
 fn line(route: &RibRoute, names: &BTreeMap<u32, String>) -> RouteLine {
     let (kind, paths) = match &route.target {
         Target::Station { port, mac } => ("unicast", format!("port {port} mac {mac}")),
-        Target::Paths(ways) if ways.is_empty() => ("throw", String::new()),
         Target::Paths(ways) => ("unicast", paths(ways, names)),
         Target::Local => ("local", String::new()),
         Target::Blackhole => ("blackhole", String::new()),
         Target::Unreachable => ("unreachable", String::new()),
         Target::Prohibit => ("prohibit", String::new()),
+        Target::Throw => ("throw", String::new()),
     };
     let table = match route.origin {
         Origin::Given => "given",

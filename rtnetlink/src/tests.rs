@@ -256,7 +256,7 @@ fn routes_of_other_tables_and_of_unknown_kinds_are_left_out() {
         (RouteType::Prohibit, Target::Prohibit),
         (RouteType::Unreachable, Target::Unreachable),
         (RouteType::Broadcast, Target::Local),
-        (RouteType::Throw, Target::paths(Vec::new())),
+        (RouteType::Throw, Target::Throw),
     ] {
         assert_eq!(targets(route(kind, Vec::new())), [target]);
     }

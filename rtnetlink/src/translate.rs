@@ -236,8 +236,7 @@ fn target(message: &RouteMessage) -> Option<Target> {
         RouteType::BlackHole => Some(Target::Blackhole),
         RouteType::Unreachable => Some(Target::Unreachable),
         RouteType::Prohibit => Some(Target::Prohibit),
-        // No other table follows the main table, so there is no path.
-        RouteType::Throw => Some(Target::paths(Vec::new())),
+        RouteType::Throw => Some(Target::Throw),
         _ => None,
     }
 }

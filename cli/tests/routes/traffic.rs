@@ -93,6 +93,29 @@ fn addresses_are_martian_sources_while_they_are_the_routers_and_no_longer() {
     router.end();
 }
 
+/// Seen: it was a route back for the loose check.
+#[test]
+fn a_throw_route_is_no_route_back_to_a_source() {
+    let loose = ["--reverse-path", "loose"];
+    let Some(router) = Router::start(&["ping"], &loose) else { return };
+    add_ipv6(&router);
+    let (dut, h1) = (&router.bed.dut, &router.bed.h1);
+    for (source, prefix, via) in
+        [("10.66.0.9", "10.66.0.0/16", "10.77.1.1"), ("fd66::9", "fd66::/16", "fd77:1::1")]
+    {
+        h1.ip(&format!("addr add {source} dev lo nodad"));
+        dut.ip(&format!("route add {prefix} via {via}"));
+        wait_until("the host sends from its address", || pings_from(&router, source).status.success());
+        dut.ip(&format!("route del {prefix}"));
+        dut.ip(&format!("route add throw {prefix}"));
+        assert_same(&router);
+        let before = dropped(&router, "ip_rpfilter");
+        assert!(!pings_from(&router, source).status.success(), "{source}");
+        wait_until("all were dropped", || dropped(&router, "ip_rpfilter") >= before + 3);
+    }
+    router.end();
+}
+
 #[test]
 fn by_xdp_ports_hosts_reach_each_other_and_the_routers_own_addresses_in_both_families() {
     let Some(router) = Router::start_on(["xdp:one", "xdp:two"], &["ping"], &[]) else { return };

@@ -98,6 +98,7 @@ pub(super) enum Kind {
     Unreachable,
     Prohibit,
     Elsewhere,
+    Throw,
 }
 
 impl NextHop {
@@ -126,6 +127,8 @@ impl NextHop {
     pub const PROHIBIT: NextHop = NextHop::special(Kind::Prohibit, 0);
     /// Out of an interface that is not a port.
     pub const ELSEWHERE: NextHop = NextHop::special(Kind::Elsewhere, 0);
+    /// As if there were no route (a `throw` route): no table follows in which the lookup could continue.
+    pub const THROW: NextHop = NextHop::special(Kind::Throw, 0);
 
     const fn special(kind: Kind, number: u32) -> NextHop {
         let [a, b, c, d] = number.to_be_bytes();

@@ -67,7 +67,7 @@ pub enum Target {
         /// The station's MAC address.
         mac: MacAddr,
     },
-    /// One or more links. An empty list leads nowhere. The weight of a single entry is 1.
+    /// One or more links. An empty list leads to interfaces that are not known. The weight of a single entry is 1.
     Paths(Box<[Via]>),
     /// The router itself.
     Local,
@@ -77,6 +77,8 @@ pub enum Target {
     Unreachable,
     /// No next hop: prohibited.
     Prohibit,
+    /// No route: the lookup continues in the next table of the kernel, and none follows here.
+    Throw,
 }
 
 /// One of the paths of a route: over a link, to a router there or directly to the destination.

@@ -142,6 +142,7 @@ impl Table {
             Kind::Unreachable => Hop::Unreachable,
             Kind::Prohibit => Hop::Prohibit,
             Kind::Elsewhere => Hop::Elsewhere,
+            Kind::Throw => return None,
         };
         Some((hop, None))
     }
@@ -176,7 +177,7 @@ impl Table {
         };
         let Some(hop) = hop else { return false };
         match hop.kind() {
-            Kind::Blackhole | Kind::Unreachable | Kind::Prohibit => false,
+            Kind::Blackhole | Kind::Unreachable | Kind::Prohibit | Kind::Throw => false,
             Kind::Local => is_own(),
             _ if !must_be_port => true,
             Kind::Station => hop.port == port,

@@ -86,6 +86,7 @@ impl Targets {
             Target::Blackhole => NextHop::BLACKHOLE,
             Target::Unreachable => NextHop::UNREACHABLE,
             Target::Prohibit => NextHop::PROHIBIT,
+            Target::Throw => NextHop::THROW,
             Target::Paths(paths) => match **paths {
                 [] => NextHop::ELSEWHERE,
                 [Via { link, address: None, mtu: None, .. }] => {

@@ -51,6 +51,7 @@ impl Model {
             Target::Blackhole => Hop::Blackhole,
             Target::Unreachable => Hop::Unreachable,
             Target::Prohibit => Hop::Prohibit,
+            Target::Throw => return None,
             Target::Paths(paths) => {
                 let shares: Vec<&Via> =
                     paths.iter().flat_map(|via| vec![via; usize::from(via.weight)]).collect();
@@ -101,7 +102,7 @@ fn target() -> impl Strategy<Value = Target> {
         1 => (0..3_u8).prop_map(|port| Target::Station { port, mac: mac(100 + port) }),
         6 => via().prop_map(|via| Target::paths(vec![via])),
         3 => prop::collection::vec(via(), 0..4).prop_map(Target::paths),
-        1 => prop::sample::select(vec![Target::Local, Target::Blackhole, Target::Unreachable, Target::Prohibit]),
+        1 => prop::sample::select(vec![Target::Local, Target::Blackhole, Target::Unreachable, Target::Prohibit, Target::Throw]),
     ]
 }
 

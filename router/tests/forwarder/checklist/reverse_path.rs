@@ -58,6 +58,21 @@ fn rfc3704_2_3_one_of_several_paths_back_is_enough() {
     }
 }
 
+/// RFC 3704 §2.4: the loose check needs a route, and a `throw` route is none. Seen: it counted as one.
+#[test]
+fn rfc3704_2_4_a_throw_route_is_no_route_back() {
+    for way in WAYS {
+        for (src, dst, prefix) in
+            [("192.0.2.9", OTHER[0], "192.0.2.0/24"), ("2001:db8::9", OTHER[1], "2001:db8::/32")]
+        {
+            let throw = |router: &mut RouterRig| router.lead(90, prefix, NextHop::THROW);
+            assert_eq!(forwarded(way, src, dst, throw), [true, false, false], "{src} {way:?}");
+            let elsewhere = |router: &mut RouterRig| router.lead(90, prefix, NextHop::ELSEWHERE);
+            assert_eq!(forwarded(way, src, dst, elsewhere), [true, true, false], "{src} {way:?}");
+        }
+    }
+}
+
 /// Other faults of a packet keep their names, and no error is sent about an expired TTL. A priority tag does not
 /// hide a source, and other ports have no check.
 #[test]
