@@ -24,7 +24,7 @@ const MOST: usize = 64;
 /// The number of those threads.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
-/// A descriptor that a peer sent and that [is known](is_known). A drop closes it on a thread of its own.
+/// A descriptor that a peer sent: memory or an eventfd. A drop closes it on a thread of its own.
 #[derive(Debug)]
 pub struct PeerDescriptor(Option<OwnedFd>);
 

@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A directory of the test's own, removed when dropped.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(test: &str) -> Folder {
+    pub(super) fn new(test: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("netmem-pcap-{}-{test}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub(super) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, bytes).unwrap();
         path
@@ -69,12 +69,12 @@ fn lengths() -> Vec<Vec<u8>> {
     (0..=1518_usize).map(|len| (0..len).map(|i| (i * 7 + len) as u8).collect()).collect()
 }
 
-fn input(path: &Path) -> PcapConfig {
+pub(super) fn input(path: &Path) -> PcapConfig {
     PcapConfig { input: Some(path.to_owned()), ..PcapConfig::default() }
 }
 
 /// Receives until the file is at its end or the port is down.
-fn receive_all(fixture: &mut Fixture, port: &mut PcapPort) -> Vec<Vec<u8>> {
+pub(super) fn receive_all(fixture: &mut Fixture, port: &mut PcapPort) -> Vec<Vec<u8>> {
     let Fixture { w, pool, .. } = fixture;
     let (mut batch, mut all) = (Batch::new(), Vec::new());
     while !port.rx_finished() {
@@ -235,34 +235,6 @@ fn at_recorded_speed_no_packet_comes_before_its_time() {
     let begun = Instant::now();
     let received = receive_all(&mut fixture, &mut port);
     assert!(received.len() == 3 && begun.elapsed() >= 2 * gap, "{:?}", begun.elapsed());
-}
-
-/// A block of a pcapng file.
-fn block(kind: u32, body: &[u8]) -> Vec<u8> {
-    let len = (body.len() as u32 + 12).to_le_bytes();
-    [&kind.to_le_bytes()[..], &len, body, &len].concat()
-}
-
-/// Seen: a packet without a time counted as one of 1970, and the next one was due in half a century.
-#[test]
-fn a_packet_without_a_time_comes_at_once_and_holds_no_other_up() {
-    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    let packet = |micros: u64, byte: u8| {
-        let head = words(&[0, (micros >> 32) as u32, micros as u32, 60, 60]);
-        block(6, &[head, vec![byte; 60]].concat())
-    };
-    let file = [
-        block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX])),
-        block(1, &words(&[1, 0])),
-        block(3, &[words(&[60]), vec![1; 60]].concat()),
-        packet(1_700_000_000_000_000, 2),
-        packet(1_700_000_000_005_000, 3),
-    ];
-    let folder = Folder::new("timeless");
-    let path = folder.file("in", &file.concat());
-    let mut fixture = Fixture::new(64);
-    let mut port = open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
-    assert_eq!(receive_all(&mut fixture, &mut port), [vec![1; 60], vec![2; 60], vec![3; 60]]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ struct Class {
 }
 
 /// A difference belongs to the first class that the frame is in and that lists both outcomes.
-const CLASSES: [Class; 16] = [
+const CLASSES: [Class; 17] = [
     Class {
         what: "several priority tags, or one of a provider (802.1ad)",
         kernel: &[
@@ -137,6 +137,12 @@ const CLASSES: [Class; 16] = [
         kernel: &["1/0", "1/1", "2/0", "3/0"],
         netmem: &["silence"],
         is: |view| matches!(view.next(), Some(0 | 43 | 44 | 51 | 60 | 135 | 139 | 140 | 253 | 254)),
+    },
+    Class {
+        what: "redirects of ICMPv6 that another router has forwarded",
+        kernel: &["1/0", "1/1", "2/0", "3/0"],
+        netmem: &["silence"],
+        is: |view| view.next() == Some(58) && view.v6().is_some_and(|packet| packet.get(40) == Some(&137)),
     },
     Class {
         what: "unreachable routes of IPv6",

@@ -2,7 +2,10 @@
 
 use super::super::capture::{Bad, Capture, Located, Next};
 use super::super::format::{PACKET_MAX, Record};
+use super::super::tests::{Folder, input, receive_all};
+use super::super::{PcapConfig, Speed, open};
 use super::*;
+use crate::port::conformance::Fixture;
 use proptest::prelude::*;
 
 /// Writes blocks in one byte order.
@@ -118,6 +121,25 @@ fn simple_and_old_packets_are_read_and_a_section_changes_the_byte_order() {
     assert_eq!((seen, end), ([once, once].concat(), Ok(())));
     let have_times: Vec<_> = packets.iter().map(|(record, _)| record.at.is_some()).collect();
     assert_eq!(have_times, [false, true, false, true]);
+}
+
+/// Seen: a packet without a time counted as one of 1970, and the next one was due in half a century.
+#[test]
+fn a_packet_without_a_time_comes_at_once_and_holds_no_other_up() {
+    let blocks = BOTH[0];
+    let simple = [&blocks.word(60)[..], &[1; 60]].concat();
+    let file = [
+        blocks.section(),
+        blocks.interface(1, 0, &[]),
+        blocks.block(SIMPLE_PACKET, &simple),
+        blocks.packet(0, 1_700_000_000_000_000, &[2; 60], 60),
+        blocks.packet(0, 1_700_000_000_005_000, &[3; 60], 60),
+    ];
+    let folder = Folder::new("timeless");
+    let path = folder.file("in", &file.concat());
+    let mut fixture = Fixture::new(64);
+    let mut port = open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
+    assert_eq!(receive_all(&mut fixture, &mut port), [vec![1; 60], vec![2; 60], vec![3; 60]]);
 }
 
 #[test]
