@@ -122,7 +122,7 @@ const CLASSES: [Class; 17] = [
     },
     Class {
         what: "destinations of IPv6 that are link-local",
-        kernel: &["3/0"],
+        kernel: &["1/0", "3/0"],
         netmem: &["silence"],
         is: |view| view.dst6().is_some_and(|dst| dst[0] == 0xfe && dst[1] & 0xc0 == 0x80),
     },
