@@ -93,7 +93,9 @@ fn a_descriptor_that_is_not_an_eventfd_is_refused_before_it_is_used() {
         hand.lay_rings(LOG2_SIZE);
         hand.converse(&mut server, &Hand::sane()[..2]);
         hand.connection.send(&Hand::sane()[2].bytes(), Some(other)).unwrap();
-        assert!(matches!(hand.hear(&mut server), Some(Message::Disconnect { .. })));
+        // The connection is reset if it is closed with a message that was not received.
+        let heard = hand.hear(&mut server);
+        assert!(matches!(heard, Some(Message::Disconnect { .. })) || heard.is_none() && why == unknown);
         assert_eq!(server.reason(), why);
     }
     serves(&mut server, &path);
