@@ -63,12 +63,13 @@ fn write(
         Ok(capture) => capture,
         Err(error) => return Ok(Err(error)),
     };
-    let (stop, begun) = (stop::on_signal().ok().filter(|_| follow), SystemTime::now());
+    let (stop, begun) = (stop::on_signal().ok(), SystemTime::now());
     let begun_ns = begun.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
     let mut packets = first;
     loop {
         let written = packets.iter().try_for_each(|packet| capture.write(packet));
         let written = written.and_then(|()| capture.to().flush());
+        // Without `follow` it ends with the packets that were recorded when it began, though others come.
         let is_full = packets.len() >= ANSWER_PACKETS;
         let is_older = packets.last().is_some_and(|packet| packet.time_ns < begun_ns);
         if written.is_err() || !(follow || is_full && is_older) {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Maximum number of packets in one answer at the control socket. Whoever gets as many asks again.
+/// Maximum number of packets in one answer at the control socket. A client that gets this many asks for the next ones.
 pub const ANSWER_PACKETS: usize = 4096;
 
 /// A packet, and its verdict.

@@ -84,7 +84,7 @@ struct Mapping {
     len: usize,
 }
 
-// SAFETY: it is a range of addresses; whoever drops it unmaps it once.
+// SAFETY: any thread may unmap a range of addresses, and the drop unmaps it once.
 unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {

@@ -150,8 +150,8 @@ impl Plan {
         };
         let steer = steer(&args.team, &source, ring)?;
         let (packets, hold) = (packets(&args.way)?, Hold::of(args)?);
-        let there = if args.port.is_empty() { 2 } else { args.port.len() };
-        check_rules(&args.way.rule, there).map_err(|why| Failure::Input(format!("--rule {why}")))?;
+        let port_count = if args.port.is_empty() { 2 } else { args.port.len() };
+        check_rules(&args.way.rule, port_count).map_err(|why| Failure::Input(format!("--rule {why}")))?;
         let tap = args.way.tap;
         let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
         let frame_size = args.frame_size;

@@ -96,8 +96,8 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let mut hooks = plan.packets.as_ref().map(|packets| Hooks::new(&memory, packets)).transpose()?;
     let (steering, ends) = plan.steer.as_ref().map(share).transpose()?.unzip();
     let mut ends = ends.into_iter().flatten();
-    let (mut setups, there) = (Vec::new(), ports.first().map_or(0, |ports| ports.ports.len()));
-    let times = recorder::queue_times(plan, there);
+    let (mut setups, port_count) = (Vec::new(), ports.first().map_or(0, |ports| ports.ports.len()));
+    let times = recorder::queue_times(plan, port_count);
     for (number, ((owner, ports), core)) in owners.into_iter().zip(ports).zip(cores.workers).enumerate() {
         let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
         let (decided, at) = (ways.decision(waiting, plan.icmp), (number, core, times.as_ref()));
@@ -112,7 +112,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let listen = |socket| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
         take_registry::takes(&mut registry, &takes);
-        hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, there));
+        hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
         following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.listing()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));

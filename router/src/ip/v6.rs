@@ -71,16 +71,13 @@ fn martian(header: &Ipv6, fib: &Fib) -> Reason {
     }
 }
 
-/// The first 96 bits of IPv4-mapped addresses.
-const IPV4_MAPPED: u128 = 0xffff;
-
 /// Returns true if no packet from or to this address may be forwarded: unspecified (RFC 4291 §2.5.2), loopback
 /// (§2.5.3), IPv4-mapped (RFC 6890 §2.2.3), link-local (RFC 4291 §2.5.6), and multicast (never a source, §2.7, and not
 /// routed here).
 pub(crate) fn is_martian(address: Ipv6Addr) -> bool {
-    let (first, bits) = (address.segments()[0], address.to_bits());
-    let is_without_host = || bits <= 1 || bits >> 32 == IPV4_MAPPED;
-    first >= 0xff00 || first & 0xffc0 == 0xfe80 || (bits >> 64 == 0 && is_without_host())
+    let first = address.segments()[0];
+    let is_link_local = first & 0xffc0 == 0xfe80;
+    first >= 0xff00 || is_link_local || address.to_bits() <= 1 || address.to_ipv4_mapped().is_some()
 }
 
 #[cfg(test)]

@@ -73,12 +73,9 @@ impl RecordWriter {
     /// Begins to write the file if it is due, on a thread of its own. Returns a line about a file that is written, or
     /// that cannot be. Call it often.
     pub fn look(&mut self) -> Option<(Level, String)> {
-        if self.writing.as_ref().is_some_and(|(thread, _)| thread.is_finished()) {
-            return self.finish();
-        }
-        // A request that comes while a file is written is carried out after it.
-        if self.writing.is_some() {
-            return None;
+        if let Some((thread, _)) = &self.writing {
+            // A request that comes while a file is written is carried out after it.
+            return if thread.is_finished() { self.finish() } else { None };
         }
         let risen = self.risen();
         let why = match (self.asked.swap(false, Relaxed), risen) {
