@@ -53,7 +53,7 @@ impl Uncut {
     }
 
     /// Number of packets that wait, whole or in part.
-    #[cfg(feature = "af-packet")]
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }

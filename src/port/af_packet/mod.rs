@@ -20,7 +20,9 @@
 //! recvmmsg(2) and sendmmsg(2) move bytes directly into and out of the port's frames. The kernel makes one copy, and
 //! one system call moves a burst. ADR 0020 explains why TPACKET rings are not used.
 //!
-//! When the interface is removed, the port is down. It resumes with the next interface of the same name.
+//! When the interface is removed, the port is down. Packets that came before stay in the socket's buffer and are still
+//! received. Then the port resumes with the next interface of the same name. Packets that the caller leaves in the
+//! buffer, until then or until the port is closed, are counted (`rx_dropped`).
 //!
 //! The kernel refuses a frame that is shorter than a header or longer than the MTU allows; it is counted
 //! (`tx_invalid`). A packet that is longer than the posted frames is counted as `rx_too_long`. A packet for which the
@@ -30,6 +32,7 @@
 
 #[cfg(feature = "xdp")]
 mod alone;
+mod backlog;
 mod bind;
 mod control;
 mod rx;
@@ -40,6 +43,7 @@ mod tx;
 pub use bind::{AfPacketError, open};
 pub use control::ControlTraffic;
 
+use backlog::Backlog;
 use control::Left;
 use tx::Refusals;
 
@@ -53,7 +57,6 @@ use crate::pool::Frame;
 use crate::stats::Writer;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketSocketError};
-use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A port on an interface through a packet socket.
@@ -66,9 +69,8 @@ pub struct AfPacketLink {
     link: Link,
     /// Number of frames that the next call asks for: about as many as there were.
     burst: usize,
-    /// Packets that entered the socket's buffer, as far as the kernel was asked, and packets taken out of it.
-    come: Cell<u64>,
-    taken: u64,
+    /// The packets in the socket's buffer.
+    backlog: Backlog,
     /// Received packets that are not in frames yet.
     uncut: Uncut,
     /// Open offload work stays with the frames.
@@ -81,13 +83,11 @@ pub struct AfPacketLink {
 
 impl AfPacketLink {
     fn new(socket: PacketSocket, netdev: Netdev, burst: usize) -> AfPacketLink {
-        let (link, come) = (Link::new(netdev), Cell::new(0));
         AfPacketLink {
             socket,
-            link,
+            link: Link::new(netdev),
             burst,
-            come,
-            taken: 0,
+            backlog: Backlog::default(),
             uncut: Uncut::new(BATCH_MAX),
             keeps_offloads: false,
             left: None,
@@ -100,13 +100,19 @@ impl AfPacketLink {
         self.link.netdev()
     }
 
-    /// Resumes with the interface that has the name of the removed one, when there is one.
+    /// Resumes with the interface that has the name of the removed one, when there is one. Before, the caller may
+    /// receive what the removed one has left, as long as it takes some of it from one call to the next. The rest is
+    /// dropped and counted.
     #[cold]
-    fn come_back(&mut self) {
+    fn come_back(&mut self, counters: &Writer<PortCounters>) {
         if self.link.is_up() && !self.socket.has_interface() {
             self.link.lose();
         }
         let Some(netdev) = self.link.successor() else { return };
+        self.publish(counters);
+        if !self.backlog.is_over() {
+            return;
+        }
         let left = self.left.as_mut();
         let opened = netdev.in_its_namespace(|| {
             let failed = |error: PacketSocketError| format!("open a packet socket: {}", error.errno);
@@ -115,6 +121,7 @@ impl AfPacketLink {
         });
         match opened {
             Ok(Ok(socket)) => {
+                counters.rx_dropped.add(self.backlog.give_up());
                 let uncut = std::mem::replace(&mut self.uncut, Uncut::new(0));
                 let (keeps_offloads, left) = (self.keeps_offloads, self.left.take());
                 let new = AfPacketLink::new(socket, netdev, self.burst);
@@ -154,8 +161,15 @@ impl Device for AfPacketLink {
     fn end_round(&mut self, counters: &Writer<PortCounters>) {
         if self.link.end_round() {
             self.publish(counters);
-            self.come_back();
+            self.come_back(counters);
         }
+    }
+
+    /// Counts the packets that the caller has not taken. A packet whose segments it took in part is one of them.
+    #[cold]
+    fn close(&mut self, counters: &Writer<PortCounters>) {
+        self.publish(counters);
+        counters.rx_dropped.add(self.backlog.give_up() + self.uncut.len() as u64);
     }
 
     /// Adds the kernel's counts of packets received and dropped. Reading them resets them to 0 in the kernel.
@@ -163,21 +177,21 @@ impl Device for AfPacketLink {
     fn publish(&self, counters: &Writer<PortCounters>) {
         if let Ok(kernel) = self.socket.statistics() {
             counters.rx_ring_full.add(kernel.dropped.into());
-            self.come.set(self.come.get() + u64::from(kernel.come));
+            self.backlog.come(kernel.come);
         }
     }
 
     #[cold]
     fn rx_pending(&mut self, counters: &Writer<PortCounters>) -> Option<usize> {
         self.publish(counters);
-        Some(self.come.get().saturating_sub(self.taken) as usize + self.uncut.len())
+        Some(self.backlog.len() as usize + self.uncut.len())
     }
 
     /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run.
     fn is_readable(&mut self, counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.publish(counters);
-        self.come_back();
+        self.come_back(counters);
         !self.uncut.is_empty()
     }
 

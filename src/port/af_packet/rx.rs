@@ -14,7 +14,8 @@ const FEW: usize = 8;
 
 impl AfPacketLink {
     pub(super) fn receive_burst(&mut self, rooms: &mut RxBuffers<'_>, counters: &PortCounters) -> usize {
-        if !self.link.is_up() {
+        // A removed interface has left packets in the socket's buffer.
+        if !self.link.is_up() && !self.link.is_gone() {
             return 0;
         }
         if !self.uncut.is_empty() {
@@ -37,7 +38,7 @@ impl AfPacketLink {
         };
         let got = done.unwrap_or_else(|errno| self.lost(errno, counters));
         self.burst = if got == want { (2 * want).clamp(FEW, BATCH_MAX) } else { got.max(FEW) };
-        self.taken += got as u64;
+        self.backlog.take(got);
         let mut good = 0;
         for (i, one) in received[..got].iter().enumerate() {
             let first = i * each;
@@ -84,7 +85,11 @@ impl AfPacketLink {
     #[cold]
     fn lost(&mut self, errno: Errno, counters: &PortCounters) -> usize {
         match errno {
-            Errno::INVAL => counters.rx_dropped.add(1),
+            // The kernel has taken it out of the buffer.
+            Errno::INVAL => {
+                self.backlog.take(1);
+                counters.rx_dropped.add(1);
+            }
             _ => self.link.heed(errno),
         }
         0

@@ -140,6 +140,12 @@ impl Device for TapLink {
         }
     }
 
+    /// Counts the packet that waits for frames. The host does not tell how many are still with it.
+    #[cold]
+    fn close(&mut self, counters: &Writer<PortCounters>) {
+        counters.rx_dropped.add(self.uncut.len() as u64);
+    }
+
     /// Looks at the interface. While the worker sleeps, the check of every so many rounds does not run.
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.link.look();

@@ -17,7 +17,7 @@ use crate::pool::Pool;
 use crate::port::{Fill, Wake};
 use crate::sync::Worker;
 use crate::sync::shim::{Mutex, lock};
-use crate::sys::bpf::{Punted, QUEUES_MAX};
+use crate::sys::bpf::{Punted, QUEUES_MAX, XdpMode};
 use crate::sys::capability::locked_memory_limit;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
@@ -145,17 +145,26 @@ impl Umem {
         let mut bound = lock(&self.bound);
         bound.forget_closed();
         let several = may_be_long(netdev, config);
-        let (given, means) = match means {
-            Means::Own(taking) => (None, Err(taking)),
-            Means::Granted(socket, attachment) => (Some(socket), Ok(attachment)),
+        let bind = |bound: &Bound, given, several| {
+            bound.bind(self, (interface, several), attempt, config, (given, busy_tries))
         };
-        let (socket, rings) = bound.bind(self, (interface, several), attempt, config, (given, busy_tries))?;
-        let attachment = match means {
-            Ok(attachment) => {
-                bound.attachments.push(Arc::downgrade(&attachment));
-                attachment
+        let is_generic = |attachment: &Attachment| attachment.mode() == XdpMode::Generic;
+        let (socket, rings, attachment) = match means {
+            Means::Own(taking) => {
+                let (mut socket, mut rings) = bind(&bound, None, several)?;
+                let attachment = bound.attach(netdev, taking, config, attempt)?;
+                if !several && is_generic(&attachment) {
+                    // The driver has no XDP. The program runs behind it, and gets packets that GRO has joined.
+                    drop((socket, rings));
+                    (socket, rings) = bind(&bound, None, true)?;
+                }
+                (socket, rings, attachment)
             }
-            Err(taking) => bound.attach(netdev, taking, config, attempt)?,
+            Means::Granted(socket, attachment) => {
+                let (socket, rings) = bind(&bound, Some(socket), several || is_generic(&attachment))?;
+                bound.attachments.push(Arc::downgrade(&attachment));
+                (socket, rings, attachment)
+            }
         };
         let socket = Arc::new(socket);
         bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });

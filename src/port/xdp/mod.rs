@@ -416,8 +416,8 @@ impl XdpPort {
     }
 }
 
-/// Returns whether packets longer than a chunk are requested: only if a device would not have to give up zero-copy for
-/// them.
+/// Returns whether packets longer than a chunk are requested from the beginning: only if a device would not have to give
+/// up zero-copy for them. For a device without XDP they are requested once that is known.
 #[cold]
 fn may_be_long(netdev: &Netdev, config: &XdpConfig) -> bool {
     config.mode == XdpModePreference::Generic || netdev.is_virtual().unwrap_or(false)

@@ -1,0 +1,176 @@
+//! Packets that were not taken from a `packet` or `tap` port when its interface is removed, or when the port is closed:
+//! in network namespaces, as root.
+
+#![allow(clippy::unwrap_used)]
+
+// It uses a part of this.
+#[allow(dead_code)]
+mod netns;
+
+use netmem::pool::Batch;
+use netmem::port::af_packet::{self, AfPacketPort};
+use netmem::port::conformance::Fixture;
+use netmem::port::tap::{self, TapConfig};
+use netmem::port::{Fill, Port, PortState, Rx, Wake};
+use netmem::system::netdev::Netdev;
+use netmem::system::packet::PacketSocket;
+use netmem::wire::offload::{Gso, GsoKind, Offload, PartialChecksum};
+use netmem::wire::{Ipv4, ethernet};
+use netns::{Wire, in_namespace, ip, veth};
+use std::io::IoSlice;
+use std::num::NonZeroU16;
+use std::thread::yield_now;
+
+/// A packet of an unassigned type, between two addresses.
+fn packet(number: u8) -> Vec<u8> {
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5][..], &[number; 46]].concat()
+}
+
+fn send(packets: u8) {
+    let wire = Wire::open("a1");
+    (0..packets).for_each(|number| wire.send(&packet(number)));
+}
+
+/// Waits until that many packets are in the socket's buffer.
+fn wait_for(port: &mut AfPacketPort, packets: usize) {
+    while port.rx_pending() != Some(packets) {
+        yield_now();
+    }
+}
+
+/// Makes a port on a new interface with at most `ring` posted frames, and that many packets in its socket's buffer.
+fn port_with(packets: u8, ring: usize) -> AfPacketPort {
+    veth("a0", "a1", 1);
+    let mut port = af_packet::open("a0", ring).unwrap();
+    send(packets);
+    wait_for(&mut port, packets.into());
+    port
+}
+
+/// Receives packets, and returns their numbers.
+fn receive(port: &mut impl Port, fixture: &mut Fixture) -> Vec<u8> {
+    let mut batch = Batch::new();
+    port.refill(&mut fixture.w, &fixture.pool);
+    port.rx(&mut fixture.w, &mut batch);
+    let numbers = batch.iter().map(|frame| *frame.data().last().unwrap()).collect();
+    batch.free(&mut fixture.w);
+    numbers
+}
+
+/// Removes the port's interface, and makes another one of its name.
+fn make_again(port: &AfPacketPort) -> u32 {
+    let before = port.device().netdev().index();
+    ip("link del a0");
+    veth("a0", "a1", 1);
+    before
+}
+
+#[test]
+fn packets_that_were_not_taken_when_a_port_was_closed_are_counted() {
+    in_namespace("packets_that_were_not_taken_when_a_port_was_closed_are_counted", || {
+        let mut port = port_with(10, 3);
+        assert_eq!(receive(&mut port, &mut Fixture::new(64)), [0, 1, 2]);
+        let counters = port.counters();
+        drop(port);
+        assert_eq!((counters.rx.get(), counters.rx_dropped.get(), counters.rx_drops()), (3, 7, 7));
+    });
+}
+
+#[test]
+fn packets_that_came_before_the_interface_was_removed_are_received_and_then_those_of_the_next_one() {
+    let test =
+        "packets_that_came_before_the_interface_was_removed_are_received_and_then_those_of_the_next_one";
+    in_namespace(test, || {
+        let (mut port, mut fixture) = (port_with(40, 3), Fixture::new(64));
+        let removed = make_again(&port);
+        let mut received = Vec::new();
+        while port.device().netdev().index() == removed {
+            received.extend(receive(&mut port, &mut fixture));
+            port.kick();
+            // As before a worker sleeps. It looks at the interface each time.
+            port.arm();
+            port.disarm();
+        }
+        assert_eq!(received, (0..40).collect::<Vec<u8>>());
+        assert_eq!(port.state(), PortState::Up);
+        send(2);
+        wait_for(&mut port, 2);
+        assert_eq!(receive(&mut port, &mut fixture), [0, 1]);
+        let counters = port.counters();
+        drop(port);
+        assert_eq!((counters.rx.get(), counters.rx_drops()), (42, 0));
+    });
+}
+
+#[test]
+fn packets_left_in_the_buffer_do_not_hold_up_the_next_interface_and_are_counted_once() {
+    let test = "packets_left_in_the_buffer_do_not_hold_up_the_next_interface_and_are_counted_once";
+    in_namespace(test, || {
+        let mut port = port_with(10, 3);
+        let removed = make_again(&port);
+        while port.device().netdev().index() == removed {
+            port.arm();
+            port.disarm();
+        }
+        let counters = port.counters();
+        assert_eq!((counters.rx.get(), counters.rx_dropped.get()), (0, 10));
+        send(2);
+        wait_for(&mut port, 2);
+        drop(port);
+        assert_eq!(counters.rx_dropped.get(), 12);
+    });
+}
+
+/// A TCP packet of four segments, whose checksums are left to a card.
+fn packet_of_four_segments() -> (Vec<u8>, Offload) {
+    let mut packet = [&packet(0)[..12], &[8, 0, 0x45, 0]].concat();
+    let (payload, start) = (2000, ethernet::HEADER_LEN + 20);
+    packet.extend((40 + payload as u16).to_be_bytes());
+    packet.extend([0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    Ipv4::seal(&mut packet[ethernet::HEADER_LEN..]);
+    packet.extend([0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+    packet.resize(start + 20 + payload, 7);
+    let checksum = PartialChecksum { start: start as u16, offset: 16 };
+    let gso = Gso { kind: GsoKind::TcpV4, size: NonZeroU16::new(500).unwrap() };
+    (packet, Offload { checksum: Some(checksum), gso: Some(gso) })
+}
+
+/// Sends it out of the interface.
+fn send_packet_of_four_segments(interface: &str) {
+    let (packet, offload) = packet_of_four_segments();
+    let sender = PacketSocket::open(Netdev::open(interface).unwrap().index()).unwrap();
+    let header = offload.to_virtio(&packet);
+    assert_eq!(sender.send(&[(header, IoSlice::new(&packet))]), Ok(1));
+}
+
+#[test]
+fn a_packet_whose_segments_were_taken_in_part_when_a_port_was_closed_is_counted() {
+    let test = "a_packet_whose_segments_were_taken_in_part_when_a_port_was_closed_is_counted";
+    in_namespace(test, || {
+        let mut port = port_with(0, 2);
+        send_packet_of_four_segments("a1");
+        wait_for(&mut port, 1);
+        assert_eq!(receive(&mut port, &mut Fixture::new(64)).len(), 2);
+        let counters = port.counters();
+        drop(port);
+        assert_eq!((counters.rx.get(), counters.rx_dropped.get(), counters.gso_cut.get()), (2, 1, 0));
+    });
+}
+
+#[test]
+fn a_packet_whose_segments_were_taken_in_part_when_a_tap_port_was_closed_is_counted() {
+    let test = "a_packet_whose_segments_were_taken_in_part_when_a_tap_port_was_closed_is_counted";
+    in_namespace(test, || {
+        let mut port = tap::open("t0", &TapConfig { ring: 1, ..TapConfig::default() }).unwrap();
+        // Otherwise the kernel cuts it.
+        assert!(port.keep_offloads(true));
+        send_packet_of_four_segments("t0");
+        let mut fixture = Fixture::new(64);
+        while receive(&mut port, &mut fixture).is_empty() {
+            yield_now();
+        }
+        let counters = port.counters();
+        drop(port);
+        assert_eq!((counters.rx.get(), counters.rx_dropped.get(), counters.gso_cut.get()), (1, 1, 0));
+    });
+}
