@@ -11,7 +11,7 @@ use netmem::pool::Batch;
 use netmem::port::af_packet::{self, AfPacketPort};
 use netmem::port::conformance::Fixture;
 use netmem::port::tap::{self, TapConfig};
-use netmem::port::{Fill, Port, PortState, Rx, Wake};
+use netmem::port::{Port, PortState, Rx, Wake};
 use netmem::system::netdev::Netdev;
 use netmem::system::packet::PacketSocket;
 use netmem::wire::offload::{Gso, GsoKind, Offload, PartialChecksum};

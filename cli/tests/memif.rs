@@ -377,7 +377,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
             hand.send(2);
         }
         let Message::Disconnect { reason, .. } = hand.hear() else { panic!("the server goes on") };
-        assert!(reason.to_string().contains("region 0: the peer took pages of its memory away"), "{reason}");
+        assert!(reason.to_string().contains("region 0: the peer took pages of the memory away"), "{reason}");
     }
     let before = come();
     let sent = output(&format!("gen --port memif:{} --count 200", socket.display()));
@@ -387,7 +387,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
     // As the port was found from time to time.
     let states = [
         "is down: the peer ended it",
-        "is down: region 0: the peer took pages of its memory",
+        "is down: region 0: the peer took pages of the memory",
         "is down: no peer has connected",
         "is up",
     ];

@@ -17,7 +17,8 @@ use super::dump::leave_out_of_dumps;
 use super::slow_close::{PeerDescriptor, leave};
 use lost::Guard;
 use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs,
+    ftruncate, memfd_create,
 };
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
@@ -71,8 +72,10 @@ pub struct SharedMemory {
     base: NonNull<u8>,
     /// Bytes mapped. The file had at least this many.
     len: usize,
-    /// Present for foreign memory.
+    /// Present until the drop.
     guard: Option<Guard>,
+    /// Its pages are a peer's, and may be many.
+    is_foreign: bool,
     /// Present until the drop.
     held: Option<(Mapping, PeerDescriptor)>,
 }
@@ -133,13 +136,17 @@ impl Mapping {
 }
 
 impl SharedMemory {
-    /// Makes new memory of `len` zero bytes, sealed, to be given to a peer.
+    /// Makes new memory of `len` zero bytes, sealed, to be given to a peer. The system backs all of it, so that no
+    /// later access finds that there is none. The peer may give pages back to the system, and then it is lost as foreign
+    /// memory may be.
     ///
     /// # Errors
-    /// The error of memfd_create(2), ftruncate(2), fcntl(2) or mmap(2).
+    /// The error of memfd_create(2), ftruncate(2), fallocate(2), fcntl(2) or mmap(2).
     #[cold]
     pub fn new(name: &str, len: usize) -> Result<Arc<SharedMemory>, Errno> {
-        SharedMemory::mapped(sealed_file(name, len, MemfdFlags::empty())?.into(), len).map(Arc::new)
+        let file = sealed_file(name, len, MemfdFlags::empty())?;
+        fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
+        SharedMemory::mapped(file.into(), len, false).map(Arc::new)
     }
 
     /// Maps the first `len` bytes of a peer's memory.
@@ -169,18 +176,24 @@ impl SharedMemory {
             return Err(MapError::Short { file: size, claimed: len });
         }
         let len = usize::try_from(len).map_err(|_| MapError::Refused(Errno::NOMEM))?;
-        let page = page_of(&file).map_err(MapError::Refused)?;
-        let mut memory = SharedMemory::mapped(file, len).map_err(MapError::Refused)?;
-        // SAFETY: no reference to it is ever made, and zeros are as good as any bytes that its owner may write; the
-        // guard goes first.
-        let guard = unsafe { Guard::new(memory.base, len, page) }.map_err(MapError::Refused)?;
-        memory.guard = Some(guard);
-        Ok(Arc::new(memory))
+        SharedMemory::mapped(file, len, true).map(Arc::new).map_err(MapError::Refused)
     }
 
-    fn mapped(file: PeerDescriptor, len: usize) -> Result<SharedMemory, Errno> {
-        let mapping = Mapping::of(&file, len)?;
-        Ok(SharedMemory { base: mapping.base, len, guard: None, held: Some((mapping, file)) })
+    fn mapped(file: PeerDescriptor, len: usize, is_foreign: bool) -> Result<SharedMemory, Errno> {
+        let page = page_of(&file)?;
+        // Only whole pages can be unmapped or replaced.
+        let whole = len.checked_next_multiple_of(page).ok_or(Errno::NOMEM)?;
+        let mapping = Mapping::of(&file, whole)?;
+        // SAFETY: no reference to it is ever made, and zeros are as good as any bytes that the peer may write; the
+        // guard goes first.
+        let guard = unsafe { Guard::new(mapping.base, whole, page) }?;
+        Ok(SharedMemory {
+            base: mapping.base,
+            len,
+            guard: Some(guard),
+            is_foreign,
+            held: Some((mapping, file)),
+        })
     }
 
     /// Bytes mapped.
@@ -189,11 +202,17 @@ impl SharedMemory {
         self.len
     }
 
-    /// Whether a page was gone when it was accessed, which its owner can cause. From then on all of the mapping, or at
+    /// Whether a page was gone when it was accessed, which the peer can cause. From then on all of the mapping, or at
     /// least that page, is memory of this process alone that held zeros.
     #[cold]
     pub fn is_lost(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_lost)
+    }
+
+    /// Loses it, as an access to a page that is gone does.
+    #[cfg(test)]
+    pub(crate) fn lose(&self) {
+        lost::replace(self.base.addr().get());
     }
 
     /// The address of `n` bytes at `offset`, if they lie inside.
@@ -257,7 +276,7 @@ impl SharedMemory {
         let bytes = (size as usize).checked_mul(size_of::<Slot>())?;
         let first = self.at(offset, bytes)?.cast::<Slot>();
         let sound = first.is_aligned() && size.is_power_of_two();
-        sound.then(|| SharedSlots { first, size, _memory: Arc::clone(self) })
+        sound.then(|| SharedSlots { first, size, memory: Arc::clone(self) })
     }
 }
 
@@ -275,13 +294,9 @@ impl Drop for SharedMemory {
     fn drop(&mut self) {
         let Some((mapping, file)) = self.held.take() else { return };
         // The guard goes before another mapping may be made there.
-        match self.guard.take() {
-            Some(guard) => {
-                drop(guard);
-                leave((mapping, file.into_known()));
-            }
-            None => drop((mapping, file.into_known())),
-        }
+        self.guard = None;
+        let held = (mapping, file.into_known());
+        if self.is_foreign { leave(held) } else { drop(held) }
     }
 }
 
@@ -340,7 +355,7 @@ pub struct SharedSlots {
     first: NonNull<Slot>,
     /// A power of two.
     size: u32,
-    _memory: Arc<SharedMemory>,
+    memory: Arc<SharedMemory>,
 }
 
 // SAFETY: slots are only ever copied in and out.
@@ -351,6 +366,18 @@ impl SharedSlots {
     #[inline]
     pub fn size(&self) -> u32 {
         self.size
+    }
+
+    /// As [`SharedMemory::is_lost`], of their memory.
+    #[cold]
+    pub fn is_lost(&self) -> bool {
+        self.memory.is_lost()
+    }
+
+    /// As [`SharedMemory::lose`], of their memory.
+    #[cfg(test)]
+    pub(crate) fn lose(&self) {
+        self.memory.lose();
     }
 
     /// Copies the slot at `position` (taken modulo the size) out.

@@ -154,7 +154,7 @@ impl Bench {
 
     fn rounds(&mut self, n: usize) {
         self.server.rounds(n);
-        let gone = |reason: &str| reason.contains("took pages of its memory away");
+        let gone = |reason: &str| reason.contains("took pages of the memory away");
         self.lost += u64::from(matches!(self.server.port.state(), PortState::Down(reason) if gone(&reason)));
     }
 }

@@ -74,11 +74,11 @@ impl Copying {
         }
     }
 
-    /// Returns the first of the peer's regions that is lost.
+    /// Returns the first region of shared memory that is lost.
     #[cold]
     pub(super) fn lost(&self) -> Option<usize> {
         match self {
-            Copying::Own { .. } => None,
+            Copying::Own { ring, .. } => ring.is_lost().then_some(0),
             Copying::Peers { regions, .. } => lost(regions),
         }
     }

@@ -121,7 +121,7 @@ pub(super) enum Fault {
     NoRing { region: u16, offset: u32, log2_size: u8 },
     #[error("region {0}: {1}")]
     Map(usize, MapError),
-    #[error("region {0}: the peer took pages of its memory away, or the machine has none for them")]
+    #[error("region {0}: the peer took pages of the memory away, or the machine has none for them")]
     Lost(usize),
     #[error("memory for the peer: {0}")]
     Memory(String),

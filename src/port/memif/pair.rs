@@ -34,11 +34,11 @@ impl End {
         }
     }
 
-    /// Returns the first of the peer's regions that is lost.
+    /// Returns the first region of shared memory that is lost.
     #[cold]
     pub(super) fn lost(&self) -> Option<usize> {
         match self {
-            End::Lent(_) => None,
+            End::Lent(ring) => ring.is_lost().then_some(0),
             End::Copied(ring) => ring.lost(),
         }
     }

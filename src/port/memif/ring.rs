@@ -179,6 +179,18 @@ impl Lending {
         self.slots.size()
     }
 
+    /// Whether its memory is lost.
+    #[cold]
+    pub(super) fn is_lost(&self) -> bool {
+        self.slots.is_lost()
+    }
+
+    /// Loses its memory, as an access to a page that is gone does.
+    #[cfg(test)]
+    pub(super) fn lose(&self) {
+        self.slots.lose();
+    }
+
     /// Number of slots that are not lent.
     #[inline]
     pub(super) fn room(&self) -> u32 {

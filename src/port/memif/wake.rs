@@ -170,7 +170,7 @@ impl MemifPort {
         self.watch_anew();
     }
 
-    /// Returns whether memory of the peer is lost. All queues have the same memory.
+    /// Returns whether memory shared with the peer is lost. All queues have the same memory.
     #[cold]
     fn lost(&self) -> Option<Fault> {
         let rings = self.pairs.first()?.rings.as_ref()?;

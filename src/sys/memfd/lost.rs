@@ -1,4 +1,4 @@
-//! SIGBUS on a peer's memory: the mapping is lost, and the process continues.
+//! SIGBUS on memory that is shared with a peer: the mapping is lost, and the process continues.
 //!
 //! ```text
 //!   access ─► SIGBUS ─► a guarded mapping? ─ yes ─► anonymous memory in its place, marked lost ─► the access again: zeros
@@ -165,7 +165,7 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
 }
 
 /// Replaces the guarded mapping that contains `address` by memory of this process. Returns false if there is none.
-fn replace(address: usize) -> bool {
+pub(super) fn replace(address: usize) -> bool {
     let found = PLACES.iter().find_map(|place| {
         let range = place.read().filter(|range| range.holds(address))?;
         Some((place, range))

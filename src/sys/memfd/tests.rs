@@ -80,3 +80,29 @@ fn memory_of_our_own_cannot_be_made_shorter_by_a_peer() {
     let memory = SharedMemory::new("test", 4096).unwrap();
     assert_eq!(ftruncate(memory.as_fd(), 0), Err(Errno::PERM));
 }
+
+/// Seen: pages of a client's own memory were only promised. Where the machine had none left, the first access ended the
+/// process.
+#[test]
+fn the_system_backs_all_memory_of_our_own_from_the_beginning_and_a_page_that_is_gone_loses_it() {
+    let memory = SharedMemory::new("test", 1 << 20).unwrap();
+    assert_eq!(fstat(&*memory).unwrap().st_blocks * 512, 1 << 20);
+    assert!(memory.write(0, b"mine") && !memory.is_lost());
+    memory.lose();
+    let mut read = [7; 4];
+    assert!(memory.is_lost() && memory.read(0, &mut read));
+    assert_eq!(read, [0; 4]);
+}
+
+/// Seen: memory whose announced length is not a multiple of its pages could not be unmapped, and a fault in it ended the
+/// process.
+#[test]
+fn memory_is_mapped_and_replaced_by_whole_pages() {
+    let memory = SharedMemory::new("test", 3 * PAGE).unwrap();
+    let file = memory.as_fd().try_clone_to_owned().unwrap();
+    let theirs = SharedMemory::map(file, 2 * PAGE as u64 + 1, Sealing::Required).unwrap();
+    assert_eq!(theirs.held.as_ref().unwrap().0.len, 3 * PAGE);
+    assert!(theirs.holds(2 * PAGE as u64, 1) && !theirs.holds(2 * PAGE as u64, 2));
+    theirs.lose();
+    assert!(theirs.is_lost() && !memory.is_lost());
+}

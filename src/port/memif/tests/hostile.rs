@@ -1,7 +1,9 @@
 //! Tests of peers that send or write what no correct peer does, and of peers that die.
 
+use super::buffers::Copying;
 use super::hand::{Hand, LOG2_SIZE, PACKETS, REGION, TO_CLIENT, serves};
 use super::message::{AddRegion, AddRing, MESSAGE_LEN, Message, Text, VERSION};
+use super::pair::End;
 use super::ring::{Descriptor, Lending, ring_bytes};
 use super::*;
 use crate::port::Wake;
@@ -142,7 +144,7 @@ fn lend_one_each(to_server: &mut Lending, to_client: &mut Lending) {
 
 #[test]
 fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_client_is_served() {
-    const LOST: &str = "region 0: the peer took pages of its memory away";
+    const LOST: &str = "region 0: the peer took pages of the memory away";
     let path = fresh_path();
     let trusting = MemifConfig { sealing: Sealing::Trusted, ..server_config() };
     let mut server = Side::open(&path, false, &trusting);
@@ -170,6 +172,39 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_client_is_serv
             server.complete();
             serves(&mut server, &path);
         }
+    }
+    server.close();
+}
+
+/// A server may punch holes into a client's memory. The next access then asks the machine for a page, and there may be
+/// none.
+#[test]
+fn a_client_whose_own_memory_is_lost_goes_down_and_connects_with_new_memory() {
+    let path = fresh_path();
+    let mut server = Side::server(&path);
+    for lends in [false, true] {
+        let mut client = Side::client(&path, lends);
+        while !client.is_up() || !server.is_up() {
+            server.idle();
+            client.idle();
+        }
+        match &client.port.pairs[0].rings.as_ref().unwrap().tx {
+            End::Lent(ring) | End::Copied(Copying::Own { ring, .. }) => ring.lose(),
+            End::Copied(Copying::Peers { .. }) => unreachable!("it is a client"),
+        }
+        while client.is_up() {
+            client.idle();
+        }
+        assert!(
+            client.reason().contains("region 0: the peer took pages of the memory away"),
+            "{}",
+            client.reason()
+        );
+        while !client.is_up() || !server.is_up() {
+            server.idle();
+            client.idle();
+        }
+        client.close();
     }
     server.close();
 }
