@@ -5,9 +5,7 @@
 //! check costs a comparison. Soundness does not depend on the result: it only gives an early error.
 
 use rustix::mm::{Advice, madvise};
-use rustix::process::{Pid, getpid};
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,55 +15,56 @@ const PAGE: usize = 4096;
 /// A page that holds nothing else.
 #[repr(C, align(4096))]
 struct Page {
-    /// 1 from the first check on, and 0 in a child.
-    marked: AtomicU32,
+    /// The number of this process; 0 until it makes an object, in a child too.
+    process: AtomicU32,
     _rest: [u8; PAGE - size_of::<AtomicU32>()],
 }
 
-static HERE: Page = Page { marked: AtomicU32::new(0), _rest: [0; PAGE - size_of::<AtomicU32>()] };
-/// Run in a child too, although its parent ran it.
-static MARKED: Once = Once::new();
+static HERE: Page = Page { process: AtomicU32::new(0), _rest: [0; PAGE - size_of::<AtomicU32>()] };
+/// The last number given to this process or to one that it descends from. An object that a process has from before it was
+/// forked has a number of these; its own number is greater. Numbers of pids would not do: in a new namespace
+/// (pid_namespaces(7)) a child may have its parent's.
+static LAST: AtomicU32 = AtomicU32::new(0);
 
 /// The process in which an object was made.
 #[derive(Clone, Copy, Debug)]
-pub struct Birthplace(Pid);
+pub struct Birthplace(u32);
 
 impl Birthplace {
     /// This process.
     #[cold]
     pub fn here() -> Birthplace {
-        MARKED.call_once(|| {
-            // SAFETY: the page is all of one static of zeros that nothing else lies in. In this process the advice
-            // changes no byte. A child reads zeros, which are valid, where it would have read the same static.
-            let advised =
-                unsafe { madvise(ptr::from_ref(&HERE).cast_mut().cast(), PAGE, Advice::LinuxWipeOnFork) };
-            // A kernel that does not know the advice treats children as before.
-            let _ = advised;
-            HERE.marked.store(1, Relaxed);
-        });
-        Birthplace(getpid())
+        let process = HERE.process.load(Relaxed);
+        Birthplace(if process == 0 { enter() } else { process })
     }
 
     /// Whether this is another process than that one: its child, or a child's child.
     ///
     /// # Cost
-    /// Two instructions; in a child a system call.
+    /// Two instructions.
     #[inline]
     pub fn is_elsewhere(self) -> bool {
-        HERE.marked.load(Relaxed) == 0 && self.is_another_process()
+        HERE.process.load(Relaxed) != self.0
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn is_another_process(self) -> bool {
-        getpid() != self.0
-    }
+/// Gives this process a number, and returns it.
+#[cold]
+fn enter() -> u32 {
+    // SAFETY: the page is all of one static of zeros that nothing else lies in. In this process the advice changes no
+    // byte. A child reads zeros, which are valid, where it would have read the same static.
+    let advised = unsafe { madvise(ptr::from_ref(&HERE).cast_mut().cast(), PAGE, Advice::LinuxWipeOnFork) };
+    // A kernel that does not know the advice treats children as their parents.
+    let _ = advised;
+    let next = LAST.fetch_add(1, Relaxed) + 1;
+    // Another thread may have been faster.
+    HERE.process.compare_exchange(0, next, Relaxed, Relaxed).map_or_else(|faster| faster, |_| next)
 }
 
 /// Runs `work` in a child of this process. Returns whether it came to its end there. For tests.
 #[cfg(test)]
 pub(crate) fn in_child(work: impl FnOnce()) -> bool {
-    use rustix::process::{WaitOptions, waitpid};
+    use rustix::process::{Pid, WaitOptions, waitpid};
     // SAFETY: the child has this thread alone, calls what tests call (the allocator is made for that by the C library), and
     // ends without running what the parent has registered for its end.
     match unsafe { libc::fork() } {
@@ -96,7 +95,24 @@ mod tests {
             let own = Birthplace::here();
             assert!(!own.is_elsewhere() && ours.is_elsewhere());
             assert!(in_child(|| assert!(own.is_elsewhere() && ours.is_elsewhere())));
+            assert!(!own.is_elsewhere());
         }));
         assert!(!ours.is_elsewhere());
+    }
+
+    /// Seen: in namespaces of processes, a parent and its child both have number 1, and the child used its parent's
+    /// rings.
+    #[test]
+    fn no_process_has_a_number_of_those_that_it_descends_from() {
+        let ours = Birthplace::here();
+        assert!(in_child(|| {
+            assert!(in_child(|| {
+                let own = Birthplace::here();
+                assert!(in_child(|| {
+                    let last = Birthplace::here();
+                    assert!(ours.0 < own.0 && own.0 < last.0);
+                }));
+            }));
+        }));
     }
 }

@@ -32,8 +32,9 @@ const SEGMENT_CHUNKS: u32 = 1 << SEGMENT_SHIFT;
 /// log2 of the bytes in one segment.
 const SEGMENT_BYTES_SHIFT: u32 = SEGMENT_SHIFT + CHUNK_SHIFT;
 const SEGMENT_BYTES: usize = 1 << SEGMENT_BYTES_SHIFT;
-/// Segments in the address space: 47 bits, or the part that Miri uses.
-const PLACES: usize = 1 << (if cfg!(miri) { 36 } else { 47 } - SEGMENT_BYTES_SHIFT);
+/// Segments in the address space of a process: 47 bits on x86-64 and 48 bits on aarch64 (Documentation/arch/arm64/memory.rst),
+/// unless it requests higher addresses, which is not done here. Or the part that Miri uses.
+const PLACES: usize = 1 << (if cfg!(miri) { 36 } else { 48 } - SEGMENT_BYTES_SHIFT);
 const HUGE_2M: usize = 2 << 20;
 const HUGE_1G: usize = 1 << 30;
 

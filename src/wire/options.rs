@@ -189,10 +189,10 @@ fn entry(header: &[u8], Place { at, length }: Place) -> Result<Entry, BadOptions
     let kind = if times { header[at + 3] & 0xf } else { 0 };
     if pointer > length {
         return match (times, kind) {
-            // No room: later routers are counted, up to 15 of them.
-            (true, 0 | 1) if header[at + 3] >> 4 == 0xf => Err(bad(at + 3)),
-            (true, 0 | 1) => Ok(Entry::Overflow),
-            _ => Ok(Entry::Nothing),
+            (false, _) | (true, 3) => Ok(Entry::Nothing),
+            // No room: later routers are counted, up to 15 of them. Unknown kinds too, as in Linux.
+            (true, _) if header[at + 3] >> 4 == 0xf => Err(bad(at + 3)),
+            (true, _) => Ok(Entry::Overflow),
         };
     }
     let to = at + pointer - 1;
@@ -307,6 +307,14 @@ mod tests {
         let of_another_interface = [68, 12, 5, 3, 10, 5, 5, 5, 0, 0, 0, 0];
         assert_eq!(recorded(&of_another_interface), [68, 12, 13, 3, 10, 5, 5, 5, 1, 2, 3, 4]);
         assert_eq!(recorded(&[68, 8, 9, 0x20, 0, 0, 0, 0]), [68, 8, 9, 0x30, 0, 0, 0, 0], "counted");
+        assert_eq!(
+            recorded(&[68, 8, 9, 0x22, 0, 0, 0, 0]),
+            [68, 8, 9, 0x32, 0, 0, 0, 0],
+            "an unknown kind too"
+        );
+        for full_or_unknown in [[68, 8, 9, 0xf3, 0, 0, 0, 0], [68, 8, 5, 0x22, 0, 0, 0, 0]] {
+            assert_eq!(requested(&packet(&full_or_unknown)), Ok(RequestedOptions::default()));
+        }
     }
 
     /// Observed: if the egress interface had no address, nothing at all was written.
@@ -333,6 +341,7 @@ mod tests {
             (&[68, 8, 4, 0, 0, 0, 0, 0], 22),
             (&[68, 8, 5, 1, 0, 0, 0, 0], 22),
             (&[68, 8, 9, 0xf0, 0, 0, 0, 0], 23), // no more can be counted
+            (&[68, 12, 157, 0xf2, 0, 0, 0, 0, 0, 0, 0, 0], 23),
             (&[131, 2], 21),
             (&[131, 7, 0, 10, 0, 0, 9], 22),
             (&[137, 7, 5, 10, 0, 0, 9], 22),
