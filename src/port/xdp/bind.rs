@@ -9,6 +9,7 @@ use super::attach::{Attachment, own_addresses};
 use super::error::{Attempt, XdpError, watch};
 use super::held::Held;
 use super::own::OwnAddresses;
+use super::registration::Registration;
 use super::take::TakeControl;
 use super::{Binding, Punt, Queues, XdpConfig, XdpPort, may_be_long};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -55,16 +56,19 @@ struct Bound {
     takes: Vec<Weak<TakeControl>>,
 }
 
+/// A socket of a port that is open.
 #[derive(Debug)]
-struct BoundSocket {
+pub(super) struct BoundSocket {
     interface: u32,
     queue: u32,
-    socket: Weak<Socket>,
+    pub(super) socket: Weak<Socket>,
+    /// Packets of several chunks were requested.
+    pub(super) several: bool,
 }
 
 impl Umem {
     /// Prepares the region of `memory` for sharing by ports. It is registered with the kernel by the first port, which
-    /// pins its pages.
+    /// pins its pages, and at most three times in all ([`XdpPort::open`]).
     pub fn new(memory: &Memory) -> Arc<Umem> {
         Umem::of(memory, CHUNK_SIZE)
     }
@@ -144,7 +148,7 @@ impl Umem {
         let watch = watch(attempt.interface)?;
         let mut bound = lock(&self.bound);
         bound.forget_closed();
-        let several = may_be_long(netdev, config);
+        let mut several = may_be_long(netdev, config);
         let bind = |bound: &Bound, given, several| {
             bound.bind(self, (interface, several), attempt, config, (given, busy_tries))
         };
@@ -155,19 +159,21 @@ impl Umem {
                 let attachment = bound.attach(netdev, taking, config, attempt)?;
                 if !several && is_generic(&attachment) {
                     // The driver has no XDP. The program runs behind it, and gets packets that GRO has joined.
+                    several = true;
                     drop((socket, rings));
-                    (socket, rings) = bind(&bound, None, true)?;
+                    (socket, rings) = bind(&bound, None, several)?;
                 }
                 (socket, rings, attachment)
             }
             Means::Granted(socket, attachment) => {
-                let (socket, rings) = bind(&bound, Some(socket), several || is_generic(&attachment))?;
+                several |= is_generic(&attachment);
+                let (socket, rings) = bind(&bound, Some(socket), several)?;
                 bound.attachments.push(Arc::downgrade(&attachment));
                 (socket, rings, attachment)
             }
         };
         let socket = Arc::new(socket);
-        bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket) });
+        bound.sockets.push(BoundSocket { interface, queue, socket: Arc::downgrade(&socket), several });
         Ok((Binding { attachment, socket, watch }, rings))
     }
 
@@ -192,8 +198,9 @@ impl XdpPort {
     /// Opens a port over `umem` on `queue` of `interface` in the calling thread's network namespace. Its FILL ring is
     /// full of frames of `pool` before the first packet comes.
     ///
-    /// The first port of a UMEM registers it with the kernel. Others share it, and are zero-copy or not as the first
-    /// one is. Ports of several queues of one interface share one redirect program. A pool that runs dry leaves the
+    /// The first port of a UMEM registers it with the kernel, and others share that. A port that is zero-copy beside ports
+    /// that are not, or the reverse, registers it once more, and so does one on a software device beside a card in copy
+    /// mode. Each registration counts as locked memory (`ulimit -l`). Ports of several queues of one interface share one redirect program. A pool that runs dry leaves the
     /// ring shorter, and a pool of another memory leaves it empty ([`Fill::refill`]).
     ///
     /// The port belongs to the opening process alone: in a child (fork(2)) it is down, with that reason.
@@ -254,24 +261,24 @@ impl Bound {
         self.takes.retain(|one| one.strong_count() > 0);
     }
 
-    /// Binds a socket on the queue, over the UMEM of the existing sockets or over a newly registered one.
+    /// Binds a socket on the queue, over a registration of the UMEM that suits it, or over a new one.
     fn bind(
         &self,
         umem: &Umem,
         (interface, several): (u32, bool),
         attempt: &Attempt<'_>,
         config: &XdpConfig,
-        (given, busy_tries): (Option<Socket>, u32),
+        (mut given, busy_tries): (Option<Socket>, u32),
     ) -> Result<(Socket, Rings), XdpError> {
         let queue = attempt.queue;
         if self.sockets.iter().any(|one| one.interface == interface && one.queue == queue) {
             return Err(XdpError::QueueBound { interface: attempt.interface.into(), queue });
         }
-        // A socket that lost its interface has nothing to share any more.
-        let first = self.sockets.iter().find_map(|one| one.socket.upgrade().filter(|one| one.is_bound()));
-        let open = || {
-            let socket = given.map_or_else(Socket::new, Ok)?;
-            if first.is_none() {
+        // Without privileges no other socket can be opened.
+        let is_given = given.is_some();
+        let mut open = |registration: &Registration| {
+            let socket = given.take().map_or_else(Socket::new, Ok)?;
+            if let Registration::Own(_) = registration {
                 // SAFETY: only FillQueue and TxQueue (burst, burst_long) publish addresses. They take the addresses
                 // from frames that they consume. A frame is the only claim to its chunk, and it is minted again only
                 // when the kernel has given the chunk back.
@@ -281,13 +288,21 @@ impl Bound {
                 while_refused(Errno::NOBUFS, tries, register)?;
             }
             let rings = socket.rings(&config.rings)?;
-            while_refused(Errno::BUSY, busy_tries, || match &first {
-                None => socket.bind(interface, queue, config.zero_copy, several),
-                Some(first) => socket.bind_shared(interface, queue, first),
+            while_refused(Errno::BUSY, busy_tries, || match registration {
+                Registration::Own(zero_copy) => socket.bind(interface, queue, *zero_copy, several),
+                Registration::Shared(first) => socket.bind_shared(interface, queue, first),
             })?;
             Ok((socket, rings))
         };
-        open().map_err(|error| attempt.socket(error))
+        let (first, others) = Registration::choose(&self.sockets, config.zero_copy, several);
+        let mut opened = open(&first);
+        for other in others {
+            if opened.is_ok() || is_given {
+                break;
+            }
+            opened = open(&other);
+        }
+        opened.map_err(|error| attempt.socket(error))
     }
 
     /// Returns the program on the interface: the one that another port of this UMEM attached, or a new one. A new one

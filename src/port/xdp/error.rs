@@ -98,7 +98,8 @@ pub enum XdpError {
         /// The limit in KiB. None if there is no limit, and other locked memory of the user takes up the rest.
         limit: Option<u64>,
     },
-    /// Zero-copy was required, or is set by the UMEM's first port, and the driver does not support it.
+    /// Zero-copy was required, or a granted socket shares a UMEM of ports that are zero-copy, and the driver does not
+    /// support it.
     #[error("interface {interface} cannot do zero-copy: {}", zero_copy_remedy(*.wish))]
     NoZeroCopy {
         /// The interface.

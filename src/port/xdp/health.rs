@@ -77,14 +77,29 @@ impl XdpPort {
             return Some(Lost { what: What::Socket, reason });
         }
         let silent = self.health.received == self.counters.rx.get();
+        silent.then(|| self.find_program_lost()).flatten()
+    }
+
+    fn find_program_lost(&self) -> Option<Lost> {
+        let attachment = &self.binding.as_ref()?.attachment;
         // If the interface is gone, the socket reports it soon.
-        if silent && binding.attachment.is_detached() && self.is_there() {
-            let reason = format!(
+        let is_lost = attachment.is_detached() && self.is_there();
+        let interface = self.netdev.name();
+        let reason = || {
+            format!(
                 "another program has detached the XDP program from {interface}: it is being attached again"
-            );
-            return Some(Lost { what: What::Program, reason });
+            )
+        };
+        is_lost.then(|| Lost { what: What::Program, reason: reason() })
+    }
+
+    /// Returns whether the interface lacks the program because another one detached it, which is put back by and by.
+    #[cold]
+    pub(super) fn lacks_program(&mut self) -> bool {
+        if self.health.lost.is_none() {
+            self.health.lost = self.find_program_lost();
         }
-        None
+        matches!(self.health.lost, Some(Lost { what: What::Program, .. }))
     }
 
     /// Returns whether the interface is still the one on which the port was opened.

@@ -92,6 +92,7 @@ mod held;
 mod installed;
 mod own;
 mod queues;
+mod registration;
 mod rx;
 mod take;
 #[cfg(test)]
@@ -158,7 +159,7 @@ pub struct XdpConfig {
     pub rings: RingSizes,
     /// The mode. Default native, then generic.
     pub mode: XdpModePreference,
-    /// Whether the device may use the UMEM itself. Only the setting of a UMEM's first port is used. Default: it may.
+    /// Whether the device may use the UMEM itself. Default: it may.
     pub zero_copy: ZeroCopy,
     /// The packets that are left to the kernel, the same for all ports of an interface. Default none.
     pub punt: Punt,

@@ -124,15 +124,28 @@ impl XdpPort {
         self.look_after_health();
     }
 
-    /// Handles the result of a wake-up. An interface that is set down may come up again, and one that was removed may
-    /// be made again. Other failures are permanent.
+    /// Handles the result of a wake-up. An interface that is set down may come up again, one that was removed may be
+    /// made again, and a program that was detached is attached again. Other failures are permanent.
     #[inline]
     fn heed(&mut self, wake: Wake) {
         match wake {
             Wake::Done | Wake::Again => self.link_down = self.presence != Presence::Here,
             Wake::Down(Errno::NETDOWN) => self.link_down = true,
-            Wake::Down(Errno::NXIO) => self.lose(),
-            Wake::Down(errno) => self.fault(&Fault::Broken(errno)),
+            Wake::Down(errno) => self.heed_refusal(errno),
+        }
+    }
+
+    /// Handles a wake-up that the kernel refuses. A driver also refuses those of a zero-copy socket while no program is
+    /// attached (as ixgbe by ENXIO, and i40e by EINVAL).
+    #[cold]
+    #[inline(never)]
+    fn heed_refusal(&mut self, errno: Errno) {
+        if self.zero_copy && self.lacks_program() {
+            return;
+        }
+        match errno {
+            Errno::NXIO => self.lose(),
+            errno => self.fault(&Fault::Broken(errno)),
         }
     }
 
