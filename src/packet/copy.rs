@@ -35,6 +35,7 @@ impl Packet {
     ///
     /// # Cost
     /// A look at each part, if all parts belong to this packet alone.
+    #[track_caller]
     pub fn make_writable(&mut self, w: &mut Worker, pool: &Pool) -> Result<(), CopyError> {
         if self.frame().is_some() {
             return Ok(());
@@ -74,13 +75,14 @@ impl HeadCache {
     ///
     /// # Errors
     /// Returns [`CopyError`]; the packet is unchanged.
+    #[track_caller]
     pub fn linearize(&self, w: &mut Worker, packet: &mut Packet, pool: &Pool) -> Result<(), CopyError> {
         if packet.is_linear() {
             return Ok(());
         }
         let len = packet.len();
         let Head { data, next, .. } = packet.put_down();
-        let Some(rest) = next.take() else { return Ok(()) };
+        let Some(rest) = next.as_ref() else { return Ok(()) };
         let (behind, mut before) = (len - data.len(), Data::NOTHING);
         if data.reclaim()
             && let Ok(room) = data.put(behind)
@@ -88,19 +90,15 @@ impl HeadCache {
             rest.copy_to(room);
         } else {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
-            match copied(w, pool, len, segments, (data.offload(), data.timestamp())) {
-                Ok(frame) => before = mem::replace(data, Data::of(frame)),
-                Err(error) => {
-                    *next = Some(rest);
-                    return Err(error);
-                }
-            }
+            let frame = copied(w, pool, len, segments, (data.offload(), data.timestamp()))?;
+            before = mem::replace(data, Data::of(frame));
         }
+        let rest = next.take();
         packet.pick_up();
         // Giving back memory of others runs their code, which may panic. So the packet is made whole before.
         let mut steps = Steps::new();
         steps.run(|| before.free(w));
-        steps.run(|| self.free(w, rest));
+        rest.into_iter().for_each(|rest| steps.run(|| self.free(w, rest)));
         steps.end();
         Ok(())
     }
@@ -139,6 +137,7 @@ impl HeadCache {
     /// One comparison if there is nothing to do. Otherwise a look at each part, and a copy of the bytes unless all
     /// others that shared them are gone. If the first part of a chain is writable and has room, only the bytes behind
     /// that part are copied.
+    #[track_caller]
     pub fn make_sendable(&self, w: &mut Worker, packet: &mut Packet, pool: &Pool) -> Result<bool, CopyError> {
         if packet.frame().is_some() {
             return Ok(false);
@@ -160,6 +159,7 @@ impl HeadCache {
 
 /// Returns a frame of `pool` with a copy of `segments`, which have `len` bytes together. The frame gets the given
 /// offload work and timestamp.
+#[track_caller]
 fn copied<'a>(
     w: &mut Worker,
     pool: &Pool,

@@ -271,10 +271,7 @@ impl Leave for Shared {
     fn leave(&self, worker: &mut Worker) {
         let mut back = Vec::new();
         let moving = Moving::begin(self.lane(worker));
-        if let Some(mut held) = self.locals.enter(worker) {
-            let (lane, local) = held.split();
-            local.drain(lane, |number| back.push(number));
-        }
+        self.locals.leave(worker, |local, lane| local.drain(lane, |number| back.push(number)));
         let mut alarms = Vec::new();
         self.put(&back, &mut alarms);
         moving.end_at_node(back.len());

@@ -390,12 +390,11 @@ impl Close for Shared {
 impl Leave for Shared {
     /// Handles the departure of the owner: its cache goes into the depot, where other workers find the frames.
     fn leave(&self, worker: &mut Worker) {
-        if let Some(mut held) = self.local.enter(worker) {
-            let (gauges, local) = held.split();
+        self.local.leave(worker, |local, gauges| {
             // Before the slot is left: the thread that stops the pool counts frames that are in neither place as out.
             let mut depot = lock(&self.depot);
             local.stay(gauges, |stack| stack.drain(|id| self.put(&mut depot, id)));
-        }
+        });
         self.settle(Some(worker));
     }
 }

@@ -414,10 +414,7 @@ impl Close for Shared {
 impl Leave for Shared {
     fn leave(&self, worker: &mut Worker) {
         let (mut objects, mut empty) = (Vec::new(), Vec::new());
-        if let Some(mut held) = self.locals.enter(worker) {
-            let (lane, local) = held.split();
-            self.take_all(local, lane, &mut objects, &mut empty);
-        }
+        self.locals.leave(worker, |local, lane| self.take_all(local, lane, &mut objects, &mut empty));
         let mut steps = Steps::new();
         self.put_back(&mut objects, &mut steps);
         self.give_back_all(empty, &mut steps);

@@ -53,6 +53,16 @@ impl<L, G> PerWorker<L, G> {
         unsafe { slot.enter() }
     }
 
+    /// Calls a function on the state of a worker that leaves, also if a thief is inside: then it waits for the thief.
+    /// Returns None for a worker of another memory.
+    #[cold]
+    pub(crate) fn leave<R>(&self, worker: &mut Worker, work: impl FnOnce(&mut L, &G) -> R) -> Option<R> {
+        let slot = self.slot(worker)?;
+        // SAFETY: as in `enter`.
+        let held = unsafe { slot.enter() };
+        leave(slot, held, work)
+    }
+
     /// This worker's own slot; None for a worker of another memory.
     #[inline(always)]
     fn slot(&self, worker: &Worker) -> Option<&Slot<L, G>> {
@@ -87,6 +97,21 @@ impl<L, G> PerWorker<L, G> {
     }
 }
 
+/// Calls a function on the state of the owner, who has entered, or else enters as the last of the thieves.
+fn leave<L, G, R>(
+    slot: &Slot<L, G>,
+    held: Option<Held<'_, L, G>>,
+    work: impl FnOnce(&mut L, &G) -> R,
+) -> Option<R> {
+    match held {
+        Some(mut held) => {
+            let (gauges, local) = held.split();
+            Some(work(local, gauges))
+        }
+        None => slot.steal(|local| work(local, slot.gauges())),
+    }
+}
+
 /// State `L` of one worker that others may open only as thieves, with gauges `G` that every thread may read.
 ///
 /// The owner's key lies behind them, on a line that the owner does not write: all threads that are not the owner read
@@ -118,6 +143,17 @@ impl<L, G> Owned<L, G> {
         // SAFETY: the key matched, so `worker` is the one claim on the owner's slot, and `&mut` for as long as
         // the guard lives makes it the only guard.
         unsafe { self.slot.enter() }
+    }
+
+    /// As [`PerWorker::leave`]. Returns None for any other worker than the owner.
+    #[cold]
+    pub(crate) fn leave<R>(&self, worker: &mut Worker, work: impl FnOnce(&mut L, &G) -> R) -> Option<R> {
+        if !self.is_owner(worker) {
+            return None;
+        }
+        // SAFETY: as in `enter`.
+        let held = unsafe { self.slot.enter() };
+        leave(&self.slot, held, work)
     }
 
     /// Enters as [`Owned::enter`] does, but also returns None if that would look twice.

@@ -175,9 +175,13 @@ impl<L, G> Slot<L, G> {
     }
 
     fn wait_outside(&self) -> bool {
-        if cfg!(loom) || !membarrier::all_cores() {
+        if cfg!(loom) || !membarrier::available() {
             // SeqCst fence: pairs with the owner's in `pass_gate`.
             fence(SeqCst);
+        } else if !membarrier::all_cores() {
+            // The owner has no fence, so it may be inside unseen.
+            yield_now();
+            return false;
         }
         for _ in 0..PATIENCE {
             // Acquire: pairs with the Release of `busy` when the owner leaves, so its changes are seen.

@@ -69,6 +69,24 @@ fn a_shut_slot_lets_its_owner_in_no_more_and_keeps_what_was_put_in() {
     });
 }
 
+/// Seen: a worker that left while a thread read the statistics kept what it had, until another worker took its slot.
+#[test]
+fn a_worker_that_leaves_while_a_thief_is_inside_leaves_nothing_behind() {
+    model(|| {
+        let roster = Roster::new(1);
+        let mut w = roster.claim().unwrap();
+        let each = Arc::new(PerWorker::<_, ()>::new(&roster, || 3));
+        let thief = {
+            let each = Arc::clone(&each);
+            thread::spawn(move || each.slots().map(|slot| slot.steal(|n| *n)).sum::<Option<u32>>())
+        };
+        assert_eq!(each.leave(&mut w, |n, ()| std::mem::take(n)), Some(3));
+        let seen = thief.join().unwrap();
+        assert!([None, Some(0), Some(3)].contains(&seen), "{seen:?}");
+        assert!(each.slots().all(|slot| slot.steal(std::mem::take) == Some(0)));
+    });
+}
+
 #[test]
 #[cfg(not(loom))]
 fn a_slot_is_claimed_once_and_again_after_its_worker_left() {

@@ -5,11 +5,13 @@
 //! check costs a comparison. Soundness does not depend on the result: it only gives an early error.
 
 use rustix::mm::{Advice, madvise};
+use rustix::param::page_size;
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of a page of the system. If pages are larger, the advice is refused, and a child is not detected.
+/// Bytes of a page of the system. If pages are larger, the advice would clear what lies behind, and is not given: a child
+/// is not detected.
 const PAGE: usize = 4096;
 
 /// A page that holds nothing else.
@@ -51,11 +53,14 @@ impl Birthplace {
 /// Gives this process a number, and returns it.
 #[cold]
 fn enter() -> u32 {
-    // SAFETY: the page is all of one static of zeros that nothing else lies in. In this process the advice changes no
-    // byte. A child reads zeros, which are valid, where it would have read the same static.
-    let advised = unsafe { madvise(ptr::from_ref(&HERE).cast_mut().cast(), PAGE, Advice::LinuxWipeOnFork) };
-    // A kernel that does not know the advice treats children as their parents.
-    let _ = advised;
+    if page_size() == PAGE {
+        // SAFETY: the page is all of one static of zeros that nothing else lies in. In this process the advice changes
+        // no byte. A child reads zeros, which are valid, where it would have read the same static.
+        let advised =
+            unsafe { madvise(ptr::from_ref(&HERE).cast_mut().cast(), PAGE, Advice::LinuxWipeOnFork) };
+        // A kernel that does not know the advice treats children as their parents.
+        let _ = advised;
+    }
     let next = LAST.fetch_add(1, Relaxed) + 1;
     // Another thread may have been faster.
     HERE.process.compare_exchange(0, next, Relaxed, Relaxed).map_or_else(|faster| faster, |_| next)

@@ -4,6 +4,7 @@
 //! barrier since it was called. With it the owner of a worker slot can use plain stores, and the (rare) thief pays
 //! (`sync::slot`).
 
+use rustix::io::Errno;
 use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 use std::sync::OnceLock;
 
@@ -20,15 +21,33 @@ pub fn available() -> bool {
     })
 }
 
-/// Runs the barrier. Returns true if it was done on every core.
+/// Runs the barrier. Returns true if it was done on every core. Returns false if it is not [`available`], and if the
+/// kernel has no memory for it at the moment.
+///
+/// Owners rely on a barrier that is available. If it is forbidden later, as by a seccomp filter that was installed
+/// since, the process ends: no thread may enter the state of another one then.
 ///
 /// # Cost
 /// One system call and an interrupt to each core that runs a thread of this process: microseconds.
 pub fn all_cores() -> bool {
-    let done = available() && membarrier(MembarrierCommand::PrivateExpedited).is_ok();
+    let done = available()
+        && match membarrier(MembarrierCommand::PrivateExpedited) {
+            Ok(_) => true,
+            Err(Errno::NOMEM) => false,
+            Err(errno) => forbidden(errno),
+        };
     #[cfg(test)]
     tests::DONE.set(tests::DONE.get() + u32::from(done));
     done
+}
+
+#[cold]
+#[inline(never)]
+fn forbidden(errno: Errno) -> ! {
+    eprintln!(
+        "netmem: membarrier(2) fails since it was registered ({errno}): a seccomp filter must allow it"
+    );
+    std::process::abort()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::errno::Errno;
 pub use ring::{Descriptor, Entry, Ring, SharedIndex};
 
 use super::region::Region;
+use crate::limits::PAGE_SIZE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use rustix::net::xdp::{
@@ -114,6 +115,27 @@ pub enum ZeroCopy {
     Require,
 }
 
+/// Binds a socket with a page of its own to a queue, in copy mode, and closes it. If that succeeds, no socket was bound to
+/// the queue any more, and the driver has given up the buffers of the last one that was.
+///
+/// The kernel refuses a second socket while the queue has a pool (xp_assign_dev). A pool leaves its queue only after the
+/// driver has been told to give it up and has done so (xp_clear_dev: ndo_bpf with XDP_SETUP_XSK_POOL, which returns when
+/// the device uses none of its buffers). The kernel does that from a work queue after the socket was closed.
+///
+/// # Errors
+/// As [`Socket::bind`]: `BUSY` while the queue has a pool.
+#[cold]
+pub fn bind_for_a_moment(interface: u32, queue: u32) -> Result<(), SocketError> {
+    #[repr(align(4096))]
+    struct Page([u8; PAGE_SIZE]);
+    let mut page = Box::new(Page([0; PAGE_SIZE]));
+    let socket = Socket::new()?;
+    // No address is ever published in the FILL ring, so the kernel writes into none of its chunks.
+    socket.register_bytes((page.0.as_mut_ptr(), PAGE_SIZE), PAGE_SIZE)?;
+    let _rings = socket.rings(&RingSizes { fill: 1, rx: 1, tx: 1, completion: 1 })?;
+    socket.bind(interface, queue, ZeroCopy::Never, false)
+}
+
 /// The result of a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -176,9 +198,13 @@ impl Socket {
     /// it comes back, and reads every chunk published in the TX ring. The code that publishes an address owns its chunk
     /// and does not touch it any more.
     pub unsafe fn register(&self, region: &Region, chunk_size: usize) -> Result<(), SocketError> {
+        self.register_bytes((region.base(), region.len()), chunk_size)
+    }
+
+    fn register_bytes(&self, (base, len): (*mut u8, usize), chunk_size: usize) -> Result<(), SocketError> {
         let registration = XdpUmemReg {
-            addr: region.base().expose_provenance() as u64,
-            len: region.len() as u64,
+            addr: base.expose_provenance() as u64,
+            len: len as u64,
             chunk_size: chunk_size as u32,
             headroom: 0,
             flags: XdpUmemRegFlags::empty(),

@@ -6,7 +6,7 @@
 //!   keep   own: the array, its colder part to the cache · another worker's: its inbox, in batches
 //! ```
 //! The worker is never inside its own array while it calls the cache. An allocation fails only if no free head exists
-//! and the cache can make none.
+//! and the cache can make none, or if others took each head that was found, 16 times in a row.
 
 use super::config::HeadCacheMode;
 use super::local::Local;
@@ -19,15 +19,27 @@ use crate::slab::Object;
 use crate::sync::{Worker, make_of_first};
 use std::mem;
 
+/// Maximum number of times that an allocation takes the heads that others keep: another worker may be faster to use
+/// them.
+const STEALS_MAX: usize = 16;
+
 /// Gets one head for a worker with an empty array.
 #[cold]
 #[inline(never)]
 pub(super) fn take(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
-    find(shared, w).or_else(|| {
+    let mut found = find(shared, w);
+    for _ in 0..STEALS_MAX {
+        if found.is_some() {
+            break;
+        }
         shared.locals.add(w, 1, |lane| &lane.steal);
-        empty_all(shared, w);
-        find(shared, w)
-    })
+        let stolen = empty_all(shared, w);
+        found = find(shared, w);
+        if !stolen {
+            break;
+        }
+    }
+    found
 }
 
 fn find(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
@@ -284,21 +296,25 @@ pub(super) fn end_round(shared: &Shared, w: &mut Worker) {
     }
 }
 
-/// As a thief, gives all heads that workers keep to the cache.
-fn empty_all(shared: &Shared, w: &mut Worker) {
-    let mut heads = Vec::new();
+/// As a thief, gives all heads that workers keep to the cache. Returns whether there were any.
+fn empty_all(shared: &Shared, w: &mut Worker) -> bool {
+    let (mut heads, mut flushed) = (Vec::new(), 0);
     for slot in shared.locals.slots() {
         slot.steal(|local| {
             local.stay(slot.gauges(), |local| {
-                slot.gauges().flushed.add((local.ready.len() + local.freed.len()) as u64);
+                flushed += (local.ready.len() + local.freed.len()) as u64;
                 heads.append(&mut local.ready);
                 heads.append(&mut local.freed);
                 heads.append(&mut local.away);
             });
         });
     }
+    // A worker adds to its own lane also while a thief is inside.
+    shared.locals.shared_lane().flushed.add_shared(flushed);
     shared.inboxes.iter().for_each(|inbox| inbox.empty(&mut heads));
+    let found = !heads.is_empty();
     shared.cache.forget_bulk(w, &mut heads);
+    found
 }
 
 /// Calls a function on the worker's own state, on the slow path. Returns None for a worker of another memory and while

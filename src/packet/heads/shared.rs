@@ -155,15 +155,14 @@ impl Leave for Shared {
     fn leave(&self, worker: &mut Worker) {
         let mut heads = Vec::new();
         let slot = worker.slot();
-        if let Some(mut held) = self.locals.enter(worker) {
-            let (lane, local) = held.split();
+        self.locals.leave(worker, |local, lane| {
             local.stay(lane, |local| {
                 lane.flushed.add((local.ready.len() + local.freed.len()) as u64);
                 heads.append(&mut local.ready);
                 heads.append(&mut local.freed);
                 heads.append(&mut local.away);
             });
-        }
+        });
         if let Some(inbox) = self.inboxes.get(slot) {
             inbox.shut(&mut heads);
         }

@@ -2,7 +2,7 @@
 #![cfg(not(loom))]
 
 use super::{HeadCache, HeadCacheConfig, HeadCacheError, HeadCacheMode, HeadCacheStats};
-use crate::packet::{Packet, Packets};
+use crate::packet::{External, Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::slab::{CacheConfig, Layer};
@@ -419,4 +419,39 @@ proptest! {
 fn a_worker_keeps_the_heads_that_are_documented_unless_told_otherwise() {
     let HeadCacheConfig { size, refill, free, defer_max, .. } = HeadCacheConfig::default();
     assert_eq!((size, refill, free, defer_max), (128, 32, 32, 128));
+}
+
+/// Seen: a thief added to a worker's counter at the same time as that worker, and the sums were wrong for good.
+#[test]
+#[cfg(not(miri))]
+fn the_sums_agree_after_workers_have_taken_each_others_heads() {
+    let lists = crate::page::Lists::Fixed { high: 0, batch: 0 };
+    let config = MemoryConfig { bytes: 64 << 10, workers: 2, lists, ..MemoryConfig::default() };
+    let memory = Memory::new(&MemoryConfig { backing: BackingPreference::Small, ..config }).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
+    let attach = |w: &mut Worker| heads.attach_external(w, External::new([0; 4], drop)).ok();
+    std::thread::scope(|scope| {
+        // One takes and frees a few. Its array is filled again each time the other has taken its heads.
+        scope.spawn(|| {
+            let mut w = memory.worker().unwrap();
+            for _ in 0..20_000 {
+                let few: Vec<_> = (0..8).filter_map(|_| attach(&mut w)).collect();
+                few.into_iter().for_each(|packet| heads.free(&mut w, packet));
+            }
+        });
+        scope.spawn(|| {
+            let (mut w, mut held) = (memory.worker().unwrap(), Vec::new());
+            for _ in 0..20_000 {
+                match attach(&mut w) {
+                    Some(packet) => held.push(packet),
+                    None => {
+                        held.drain(..held.len().div_ceil(8)).for_each(|packet| heads.free(&mut w, packet))
+                    }
+                }
+            }
+            held.into_iter().for_each(|packet| heads.free(&mut w, packet));
+        });
+    });
+    let HeadCacheStats { ready, freed, refilled, kept, taken, flushed, .. } = heads.stats();
+    assert_eq!(ready + freed + taken + flushed, refilled + kept);
 }

@@ -94,6 +94,7 @@ impl ReadyPackets {
     /// # Cost
     /// If a pair is ready: a pop from the worker's stack, no locked instruction, and neither head nor frame is read.
     #[inline(always)]
+    #[track_caller]
     pub fn get(&self, w: &mut Worker) -> Option<Packet> {
         match self.shared.stacks.get(w) {
             None => self.shared.make(w),
@@ -103,6 +104,7 @@ impl ReadyPackets {
 
     /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
     #[inline]
+    #[track_caller]
     pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let n = n.min(packets.room());
         let got = self.shared.stacks.get_bulk(w, n, packets.all_mut());
@@ -177,6 +179,7 @@ impl Shared {
     /// Makes a packet the ordinary way.
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn make(&self, w: &mut Worker) -> Option<Packet> {
         self.stacks.locals.add(w, 1, |lane| &lane.missed);
         self.heads.alloc(w, &self.pool)
@@ -184,6 +187,7 @@ impl Shared {
 
     #[cold]
     #[inline(never)]
+    #[track_caller]
     fn make_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         self.stacks.locals.add(w, n as u64, |lane| &lane.missed);
         let mut frames = Batch::new();

@@ -118,11 +118,13 @@ impl<T> Stacks<T> {
         surplus
     }
 
-    /// Takes all items out of all stacks.
+    /// Takes all items out of all stacks, except those whose owners stay inside for longer than a bounded wait.
     #[cold]
     pub(super) fn empty(&self) -> Vec<T> {
         let mut all = Vec::new();
-        self.rob(|items| all.append(items));
+        for slot in self.locals.slots() {
+            slot.steal(|stack| stack.stay(slot.gauges(), |items| all.append(items)));
+        }
         all
     }
 
@@ -140,10 +142,7 @@ impl<T> Stacks<T> {
     #[cold]
     pub(super) fn leave(&self, w: &mut Worker) -> Vec<T> {
         let mut all = Vec::new();
-        if let Some(mut held) = self.locals.enter(w) {
-            let (lane, stack) = held.split();
-            stack.stay(lane, |items| all.append(items));
-        }
+        self.locals.leave(w, |stack, lane| stack.stay(lane, |items| all.append(items)));
         all
     }
 

@@ -3,11 +3,13 @@
 use crate::packet::{CopyBreak, External, HeadCache, HeadCacheConfig, HeadCacheMode, Packet, Packets};
 use crate::page::{Lists, Memory, MemoryConfig};
 use crate::pool::tests::panics::{memory_without_lists, next_page_home_panics, panics};
-use crate::pool::{Batch, Fragments, Pool, PoolConfig};
+use crate::pool::{Batch, Fragments, Pool, PoolConfig, Shrinker};
 use crate::rounds::stride;
 use crate::slab::{CacheConfig, SizeClasses};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
+use std::num::NonZeroU32;
+use std::sync::Arc;
 
 struct Scene {
     pool: Pool,
@@ -122,5 +124,48 @@ fn a_callback_that_panics_as_a_head_goes_home_loses_no_frame() {
     drop(others);
     next_page_home_panics(&memory);
     assert!(panics(|| heads.free(&mut w, packet)));
+    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+}
+
+/// A shrinker of a program that panics.
+struct Panics;
+
+impl Shrinker for Panics {
+    fn relieve(&self, _: &mut Worker) -> usize {
+        panic!("as a program may")
+    }
+
+    fn ready(&self) -> u64 {
+        0
+    }
+
+    fn each_ready(&self, _: &mut dyn FnMut(NonZeroU32)) {}
+
+    fn close(&self) {}
+}
+
+/// Seen: the packet had lost all parts but the first afterwards.
+#[test]
+fn a_callback_that_panics_while_a_packet_is_made_linear_leaves_it_whole() {
+    let memory = memory_without_lists();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2, ..PoolConfig::default() }).unwrap();
+    let heads = HeadCache::new(&memory).unwrap();
+    let mut parts = Vec::new();
+    while let Some(mut packet) = heads.alloc(&mut w, &pool) {
+        // One byte is left, so the parts do not fit together.
+        let room = packet.tailroom();
+        packet.put(room - 1).unwrap();
+        parts.push(packet);
+    }
+    let mut packet = parts.remove(0);
+    packet.append(parts.remove(0));
+    let len = packet.len();
+    let shrinker: Arc<dyn Shrinker> = Arc::new(Panics);
+    pool.on_pressure(Arc::downgrade(&shrinker));
+    assert!(panics(|| _ = heads.linearize(&mut w, &mut packet, &pool)));
+    assert_eq!((packet.len(), packet.segments().count()), (len, 2));
+    parts.push(packet);
+    parts.into_iter().for_each(|packet| heads.free(&mut w, packet));
     assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
 }

@@ -33,7 +33,7 @@ use std::time::Duration;
 const RING_MAX: u32 = 1 << 16;
 /// Number of tries for a busy queue, and the wait before each try.
 pub(super) const BUSY_TRIES: u32 = 100;
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
+pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The packet memory that any number of interfaces and queues share. A frame received on one is sent by another without
 /// a copy.
@@ -353,7 +353,7 @@ pub(super) enum Means {
 /// Tries again while the kernel refuses with `errno`, that many times. The kernel frees a queue and memory from a work
 /// queue, a moment after the socket that held them is closed. A program that is restarted must not fail because of its
 /// own predecessor.
-fn while_refused(
+pub(super) fn while_refused(
     errno: Errno,
     tries: u32,
     attempt: impl Fn() -> Result<(), SocketError>,

@@ -1,16 +1,18 @@
 //! Takes a port down and frees its frames. COLD.
 
 use super::absence::Presence;
+use super::bind::{BUSY_PAUSE, while_refused};
 use super::held::Held;
 use super::{Queues, XdpPort};
 use crate::pool::{Batch, Frame, Place};
-use crate::sys::xdp::Wake;
+use crate::sys::errno::Errno;
+use crate::sys::xdp::{Wake, bind_for_a_moment};
 use std::iter::from_fn;
 use std::slice;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long close waits for the kernel to complete the frames to be sent.
+/// How long close waits for the kernel to complete the frames to be sent, and then for a driver to give up its buffers.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What happened to the frames that the kernel held when a port was closed.
@@ -27,7 +29,7 @@ pub struct Closed {
 pub(super) struct Released {
     /// Frames posted for reception that were freed.
     home: usize,
-    /// Frames posted for transmission that the kernel had completed.
+    /// Frames posted for transmission that the kernel had completed, or taken before the driver gave up its buffers.
     completed: usize,
     /// Frames posted for transmission that it never took.
     pub(super) unsent: u64,
@@ -37,7 +39,7 @@ impl XdpPort {
     /// Takes the port down. The frames that the kernel holds are freed if that is safe (see [the module](super)).
     ///
     /// Dropping the port does the same. A second call does nothing and returns zeros. Waits up to a second for frames
-    /// that are being sent.
+    /// that are being sent, and in zero-copy mode up to another second for the driver.
     #[cold]
     pub fn close(&mut self) -> Closed {
         if self.birthplace.is_elsewhere() {
@@ -80,14 +82,15 @@ impl XdpPort {
         self.publish_statistics();
         self.told.take();
         let mut ours = self.umem.nothing_held();
-        let completed = self.finish_sending(&mut queues, &mut ours, patience);
+        let mut completed = self.finish_sending(&mut queues, &mut ours, patience);
         let addresses = queues.tx.unsent_addresses().unwrap_or_default();
         self.counters.rx_dropped.add(queues.rx.unread());
         if let Some(binding) = self.binding.take() {
             self.umem.unbind(self.queue, binding, queues);
         }
         let (mut home, mut unsent) = (0, 0);
-        if !self.zero_copy {
+        let given_up = self.zero_copy && self.is_given_up(patience);
+        if !self.zero_copy || given_up {
             home = go_home(from_fn(|| self.filled.claim_any()));
             // A packet of which the kernel has taken a part is stranded.
             let sent = &mut self.sent;
@@ -95,6 +98,12 @@ impl XdpPort {
             for frame in addresses.into_iter().filter_map(&mut claim) {
                 ours.post(frame);
                 unsent += 1;
+            }
+        }
+        if given_up {
+            for frame in from_fn(|| self.sent.claim_any()) {
+                ours.post(frame);
+                completed += 1;
             }
         }
         self.stranded += self.filled.count() + self.sent.count();
@@ -105,6 +114,14 @@ impl XdpPort {
         self.filled = self.umem.nothing_held();
         self.sent = ours;
         Released { home, completed, unsent }
+    }
+
+    /// Returns whether the device uses none of the frames that it had in zero-copy mode, which is asked for that long.
+    fn is_given_up(&self, patience: Duration) -> bool {
+        let tries = (patience.as_millis() / BUSY_PAUSE.as_millis()) as u32;
+        let (interface, queue) = (self.netdev.index(), self.queue);
+        let bind = || while_refused(Errno::BUSY, tries, || bind_for_a_moment(interface, queue));
+        self.netdev.in_its_namespace(bind).is_ok_and(|bound| bound.is_ok())
     }
 
     /// Sends and completes until nothing is in flight, nothing more can be sent, or the time is up. Moves the completed

@@ -54,7 +54,9 @@
 //! and the port resumes with it.
 //!
 //! Zero-copy mode. The device writes the UMEM by itself. After release, a work queue later makes the driver give up its
-//! buffers, and nothing reports when. All frames that the kernel held stay posted and are reported.
+//! buffers. It has done so when the queue takes another socket, so close binds one for a moment, up to a second long
+//! ([`bind_for_a_moment`](crate::sys::xdp::bind_for_a_moment)). Then all frames belong to the process again. If that
+//! fails, and if the interface is removed, all frames that the kernel held stay posted and are reported.
 //!
 //! # Checksums
 //! Hosts behind veths and taps leave checksums to a card that does not exist. AF_XDP does not report which packets are
