@@ -144,6 +144,7 @@ impl XdpPort {
     /// Lets packets in again: from now on they go into the frames that were posted since the interface was found.
     fn come_back(&mut self) {
         let Some(binding) = &self.binding else { return };
+        self.skip_statistics();
         match binding.attachment.insert(self.queue, binding.socket.as_fd()) {
             Ok(()) => {
                 self.presence = Presence::Here;

@@ -250,6 +250,7 @@ impl XdpPort {
     /// From now on the program redirects the queue's packets to the socket.
     pub(super) fn let_packets_in(&self, attempt: &Attempt<'_>) -> Result<(), XdpError> {
         let Some(Binding { attachment, socket, .. }) = &self.binding else { return Ok(()) };
+        self.skip_statistics();
         attachment.insert(self.queue, socket.as_fd()).map_err(|error| attempt.bpf(&error))
     }
 }

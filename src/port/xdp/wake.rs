@@ -149,22 +149,34 @@ impl XdpPort {
         }
     }
 
+    /// Leaves out what the kernel has counted so far: no packet was for this socket. A driver that is zero-copy counts each
+    /// look at a FILL ring that is still empty.
+    #[cold]
+    pub(super) fn skip_statistics(&self) {
+        self.told.set(self.kernels_counts().unwrap_or_default());
+    }
+
+    /// Returns what the kernel has counted for this socket.
+    fn kernels_counts(&self) -> Option<Told> {
+        let kernel = self.binding.as_ref()?.socket.statistics().ok()?;
+        let no_frame = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
+        // In copy mode the kernel counts a packet without a frame twice: as this and as dropped.
+        let twice = if self.zero_copy { 0 } else { no_frame };
+        Some(Told {
+            rx_no_frame: no_frame,
+            rx_ring_full: kernel.rx_ring_full.unwrap_or(0),
+            rx_dropped: kernel.rx_dropped.saturating_sub(twice) + kernel.rx_invalid_descs,
+            tx_invalid: kernel.tx_invalid_descs,
+        })
+    }
+
     /// Adds to the port's counters what the kernel has counted for this socket since the last call.
     #[cold]
     pub(super) fn publish_statistics(&self) {
         let Some(binding) = &self.binding else { return };
         let left = binding.attachment.left(self.queue);
         self.counters.rx_kernel.add(left.saturating_sub(self.left.replace(left)));
-        let Ok(kernel) = binding.socket.statistics() else { return };
-        let no_frame = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
-        // In copy mode the kernel counts a packet without a frame twice: as this and as dropped.
-        let twice = if self.zero_copy { 0 } else { no_frame };
-        let now = Told {
-            rx_no_frame: no_frame,
-            rx_ring_full: kernel.rx_ring_full.unwrap_or(0),
-            rx_dropped: kernel.rx_dropped.saturating_sub(twice) + kernel.rx_invalid_descs,
-            tx_invalid: kernel.tx_invalid_descs,
-        };
+        let Some(now) = self.kernels_counts() else { return };
         let told = self.told.replace(now);
         self.counters.rx_no_frame.add(now.rx_no_frame.saturating_sub(told.rx_no_frame));
         self.counters.rx_ring_full.add(now.rx_ring_full.saturating_sub(told.rx_ring_full));
