@@ -281,6 +281,8 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
     );
     refused(&format!("{to_null} --dst fd00::2"), "give two IPv4 or two IPv6 addresses");
     refused(&format!("{to_null} --dst 10.0.0"), "is not an address or port");
+    refused(&format!("{to_null} --dst 255.255.255.255+3"), "give at most 255.255.255.255+1");
+    refused(&format!("{to_null} --sport 65535+3"), "give at most 65535+1");
     refused(&format!("{to_null} --flows 65535"), "1 to 65534");
     refused(&format!("{to_null} --core 1000"), "--core 1000: ");
     refused("gen --port memif:/nonexistent/x.sock --wait 0.1", "is not up after 0.1 s");
@@ -288,6 +290,73 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
     refused("sink --port pcap:in=/dev/null --port pcap:in=/dev/null", "is given twice");
     refused("sink --port pcap:in=/dev/null --quiet 0", "above 0");
     refused("sink --port pcap:in=/dev/null --max-lost some", "whole number");
+}
+
+/// Seen: a sink emptied a capture whose `in=` was mistyped as `out=`, and a generator sent to a port without an output.
+#[test]
+fn a_file_that_a_sink_would_write_or_a_generator_would_read_is_refused_and_stays() {
+    let folder = Folder::new("directions");
+    let file = folder.path("packets");
+    recorded(&file, "--rate max --count 3");
+    let (before, at) = (fs::read(&file).unwrap(), file.display());
+    for through in ["", "fault:drop=1/3/"] {
+        refused(&format!("sink --port {through}pcap:out={at} --seconds 1"), "give pcap:in=FILE");
+        refused(&format!("gen --port {through}pcap:in={at} --count 3"), "give pcap:out=FILE");
+    }
+    let other = folder.path("other");
+    refused(&format!("sink --port pcap:in={at} --port pcap:out={}", other.display()), "give pcap:in=FILE");
+    assert!(fs::read(&file).unwrap() == before && !other.exists());
+}
+
+/// Seen: a sink that could read only part of a file, or whose interface was deleted, ended with exit code 0.
+#[test]
+fn a_sink_whose_file_is_damaged_fails_after_its_report_with_the_reason() {
+    let folder = Folder::new("damaged");
+    let file = folder.path("packets");
+    recorded(&file, "--rate max --count 3");
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 5]).unwrap();
+    let out = output(&format!("sink --port pcap:in={} --max-lost 0 --json", file.display()));
+    let said = stderr(&out);
+    assert!(said.starts_with("error: port pcap:") && said.contains(" is down: "), "{said}");
+    assert_eq!((out.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    let report: Value = serde_json::from_str(&stdout(&out)).unwrap();
+    assert_eq!(counts(&report, JUDGED), [2, 0, 0, 0, 0, 0]);
+}
+
+/// Seen: with `--seconds` below `--wait`, a generator whose peer had gone reported success, and the packets that were
+/// due after that were in no count.
+#[test]
+fn a_generator_whose_peer_has_gone_says_so_and_counts_the_packets_that_were_due_after_that() {
+    let folder = Folder::new("peer-gone");
+    let socket = folder.path("sock");
+    let sink = start(&format!("sink --port memif:{},role=server --count 10 --json", socket.display()));
+    wait_until("the sink does not listen", || listens(&socket));
+    let out = output(&format!("gen --port memif:{} --rate 1000 --seconds 3 --json", socket.display()));
+    ended("the sink", sink);
+    let said = stderr(&out);
+    assert!(out.status.code() == Some(1) && said.contains(" is down: "), "{said}");
+    assert_eq!(said.matches(" is down: ").count(), 1, "{said}");
+    let report: Value = serde_json::from_str(&stdout(&out)).unwrap();
+    let all: u64 = counts(&report, ["sent", "missed_no_room", "missed_behind"]).iter().sum();
+    // 3,000 were due. The last 64 could still have been sent when the time was over.
+    assert!(all >= 2_000, "{report}");
+    assert!(all > number(&report, "sent"), "{report}");
+}
+
+#[test]
+fn the_help_lists_every_value_of_the_object() {
+    let folder = Folder::new("listed");
+    let file = folder.path("packets");
+    let sent = recorded(&file, "--rate max --count 1");
+    let received = sunk("", &file, "");
+    for (command, value) in [("gen", sent), ("sink", received)] {
+        let help = stdout(&output(&format!("{command} --help")));
+        let (_, listed) = help.split_once("The object of --json:").unwrap();
+        let missing: Vec<_> =
+            value.as_object().unwrap().keys().filter(|key| !listed.contains(*key)).collect();
+        assert!(missing.is_empty(), "{command}: {missing:?}");
+    }
 }
 
 #[test]

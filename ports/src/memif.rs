@@ -1,7 +1,7 @@
 //! The string of a memif port: its socket, and its options.
 
 use super::lend;
-use super::options::{Keys, options};
+use super::options::Keys;
 use netmem::port::memif::{Access, MemifConfig, PeerUser, Role, Sealing};
 use std::fs::{self, File};
 use std::io;
@@ -43,7 +43,7 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
     }
     let mut config = MemifConfig::default();
     let mut copy = false;
-    for (key, value) in options(rest) {
+    for (key, value) in KEYS.options(rest)? {
         match (key, value) {
             ("role", "client") => config.role = Role::Client,
             ("role", "server") => config.role = Role::Server,

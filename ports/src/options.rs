@@ -11,6 +11,20 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    /// Returns the options in `text`: `KEY=VALUE` with commas between.
+    ///
+    /// # Errors
+    /// Returns one line if a key is given twice.
+    pub(super) fn options<'a>(&self, text: &'a str) -> Result<Vec<(&'a str, &'a str)>, String> {
+        let Keys { kind, names, .. } = self;
+        let all: Vec<_> = split(text).collect();
+        let count = |key: &str| all.iter().filter(|(other, _)| *other == key).count();
+        match names.iter().find(|key| count(key) > 1) {
+            Some(key) => Err(format!("{kind}: {key} is given twice: leave one out")),
+            None => Ok(all),
+        }
+    }
+
     /// Returns the error message for an unknown key, with the key that was probably meant, or for a value that a key
     /// does not have.
     pub(super) fn refuse(&self, (key, value): (&str, &str)) -> String {
@@ -27,7 +41,7 @@ impl Keys {
 }
 
 /// Returns the options in `text`: `KEY=VALUE` with commas between.
-pub(super) fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
+fn split(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(',')
         .filter(|option| !option.is_empty())
         .map(|option| option.split_once('=').unwrap_or((option, "")))
@@ -75,5 +89,26 @@ mod tests {
             let error = port_spec(text).unwrap_err();
             assert!(error.starts_with(said), "{text}: {error}");
         }
+    }
+
+    /// Seen: the last of two values replaced the first, so that an xdp port took less than its rules said.
+    #[test]
+    fn a_key_that_is_given_twice_is_refused() {
+        for (text, said) in [
+            ("xdp:a0,take=udp:1,take=udp:2", "xdp: take is given twice: leave one out"),
+            ("xdp:a0:1,queues=2,kernel=none,queues=all", "xdp: queues is given twice: leave one out"),
+            ("memif:/m.sock,role=server,role=client", "memif: role is given twice: leave one out"),
+            ("packet:a0,kernel=control,kernel=none", "packet: kernel is given twice: leave one out"),
+            ("tap:t0,mac=02:00:00:00:00:01,mac=02:00:00:00:00:01", "tap: mac is given twice: leave one out"),
+            ("pcap:in=a,in=b", "pcap: in is given twice: leave one out"),
+            ("pcap:out=b,in=a,out=b", "pcap: out is given twice: leave one out"),
+            ("fault:drop=1/2,drop=1/3/tap:t0", "fault: drop is given twice: leave one out"),
+            ("trace:file=a,file=b/tap:t0", "trace: file is given twice: leave one out"),
+        ] {
+            assert_eq!(port_spec(text).unwrap_err(), said, "{text}");
+        }
+        let apart = "fault:drop=1/2/fault:drop=1/3/tap:t0";
+        assert_eq!(port_spec(apart).unwrap().wraps.len(), 2, "each wrapper has its own keys");
+        assert!(port_spec("xdp:a0,tak=1,tak=2").unwrap_err().contains("did you mean take?"));
     }
 }

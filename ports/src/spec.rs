@@ -1,7 +1,7 @@
 //! One `--port` option: its text and its meaning.
 
 use super::memif::memif;
-use super::options::{Keys, options};
+use super::options::Keys;
 use super::xdp::{XdpSpec, xdp};
 use crate::nearest::nearest;
 use netmem::port::fault::{Chance, FaultConfig};
@@ -256,7 +256,7 @@ fn interface(kind: &str, name: &str) -> Result<String, String> {
 fn packet(text: &str) -> Result<DeviceSpec, String> {
     let (name, rest) = text.split_once(',').unwrap_or((text, ""));
     let (interface, mut leaves_control) = (interface("packet", name)?, None);
-    for option in options(rest) {
+    for option in PACKET.options(rest)? {
         match option {
             ("kernel", "control") => leaves_control = Some(true),
             ("kernel", "none") => leaves_control = Some(false),
@@ -269,7 +269,7 @@ fn packet(text: &str) -> Result<DeviceSpec, String> {
 fn tap(text: &str) -> Result<DeviceSpec, String> {
     let (name, rest) = text.split_once(',').unwrap_or((text, ""));
     let (interface, mut mac) = (interface("tap", name)?, None);
-    for option in options(rest) {
+    for option in TAP.options(rest)? {
         match (option.0, station(option.1)) {
             ("mac", Some(address)) => mac = Some(address),
             _ => return Err(TAP.refuse(option)),
@@ -285,7 +285,8 @@ fn station(text: &str) -> Option<MacAddr> {
 
 fn pcap(text: &str) -> Result<DeviceSpec, String> {
     let (mut config, mut mac, mut any_mac) = (PcapConfig::default(), None, false);
-    for (key, value) in options(text) {
+    let options = PCAP.options(text)?;
+    for &(key, value) in &options {
         match (key, value) {
             ("in" | "out", "") => return Err(format!("pcap: {key}= needs the name of a file")),
             ("in", file) => config.input = Some(file.into()),
@@ -306,15 +307,20 @@ fn pcap(text: &str) -> Result<DeviceSpec, String> {
             other => return Err(PCAP.refuse(other)),
         }
     }
-    match (&config.input, &config.output) {
-        (None, None) => Err("pcap: give in=FILE, out=FILE, or both".into()),
-        _ => Ok(DeviceSpec::Pcap { config, mac, any_mac }),
+    if config.input.is_none() && config.output.is_none() {
+        return Err("pcap: give in=FILE, out=FILE, or both".into());
     }
+    let reads = options.iter().find(|(key, _)| ["loop", "speed"].contains(key));
+    if let Some((key, value)) = reads.filter(|_| config.input.is_none()) {
+        return Err(format!("pcap: {key}={value} is for the file of in=FILE: give one, or leave {key} out"));
+    }
+    Ok(DeviceSpec::Pcap { config, mac, any_mac })
 }
 
 fn fault(text: &str) -> Result<WrapSpec, String> {
     let mut config = FaultConfig::default();
-    for (key, value) in options(text) {
+    let options = FAULT.options(text)?;
+    for &(key, value) in &options {
         let chance = || value.parse::<Chance>().map_err(|error| format!("fault: {key}={value}: {error}"));
         let number =
             || value.parse::<u32>().map_err(|_| format!("fault: {key}={value}: give a whole number"));
@@ -329,12 +335,16 @@ fn fault(text: &str) -> Result<WrapSpec, String> {
             _ => return Err(FAULT.refuse((key, value))),
         }
     }
+    let has = |name| options.iter().any(|&(key, _)| key == name);
+    if has("delay-us") && !has("delay") {
+        return Err("fault: delay-us=N is how long delay=P delays a frame: give delay=P too".into());
+    }
     Ok(WrapSpec::Fault(config))
 }
 
 fn trace(text: &str) -> Result<WrapSpec, String> {
     let mut config = TraceConfig::default();
-    for (key, value) in options(text) {
+    for (key, value) in TRACE.options(text)? {
         match (key, value) {
             ("file", file) if !file.is_empty() => config.file = Some(file.into()),
             ("format", "json") => config.format = TraceFormat::Json,
@@ -454,7 +464,11 @@ mod tests {
             ("pcap:in=a,timestamps=keep", "timestamps=recorded"),
             ("pcap:in=a,loop=x", "0 without end"),
             ("pcap:in=a,mac=01:00:5e:00:00:01", "the address of one station"),
+            ("pcap:out=a,loop=3", "loop=3 is for the file of in=FILE"),
+            ("pcap:speed=recorded,out=a", "speed=recorded is for the file of in=FILE"),
+            ("pcap:loop=3", "give in=FILE, out=FILE, or both"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
+            ("fault:delay-us=3/xdp:eth0", "give delay=P too"),
             ("fault:drop=2/xdp:eth0", "share from 0 to 1"),
             ("fault:lose=1/xdp:eth0", "duplicate=P"),
             ("trace:bytes=-1/xdp:eth0", "whole number"),

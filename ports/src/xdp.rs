@@ -1,6 +1,6 @@
 //! `--port xdp:…`: queues of an interface, the packets that are taken, and those that stay with the kernel.
 
-use super::options::{Keys, options};
+use super::options::Keys;
 use netmem::port::xdp::{Netdev, Punt, Take, XdpError};
 use std::fmt;
 
@@ -94,7 +94,7 @@ pub fn xdp(text: &str) -> Result<XdpSpec, String> {
     let queue =
         queue.unwrap_or("0").parse().map_err(|_| "the queue must be a number from 0, as in xdp:eth0:1")?;
     let mut spec = XdpSpec { interface, queue, queues: QueueCount::EachWorker, punt: None, take: None };
-    for option in options(rest) {
+    for option in KEYS.options(rest)? {
         match option {
             ("queues", "all") => spec.queues = QueueCount::All,
             ("queues", number) => {

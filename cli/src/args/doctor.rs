@@ -27,7 +27,7 @@ pub struct DoctorArgs {
     pub fix: bool,
 
     /// Undo all changes of the journal, the last one first; also after netmem was killed.
-    #[arg(long, conflicts_with_all = ["ports", "config", "from", "save"])]
+    #[arg(long, conflicts_with_all = ["ports", "config", "from", "save", "json"])]
     pub undo: bool,
 
     /// The journal of the changes.
@@ -69,4 +69,23 @@ pub struct DoctorArgs {
 fn port(text: &str) -> Result<PortSpec, String> {
     let is_interface = !text.contains([':', '/']);
     port_spec(&if is_interface { format!("xdp:{text}") } else { text.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Command;
+
+    /// Seen: `netmem doctor --undo --json` printed text.
+    #[test]
+    fn an_undo_has_no_json_object() {
+        let doctor = || DoctorArgs::augment_args(Command::new("doctor"));
+        let refused = doctor().try_get_matches_from(["doctor", "--undo", "--json"]).unwrap_err().to_string();
+        assert!(
+            ["--undo", "--json", "cannot be used"].iter().all(|part| refused.contains(part)),
+            "{refused}"
+        );
+        assert!(doctor().try_get_matches_from(["doctor", "--undo"]).is_ok());
+        assert!(doctor().try_get_matches_from(["doctor", "--fix", "--json"]).is_ok());
+    }
 }

@@ -225,12 +225,39 @@ fn sizes(text: &str) -> Result<Sizes, String> {
     Ok(Sizes(sizes))
 }
 
-fn span<T: FromStr>(text: &str) -> Result<Span<T>, String> {
+/// Addresses or ports, which a span counts up.
+trait Countable: FromStr {
+    /// Returns the number of values after it.
+    fn after(&self) -> u128;
+}
+
+impl Countable for u16 {
+    fn after(&self) -> u128 {
+        (u16::MAX - self).into()
+    }
+}
+
+impl Countable for IpAddr {
+    fn after(&self) -> u128 {
+        match *self {
+            IpAddr::V4(address) => (u32::MAX - u32::from(address)).into(),
+            IpAddr::V6(address) => u128::MAX - u128::from(address),
+        }
+    }
+}
+
+fn span<T: Countable>(text: &str) -> Result<Span<T>, String> {
     let (first, n) = text.split_once('+').unwrap_or((text, "1"));
     let form =
         || format!("{first:?} is not an address or port: give one, or with +N that one and the N-1 after it");
     let n = whole(1..=FLOWS_MAX as u32)(n).map_err(|error| format!("{error} behind the +"))?;
-    Ok(Span { first: first.parse().map_err(|_| form())?, n })
+    let value: T = first.parse().map_err(|_| form())?;
+    match value.after() {
+        after if u128::from(n - 1) > after => {
+            Err(format!("{text} goes beyond the last address or port: give at most {first}+{}", after + 1))
+        }
+        _ => Ok(Span { first: value, n }),
+    }
 }
 
 const GEN_EXAMPLES: &str = "\
@@ -257,12 +284,15 @@ Examples:
       --rate 1M
 
 The object of --json:
-  seconds, sent, bytes, pps_mean (sent / seconds), flows, stream, ports [as of
+  seconds, sent, bytes, pps_mean (sent / seconds), missed_no_room (packets that
+  were due and for which the port had no room), missed_behind (packets that
+  were due and that netmem did not send in time), flows, stream, ports [as of
   netmem forward], pools [likewise].
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
-  1  the port went down and stayed down, or a check failed
+  1  the port went down and stayed down, it did not send packets that it had
+     taken, or a check failed
   2  bad input, or the set-up failed";
 
 const SINK_HELP: &str = "\
@@ -300,7 +330,8 @@ The object of --json:
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run
-  1  a --max- limit was exceeded, or a check failed
+  1  a --max- limit was exceeded, a port is down at the end (other than a memif
+     port without a peer), or a check failed
   2  bad input, or the set-up failed";
 
 #[cfg(test)]
@@ -331,6 +362,27 @@ mod tests {
             assert!(span::<IpAddr>(bad).is_err(), "{bad}");
         }
         assert!(span::<u16>("65536").is_err());
+    }
+
+    /// Seen: 65535+3 sent from port 0, and 255.255.255.255+3 to 0.0.0.0.
+    #[test]
+    fn a_span_that_goes_beyond_the_last_address_or_port_is_refused() {
+        let last = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe";
+        let beyond = |text: &str, most: &str| {
+            format!("{text} goes beyond the last address or port: give at most {most}")
+        };
+        for (text, most) in [("65535+3", "65535+1"), ("65530+7", "65530+6"), ("3+65534", "3+65533")] {
+            assert_eq!(span::<u16>(text).unwrap_err(), beyond(text, most));
+        }
+        for (first, n, most) in [("255.255.255.255", 3, 1), ("255.255.255.0", 300, 256), (last, 3, 2)] {
+            let text = format!("{first}+{n}");
+            let error = span::<IpAddr>(&text).unwrap_err();
+            assert_eq!(error, beyond(&text, &format!("{first}+{most}")));
+        }
+        for fits in ["255.255.255.255", "255.255.255.250+6", "::+65534", &format!("{last}+2")] {
+            assert!(span::<IpAddr>(fits).is_ok(), "{fits}");
+        }
+        assert!(span::<u16>("65530+6").is_ok() && span::<u16>("2+65534").is_ok());
     }
 
     #[test]

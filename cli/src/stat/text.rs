@@ -12,13 +12,14 @@ const RED: &str = "\x1b[31m";
 const PLAIN: &str = "\x1b[0m";
 
 /// The current values of each section, which have no rate. All other values are counts since the start.
-const GAUGES: [(&str, &[&str]); 9] = [
-    ("ports", &["ring"]),
+const GAUGES: [(&str, &[&str]); 12] = [
+    ("ports", &["worker", "ring"]),
     ("forward", &["held"]),
     ("workers", &["held"]),
     (
         "pools",
         &[
+            "limit",
             "total",
             "free",
             "cached",
@@ -30,14 +31,21 @@ const GAUGES: [(&str, &[&str]); 9] = [
             "astray",
             "inflight",
             "mapped_pages",
+            "leaving_pages",
         ],
     ),
     ("holders", &["frames", "oldest_ms"]),
-    ("pages", &["bytes", "total", "free", "cached"]),
+    ("pages", &["bytes", "total", "free", "cached", "guards"]),
     ("ready", &["ready", "waiting", "now", "max"]),
     ("slabs", &["slabs", "partial", "total_objects", "cached_objects"]),
     ("local_queue", &["kept", "held"]),
+    ("steer", &["waiting"]),
+    ("routes", &["metric"]),
+    ("netlink", &["routes"]),
 ];
+/// The values that tell the records of a section apart. Ports of several workers share a name, and so do holders of
+/// frames in several states, and routes for one prefix.
+const KEYS: [&str; 5] = ["name", "place", "worker", "table", "metric"];
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy)]
@@ -99,10 +107,10 @@ pub fn is_gauge(section: &str, name: &str) -> bool {
     GAUGES.iter().any(|(of, names)| *of == section && names.contains(&name))
 }
 
-/// Returns the earlier record of the same name and position in the same section.
+/// Returns the earlier record in the same section whose keys are all the same.
 pub fn find<'a>(old: &'a Sections, section: &str, record: &Record) -> Option<&'a Record> {
     let (_, records) = old.iter().find(|(name, _)| name == section)?;
-    records.iter().find(|known| ["name", "place"].iter().all(|key| known.text(key) == record.text(key)))
+    records.iter().find(|known| KEYS.iter().all(|key| known.get(key) == record.get(key)))
 }
 
 fn shown(value: &Value) -> String {
@@ -148,6 +156,52 @@ mod tests {
         assert!(grown.contains("  rx               5,000             2,000/s\n"), "{grown}");
         assert!(grown.contains("  alloc_fast            35,000            14,000/s\n"), "{grown}");
         assert!(grown.contains("  free                   5,000\n"), "what is there now has no rate: {grown}");
+    }
+
+    /// Seen: the rates of the second worker's port came from the counters of the first worker's.
+    #[test]
+    fn records_that_share_a_name_are_compared_each_with_itself() {
+        let port = |worker: u64, rx: u64| {
+            Record::default().with("name", "packet:a0").with("worker", worker).with("rx", rx)
+        };
+        let route = |table: &str, metric: u64, paths: &str| {
+            let named = Record::default().with("name", "10.0.0.0/8").with("table", table);
+            named.with("metric", metric).with("paths", paths)
+        };
+        let routes = [route("main", 0, "a"), route("main", 20, "b"), route("given", 20, "c")];
+        let old: Sections =
+            vec![("ports".into(), vec![port(0, 1_000), port(1, 5_000)]), ("routes".into(), routes.to_vec())];
+        for record in &old[0].1 {
+            assert_eq!(find(&old, "ports", record), Some(record));
+        }
+        for record in &routes {
+            assert_eq!(find(&old, "routes", record), Some(record));
+        }
+        assert_eq!(find(&old, "routes", &route("given", 0, "a")), None);
+        let new: Sections = vec![("ports".into(), vec![port(0, 1_000), port(1, 5_200)])];
+        let text = LOOK.text(&new, Some((&old, Duration::from_secs(2))));
+        assert!(text.contains(" 5,200               100/s\n") && text.matches("/s").count() == 1, "{text}");
+    }
+
+    #[test]
+    fn what_is_there_now_has_no_rate() {
+        for (section, name) in [
+            ("ports", "worker"),
+            ("routes", "metric"),
+            ("pools", "limit"),
+            ("pools", "leaving_pages"),
+            ("netlink", "routes"),
+            ("pages", "guards"),
+            ("steer", "waiting"),
+        ] {
+            let of = |value: u64| -> Sections {
+                vec![(section.into(), vec![Record::default().with("name", "one").with_all([(name, value)])])]
+            };
+            assert!(is_gauge(section, name), "{section}.{name}");
+            let text = LOOK.text(&of(7), Some((&of(3), Duration::from_secs(1))));
+            assert!(!text.contains("/s"), "{text}");
+        }
+        assert!(!is_gauge("pages", "guards_refused") && !is_gauge("netlink", "events"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Ended;
 use super::report::Sent;
-use super::station::{Closed, Station};
+use super::station::{Closed, Station, down};
 use crate::args::GenArgs;
 use crate::failure::Failure;
 use netmem::limits::BATCH_MAX;
@@ -53,6 +53,8 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     let Generator { station, waiting, sent, bytes, .. } = generator;
     drop(waiting);
     let Closed { json, ports, pool, mut broken } = station.close();
+    // The station has the line too if the port is not one with peers.
+    let complaint = complaint.filter(|line| !broken.contains(line));
     broken.extend(complaint.into_iter().chain(unread));
     let report = Sent {
         seconds,
@@ -103,12 +105,14 @@ struct Generator {
 }
 
 impl Generator {
-    /// Sends until the end condition. Returns the reason if the port went down and stayed down.
+    /// Sends until the end condition. Returns a line if the port went down and stayed down.
     fn send(&mut self, args: &GenArgs, pace: &mut Pace, begun: Instant, stop: &AtomicBool) -> Option<String> {
         let time = args.seconds.map(Duration::from_secs_f64);
         let patience = patience(args);
         let count = args.count.unwrap_or(u64::MAX);
-        while self.sent < count && !stop.load(Relaxed) && time.is_none_or(|time| begun.elapsed() < time) {
+        let is_over = || stop.load(Relaxed) || time.is_some_and(|time| begun.elapsed() >= time);
+        let mut reason = None;
+        while reason.is_none() && self.sent < count && !is_over() {
             let left = count - self.sent;
             let due = pace.due(monotonic_ns()).min(left);
             let sent = self.round(due);
@@ -122,17 +126,17 @@ impl Generator {
             if due == 0 {
                 rest(pace.wait());
             } else if let PortState::Down(_) = self.station.ports[0].state() {
-                let time = time.map_or(patience, |time| time.saturating_sub(begun.elapsed()).min(patience));
-                if let Some(reason) = self.wait_up(time, stop)
-                    && time == patience
-                {
-                    return Some(format!("port {} went down: {reason}", args.port));
-                }
+                let left = time.map_or(patience, |time| time.saturating_sub(begun.elapsed()));
+                reason = self.wait_up(left.min(patience), stop);
             } else {
                 thread::yield_now();
             }
         }
-        None
+        if self.sent < count {
+            // Counts what became due since the last call: the wait for the port may have been long.
+            pace.due(monotonic_ns());
+        }
+        down(self.station.ports[0].name(), &PortState::Down(reason?))
     }
 
     /// Sends a burst of due packets. Returns the number that the port accepted.

@@ -12,8 +12,8 @@ use crate::log::{self, Level};
 use crate::sandbox::{self, SandboxPlan};
 use netmem::page::MemoryConfig;
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
-use netmem::port::Port;
 use netmem::port::xdp::Punt;
+use netmem::port::{Port, PortState};
 use netmem::system::broker::BrokerProcess;
 use netmem::system::cpu;
 use netmem::wire::MacAddr;
@@ -32,6 +32,8 @@ pub struct Station {
     /// The MAC address of each port.
     pub macs: Vec<MacAddr>,
     details: Vec<String>,
+    /// For each port whether peers connect to it.
+    has_peers: Vec<bool>,
     /// The broker, which keeps the privileges, or None without a sandbox.
     broker: Option<BrokerProcess>,
     /// The file for the report, or None for standard output.
@@ -68,10 +70,7 @@ impl Station {
     /// # Errors
     /// [`Failure::Input`] with the failed step and the remedy.
     pub fn open(specs: &[PortSpec], args: &StationArgs, receives: bool) -> Result<Station, Failure> {
-        if let Some((_, twice)) = specs.iter().enumerate().find(|(i, spec)| specs[..*i].contains(spec)) {
-            return Err(Failure::input(format!("--port {twice} is given twice: name another one")));
-        }
-        files::check(specs)?;
+        check(specs, receives)?;
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
         let plan = SandboxPlan::of_ports(specs, &args.sandbox);
@@ -94,6 +93,7 @@ impl Station {
             owner: Owner { worker, pool },
             macs: Vec::new(),
             details: Vec::new(),
+            has_peers: specs.iter().map(has_peers).collect(),
             broker,
             json: None,
         };
@@ -148,7 +148,7 @@ impl Station {
 
     /// Closes the ports and waits for all frames to be freed.
     pub fn close(self) -> Closed {
-        let Station { ports, owner, details, broker, json, .. } = self;
+        let Station { ports, owner, details, has_peers, broker, json, .. } = self;
         let own: Vec<Pool> = ports.iter().filter_map(|port| port.own_pool().cloned()).collect();
         sandbox::look().iter().for_each(|line| log::say(Level::Warning, line));
         let reports = ports.iter().zip(details);
@@ -163,6 +163,9 @@ impl Station {
                 pool.name
             ));
         }
+        // A memif port is down while it has no peer, and the other end of a measurement may end first.
+        let alone = reports.iter().zip(has_peers).filter(|(_, has_peers)| !has_peers);
+        broken.extend(alone.filter_map(|(port, _)| down(&port.name, &port.state)));
         let complaints = reports.iter().filter_map(|port| Some((&port.name, port.complaint.as_ref()?)));
         broken.extend(complaints.map(|(name, complaint)| format!("port {name}: {complaint}")));
         broken.extend(reports.iter().flat_map(|port| lost(&port.name, &port.counters)));
@@ -170,6 +173,37 @@ impl Station {
         broken.extend(still_out.map(|still_out| format!("check failed: {still_out}")));
         Closed { json, ports: reports, pool, broken }
     }
+}
+
+/// Checks the ports that a station receives on, or only sends to, before any of them is opened.
+///
+/// # Errors
+/// [`Failure::Input`] with the port or the file.
+fn check(specs: &[PortSpec], receives: bool) -> Result<(), Failure> {
+    if let Some((_, twice)) = specs.iter().enumerate().find(|(i, spec)| specs[..*i].contains(spec)) {
+        return Err(Failure::input(format!("--port {twice} is given twice: name another one")));
+    }
+    for spec in specs {
+        let DeviceSpec::Pcap { config, .. } = &spec.device else { continue };
+        let missing = match (receives, &config.input, &config.output) {
+            (true, None, _) => "it has no packets to receive: give pcap:in=FILE",
+            (false, _, None) => "it has no file to send to: give pcap:out=FILE",
+            _ => continue,
+        };
+        return Err(Failure::input(format!("--port {spec}: {missing}")));
+    }
+    files::check(specs)
+}
+
+/// Returns true if peers connect to the port, or to the port that it wraps.
+fn has_peers(spec: &PortSpec) -> bool {
+    matches!(spec.device, DeviceSpec::Memif { .. })
+}
+
+/// Returns a line if a port is down.
+pub fn down(name: &str, state: &PortState) -> Option<String> {
+    let PortState::Down(reason) = state else { return None };
+    Some(format!("port {name} is down: {reason}"))
 }
 
 /// Opens a file that is written at the end. Its contents stay until then.
@@ -181,7 +215,11 @@ fn writable(to: &Path) -> Result<File, Failure> {
 /// Returns a line for each count of packets that a port accepted and did not send. The port need not have been down
 /// before the close.
 fn lost(name: &str, counters: &[(&str, u64)]) -> Vec<String> {
-    let ways = [("tx_lost", ""), ("tx_stranded", ", because the interface went away while it had them")];
+    let ways = [
+        ("tx_lost", ""),
+        ("tx_stranded", ", because the interface went away while it had them"),
+        ("tx_invalid", ", because it cannot carry them"),
+    ];
     let lines = ways.into_iter().filter_map(|(counter, how)| {
         let (_, lost) = counters.iter().find(|(name, lost)| *name == counter && *lost > 0)?;
         Some(format!("port {name} lost {lost} of the packets that it had taken{how}"))
@@ -225,6 +263,39 @@ mod tests {
         assert_eq!(lines(2, 0), ["port xdp:a0 lost 2 of the packets that it had taken"]);
         let stranded = "port xdp:a0 lost 3 of the packets that it had taken, because the interface went away while it had them";
         assert_eq!(lines(2, 3)[1..], [stranded]);
+        let refused = lost("packet:a0", &[("tx", 10), ("tx_invalid", 10)]);
+        assert_eq!(
+            refused,
+            ["port packet:a0 lost 10 of the packets that it had taken, because it cannot carry them"]
+        );
+    }
+
+    #[test]
+    fn only_a_memif_port_may_be_down_at_the_end() {
+        let has_peers = |text: &str| has_peers(&port_spec(text).unwrap());
+        assert!(has_peers("memif:/m.sock") && has_peers("trace:file=a/memif:/m.sock,role=server"));
+        assert!(!has_peers("packet:eth0") && !has_peers("pcap:in=memif:a"));
+        let gone = PortState::Down("interface d0 is gone".into());
+        assert_eq!(down("packet:d0", &gone).unwrap(), "port packet:d0 is down: interface d0 is gone");
+        assert_eq!(down("packet:d0", &PortState::Up), None);
+    }
+
+    #[test]
+    fn a_file_is_read_by_a_receiver_and_written_by_a_sender() {
+        let said = |text: &str, receives| {
+            check(&[port_spec(text).unwrap()], receives).err().map(|failure| format!("{failure:?}"))
+        };
+        for (text, receives, remedy) in [
+            ("pcap:out=/nonexistent/a", true, "give pcap:in=FILE"),
+            ("trace:file=/nonexistent/t/pcap:out=/nonexistent/a", true, "give pcap:in=FILE"),
+            ("pcap:in=/nonexistent/a", false, "give pcap:out=FILE"),
+        ] {
+            let refusal = said(text, receives).unwrap_or_default();
+            assert!(refusal.contains(text) && refusal.contains(remedy), "{text}: {refusal}");
+            assert_eq!(said(text, !receives), None, "{text}");
+        }
+        assert_eq!(said("pcap:in=/nonexistent/a,out=/nonexistent/b", true), None);
+        assert_eq!(said("packet:eth0", false), None);
     }
 
     #[test]

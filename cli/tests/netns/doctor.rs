@@ -67,7 +67,7 @@ fn a_host_with_two_interfaces_that_are_up_has_nothing_wrong() {
 /// interfaces, and the rules that the fault breaks.
 type Fault = (&'static [&'static str], &'static [&'static str], &'static str, &'static [&'static str]);
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 17] = [
     (&[], &[], "nosuch", &["missing"]),
     (&["link property add dev x0 altname other0"], &[], "other0", &["renamed"]),
     (&["link set x0 down"], &[], "x0", &["down"]),
@@ -89,6 +89,11 @@ const FAULTS: [Fault; 12] = [
     (&["link add m0 link x0 type macvlan"], &[], "x0", &["on-top"]),
     (&[], &[], "memif:/nonexistent/m.sock,role=server", &["socket-folder"]),
     (&[], &[], "pcap:in=/nonexistent.pcap,out=/nonexistent/o.pcap", &["input", "output"]),
+    (&[], &[], "pcap:in=/tmp,out=/tmp", &["input", "output"]),
+    (&[], &[], "trace:file=/nonexistent/t.json/packet:x0", &["output"]),
+    (&[], &[], "memif:/etc/passwd,role=server", &["socket"]),
+    (&[], &[], "memif:/etc/passwd", &["socket"]),
+    (&[], &[], "tap:x0", &["tap-name"]),
 ];
 
 #[test]
@@ -183,11 +188,55 @@ fn all_faults_together_and_a_program_of_another_process_are_each_named() {
     first.interrupt();
 }
 
+/// Seen: `conf/IF/forwarding` was read and set, by which IPv6 is not forwarded.
+#[test]
+fn the_kernel_forwards_ipv6_by_the_setting_of_all_interfaces_or_by_that_of_one_since_linux_6_17() {
+    const FORCE: &str = "ipv6/conf/y0/force_forwarding";
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
+    let dut = &bed.dut;
+    pair(dut, "y");
+    dut.set_ipv6(true);
+    let found = || rules(look(&mut under(dut, "setpriv", "--bounding-set -bpf,-sys_admin"), "packet:y0"));
+    set(dut, "ipv6/conf/y0/forwarding", "1");
+    assert_eq!(found(), names(&[]), "that makes it a router, and forwards nothing");
+    set(dut, "ipv6/conf/all/forwarding", "1");
+    assert_eq!(found(), names(&["forwarding"]));
+    set(dut, "ipv6/conf/y0/disable_ipv6", "1");
+    assert_eq!(found(), names(&[]), "it receives no IPv6");
+    set(dut, "ipv6/conf/y0/disable_ipv6", "0");
+    set(dut, "ipv6/conf/all/forwarding", "0");
+    assert_eq!(found(), names(&[]));
+    let has_force = dut.inside(|| Path::new("/proc/sys/net").join(FORCE).exists());
+    if has_force {
+        set(dut, FORCE, "1");
+        assert_eq!(found(), names(&["forwarding"]));
+    }
+}
+
+/// Seen: nothing was found, and the run ended because the address was in use.
+#[test]
+fn a_socket_on_which_another_process_listens_is_named() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = folder("listener");
+    let socket = folder.join("socket");
+    let port = format!("memif:{},role=server", socket.display());
+    let listener = bed.dut.inside(|| UnixListener::bind(&socket).expect("a socket"));
+    assert_eq!(rules(look(&mut netmem(&bed), &port)), names(&["socket"]));
+    assert_eq!(rules(look(&mut netmem(&bed), &format!("memif:{}", socket.display()))), names(&[]));
+    drop(listener);
+    assert_eq!(
+        rules(look(&mut netmem(&bed), &port)),
+        names(&[]),
+        "a run removes a socket without a listener"
+    );
+    fs::remove_dir_all(folder).expect("the folder");
+}
+
 /// What `--fix` may change on x0 and packet port y0.
 fn state(dut: &Namespace) -> String {
     let settings = [
         "ipv4/conf/y0/forwarding",
-        "ipv6/conf/y0/forwarding",
+        "ipv4/conf/x0/forwarding",
         "ipv4/conf/x0/rp_filter",
         "ipv4/conf/y0/rp_filter",
     ];

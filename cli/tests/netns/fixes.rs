@@ -18,7 +18,7 @@ use std::process::{Output, Stdio};
 /// Settings that disturb a router with packet sockets, and their values during the run.
 const SETTINGS: [(&str, &str, &str); 3] = [
     ("ipv4/conf/one/forwarding", "1", "0"),
-    ("ipv6/conf/two/forwarding", "1", "0"),
+    ("ipv4/conf/two/forwarding", "1", "0"),
     ("ipv4/conf/two/rp_filter", "1", "2"),
 ];
 
@@ -29,7 +29,6 @@ fn file(setting: &str) -> PathBuf {
 /// A testbed whose kernel forwards too, and filters by reverse path.
 fn planted() -> Option<Testbed> {
     let bed = Testbed::lay(Wiring::Routed, &["ping"])?;
-    bed.dut.set_ipv6(true);
     for (setting, before, _) in SETTINGS {
         bed.dut.inside(|| fs::write(file(setting), before)).expect("a setting");
     }

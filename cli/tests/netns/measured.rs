@@ -30,19 +30,21 @@ impl Run {
         run
     }
 
-    /// Waits for its end, which must be a success. Returns its object.
-    fn ended(mut self) -> Value {
+    /// Waits for its end. Returns its exit code, its object, and its messages on standard error.
+    fn result(mut self) -> (Option<i32>, Value, String) {
         let child = self.0.as_mut().expect("it was not waited for");
         wait_until("it ends", || child.try_wait().expect("wait").is_some());
         let out = self.0.take().expect("it was not waited for").wait_with_output().expect("output");
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(
-            (said.as_str(), out.status.code()),
-            ("", Some(0)),
-            "{}",
-            String::from_utf8_lossy(&out.stdout)
-        );
-        serde_json::from_slice(&out.stdout).expect("one object")
+        let object = serde_json::from_slice(&out.stdout);
+        (out.status.code(), object.unwrap_or_else(|error| panic!("{error}: {said}")), said)
+    }
+
+    /// Waits for its end, which must be a success. Returns its object.
+    fn ended(self) -> Value {
+        let (code, object, said) = self.result();
+        assert_eq!((said.as_str(), code), ("", Some(0)), "{object}");
+        object
     }
 
     /// Ends it as Ctrl-C does.
@@ -128,4 +130,38 @@ fn both_ends_of_a_path_through_packet_ports_count_alike() {
     let forwarder = Run::with_sockets(&bed.dut, 2, words);
     measure(&bed);
     assert_eq!(forwarder.interrupted()["transmitted"].as_u64(), Some(SENT));
+}
+
+/// Seen: both reported success. With `--seconds` below `--wait`, the generator counted none of the packets as missed
+/// that were due without the interface.
+#[test]
+fn a_generator_and_a_sink_whose_interface_is_gone_at_the_end_fail_and_say_so() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    bed.h1.ip("link add d0 type veth peer name d1");
+    ["d0", "d1"].iter().for_each(|end| drop(bed.h1.ip(&format!("link set dev {end} up"))));
+    let sink = Run::with_sockets(&bed.h1, 1, "sink --port packet:d0 --seconds 8 --json");
+    let generator = Run::with_sockets(&bed.h1, 2, "gen --port packet:d1 --rate 1000 --seconds 8 --json");
+    bed.h1.ip("link del d0");
+    for (run, interface) in [(sink, "d0"), (generator, "d1")] {
+        let (code, object, said) = run.result();
+        let line = format!("error: port packet:{interface} is down: interface {interface} is gone\n");
+        assert!(code == Some(1) && said.contains(&line), "{said}");
+        assert_eq!(said.matches(" is down: ").count(), 1, "{said}");
+        if interface == "d1" {
+            let missed = ["missed_no_room", "missed_behind"].map(|name| object[name].as_u64().unwrap_or(0));
+            assert!(missed.iter().sum::<u64>() > 0, "{object}");
+        }
+    }
+}
+
+/// Seen: a generator whose packets were all longer than the MTU reported that it had sent them.
+#[test]
+fn a_generator_whose_packets_an_interface_cannot_carry_fails_and_says_so() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let words = "gen --port packet:eth0 --count 10 --size 2000 --frame-size 4096 --json";
+    let (code, object, said) = Run::start(&bed.h1, words).result();
+    let line =
+        "error: port packet:eth0 lost 10 of the packets that it had taken, because it cannot carry them\n";
+    assert_eq!((code, said.as_str()), (Some(1), line), "{object}");
+    assert_eq!(object["ports"][0]["tx_invalid"].as_u64(), Some(10), "{object}");
 }
