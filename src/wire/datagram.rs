@@ -94,8 +94,8 @@ pub enum NoDatagram {
     #[error("the checksum of the datagram is wrong")]
     BadChecksum,
     /// A source or destination is a broadcast, multicast or unspecified address, or port 0, so an answer to one sender
-    /// is not possible.
-    #[error("the datagram is from or for a group, or from no port or address")]
+    /// is not possible. Or the source is a loopback address or the destination itself, to which an answer would return.
+    #[error("the datagram is from or for a group, from no port or address, or from the host that it is for")]
     Unanswerable,
 }
 
@@ -188,13 +188,15 @@ impl Datagram {
 
     /// Returns the answer to this datagram: from its destination to its source, by the station that it came by, with a
     /// `tos` of 0. Returns None if a station, address or port is not that of one host (broadcast, multicast, the
-    /// unspecified address, port 0). Such a datagram must not be answered.
+    /// unspecified address, port 0), or if the source is a loopback address or the destination's own: a router would
+    /// send the answer back as a new request, without end. Such a datagram must not be answered.
     #[must_use]
     pub fn answer(&self) -> Option<Datagram> {
         let Datagram { src_mac, dst_mac, src, dst, .. } = *self;
         let is_one = |ip: IpAddr| !ip.is_multicast() && !ip.is_unspecified() && ip != IpAddr::from([255; 4]);
         let are_single = is_one(src.ip()) && is_one(dst.ip()) && !src_mac.is_group() && !dst_mac.is_group();
-        (are_single && src.port() != 0).then_some(Datagram {
+        let is_other = src.ip() != dst.ip() && !src.ip().is_loopback();
+        (are_single && is_other && src.port() != 0).then_some(Datagram {
             src_mac: dst_mac,
             dst_mac: src_mac,
             src: dst,
