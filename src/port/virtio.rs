@@ -104,7 +104,9 @@ impl Uncut {
         // One byte less: the data of the longest frame must not end with it.
         let most = if keeps && room.has_room_for_offload() { room.len().checked_sub(1) } else { None };
         let is_kept = most.is_some_and(|most| len <= most);
-        if !self.is_empty() || offload.gso.is_some() && !is_kept {
+        let front = room.data_mut().get(..len).filter(|_| is_kept);
+        let segments = front.and_then(|packet| Segments::of_front(packet, len, &offload).ok());
+        if !self.is_empty() || offload.gso.is_some() && segments.is_none() {
             let here = len.min(room.len());
             let waits = self.wait(i, &room.data_mut()[..here], len - here, tag, offload, most);
             counters.rx_dropped.add(waits.is_err().into());
@@ -114,8 +116,11 @@ impl Uncut {
             counters.rx_too_long.add(1);
             return false;
         }
-        let done =
-            if is_kept { keep(room, offload, counters) } else { finish(room.data_mut(), offload, counters) };
+        let done = match segments {
+            Some(segments) => keep_segments(room, segments, offload, counters),
+            None if is_kept => keep(room, offload, counters),
+            None => finish(room.data_mut(), offload, counters),
+        };
         let whole = done && tag.is_none_or(|tag| put_back(room, tag).is_ok());
         counters.rx_dropped.add((!whole).into());
         whole
@@ -141,16 +146,33 @@ impl Uncut {
     }
 }
 
-/// Keeps the open offload work with the packet in a frame that has room for it. A checksum that is not kept is
-/// completed. Returns false if the work is invalid for the packet.
+/// Keeps the open checksum with the packet of one segment in a frame that has room for it, or completes it if it cannot
+/// stay open. Returns false if it is invalid for the packet.
 fn keep(room: &mut RxBuffer<'_>, offload: Offload, counters: &PortCounters) -> bool {
-    if offload.gso.is_some() {
-        let Ok(segments) = Segments::of(room.data_mut(), &offload) else { return false };
-        // The kernel would cut what lies behind the packet as well, into more segments than are allowed.
-        let _ = room.trim(segments.end());
-    } else if !offload.can_wait(room.data_mut()) {
+    if !offload.can_wait(room.data_mut()) {
         return finish(room.data_mut(), offload, counters);
     }
+    room.set_offload(offload).is_ok()
+}
+
+/// Keeps the packet of several segments in a frame that has room for its open offload work. Returns false if it has
+/// not.
+fn keep_segments(
+    room: &mut RxBuffer<'_>,
+    segments: Segments,
+    offload: Offload,
+    counters: &PortCounters,
+) -> bool {
+    // The kernel would cut what lies behind the packet as well, into more segments than are allowed.
+    let _ = room.trim(segments.end());
+    let offload = if offload.checksum.is_some() {
+        offload
+    } else {
+        // The kernel cuts UDP only if the checksum is open (`virtio_net_hdr_to_skb`).
+        let piece = segments.in_pieces(usize::MAX);
+        piece.seal(0, room.data_mut());
+        piece.offload_of(segments.end())
+    };
     let kept = room.set_offload(offload).is_ok();
     counters.gso_kept.add(u64::from(kept && offload.gso.is_some()));
     kept

@@ -7,11 +7,12 @@
 //! ```
 //! Each segment has its own length in the IP header, and over IPv4 an identification that is one more than that of the
 //! segment before. TCP has its own sequence number; FIN and PSH are only in the last segment, CWR only in the first.
-//! UDP has its own length. Checksums are correct.
+//! UDP has its own length. Checksums are correct. The IP headers of a tunnel around the packet get lengths and
+//! identifications in the same way.
 
 use super::checksum::Sum;
 use super::ipv4;
-use super::offload::{BadOffload, Gso, GsoKind, Layers, Offload, SEGMENTS_MAX};
+use super::offload::{BadOffload, Gso, GsoKind, Layers, OUTER_MAX, Offload, SEGMENTS_MAX};
 use super::{Ipv4, tcp};
 
 /// How a packet is segmented: where its headers end, and how many payload bytes each segment gets.
@@ -44,6 +45,8 @@ use super::{Ipv4, tcp};
 #[derive(Debug, Clone, Copy)]
 pub struct Segments {
     layers: Layers,
+    /// The positions of the IP headers around that packet: those of tunnels, from the outer to the inner one.
+    outer: [Option<usize>; OUTER_MAX],
     gso: Gso,
     /// Bytes of all headers.
     headers: usize,
@@ -60,20 +63,28 @@ impl Segments {
     /// Returns [`BadOffload`] if
     /// - there is nothing to cut,
     /// - the headers are not whole or of another kind,
-    /// - the checksum is elsewhere, as for a packet within a tunnel, whose outer headers would not be corrected here,
-    ///   or
+    /// - the checksum is elsewhere, as for a packet within a tunnel of another kind than IP in IP, whose outer headers
+    ///   would not be corrected here, or
     /// - there would be more than [`SEGMENTS_MAX`] segments.
     pub fn of(packet: &[u8], offload: &Offload) -> Result<Segments, BadOffload> {
-        Segments::of_front(packet, packet.len(), offload)
+        Segments::read(packet, packet.len(), offload)
     }
 
-    /// The same for a packet of `len` bytes, of which `front` are the first, including all headers.
+    /// The same for a packet of `len` bytes, of which `front` are the first, including all headers, and whose pieces
+    /// can keep their open offload work.
     ///
     /// # Errors
-    /// The errors of [`of`](Self::of).
+    /// The errors of [`of`](Self::of), and [`BadOffload::NotOfKind`] for a packet within a tunnel.
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
     pub(crate) fn of_front(front: &[u8], len: usize, offload: &Offload) -> Result<Segments, BadOffload> {
+        let segments = Segments::read(front, len, offload)?;
+        if segments.is_within_tunnel() { Err(BadOffload::NotOfKind) } else { Ok(segments) }
+    }
+
+    fn read(front: &[u8], len: usize, offload: &Offload) -> Result<Segments, BadOffload> {
         let gso = offload.gso.ok_or(BadOffload::NotOfKind)?;
-        let layers = Layers::of_front(front, len).ok_or(BadOffload::NotOfKind)?;
+        let start = offload.checksum.map_or(0, |checksum| checksum.start.into());
+        let (layers, outer) = Layers::within(front, len, start).ok_or(BadOffload::NotOfKind)?;
         let fits = match gso.kind {
             GsoKind::TcpV4 => (layers.is_v6, layers.protocol) == (false, ipv4::TCP),
             GsoKind::TcpV6 => (layers.is_v6, layers.protocol) == (true, ipv4::TCP),
@@ -89,7 +100,7 @@ impl Segments {
             _ => super::Tcp::parse(behind).map(|(header, _)| header.header_len()),
         };
         let headers = layers.transport + header.ok_or(BadOffload::NotOfKind)?;
-        let segments = Segments { layers, gso, headers, together: 1, keeps: false };
+        let segments = Segments { layers, outer, gso, headers, together: 1, keeps: false };
         match segments.count() {
             0..=SEGMENTS_MAX => Ok(segments),
             count => Err(BadOffload::TooMany(count)),
@@ -98,10 +109,20 @@ impl Segments {
 
     /// The same in pieces of as many segments as fit into `room` bytes, at least one. [`offload`](Self::offload)
     /// returns the work that each piece has left, including its checksum. All other methods refer to pieces then.
+    ///
+    /// Segments of a packet within a tunnel stay segments: no offload describes a tunnel.
     #[must_use]
     pub fn in_pieces(self, room: usize) -> Segments {
+        if self.is_within_tunnel() {
+            return self;
+        }
         let together = room.saturating_sub(self.headers) / usize::from(self.gso.size.get());
         Segments { together: together.max(1), keeps: true, ..self }
+    }
+
+    /// Returns whether other IP headers are around the packet with the transport header.
+    fn is_within_tunnel(&self) -> bool {
+        self.outer[0].is_some()
     }
 
     /// The open offload work of the piece at `i`; none for a segment.
@@ -120,7 +141,8 @@ impl Segments {
 
     /// Bytes of the longest segment's IP packet, which the link's MTU limits.
     pub fn packet_len(&self) -> usize {
-        self.headers - self.layers.ip + self.payload().min(self.gso.size.get().into())
+        let ip = self.outer[0].unwrap_or(self.layers.ip);
+        self.headers - ip + self.payload().min(self.gso.size.get().into())
     }
 
     /// Number of segments: at least one, also for a packet without payload.
@@ -181,17 +203,10 @@ impl Segments {
     fn number(&self, first: usize, segment: &mut [u8]) {
         let before = first * usize::from(self.gso.size.get());
         let is_last = before + segment.len() == self.layers.end;
-        let total = (segment.len() - self.layers.ip) as u16;
-        let (outer, transport) = segment.split_at_mut(self.layers.transport);
-        let ip = &mut outer[self.layers.ip..];
-        if self.layers.is_v6 {
-            put(ip, 4, total - super::ipv6::HEADER_LEN as u16);
-        } else {
-            put(ip, 2, total);
-            let id = u16::from_be_bytes([ip[4], ip[5]]);
-            put(ip, 4, id.wrapping_add(first as u16));
-            Ipv4::seal(ip);
+        for ip in self.outer.into_iter().flatten().chain([self.layers.ip]) {
+            number_ip(first, &mut segment[ip..]);
         }
+        let transport = &mut segment[self.layers.transport..];
         if self.gso.kind == GsoKind::Udp {
             return put(transport, 4, transport.len() as u16);
         }
@@ -219,6 +234,19 @@ impl Segments {
         // For UDP, 0 would mean that there is no checksum.
         put(transport, at, if checksum == 0 && self.gso.kind == GsoKind::Udp { 0xffff } else { checksum });
     }
+}
+
+/// Gives the IP packet of a piece from segment `first` on its own length and identification.
+fn number_ip(first: usize, packet: &mut [u8]) {
+    let total = packet.len();
+    if packet[0] >> 4 == 6 {
+        // It may have 40 bytes more than its length field can express.
+        return put(packet, 4, (total - super::ipv6::HEADER_LEN) as u16);
+    }
+    put(packet, 2, total as u16);
+    let id = u16::from_be_bytes([packet[4], packet[5]]);
+    put(packet, 4, id.wrapping_add(first as u16));
+    Ipv4::seal(packet);
 }
 
 /// Writes a number of a header, which has room for it: [`Segments::of`] has checked that.

@@ -57,6 +57,72 @@ fn a_checksum_that_lies_elsewhere_is_completed_before_the_rules_and_not_kept() {
     assert_eq!((counters.csum_finished.get(), counters.rx_dropped.get()), (1, 1));
 }
 
+/// Returns IPv4 with 1,400 bytes behind a header of UDP or TCP, and its offload: segments of 500 bytes.
+fn of_several(protocol: u8) -> (Vec<u8>, Offload) {
+    let (kind, mut behind, offset) = if protocol == ipv4::UDP {
+        (GsoKind::Udp, vec![0, 9, 0x03, 0xe8, 0x05, 0x80, 0, 0], 6)
+    } else {
+        (GsoKind::TcpV4, vec![0, 80, 0, 81, 0, 0, 0, 7, 0, 0, 0, 0, 5 << 4, 0x18, 1, 0, 0, 0, 0, 0], 16)
+    };
+    behind.resize(behind.len() + 1400, 1);
+    let total = 20 + behind.len() as u16;
+    let gso = Gso { kind, size: NonZeroU16::new(500).unwrap() };
+    let checksum = PartialChecksum { start: 34, offset };
+    (packet(protocol, &behind, total), Offload { checksum: Some(checksum), gso: Some(gso) })
+}
+
+/// Seen: datagrams that GRO had joined with complete checksums (`rx-gro-list`) were refused by the kernel when the port
+/// sent them.
+#[test]
+fn a_packet_of_many_segments_is_kept_with_an_open_checksum_also_if_it_came_with_a_complete_one() {
+    let mut fixture = Fixture::new(16);
+    let counters = PortCounters::default();
+    for protocol in [ipv4::UDP, ipv4::TCP] {
+        let (packet, open) = of_several(protocol);
+        let mut complete = packet.clone();
+        open.checksum.unwrap().finish(&mut complete).unwrap();
+        let came = Offload { checksum: None, ..open };
+        let frame = landed(&mut fixture, &complete, came, &counters).unwrap();
+        assert_eq!(frame.offload(), Some(open));
+        let (segments, wanted) = [(frame.data(), open), (&complete[..], came)]
+            .map(|(packet, offload)| {
+                let segments = Segments::of(packet, &offload).unwrap();
+                let mut all = vec![0; 3 * segments.bytes(0)];
+                all.chunks_mut(segments.bytes(0)).enumerate().for_each(|(i, to)| {
+                    assert!(segments.write(packet, i, to));
+                });
+                all
+            })
+            .into();
+        assert_eq!(segments, wanted);
+        assert_eq!(header(&frame)[..2], open.to_virtio(&packet)[..2]);
+        frame.free(&mut fixture.w);
+    }
+    assert_eq!((counters.gso_kept.get(), counters.rx_dropped.get()), (2, 0));
+}
+
+#[test]
+fn a_packet_of_many_segments_within_a_tunnel_is_cut_and_not_kept() {
+    let mut fixture = Fixture::new(16);
+    let counters = PortCounters::default();
+    let (inner, offload) = of_several(ipv4::TCP);
+    let whole = packet(4, &inner[14..], 20 + (inner.len() - 14) as u16);
+    let mut frames: Vec<Frame> = (0..4).map(|_| fixture.pool.alloc(&mut fixture.w).unwrap()).collect();
+    let mut rooms = RxBuffers::of(&mut frames);
+    rooms.get(0).unwrap().whole()[..whole.len()].copy_from_slice(&whole);
+    let header = offload.moved_by(20).to_virtio(&whole);
+    let received = Received { len: whole.len(), tag: None, header, keeps: true };
+    let mut uncut = Uncut::new(1);
+    assert_eq!(uncut.land(0, (0, 1), &mut rooms, received, &counters), 0);
+    let _ = rooms.get(0).unwrap().trim(0);
+    assert_eq!(uncut.fill(&mut rooms, 0, &counters), 3);
+    for (frame, len) in frames.iter().zip([574, 574, 474, 0]) {
+        assert_eq!((frame.len(), frame.offload()), (len, None));
+    }
+    assert_eq!((counters.gso_cut.get(), counters.gso_kept.get(), counters.rx_dropped.get()), (1, 0, 0));
+    frames.into_iter().for_each(|frame| frame.free(&mut fixture.w));
+}
+
 /// Seen: the limit of segments counted those of the IP packet, and the kernel cut the bytes behind it too: 1,850 segments of
 /// a frame of 1,900 bytes.
 #[test]

@@ -1,5 +1,7 @@
 //! Tests in which packets of every kind are cut, and parsed again by etherparse.
 
+mod headers;
+
 use super::Segments;
 use crate::wire::offload::{
     BadOffload, Gso, GsoKind, Offload, PartialChecksum, SEGMENTS_MAX, finish_unfinished, unfinished,
@@ -13,6 +15,8 @@ use std::num::NonZeroU16;
 struct Left {
     tags: usize,
     is_v6: bool,
+    /// Number of IPv6 extension headers.
+    extensions: usize,
     kind: GsoKind,
     options: usize,
     flags: u8,
@@ -35,10 +39,12 @@ impl Left {
         let (length, ip) = ((transport + self.payload.len()) as u16, frame.len());
         let protocol = if self.kind == GsoKind::Udp { 17 } else { 6 };
         if self.is_v6 {
+            let (next, extensions) = self.extensions(protocol);
             frame.extend([0x60, 0, 0, 0]);
-            frame.extend(length.to_be_bytes());
-            frame.extend([protocol, 64]);
+            frame.extend((length + extensions.len() as u16).to_be_bytes());
+            frame.extend([next, 64]);
             frame.extend([0xfd; 16].iter().chain(&[0xfe; 16]));
+            frame.extend(extensions);
         } else {
             let options = self.options.min(10);
             frame.push(0x45 + options as u8);
@@ -70,10 +76,25 @@ impl Left {
         frame
     }
 
+    /// Returns the extension headers before this protocol, hop-by-hop options first, and the type of the first header.
+    fn extensions(&self, protocol: u8) -> (u8, Vec<u8>) {
+        let mut bytes = Vec::new();
+        for i in 0..self.extensions {
+            let next = if i + 1 < self.extensions { 60 } else { protocol };
+            bytes.extend([next, i as u8, 1, 4 + 8 * i as u8]);
+            bytes.resize(bytes.len() + 4 + 8 * i, 0);
+        }
+        (if self.extensions > 0 { 0 } else { protocol }, bytes)
+    }
+
+    /// Bytes of the IP header and its extensions.
+    fn ip_len(&self) -> usize {
+        if self.is_v6 { 40 + self.extensions(0).1.len() } else { 20 + 4 * self.options.min(10) }
+    }
+
     fn checksum(&self) -> PartialChecksum {
-        let ip = if self.is_v6 { 40 } else { 20 + 4 * self.options.min(10) };
         let offset = if self.kind == GsoKind::Udp { 6 } else { 16 };
-        PartialChecksum { start: (14 + 4 * self.tags + ip) as u16, offset }
+        PartialChecksum { start: (14 + 4 * self.tags + self.ip_len()) as u16, offset }
     }
 
     fn offload(&self) -> Offload {
@@ -85,8 +106,9 @@ impl Left {
 fn left() -> impl Strategy<Value = Left> {
     let kinds = prop_oneof![Just(GsoKind::TcpV4), Just(GsoKind::TcpV6), Just(GsoKind::Udp)];
     let payload = prop::collection::vec(any::<u8>(), 1..5000);
-    (0..3usize, any::<bool>(), kinds, 0..=10usize, any::<u8>(), 1..2000u16, payload, 0..20usize).prop_map(
-        |(tags, is_v6, kind, options, flags, size, payload, padding)| {
+    let network = (any::<bool>(), 0..3usize);
+    (0..3usize, network, kinds, 0..=10usize, any::<u8>(), 1..2000u16, payload, 0..20usize).prop_map(
+        |(tags, (is_v6, extensions), kind, options, flags, size, payload, padding)| {
             let is_v6 = match kind {
                 GsoKind::TcpV4 => false,
                 GsoKind::TcpV6 => true,
@@ -94,7 +116,7 @@ fn left() -> impl Strategy<Value = Left> {
             };
             // At most the maximum number of segments.
             let size = size.max(payload.len().div_ceil(SEGMENTS_MAX) as u16);
-            Left { tags, is_v6, kind, options, flags, size, payload, padding }
+            Left { tags, is_v6, extensions, kind, options, flags, size, payload, padding }
         },
     )
 }
@@ -200,7 +222,7 @@ proptest! {
             }
         }
         prop_assert_eq!(segments, cut(&whole, &packet));
-        let ip = usize::from(left.checksum().start) - if left.is_v6 { 40 } else { 20 + 4 * left.options.min(10) };
+        let ip = usize::from(left.checksum().start) - left.ip_len();
         prop_assert_eq!(whole.packet_len(), whole.bytes(0) - ip);
     }
 
@@ -253,6 +275,7 @@ fn a_checksum_of_0_is_written_as_0_by_cutting_and_as_all_ones_by_finishing() {
     let mut left = Left {
         tags: 0,
         is_v6: false,
+        extensions: 0,
         kind,
         options: 0,
         flags: 0,
@@ -281,6 +304,7 @@ fn a_packet_is_not_cut_into_more_segments_than_a_sender_means() {
         let left = Left {
             tags: 0,
             is_v6: false,
+            extensions: 0,
             kind: GsoKind::TcpV4,
             options: 0,
             flags: 0,
@@ -300,6 +324,7 @@ fn a_fragment_has_no_checksum_of_its_own_and_is_not_cut() {
     let left = Left {
         tags: 0,
         is_v6: false,
+        extensions: 0,
         kind: GsoKind::Udp,
         options: 0,
         flags: 0,
@@ -321,6 +346,7 @@ fn what_is_said_to_be_elsewhere_or_of_another_kind_is_not_cut() {
     let left = Left {
         tags: 1,
         is_v6: true,
+        extensions: 0,
         kind: GsoKind::TcpV6,
         options: 3,
         flags: 0x18,

@@ -1,0 +1,142 @@
+//! The positions of the headers of a TCP or UDP packet, also behind IPv6 extension headers and within IP tunnels.
+
+use super::PartialChecksum;
+use crate::wire::checksum::Sum;
+use crate::wire::{Ethernet, Ipv4, Ipv6, ethernet, ipv4, ipv6};
+
+/// The protocol of an IPv4 packet within another packet (RFC 2003).
+const IPV4_WITHIN: u8 = 4;
+/// The protocol of an IPv6 packet within another packet (RFC 2473, RFC 4213).
+const IPV6_WITHIN: u8 = 41;
+/// The next header of hop-by-hop options.
+const HOP_BY_HOP: u8 = 0;
+/// The next header of destination options.
+const DESTINATION: u8 = 60;
+/// Maximum number of extension headers before the transport header.
+const EXTENSIONS_MAX: usize = 8;
+/// Maximum number of IP headers around the packet with the transport header.
+pub(in crate::wire) const OUTER_MAX: usize = 2;
+
+/// The positions of a frame's network and transport headers, and the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::wire) struct Layers {
+    /// Bytes before the IP header.
+    pub(in crate::wire) ip: usize,
+    /// Bytes before the transport header.
+    pub(in crate::wire) transport: usize,
+    /// Bytes before the end of the IP packet. The link's padding may follow.
+    pub(in crate::wire) end: usize,
+    pub(in crate::wire) is_v6: bool,
+    /// TCP or UDP.
+    pub(in crate::wire) protocol: u8,
+}
+
+impl Layers {
+    /// Finds the headers behind at most two VLAN tags. Returns None if the frame is not a whole packet of TCP or UDP,
+    /// or is a fragment. Of the IPv6 extension headers, only hop-by-hop and destination options are skipped: a routing
+    /// header changes the pseudo-header.
+    #[inline]
+    pub(in crate::wire) fn of(frame: &[u8]) -> Option<Layers> {
+        let (ip, is_v6) = link(frame)?;
+        Layers::at(frame, frame.len(), ip, is_v6).filter(Layers::has_transport)
+    }
+
+    /// The same for a frame of `len` bytes, of which `front` are the first. Within an IP tunnel, it finds the headers of
+    /// the packet whose transport header begins at `start` or behind it. Returns also the positions of the IP headers
+    /// around that packet, from the outer to the inner one.
+    pub(in crate::wire) fn within(
+        front: &[u8],
+        len: usize,
+        start: usize,
+    ) -> Option<(Layers, [Option<usize>; OUTER_MAX])> {
+        let (ip, is_v6) = link(front)?;
+        let (mut layers, mut outer) = (Layers::at(front, len, ip, is_v6)?, [None; OUTER_MAX]);
+        for outer in &mut outer {
+            let is_v6 = layers.protocol == IPV6_WITHIN;
+            if layers.transport >= start || !is_v6 && layers.protocol != IPV4_WITHIN {
+                break;
+            }
+            *outer = Some(layers.ip);
+            layers = Layers::at(front, layers.end, layers.transport, is_v6)?;
+        }
+        layers.has_transport().then_some((layers, outer))
+    }
+
+    /// Finds the headers of the packet at `ip`, of any protocol, in a frame of `len` bytes.
+    #[inline]
+    fn at(front: &[u8], len: usize, ip: usize, is_v6: bool) -> Option<Layers> {
+        let (packet, len) = (front.get(ip..)?, len.checked_sub(ip)?);
+        if is_v6 {
+            let header = Ipv6::parse_front(packet, len).ok()?;
+            let end = ip + header.total_length();
+            let layers =
+                Layers { ip, transport: ip + ipv6::HEADER_LEN, end, is_v6, protocol: header.next_header() };
+            return match layers.protocol {
+                HOP_BY_HOP | DESTINATION => layers.behind_options(front),
+                _ => Some(layers),
+            };
+        }
+        let header = Ipv4::parse_front(packet, len).ok()?;
+        (!header.is_fragment()).then_some(Layers {
+            ip,
+            transport: ip + header.header_len(),
+            end: ip + usize::from(header.total_length()),
+            is_v6,
+            protocol: header.protocol(),
+        })
+    }
+
+    /// Skips the IPv6 options at the transport header's position. Returns None if they are not whole or too many.
+    #[cold]
+    #[inline(never)]
+    fn behind_options(mut self, front: &[u8]) -> Option<Layers> {
+        for _ in 0..EXTENSIONS_MAX {
+            if !matches!(self.protocol, HOP_BY_HOP | DESTINATION) {
+                break;
+            }
+            let [next, eights] = *front.get(self.transport..)?.first_chunk()?;
+            self.protocol = next;
+            self.transport += (usize::from(eights) + 1) * 8;
+            if self.transport > self.end {
+                return None;
+            }
+        }
+        Some(self)
+    }
+
+    #[inline]
+    fn has_transport(&self) -> bool {
+        matches!(self.protocol, ipv4::TCP | ipv4::UDP)
+    }
+
+    /// Bytes from the transport header to its checksum.
+    pub(in crate::wire) const fn checksum_offset(&self) -> usize {
+        if self.protocol == ipv4::TCP { 16 } else { 6 }
+    }
+
+    /// The position of the transport's checksum.
+    pub(in crate::wire) fn checksum(&self) -> PartialChecksum {
+        PartialChecksum { start: self.transport as u16, offset: self.checksum_offset() as u16 }
+    }
+
+    /// The sum over the pseudo-header, for `length` bytes from the transport header on.
+    pub(in crate::wire) fn pseudo_header(&self, frame: &[u8], length: usize) -> Sum {
+        let addresses = if self.is_v6 { self.ip + 8..self.ip + 40 } else { self.ip + 12..self.ip + 20 };
+        let addresses = frame.get(addresses).unwrap_or_default();
+        // At most the maximum of the length fields of IP.
+        Sum::new().bytes(addresses).double_word(length as u32).word(self.protocol.into())
+    }
+}
+
+/// Returns the number of bytes before the IP header, behind at most two VLAN tags, and whether it is IPv6. Returns None
+/// for all other packets.
+#[inline]
+fn link(frame: &[u8]) -> Option<(usize, bool)> {
+    let (link, mut packet) = Ethernet::parse(frame).ok()?;
+    let (mut ethertype, mut ip) = (link.ethertype(), ethernet::HEADER_LEN);
+    while matches!(ethertype, ethernet::VLAN | ethernet::SERVICE_VLAN) && ip < ethernet::HEADER_LEN + 8 {
+        let ([_, _, a, b], behind) = packet.split_first_chunk()?;
+        (ethertype, packet, ip) = (u16::from_be_bytes([*a, *b]), behind, ip + ethernet::TAG_LEN);
+    }
+    matches!(ethertype, ethernet::IPV4 | ethernet::IPV6).then_some((ip, ethertype == ethernet::IPV6))
+}
