@@ -1,5 +1,5 @@
 //! COLD: packets that are longer than a chunk, which the kernel stores in several chunks, and packets that are longer
-//! than their link's packets.
+//! than their link's packets, or than the packets that may leave.
 //!
 //! ```text
 //!   RX  ─[ goes on ]─[ goes on ]─[ end ]─►  one slot of memory  ─► frames: the whole packet in one, or a segment each
@@ -8,8 +8,13 @@
 //! Such a packet is either a jumbo frame, for which the frames may or may not be large enough, or it stands for many
 //! (GSO). A host behind a software device sends the second kind where its own card would cut it, and it may fit into one
 //! chunk. AF_XDP reports neither the segment size nor whether it is such a packet. But a packet longer than its link's
-//! MTU allows must be one. TCP is cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated again, and are dropped
-//! (`udp_without_size`).
+//! MTU allows must be one. TCP is cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated
+//! again: a packet of several is dropped if longer than the link's MTU (`udp_without_size`), otherwise they are joined
+//! into one datagram.
+//!
+//! A shorter packet is cut too if it is longer than `cut_mtu` and its checksum is open: a host on the link left it to a
+//! card. Other packets of this length stay whole. They may come from another link, and their sender has to be told that
+//! they are too long for the next one.
 //!
 //! A packet has more segments than the chunks it came in. For the other segments the port keeps frames back from the
 //! FILL ring (`spare`). They are posted like those in the ring, and given to the caller with data in them. Frames that
@@ -24,8 +29,44 @@ use crate::port::uncut::Uncut;
 use crate::sync::Worker;
 use crate::sys::netdev::Netdev;
 use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
-use crate::wire::offload::{Offload, cut_to_mtu, finish_unfinished};
+use crate::wire::offload::{Offload, cut_to_mtu, cut_unfinished_to_mtu, finish_unfinished};
 use crate::wire::{Ethernet, ethernet};
+
+/// The lengths of packets that need not be cut.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes of the link's longest packet.
+    pub(super) mtu: u16,
+    /// Bytes of the longest packet that TCP is cut into; at most `mtu`.
+    pub(super) cut_mtu: u16,
+}
+
+impl Limits {
+    /// Bytes of the longest frame without a tag that is never cut.
+    #[inline]
+    pub(super) fn never_cut(self) -> usize {
+        ethernet::HEADER_LEN + usize::from(self.cut_mtu)
+    }
+
+    /// Returns how `frame` is cut: [`Offload::default`] if it stays whole, None if it would have to be cut and cannot.
+    pub(super) fn cut(self, frame: &[u8]) -> Option<Offload> {
+        let Limits { mtu, cut_mtu } = self;
+        let len = length_beyond_link(frame);
+        let whole = Some(Offload::default());
+        match len.saturating_sub(mtu.into()) {
+            0 if len <= usize::from(cut_mtu) => whole,
+            0 => cut_unfinished_to_mtu(frame, cut_mtu).or(whole),
+            // A link lets packets pass that are longer by a tag, also without the tag (Linux, is_skb_forwardable).
+            1..=ethernet::TAG_LEN => cut_to_mtu(frame, cut_mtu).or(whole),
+            _ => cut_to_mtu(frame, cut_mtu),
+        }
+    }
+
+    /// Returns whether `frame` is longer than its link's packets, or is cut.
+    pub(super) fn is_long(self, frame: &[u8]) -> bool {
+        length_beyond_link(frame) > usize::from(self.mtu) || self.cut(frame) != Some(Offload::default())
+    }
+}
 
 /// Long packets that are being moved into frames.
 #[derive(Debug)]
@@ -33,15 +74,13 @@ pub(super) struct Gather {
     uncut: Uncut,
     /// Addresses of chunks that are held, and in no ring.
     spare: Vec<u64>,
-    /// Bytes of the link's longest packet.
-    mtu: u16,
-    /// Bytes of the longest packet that a packet longer than that is cut into.
-    cut_mtu: u16,
+    limits: Limits,
 }
 
 impl Gather {
     pub(super) fn new(netdev: &Netdev, config: &XdpConfig) -> Gather {
-        let mut gather = Gather { uncut: Uncut::new(1), spare: Vec::new(), mtu: 1500, cut_mtu: 1500 };
+        let limits = Limits { mtu: 1500, cut_mtu: 1500 };
+        let mut gather = Gather { uncut: Uncut::new(1), spare: Vec::new(), limits };
         gather.follow(netdev, config);
         gather
     }
@@ -49,14 +88,13 @@ impl Gather {
     /// Adopts the MTU of the link. An interface that is missing is detected elsewhere.
     pub(super) fn follow(&mut self, netdev: &Netdev, config: &XdpConfig) {
         let Ok(mtu) = netdev.mtu() else { return };
-        self.mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        self.cut_mtu = config.cut_mtu.map_or(self.mtu, |most| most.min(self.mtu));
+        let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        self.limits = Limits { mtu, cut_mtu: config.cut_mtu.map_or(mtu, |most| most.min(mtu)) };
     }
 
-    /// Bytes of the link's longest frame without a tag.
     #[inline]
-    pub(super) fn longest(&self) -> usize {
-        ethernet::HEADER_LEN + usize::from(self.mtu)
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Returns whether a packet, or segments of one, wait for frames.
@@ -139,20 +177,14 @@ impl XdpPort {
         let Some(queues) = &mut self.queues else { return Ok(0) };
         // The port did not request such packets.
         let Some(gather) = &mut self.gather else { return Err(Fault::Descriptor("RX", queues.rx.read(0))) };
-        let Gather { uncut, spare, mtu, cut_mtu } = &mut **gather;
+        let Gather { uncut, spare, limits } = &mut **gather;
         let Some(to) = uncut.beyond().next() else { return Ok(0) };
         let Some(len) = queues.rx.gather(&mut self.filled, to, spare)? else { return Ok(0) };
         let Some(packet) = to.get(..len) else {
             self.counters.rx_too_long.add(1);
             return Ok(0);
         };
-        let offload = match length_beyond_link(packet).saturating_sub(usize::from(*mtu)) {
-            0 => Some(Offload::default()),
-            // A link lets packets pass that are longer by a tag, also without the tag (Linux, is_skb_forwardable).
-            1..=ethernet::TAG_LEN => cut_to_mtu(packet, *cut_mtu).or(Some(Offload::default())),
-            _ => cut_to_mtu(packet, *cut_mtu),
-        };
-        let Some(offload) = offload else {
+        let Some(offload) = limits.cut(packet) else {
             self.counters.udp_without_size.add(1);
             return Ok(0);
         };
@@ -221,7 +253,7 @@ impl XdpPort {
 }
 
 /// Number of bytes of a frame behind its link header and tags.
-pub(super) fn length_beyond_link(frame: &[u8]) -> usize {
+fn length_beyond_link(frame: &[u8]) -> usize {
     let tags = match Ethernet::parse(frame) {
         Ok((link, _)) if link.ethertype() == ethernet::VLAN => 1,
         Ok((link, _)) if link.ethertype() == ethernet::SERVICE_VLAN => 2,

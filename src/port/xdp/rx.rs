@@ -1,6 +1,6 @@
 //! HOT: frames the kernel has received into.
 
-use super::gather::length_beyond_link;
+use super::gather::Limits;
 use super::held::Held;
 use super::{Fault, XdpPort};
 use crate::pool::{Batch, Frame};
@@ -8,7 +8,6 @@ use crate::port::Rx;
 use crate::ring::cursor::Consumer;
 use crate::sync::Worker;
 use crate::sys::xdp::{Descriptor, Ring, SharedIndex};
-use crate::wire::ethernet;
 use crate::wire::offload::finish_unfinished;
 
 /// The next entry in the ring, behind those that were taken.
@@ -16,7 +15,7 @@ use crate::wire::offload::finish_unfinished;
 pub(super) enum Next {
     /// Unknown, or none.
     Any,
-    /// A packet that continues in several descriptors, or that is longer than its link's packets.
+    /// A packet that continues in several descriptors, is longer than its link's packets, or is to be cut.
     Long,
 }
 
@@ -32,7 +31,8 @@ impl RxQueue {
         RxQueue { consumer: Consumer::new(ring.consumer(), ring.producer(), ring.size()), ring }
     }
 
-    /// Appends received frames to `frames` while it has room. A frame without a tag has at most `longest` bytes.
+    /// Appends received frames to `frames` while it has room. With `limits`, frames that are longer or to be cut are not
+    /// among them.
     ///
     /// The kernel's address points behind its headroom, so it is rebased: chunk = address / 2048, offset = address %
     /// 2048. An address whose chunk is not in `filled` is a fault. The frames before it are valid.
@@ -41,8 +41,9 @@ impl RxQueue {
         &mut self,
         filled: &mut Held,
         frames: &mut Batch,
-        longest: usize,
+        limits: Option<Limits>,
     ) -> Result<Next, Fault> {
+        let never_cut = limits.map_or(usize::MAX, Limits::never_cut);
         let ready = self.ready(frames.room() as u32)?;
         for i in 0..ready {
             let descriptor = self.read(i);
@@ -55,7 +56,7 @@ impl RxQueue {
                     _ => Err(Fault::Descriptor("RX", descriptor)),
                 };
             };
-            if frame.len() > longest && is_long(&frame, longest) {
+            if frame.len() > never_cut && is_long(&frame, limits) {
                 filled.post(frame);
                 self.release(i);
                 return Ok(Next::Long);
@@ -102,11 +103,11 @@ impl RxQueue {
     }
 }
 
-/// Returns whether a frame of more than `longest` bytes is still too long without its tags.
+/// Returns whether a frame is longer than its link's packets, or is to be cut.
 #[cold]
 #[inline(never)]
-fn is_long(frame: &Frame, longest: usize) -> bool {
-    ethernet::HEADER_LEN + length_beyond_link(frame.data()) > longest
+fn is_long(frame: &Frame, limits: Option<Limits>) -> bool {
+    limits.is_some_and(|limits| limits.is_long(frame.data()))
 }
 
 impl XdpPort {
@@ -120,7 +121,7 @@ impl XdpPort {
         received.len()
     }
 
-    /// Takes a packet of several descriptors, or one that is longer than its link's packets.
+    /// Takes a packet of several descriptors, one that is longer than its link's packets, or one that is to be cut.
     #[cold]
     #[inline(never)]
     fn receive_long(&mut self, w: &Worker, frames: &mut Batch) -> usize {
@@ -159,12 +160,9 @@ impl Rx for XdpPort {
         }
         let Some(queues) = &mut self.queues else { return 0 };
         let (before, held) = (frames.len(), self.filled.count());
-        let longest = self
-            .gather
-            .as_ref()
-            .filter(|_| self.may_be_unfinished)
-            .map_or(usize::MAX, |gather| gather.longest());
-        let done = queues.rx.burst(&mut self.filled, frames, longest);
+        let gather = self.gather.as_ref().filter(|_| self.may_be_unfinished);
+        let limits = gather.map(|gather| gather.limits());
+        let done = queues.rx.burst(&mut self.filled, frames, limits);
         if frames.len() > before {
             self.filled.taken_back(held, w, frames, before);
         }

@@ -3,6 +3,7 @@
 #[cfg(not(loom))]
 mod ledger;
 
+use super::gather::Limits;
 use super::rx::Next;
 use super::*;
 use crate::limits::CHUNK_SIZE;
@@ -12,10 +13,15 @@ use crate::ring::cursor::{Consumer, Producer};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
 use crate::sys::xdp::{Entry, Ring};
+use crate::wire::offload::Offload;
+use crate::wire::segment::Segments;
+use crate::wire::{Ipv4, ipv4, udp};
 
 /// Frames may have any length.
-const ANY: usize = usize::MAX;
-/// Bytes of the longest frame of a link with an MTU of 1,500.
+const ANY: Option<Limits> = None;
+/// A link with an MTU of 1,500.
+const LINK: Option<Limits> = Some(Limits { mtu: 1500, cut_mtu: 1500 });
+/// Bytes of its longest frame.
 const LONGEST: usize = 1514;
 
 pub(super) struct Bench {
@@ -188,7 +194,7 @@ fn gathered(
     spoil(&mut descriptors);
     descriptors.into_iter().for_each(|descriptor| kernel.give(descriptor));
     let mut batch = Batch::new();
-    assert_eq!(rx.burst(&mut filled, &mut batch, LONGEST), Ok(Next::Long));
+    assert_eq!(rx.burst(&mut filled, &mut batch, LINK), Ok(Next::Long));
     assert!(batch.is_empty());
     let (mut to, mut spare) = (vec![0xff; room], Vec::new());
     let done = rx.gather(&mut filled, &mut to, &mut spare);
@@ -239,8 +245,61 @@ fn a_tag_does_not_make_a_frame_longer_than_its_link_s() {
         kernel.give(packet(filled.post(frame) + 256, len as u32));
         let mut batch = Batch::new();
         let next = if is_long { Next::Long } else { Next::Any };
-        assert_eq!(rx.burst(&mut filled, &mut batch, LONGEST), Ok(next), "{ethertypes:x?} {len}");
+        assert_eq!(rx.burst(&mut filled, &mut batch, LINK), Ok(next), "{ethertypes:x?} {len}");
         assert_eq!((batch.len(), filled.count()), (usize::from(!is_long), usize::from(is_long)));
+    }
+}
+
+/// Returns an IPv4 packet of this protocol and total length behind its link header. Its checksum is the pseudo-header's
+/// sum, as a host leaves it to a card, if it `is_open`.
+fn from_host(protocol: u8, total: u16, is_open: bool) -> Vec<u8> {
+    let (src, dst) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0]);
+    frame.extend(Ipv4::new(src, dst, protocol, 64, total - 20).to_bytes());
+    frame.resize(14 + usize::from(total), 0);
+    frame[34 + 12] = 5 << 4;
+    let sum = udp::pseudo_header(src, dst, total - 20).fold() - u16::from(ipv4::UDP) + u16::from(protocol);
+    let at = 34 + if protocol == ipv4::TCP { 16 } else { 6 };
+    frame[at..at + 2].copy_from_slice(&(sum - u16::from(!is_open)).to_be_bytes());
+    frame
+}
+
+/// Seen: TCP of a host whose packets of several segments fit the link's MTU, but not the next link's, was dropped by the
+/// router as too long for that.
+#[test]
+fn what_a_host_left_to_a_card_is_cut_if_it_may_not_leave_and_what_came_from_a_wire_is_not() {
+    let limits = Limits { mtu: 1500, cut_mtu: 1400 };
+    let Bench { memory, mut w, pool } = bench(64);
+    for (protocol, total, is_open, segments, is_long) in [
+        (ipv4::TCP, 1400, true, 1, false),
+        (ipv4::TCP, 1401, true, 2, true),
+        (ipv4::TCP, 1500, true, 2, true),
+        (ipv4::TCP, 1500, false, 1, false),
+        (ipv4::UDP, 1500, true, 1, false),
+        (ipv4::TCP, 1501, false, 2, true),
+        (ipv4::TCP, 1505, false, 2, true),
+        (ipv4::UDP, 1504, true, 1, true),
+        (ipv4::UDP, 1505, true, 0, true),
+    ] {
+        let frame = from_host(protocol, total, is_open);
+        let cut = limits.cut(&frame);
+        let count = |cut: Offload| Segments::of(&frame, &cut).map_or(1, |segments| segments.count());
+        assert_eq!(cut.map_or(0, count), segments, "{protocol} {total} {is_open}");
+        let rx_ring = Ring::plain(8);
+        let mut kernel = KernelProduces::of(&rx_ring);
+        let (mut rx, mut filled) = (RxQueue::new(rx_ring), Held::new(memory.region(), CHUNK_SIZE));
+        let mut posted = pool.alloc(&mut w).unwrap();
+        posted.push(posted.headroom()).unwrap();
+        posted.put(posted.tailroom()).unwrap();
+        posted.data_mut()[256..][..frame.len()].copy_from_slice(&frame);
+        kernel.give(packet(filled.post(posted) + 256, frame.len() as u32));
+        let next = if is_long { Next::Long } else { Next::Any };
+        assert_eq!(
+            rx.burst(&mut filled, &mut Batch::new(), Some(limits)),
+            Ok(next),
+            "{protocol} {total} {is_open}"
+        );
     }
 }
 
