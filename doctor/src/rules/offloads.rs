@@ -58,7 +58,7 @@ fn tags(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
 }
 
 /// Finds UDP segmentation of a peer host. In generic mode the host's packets arrive unsegmented, and for UDP
-/// nothing says how to segment them.
+/// nothing says how to segment them. A packet that fits the link's MTU is taken for one datagram.
 fn segments(host: &Host, (port, place): (&WantedPort, &XdpPlace), its: &Interface, found: &mut Findings) {
     let is_generic = match place.mode {
         XdpModePreference::Generic => true,
@@ -69,7 +69,7 @@ fn segments(host: &Host, (port, place): (&WantedPort, &XdpPlace), its: &Interfac
     let Some(peer) = peer else { return };
     if host.interfaces.get(peer).is_some_and(|its| its.offloads.contains("tx-udp-segmentation")) {
         let what = format!(
-            "{peer} sends UDP packets unsegmented, and generic mode does not give the segment size: they are dropped"
+            "{peer} sends UDP packets unsegmented, and generic mode does not give the segment size: they are dropped if longer than the link's MTU, otherwise joined into one datagram"
         );
         found.mend("udp-segments", Harm::Loses, &port.name, what, off(peer, "tx-udp-segmentation"));
     }

@@ -12,7 +12,7 @@
 //! # What it costs, and what is bounded
 //! A call only formats into a buffer of 256 KiB. [`Wake::kick`], at the end of a round, writes the buffer out with one
 //! write, which takes as long as the file system takes. If a round has more records than fit, or the trace has reached
-//! its limit of frames, the missing records are counted ([`TraceCounters::lost`]), and traffic goes on. Traffic also
+//! its limit of frames, the missing frames are counted ([`TraceCounters::lost`]), and traffic goes on. Traffic also
 //! goes on if nobody reads standard error: the records that a full pipe or a stopped terminal does not take stay in the
 //! buffer. If writing fails, the file ends with the last complete record, nothing more is recorded, and
 //! [`Port::complaint`] returns the reason.
@@ -38,8 +38,8 @@ use std::sync::Arc;
 pub struct TraceCounters {
     /// Frames, bursts and changes of state in the file.
     pub written: Count,
-    /// Frames, bursts and changes of state that are not in the file: there was no room, the trace was at its end, or
-    /// writing failed.
+    /// Frames, bursts and changes of state that are not in the file: there was no room, or writing failed. At the trace's
+    /// end, frames that are not in the file are counted and bursts are not; changes of state are still recorded.
     pub lost: Count,
 }
 
