@@ -31,6 +31,21 @@ impl Random {
     }
 }
 
+/// Returns at most two IPv6 extension headers before this protocol, and the type of the first header.
+fn extensions(random: &mut Random, protocol: u8) -> (u8, Vec<u8>) {
+    let n = random.below(6).saturating_sub(3);
+    let kinds = [0, 60];
+    let types = [&kinds[2 - n..], &[protocol]].concat();
+    let mut bytes = Vec::new();
+    for next in &types[1..] {
+        let eights = random.below(3);
+        let padding = 4 + 8 * eights;
+        bytes.extend([*next, eights as u8, 1, padding as u8]);
+        bytes.resize(bytes.len() + padding, 0);
+    }
+    (types[0], bytes)
+}
+
 /// Returns a packet of TCP or UDP with an incomplete checksum, and its offload.
 fn packet(random: &mut Random) -> (Vec<u8>, Offload) {
     let (is_v6, is_udp) = (random.below(2) == 1, random.below(3) == 0);
@@ -45,10 +60,12 @@ fn packet(random: &mut Random) -> (Vec<u8>, Offload) {
     let mut frame = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
     let ip = ethernet::HEADER_LEN;
     if is_v6 {
+        let (next, extensions) = extensions(random, protocol);
         frame.extend([0x86, 0xdd, 0x60, random.below(16) as u8, 0, 7]);
-        frame.extend(length.to_be_bytes());
-        frame.extend([protocol, 64]);
+        frame.extend((length + extensions.len() as u16).to_be_bytes());
+        frame.extend([next, 64]);
         frame.extend([[0xfd; 16], [0xfe; 16]].concat());
+        frame.extend(extensions);
     } else {
         frame.extend([8, 0, 0x45, random.below(256) as u8]);
         frame.extend((length + 20).to_be_bytes());

@@ -38,8 +38,8 @@ use std::sync::Arc;
 pub struct TraceCounters {
     /// Frames, bursts and changes of state in the file.
     pub written: Count,
-    /// Frames, bursts and changes of state that are not in the file: there was no room, or writing failed. At the trace's
-    /// end, frames that are not in the file are counted and bursts are not; changes of state are still recorded.
+    /// Frames, bursts and changes of state that are not in the file: there was no room, or writing failed. Behind the
+    /// trace's last frame, further frames are counted here, but no bursts; changes of state are still recorded.
     pub lost: Count,
 }
 

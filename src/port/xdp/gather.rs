@@ -6,8 +6,8 @@
 //!            chunks ─────────────────────►  spare  ─► those frames
 //! ```
 //! Such a packet is either a jumbo frame, for which the frames may or may not be large enough, or it stands for many
-//! (GSO). A host behind a software device sends the second kind where its own card would cut it, and it may fit into one
-//! chunk. AF_XDP reports neither the segment size nor whether it is such a packet. But a packet longer than its link's
+//! (GSO). A host behind a software device sends the second kind where its own card would cut it, and it may fit into
+//! one chunk. AF_XDP reports neither the segment size nor whether it is such a packet. But a packet longer than its link's
 //! MTU allows must be one. TCP is cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated
 //! again: a packet of several is dropped if longer than the link's MTU (`udp_without_size`), otherwise they are joined
 //! into one datagram.

@@ -31,8 +31,8 @@ impl RxQueue {
         RxQueue { consumer: Consumer::new(ring.consumer(), ring.producer(), ring.size()), ring }
     }
 
-    /// Appends received frames to `frames` while it has room. With `limits`, frames that are longer or to be cut are not
-    /// among them.
+    /// Appends received frames to `frames` while it has room. With `limits`, frames that are longer or to be cut are
+    /// not among them.
     ///
     /// The kernel's address points behind its headroom, so it is rebased: chunk = address / 2048, offset = address %
     /// 2048. An address whose chunk is not in `filled` is a fault. The frames before it are valid.

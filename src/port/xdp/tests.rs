@@ -265,8 +265,8 @@ fn from_host(protocol: u8, total: u16, is_open: bool) -> Vec<u8> {
     frame
 }
 
-/// Seen: TCP of a host whose packets of several segments fit the link's MTU, but not the next link's, was dropped by the
-/// router as too long for that.
+/// Seen: TCP of a host whose packets of several segments fit the link's MTU, but not the next link's, was dropped by
+/// the router as too long for that.
 #[test]
 fn what_a_host_left_to_a_card_is_cut_if_it_may_not_leave_and_what_came_from_a_wire_is_not() {
     let limits = Limits { mtu: 1500, cut_mtu: 1400 };

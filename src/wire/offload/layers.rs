@@ -41,9 +41,9 @@ impl Layers {
         Layers::at(frame, frame.len(), ip, is_v6).filter(Layers::has_transport)
     }
 
-    /// The same for a frame of `len` bytes, of which `front` are the first. Within an IP tunnel, it finds the headers of
-    /// the packet whose transport header begins at `start` or behind it. Returns also the positions of the IP headers
-    /// around that packet, from the outer to the inner one.
+    /// The same for a frame of `len` bytes, of which `front` are the first. Within an IP tunnel, it finds the headers
+    /// of the packet whose transport header begins at `start` or behind it. It also returns the positions of the IP
+    /// headers around that packet, from the outer to the inner one.
     pub(in crate::wire) fn within(
         front: &[u8],
         len: usize,
