@@ -14,6 +14,8 @@ const HOP_BY_HOP: u8 = 0;
 const DESTINATION: u8 = 60;
 /// Maximum number of extension headers before the transport header.
 const EXTENSIONS_MAX: usize = 8;
+/// Maximum number of bytes of these headers: each segment of a packet has a copy.
+const EXTENSIONS_LEN_MAX: usize = 1024;
 /// Maximum number of IP headers around the packet with the transport header.
 pub(in crate::wire) const OUTER_MAX: usize = 2;
 
@@ -86,10 +88,11 @@ impl Layers {
         })
     }
 
-    /// Skips the IPv6 options at the transport header's position. Returns None if they are not whole or too many.
+    /// Skips the IPv6 options at the transport header's position. Returns None if they are not whole, or too long.
     #[cold]
     #[inline(never)]
     fn behind_options(mut self, front: &[u8]) -> Option<Layers> {
+        let most = self.end.min(self.transport + EXTENSIONS_LEN_MAX);
         for _ in 0..EXTENSIONS_MAX {
             if !matches!(self.protocol, HOP_BY_HOP | DESTINATION) {
                 break;
@@ -97,7 +100,7 @@ impl Layers {
             let [next, eights] = *front.get(self.transport..)?.first_chunk()?;
             self.protocol = next;
             self.transport += (usize::from(eights) + 1) * 8;
-            if self.transport > self.end {
+            if self.transport > most {
                 return None;
             }
         }
