@@ -42,7 +42,7 @@ pub struct Finding {
     pub what: String,
     /// The remedy: a command, or a sentence if no command fixes it.
     pub remedy: String,
-    /// The change that `--fix` makes, or None if the operator has to decide.
+    /// The change that `--fix` makes. None if the operator has to decide, or if an earlier finding has the same change.
     pub change: Option<Change>,
 }
 
@@ -64,10 +64,12 @@ impl Findings {
         self.0.push(Finding { rule, harm, about: about.to_owned(), what, remedy, change: None });
     }
 
-    /// Adds a problem that a change fixes.
+    /// Adds a problem that a change fixes. A change that an earlier finding has is left out.
     pub fn mend(&mut self, rule: &'static str, harm: Harm, about: &str, what: String, change: Change) {
         let remedy = change.to_string();
-        self.0.push(Finding { rule, harm, about: about.to_owned(), what, remedy, change: Some(change) });
+        let is_there = self.0.iter().any(|earlier| earlier.change.as_ref() == Some(&change));
+        let change = Some(change).filter(|_| !is_there);
+        self.0.push(Finding { rule, harm, about: about.to_owned(), what, remedy, change });
     }
 
     /// Returns the findings, the most harmful first.

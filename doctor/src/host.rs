@@ -181,6 +181,12 @@ pub struct Paths {
     pub readable: BTreeSet<PathBuf>,
     /// The files that this process can write or create.
     pub writable: BTreeSet<PathBuf>,
+    /// Those that are folders.
+    pub folders: BTreeSet<PathBuf>,
+    /// Those that exist and are no Unix sockets.
+    pub no_sockets: BTreeSet<PathBuf>,
+    /// The Unix sockets on which a process of this network namespace listens.
+    pub listened: BTreeSet<PathBuf>,
 }
 
 impl Host {

@@ -33,6 +33,8 @@ pub struct WantedPort {
     pub name: String,
     /// The device.
     pub device: Device,
+    /// The files that ports around it write (`trace:file=FILE`).
+    pub traces: Vec<PathBuf>,
 }
 
 /// The device of a port.

@@ -38,11 +38,18 @@ impl Report<'_> {
                 format!("{all} found: {fails} will not work, {loses} lose packets, {slow} slow")
             }
         };
-        let changes = self.findings.iter().filter(|finding| finding.change.is_some()).count();
+        let changes = self.changed();
         if self.can_fix && changes > 0 {
             let _ = write!(sum, "; --fix changes {changes} of them, and --undo undoes the changes");
         }
         sum
+    }
+
+    /// Returns the number of findings that `--fix` changes. Some have the change of an earlier finding.
+    fn changed(&self) -> usize {
+        let changes: Vec<_> =
+            self.findings.iter().filter_map(|finding| Some(finding.change.as_ref()?.to_string())).collect();
+        self.findings.iter().filter(|finding| changes.contains(&finding.remedy)).count()
     }
 
     /// Returns one object.
@@ -54,6 +61,23 @@ impl Report<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netmem_doctor::{Device, Wanted, WantedPort};
+
+    #[test]
+    fn findings_with_the_change_of_an_earlier_one_are_changed_too() {
+        let host = serde_json::from_str(r#"{"interfaces": {"x0": {"index": 2}}}"#).unwrap();
+        let port =
+            WantedPort { name: "packet:x0".into(), device: Device::Packet("x0".into()), traces: Vec::new() };
+        let wanted = Wanted { ports: vec![port; 2], longest: 1514, ..Wanted::default() };
+        let mut findings = netmem_doctor::findings(&host, &wanted);
+        findings.retain(|finding| finding.rule == "down");
+        let report = Report { findings: &findings, unseen: &[], can_fix: true };
+        let text = report.text();
+        assert!(
+            text.contains("\n2 found: 2 will not work, ") && text.contains("; --fix changes 2 of them"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_host_without_findings_is_said_to_have_none() {

@@ -9,7 +9,7 @@ use crate::args::{FrameSize, ModeArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem_doctor::{Device, Finding, Wanted, WantedPort, XdpPlace};
-use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, XdpSpec};
+use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, WrapSpec, XdpSpec};
 
 /// Returns the needs of a run of the plan.
 pub fn of_plan(plan: &Plan) -> Wanted {
@@ -83,7 +83,11 @@ fn port(spec: &PortSpec, setup: &PortSetup) -> WantedPort {
             Device::Files { input: config.input.clone(), output: config.output.clone() }
         }
     };
-    WantedPort { name: spec.to_string(), device }
+    let trace = |wrap: &WrapSpec| match wrap {
+        WrapSpec::Trace(config) => config.file.clone(),
+        WrapSpec::Fault(_) => None,
+    };
+    WantedPort { name: spec.to_string(), device, traces: spec.wraps.iter().filter_map(trace).collect() }
 }
 
 fn place(spec: &XdpSpec, setup: &PortSetup) -> XdpPlace {
@@ -128,4 +132,21 @@ pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<
         ))
     });
     found.chain(answered).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem_ports::port_spec;
+    use std::path::PathBuf;
+
+    /// Seen: `netmem doctor` found nothing wrong with the file of a trace in a folder that does not exist.
+    #[test]
+    fn the_files_of_traces_around_a_port_are_needed() {
+        let specs = ["trace:file=/t/a.json/fault:/trace:file=/t/b.json/tap:t0", "trace:/tap:t1"]
+            .map(|text| port_spec(text).unwrap());
+        let wanted = of_ports(&specs);
+        assert_eq!(wanted.ports[0].traces, ["/t/a.json", "/t/b.json"].map(PathBuf::from));
+        assert!(wanted.ports[1].traces.is_empty());
+    }
 }

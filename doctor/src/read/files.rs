@@ -7,14 +7,21 @@ use rustix::fs::{Access, access};
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of the huge pages that are counted.
 const HUGE: u64 = 2 << 20;
 /// Settings of the whole host, and of each interface, for IPv4 and IPv6.
-const OF_THE_HOST: [&str; 3] = ["net.core.bpf_jit_enable", "net.ipv4.conf.all.rp_filter", "vm.nr_hugepages"];
-const OF_AN_INTERFACE: [(&str, &str); 3] =
-    [("ipv4", "forwarding"), ("ipv6", "forwarding"), ("ipv4", "rp_filter")];
+const OF_THE_HOST: [&str; 4] = [
+    "net.core.bpf_jit_enable",
+    "net.ipv4.conf.all.rp_filter",
+    "net.ipv6.conf.all.forwarding",
+    "vm.nr_hugepages",
+];
+/// The file `conf/IF/forwarding` of IPv6 says whether the host acts as a router there, and not whether it forwards.
+const OF_AN_INTERFACE: [(&str, &str); 4] =
+    [("ipv4", "forwarding"), ("ipv4", "rp_filter"), ("ipv6", "disable_ipv6"), ("ipv6", "force_forwarding")];
 
 pub fn kernel() -> Kernel {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -111,7 +118,7 @@ pub fn paths(wanted: &Wanted) -> Paths {
             Device::Files { input, output } => input.iter().chain(output).collect(),
             _ => Vec::new(),
         };
-        for path in named {
+        for path in named.into_iter().chain(&port.traces) {
             look(path, &mut paths);
         }
     }
@@ -120,9 +127,16 @@ pub fn paths(wanted: &Wanted) -> Paths {
 
 fn look(path: &Path, paths: &mut Paths) {
     let may = |path: &Path, what| access(path, what).is_ok();
-    let is_there = path.exists();
-    if is_there {
+    let found = path.metadata().ok();
+    let is_there = found.is_some();
+    if let Some(kind) = found.map(|found| found.file_type()) {
         paths.there.insert(path.to_owned());
+        if kind.is_dir() {
+            paths.folders.insert(path.to_owned());
+        }
+        if !kind.is_socket() {
+            paths.no_sockets.insert(path.to_owned());
+        }
     }
     if may(path, Access::READ_OK) {
         paths.readable.insert(path.to_owned());
@@ -152,6 +166,9 @@ fn ranges(list: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wanted::WantedPort;
+    use std::collections::BTreeSet;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn lists_of_cores_are_numbers_and_ranges() {
@@ -168,5 +185,41 @@ mod tests {
         look(&nowhere, &mut paths);
         assert_eq!(paths.writable.iter().collect::<Vec<_>>(), [&new]);
         assert!(paths.there.is_empty() && paths.readable.is_empty());
+    }
+
+    #[test]
+    fn folders_files_and_sockets_are_told_apart_and_the_file_of_a_trace_is_looked_at() {
+        let folder = std::env::temp_dir().join(format!("netmem-doctor-kinds-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (file, socket) = (folder.join("file"), folder.join("socket"));
+        fs::write(&file, "").unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let port = |path: &PathBuf| WantedPort {
+            name: String::new(),
+            device: Device::Memif { path: path.clone(), is_server: true },
+            traces: vec![file.clone()],
+        };
+        let ports = [&folder, &socket].map(port).to_vec();
+        let paths = paths(&Wanted { ports, ..Wanted::default() });
+        drop(listener);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(paths.there, BTreeSet::from([folder.clone(), file.clone(), socket]));
+        assert_eq!(paths.folders, BTreeSet::from([folder.clone()]));
+        assert_eq!(paths.no_sockets, BTreeSet::from([folder, file]));
+    }
+
+    /// Seen: `conf/IF/forwarding` was read, which does not control whether IPv6 is forwarded.
+    #[test]
+    fn forwarding_of_ipv6_is_read_from_the_setting_of_all_interfaces() {
+        let ports = vec![WantedPort {
+            name: "packet:lo".into(),
+            device: Device::Packet("lo".into()),
+            traces: Vec::new(),
+        }];
+        let settings = settings(&Wanted { ports, ..Wanted::default() });
+        let has_ipv6 = Path::new("/proc/sys/net/ipv6/conf/all/forwarding").exists();
+        assert_eq!(settings.contains_key("net.ipv6.conf.all.forwarding"), has_ipv6);
+        assert_eq!(settings.contains_key("net.ipv6.conf.lo.disable_ipv6"), has_ipv6);
+        assert!(!settings.contains_key("net.ipv6.conf.lo.forwarding"));
     }
 }

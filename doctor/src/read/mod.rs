@@ -11,6 +11,7 @@ use crate::host::{Host, Interface};
 use crate::wanted::Wanted;
 use ethtool::{Ethtool, NetdevFamily};
 use netmem::port::xdp::AttachedProgram;
+use sockets::Listening;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -27,7 +28,11 @@ impl Host {
     pub fn read(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
         let interfaces = interfaces(wanted, &mut unseen);
-        let abstract_sockets = seen(sockets::abstract_names(), "abstract sockets", &mut unseen);
+        let Listening { abstract_names, paths: listened } =
+            seen(sockets::listening(), "listening Unix sockets", &mut unseen);
+        let mut paths = files::paths(wanted);
+        // The others are not the plan's.
+        paths.listened = listened.intersection(&paths.there).cloned().collect();
         Host {
             process: process::process(),
             kernel: files::kernel(),
@@ -35,8 +40,8 @@ impl Host {
             cores: files::cores(process::allowed_cores()),
             interfaces,
             settings: files::settings(wanted),
-            paths: files::paths(wanted),
-            abstract_sockets,
+            paths,
+            abstract_sockets: abstract_names,
             unseen,
         }
     }

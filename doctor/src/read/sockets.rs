@@ -1,4 +1,4 @@
-//! Sockets of other programs: bound AF_XDP sockets, and abstract names of listening sockets.
+//! Sockets of other programs: bound AF_XDP sockets, and the names of listening Unix sockets.
 //!
 //! Source: sock_diag(7), `linux/xdp_diag.h`, proc_net_unix of proc(5).
 
@@ -8,6 +8,7 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 const BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
@@ -77,24 +78,39 @@ fn holders() -> BTreeMap<u64, String> {
     holders
 }
 
-/// Returns the abstract names on which Unix sockets of this namespace listen.
-pub fn abstract_names() -> io::Result<BTreeSet<String>> {
-    fs::read_to_string("/proc/net/unix").map(|text| abstract_names_of(&text))
+/// The names on which Unix sockets of this network namespace listen.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Listening {
+    /// The abstract names, without the first zero byte.
+    pub abstract_names: BTreeSet<String>,
+    /// The absolute paths. A relative one depends on the folder of the process.
+    pub paths: BTreeSet<PathBuf>,
+}
+
+pub fn listening() -> io::Result<Listening> {
+    fs::read_to_string("/proc/net/unix").map(|text| listening_of(&text))
 }
 
 /// The fields of a line are the address, counts, flags in hexadecimal, type, state, inode and name. `@` stands for
 /// the first zero byte.
-fn abstract_names_of(text: &str) -> BTreeSet<String> {
+fn listening_of(text: &str) -> Listening {
     /// The flag of a listening socket (__SO_ACCEPTCON).
     const LISTENS: u32 = 1 << 16;
-    let name = |line: &str| {
-        let mut parts = line.split_whitespace();
+    let name = |line| -> Option<&str> {
+        let mut parts = str::split_whitespace(line);
         let flags = u32::from_str_radix(parts.nth(3)?, 16).ok()?;
-        // DPDK passes the whole length of a name. The zero bytes after the name are shown as @ too.
-        let name = parts.nth(3)?.strip_prefix('@')?.trim_end_matches('@');
-        (flags & LISTENS != 0).then(|| name.to_owned())
+        parts.nth(3).filter(|_| flags & LISTENS != 0)
     };
-    text.lines().skip(1).filter_map(name).collect()
+    let mut listening = Listening::default();
+    for name in text.lines().skip(1).filter_map(name) {
+        if let Some(name) = name.strip_prefix('@') {
+            // DPDK passes the whole length of a name. The zero bytes after the name are shown as @ too.
+            listening.abstract_names.insert(name.trim_end_matches('@').to_owned());
+        } else if name.starts_with('/') {
+            listening.paths.insert(name.into());
+        }
+    }
+    listening
 }
 
 #[cfg(test)]
@@ -102,12 +118,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_abstract_and_listened_on_are_read_without_their_zeros() {
+    fn names_that_are_listened_on_are_read_and_abstract_ones_without_their_zeros() {
         let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
                     0000: 00000002 00000000 00010000 0005 01 100 @/run/memif.sock@@@@\n\
                     0000: 00000002 00000000 00010000 0001 01 101 /run/file.sock\n\
                     0000: 00000003 00000000 00000000 0001 03 102 @/connected\n\
-                    0000: 00000002 00000000 00010000 0001 01 103\n";
-        assert_eq!(abstract_names_of(text), BTreeSet::from(["/run/memif.sock".to_owned()]));
+                    0000: 00000002 00000000 00010000 0001 01 103\n\
+                    0000: 00000002 00000000 00010000 0001 01 104 file.sock\n\
+                    0000: 00000002 00000000 00000000 0002 01 105 /run/datagrams.sock\n";
+        let wanted = Listening {
+            abstract_names: BTreeSet::from(["/run/memif.sock".to_owned()]),
+            paths: BTreeSet::from(["/run/file.sock".into()]),
+        };
+        assert_eq!(listening_of(text), wanted);
     }
 }

@@ -1,5 +1,6 @@
-//! Rules about peers at sockets, and files.
+//! Rules about peers at sockets, files, and the names of TAP interfaces.
 
+use super::interface;
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
 use crate::wanted::{Device, Wanted, WantedPort};
@@ -17,15 +18,28 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
                     written(host, port, path, found);
                 }
             }
-            Device::Xdp(_) | Device::Packet(_) | Device::Tap(_) => {}
+            Device::Tap(name) => tap(host, port, name, found),
+            Device::Xdp(_) | Device::Packet(_) => {}
         }
+        port.traces.iter().for_each(|path| written(host, port, path, found));
     }
 }
 
 fn memif(host: &Host, port: &WantedPort, (path, is_server): (&Path, bool), found: &mut Findings) {
+    const ANOTHER: &str = "give another path";
     // An abstract name has no file.
     if path.to_string_lossy().starts_with('@') {
         return;
+    }
+    if host.paths.no_sockets.contains(path) {
+        let what = format!("{} exists and is not a socket", path.display());
+        found.add("socket", Harm::Fails, &port.name, what, ANOTHER.to_owned());
+        return;
+    }
+    if is_server && host.paths.listened.contains(path) {
+        let what = format!("another process listens on {}", path.display());
+        let remedy = format!("stop that process (ss -xlp), or {ANOTHER}");
+        found.add("socket", Harm::Fails, &port.name, what, remedy);
     }
     let is_there = host.paths.there.contains(path);
     let is_abstract = host.abstract_sockets.contains(&*path.to_string_lossy());
@@ -41,13 +55,41 @@ fn memif(host: &Host, port: &WantedPort, (path, is_server): (&Path, bool), found
     }
 }
 
+/// Finds an interface that exists with the name of a TAP interface and is another kind. The kernel then makes none.
+fn tap(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
+    let Some((own, its)) = interface(host, name) else { return };
+    if its.kind.as_deref() != Some("tun") {
+        let what = format!("there is an interface {own} already, which is no TAP interface");
+        let remedy = format!("give another name, or packet:{own}, which uses that interface");
+        found.add("tap-name", Harm::Fails, &port.name, what, remedy);
+    }
+}
+
+/// Adds a finding if the path is a folder. Returns true if it is one.
+fn is_folder(
+    rule: &'static str,
+    host: &Host,
+    (port, path): (&WantedPort, &Path),
+    found: &mut Findings,
+) -> bool {
+    let is_one = host.paths.folders.contains(path);
+    if is_one {
+        let what = format!("{} is a folder", path.display());
+        found.add(rule, Harm::Fails, &port.name, what, "give the name of a file".to_owned());
+    }
+    is_one
+}
+
 /// Returns true for standard input or output.
 fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
 fn received(host: &Host, port: &WantedPort, path: &Path, found: &mut Findings) {
-    if is_standard(path) || host.paths.readable.contains(path) {
+    if is_standard(path)
+        || is_folder("input", host, (port, path), found)
+        || host.paths.readable.contains(path)
+    {
         return;
     }
     let (what, remedy) = if host.paths.there.contains(path) {
@@ -59,7 +101,10 @@ fn received(host: &Host, port: &WantedPort, path: &Path, found: &mut Findings) {
 }
 
 fn written(host: &Host, port: &WantedPort, path: &Path, found: &mut Findings) {
-    if is_standard(path) || host.paths.writable.contains(path) {
+    if is_standard(path)
+        || is_folder("output", host, (port, path), found)
+        || host.paths.writable.contains(path)
+    {
         return;
     }
     let (what, remedy) = no_file(path);

@@ -10,7 +10,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
         if let Some(queues) = its.queues {
-            too_few(port, place, (name, queues), found);
+            too_few(host, wanted, (port, place), (name, queues), found);
             not_taken(host, wanted, (port, place), (name, queues), found);
         }
         rings(port, (name, its), found);
@@ -27,19 +27,41 @@ fn channels(queues: QueueCounts, count: u32) -> String {
     if queues.is_combined { format!("combined {count}") } else { format!("rx {count} tx {count}") }
 }
 
-fn too_few(port: &WantedPort, place: &XdpPlace, (name, queues): (&str, QueueCounts), found: &mut Findings) {
-    let needed = place.queue.saturating_add(taken(place, queues));
-    if needed <= queues.now && place.queue < queues.now {
+/// Returns the number of queues that the interface must have for a port.
+fn needed(place: &XdpPlace, queues: QueueCounts) -> u32 {
+    place.queue.saturating_add(taken(place, queues).max(1))
+}
+
+/// Iterates over the xdp ports on the interface with this main name.
+fn on<'a>(
+    host: &'a Host,
+    wanted: &'a Wanted,
+    name: &'a str,
+) -> impl Iterator<Item = (&'a WantedPort, &'a XdpPlace)> {
+    let is_it = move |place: &XdpPlace| interface(host, &place.interface).is_some_and(|(own, _)| own == name);
+    wanted.xdp().filter(move |(_, place)| is_it(place))
+}
+
+/// Finds a port with queues that the interface does not have. Ports of one interface get the same change, with queues
+/// for all of them that the interface can have.
+fn too_few(
+    host: &Host,
+    wanted: &Wanted,
+    (port, place): (&WantedPort, &XdpPlace),
+    (name, queues): (&str, QueueCounts),
+    found: &mut Findings,
+) {
+    let its = needed(place, queues);
+    if its <= queues.now {
         return;
     }
-    let what = format!(
-        "the port takes queues up to number {}, and the interface has {}",
-        needed.max(1) - 1,
-        queues.now
-    );
-    if needed <= queues.most {
+    let what =
+        format!("the port takes queues up to number {}, and the interface has {}", its - 1, queues.now);
+    if its <= queues.most {
+        let of_all = on(host, wanted, name).map(|(_, place)| needed(place, queues));
+        let enough = of_all.filter(|count| *count <= queues.most).max().unwrap_or(its);
         let set = |count| format!("ethtool -L {name} {}", channels(queues, count));
-        found.mend("queues", Harm::Fails, &port.name, what, Change::run(&set(needed), &set(queues.now)));
+        found.mend("queues", Harm::Fails, &port.name, what, Change::run(&set(enough), &set(queues.now)));
     } else {
         let remedy = format!("the interface can have {}: give fewer queues, or fewer --workers", queues.most);
         found.add("queues", Harm::Fails, &port.name, what, remedy);
@@ -55,15 +77,12 @@ fn not_taken(
     (name, queues): (&str, QueueCounts),
     found: &mut Findings,
 ) {
-    let same = |(_, other): &(&WantedPort, &XdpPlace)| {
-        interface(host, &other.interface).is_some_and(|(other, _)| other == name)
-    };
     let takes = |queue: u32| {
-        wanted.xdp().filter(same).any(|(_, other)| {
+        on(host, wanted, name).any(|(_, other)| {
             (other.queue..other.queue.saturating_add(taken(other, queues))).contains(&queue)
         })
     };
-    let is_first = wanted.xdp().find(same).is_some_and(|(first, _)| first == port);
+    let is_first = on(host, wanted, name).next().is_some_and(|(first, _)| first == port);
     let left = (0..queues.now).filter(|queue| !takes(*queue)).count();
     if left == 0 || place.is_partial || !is_first {
         return;

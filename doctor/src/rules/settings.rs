@@ -4,7 +4,7 @@ use super::interface;
 use crate::change::{Change, interface_key};
 use crate::finding::{Findings, Harm};
 use crate::host::Host;
-use crate::wanted::{Device, Wanted};
+use crate::wanted::{Device, Wanted, WantedPort};
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     forwarding(host, wanted, found);
@@ -15,6 +15,8 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
 
 /// The first kernel with programs at an interface's ingress that are detached when their process ends (TCX).
 const INGRESS: (u32, u32) = (6, 6);
+/// The setting by which the kernel forwards IPv6 between all interfaces.
+const ALL_IPV6: &str = "net.ipv6.conf.all.forwarding";
 
 /// Finds forwarding by the kernel. The kernel gets a copy of the packets that a packet port receives, and forwards
 /// them too unless this is prevented.
@@ -27,14 +29,42 @@ fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
     for (port, name) in wanted.packet() {
         let name = interface(host, name).map_or(name, |(own, _)| own);
-        for family in ["ipv4", "ipv6"] {
-            let key = interface_key(family, name, "forwarding");
-            let Some(from) = host.setting(&key).filter(|value| *value != "0") else { continue };
-            let change = Change::Setting { key: key.clone(), from: from.to_owned(), to: "0".to_owned() };
-            let what =
-                format!("the kernel also forwards the packets of {name} ({family}), so packets arrive twice");
-            found.mend("forwarding", Harm::Loses, &port.name, what, change);
-        }
+        by_ipv4(host, port, name, found);
+        by_ipv6(host, port, name, found);
+    }
+}
+
+fn twice(name: &str, family: &str) -> String {
+    format!("the kernel also forwards the packets of {name} ({family}), so packets arrive twice")
+}
+
+/// Returns the change that sets a setting to 0, if it is another number now.
+fn to_zero(host: &Host, key: String) -> Option<Change> {
+    let from = host.setting(&key).filter(|value| *value != "0")?.to_owned();
+    Some(Change::Setting { key, from, to: "0".to_owned() })
+}
+
+fn by_ipv4(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
+    if let Some(change) = to_zero(host, interface_key("ipv4", name, "forwarding")) {
+        found.mend("forwarding", Harm::Loses, &port.name, twice(name, "ipv4"), change);
+    }
+}
+
+/// IPv6 is forwarded from an interface if `conf.all.forwarding` is set, or (since Linux 6.17) its `force_forwarding`.
+/// Its own `forwarding` has no effect on that. No change is offered for `conf.all.forwarding`: a write sets
+/// `forwarding` of every interface, and the second write of an undo does not bring their values back.
+fn by_ipv6(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
+    let disabled = interface_key("ipv6", name, "disable_ipv6");
+    if host.setting(&disabled) != Some("0") {
+        return;
+    }
+    if to_zero(host, ALL_IPV6.to_owned()).is_some() {
+        let remedy = format!(
+            "sysctl -w {ALL_IPV6}=0 if no interface of this host is to forward IPv6, or sysctl -w {disabled}=1"
+        );
+        found.add("forwarding", Harm::Loses, &port.name, twice(name, "ipv6"), remedy);
+    } else if let Some(change) = to_zero(host, interface_key("ipv6", name, "force_forwarding")) {
+        found.mend("forwarding", Harm::Loses, &port.name, twice(name, "ipv6"), change);
     }
 }
 

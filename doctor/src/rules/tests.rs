@@ -68,11 +68,17 @@ fn xdp(interface: &str) -> WantedPort {
         is_partial: false,
         leaves_control: true,
     });
-    WantedPort { name: format!("xdp:{interface}"), device }
+    WantedPort { name: format!("xdp:{interface}"), device, traces: Vec::new() }
 }
 
 fn packet(interface: &str) -> WantedPort {
-    WantedPort { name: format!("packet:{interface}"), device: Device::Packet(interface.into()) }
+    let device = Device::Packet(interface.into());
+    WantedPort { name: format!("packet:{interface}"), device, traces: Vec::new() }
+}
+
+fn tap(interface: &str) -> WantedPort {
+    let device = Device::Tap(interface.into());
+    WantedPort { name: format!("tap:{interface}"), device, traces: Vec::new() }
 }
 
 /// A router on both cards.
@@ -122,7 +128,7 @@ const TOGETHER: [Fault; 28] = [
     ("jit", Harm::Slow, |host, _| drop(host.settings.insert("net.core.bpf_jit_enable".into(), "0".into()))),
     ("tun", Harm::Fails, |host, wanted| {
         host.kernel.tun = false;
-        wanted.ports.push(WantedPort { name: "tap:tap0".into(), device: Device::Tap("tap0".into()) });
+        wanted.ports.push(tap("tap0"));
     }),
     ("huge-pages", Harm::Slow, |host, _| host.memory.transparent = "never".into()),
     ("cores", Harm::Slow, |_, wanted| wanted.workers = 5),
@@ -168,13 +174,13 @@ const TOGETHER: [Fault; 28] = [
     }),
     ("forwarding", Harm::Loses, |host, wanted| {
         host.interfaces.insert("eth2".into(), soft("veth", None));
-        host.settings.insert("net.ipv6.conf.eth2.forwarding".into(), "1".into());
+        host.settings.insert("net.ipv4.conf.eth2.forwarding".into(), "1".into());
         wanted.ports.push(packet("eth2"));
     }),
 ];
 
 /// Faults that hide another, or that another hides.
-const ALONE: [Fault; 14] = [
+const ALONE: [Fault; 22] = [
     ("locked-maps", Harm::Fails, |host, _| host.kernel.release = "5.10.0-32-amd64".into()),
     ("native-mtu", Harm::Slow, |host, wanted| {
         host.interfaces.get_mut("eth1").unwrap().mtu = 9000;
@@ -213,16 +219,59 @@ const ALONE: [Fault; 14] = [
     ("socket-folder", Harm::Fails, |_, wanted| wanted.ports.push(memif(true))),
     ("input", Harm::Fails, |_, wanted| wanted.ports.push(files(Some("/none.pcap"), Some("-")))),
     ("output", Harm::Fails, |_, wanted| wanted.ports.push(files(Some("-"), Some("/none/out.pcap")))),
+    ("output", Harm::Fails, |_, wanted| wanted.ports[0].traces.push("/none/trace.json".into())),
+    ("input", Harm::Fails, |host, wanted| wanted.ports.push(files(Some(folder(host)), None))),
+    ("output", Harm::Fails, |host, wanted| wanted.ports.push(files(None, Some(folder(host))))),
+    ("socket", Harm::Fails, |host, wanted| {
+        there(host, "/run/memif.sock");
+        host.paths.no_sockets.insert("/run/memif.sock".into());
+        wanted.ports.push(memif(true));
+    }),
+    ("socket", Harm::Fails, |host, wanted| {
+        there(host, "/run/memif.sock");
+        host.paths.listened.insert("/run/memif.sock".into());
+        wanted.ports.push(memif(true));
+    }),
+    ("tap-name", Harm::Fails, |host, wanted| {
+        host.interfaces.insert("tap0".into(), soft("veth", None));
+        wanted.ports.push(tap("tap0"));
+    }),
+    ("forwarding", Harm::Loses, |host, wanted| ipv6(host, wanted, "all.forwarding")),
+    ("forwarding", Harm::Loses, |host, wanted| ipv6(host, wanted, "eth2.force_forwarding")),
 ];
+
+/// Makes a file exist that may be read and written.
+fn there(host: &mut Host, path: &str) {
+    let paths = &mut host.paths;
+    for set in [&mut paths.there, &mut paths.readable, &mut paths.writable] {
+        set.insert(path.into());
+    }
+}
+
+/// Makes a folder, and returns its path.
+fn folder(host: &mut Host) -> &'static str {
+    there(host, "/captures");
+    host.paths.folders.insert("/captures".into());
+    host.paths.no_sockets.insert("/captures".into());
+    "/captures"
+}
+
+/// Adds a packet port on an interface with IPv6, and turns this setting of IPv6 on.
+fn ipv6(host: &mut Host, wanted: &mut Wanted, setting: &str) {
+    host.interfaces.insert("eth2".into(), soft("veth", None));
+    host.settings.insert("net.ipv6.conf.eth2.disable_ipv6".into(), "0".into());
+    host.settings.insert(format!("net.ipv6.conf.{setting}"), "1".into());
+    wanted.ports.push(packet("eth2"));
+}
 
 fn memif(is_server: bool) -> WantedPort {
     let device = Device::Memif { path: "/run/memif.sock".into(), is_server };
-    WantedPort { name: "memif:/run/memif.sock".into(), device }
+    WantedPort { name: "memif:/run/memif.sock".into(), device, traces: Vec::new() }
 }
 
 fn files(input: Option<&str>, output: Option<&str>) -> WantedPort {
     let device = Device::Files { input: input.map(PathBuf::from), output: output.map(PathBuf::from) };
-    WantedPort { name: "pcap:".into(), device }
+    WantedPort { name: "pcap:".into(), device, traces: Vec::new() }
 }
 
 /// Returns the findings on a good host with these faults.
@@ -287,8 +336,94 @@ fn commands_name_the_interface_and_can_be_taken_back() {
     assert_eq!(change("huge-pages"), pair("sysctl -w vm.nr_hugepages=32", "sysctl -w vm.nr_hugepages=0"));
     assert_eq!(
         change("forwarding"),
-        pair("sysctl -w net.ipv6.conf.eth2.forwarding=0", "sysctl -w net.ipv6.conf.eth2.forwarding=1")
+        pair("sysctl -w net.ipv4.conf.eth2.forwarding=0", "sysctl -w net.ipv4.conf.eth2.forwarding=1")
     );
+}
+
+/// Seen: `conf.IF.forwarding` was read and set, by which IPv6 is not forwarded.
+#[test]
+fn ipv6_is_forwarded_by_the_setting_of_all_interfaces_or_by_force_and_only_the_latter_is_changed() {
+    let found = |settings: &[&str]| {
+        let (mut host, mut wanted) = (good_host(), wanted());
+        settings.iter().for_each(|setting| ipv6(&mut host, &mut wanted, setting));
+        wanted.ports.truncate(3);
+        findings(&host, &wanted)
+    };
+    assert_eq!(found(&["eth2.forwarding"]), [], "that makes it a router, and forwards nothing");
+    for by_all in [&["all.forwarding"][..], &["all.forwarding", "eth2.force_forwarding"]] {
+        let found = found(by_all);
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(finding.change, None, "its undo would not be exact");
+        assert!(finding.remedy.starts_with("sysctl -w net.ipv6.conf.all.forwarding=0 if "), "{finding}");
+    }
+    let change = found(&["eth2.force_forwarding"]).remove(0).change.unwrap();
+    assert_eq!(change.to_string(), "sysctl -w net.ipv6.conf.eth2.force_forwarding=0");
+    assert_eq!(found(&["all.forwarding", "eth2.disable_ipv6"]), [], "it receives no IPv6");
+}
+
+/// Adds ports on these queues of eth0, which is a port already.
+fn queues(wanted: &mut Wanted, numbers: &[u32]) {
+    wanted.ports.truncate(1);
+    for queue in numbers {
+        let mut port = xdp("eth0");
+        let Device::Xdp(place) = &mut port.device else { unreachable!() };
+        (place.queue, port.name) = (*queue, format!("xdp:eth0:{queue}"));
+        wanted.ports.push(port);
+    }
+}
+
+fn changes(found: &[Finding]) -> Vec<String> {
+    found.iter().filter_map(|finding| finding.change.as_ref().map(ToString::to_string)).collect()
+}
+
+/// Seen: the number of queues was set to 4, then to 3, then to 2.
+#[test]
+fn ports_of_one_interface_get_one_change_with_queues_for_all_of_them() {
+    let remedies = |numbers: &[u32]| {
+        let (host, mut wanted) = (good_host(), wanted());
+        queues(&mut wanted, numbers);
+        let found = findings(&host, &wanted);
+        let remedies: Vec<_> = found.iter().map(|finding| finding.remedy.clone()).collect();
+        (changes(&found), remedies)
+    };
+    let four = "ethtool -L eth0 combined 4".to_owned();
+    assert_eq!(remedies(&[3, 2, 1]), (vec![four.clone()], vec![four.clone(); 3]));
+    assert_eq!(remedies(&[1, 2, 3]), (vec![four.clone()], vec![four.clone(); 3]));
+    let (changes, remedies) = remedies(&[3, 9]);
+    assert_eq!((changes, &remedies[0]), (vec![four.clone()], &four));
+    assert!(remedies[1].contains("give fewer queues"), "the card has not as many: {remedies:?}");
+}
+
+/// Seen: the port was still without a queue.
+#[test]
+fn a_port_of_all_queues_from_one_that_does_not_exist_gets_that_queue() {
+    let (host, mut wanted) = (good_host(), wanted());
+    (place(&mut wanted).queue, place(&mut wanted).queues) = (3, None);
+    let found = findings(&host, &wanted);
+    assert!(changes(&found).contains(&"ethtool -L eth0 combined 4".to_owned()), "{found:?}");
+}
+
+/// Seen: `ethtool -K host0 tx-udp-segmentation off` once for each queue.
+#[test]
+fn a_change_that_an_earlier_finding_has_is_left_out() {
+    let fault = ALONE.iter().find(|fault| fault.0 == "udp-segments").unwrap();
+    let (mut host, mut wanted) = (good_host(), wanted());
+    fault.2(&mut host, &mut wanted);
+    wanted.ports = vec![wanted.ports[0].clone(); 4];
+    let found = findings(&host, &wanted);
+    assert_eq!(rules(&found), [("udp-segments", Harm::Loses); 4]);
+    assert_eq!(changes(&found), ["ethtool -K host0 tx-udp-segmentation off"]);
+    assert!(found.iter().all(|finding| finding.remedy == found[0].remedy));
+}
+
+#[test]
+fn a_port_may_take_a_tap_interface_that_exists_and_a_client_a_socket_with_a_listener() {
+    let (mut host, mut wanted) = (good_host(), wanted());
+    host.interfaces.insert("tap0".into(), soft("tun", None));
+    there(&mut host, "/run/memif.sock");
+    host.paths.listened.insert("/run/memif.sock".into());
+    wanted.ports.extend([tap("tap0"), memif(false)]);
+    assert_eq!(findings(&host, &wanted), []);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::port::xdp::Netdev;
 use netmem::wire::MacAddr;
-use netmem_doctor::{Change, Host, Interface, Journal, Wanted};
+use netmem_doctor::{Change, Device, Host, Interface, Journal, Wanted, WantedPort};
 use std::path::Path;
 use std::process::Command;
 
@@ -32,7 +32,7 @@ impl Bench {
         if names[0] == names[1] {
             return refused("give two interfaces, with a cable between them".into());
         }
-        let host = Host::read(&Wanted::default());
+        let host = Host::read(&wanted(names));
         for name in names {
             if let Err(why) = may_be_used(&host, name) {
                 return refused(why);
@@ -138,9 +138,27 @@ fn link(name: &str, to: &str, from: &str) -> Change {
     Change::Run { command: words(to), undo: words(from) }
 }
 
+/// Returns both interfaces as ports. The host's XDP programs are read only for interfaces of ports.
+fn wanted(names: [&str; 2]) -> Wanted {
+    let port = |name: &str| WantedPort {
+        name: format!("packet:{name}"),
+        device: Device::Packet(name.to_owned()),
+        traces: Vec::new(),
+    };
+    Wanted { ports: names.map(port).into(), ..Wanted::default() }
+}
+
 /// Checks that the interface is not in use.
 fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
-    let Some(Interface { controller, program, .. }) = host.interfaces.get(name) else {
+    has_no_users(host, name)?;
+    has_no_address(name)
+}
+
+/// Checks that no other interface, XDP program or AF_XDP socket uses the interface.
+fn has_no_users(host: &Host, name: &str) -> Result<(), String> {
+    /// Kinds of which two are joined: the link of one is the other, which is not on top of it.
+    const PAIRS: [&str; 3] = ["veth", "netkit", "vxcan"];
+    let Some(Interface { controller, program, bound, .. }) = host.interfaces.get(name) else {
         return Err(format!("there is no interface {name}: ip link lists the interfaces"));
     };
     if let Some(controller) = controller {
@@ -151,6 +169,24 @@ fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
     if let Some(program) = program {
         return Err(format!("{name} has an XDP program ({program}): remove that program first"));
     }
+    if let Some(socket) = bound.first() {
+        let holder = socket.holder.as_deref().unwrap_or("a process that cannot be seen");
+        return Err(format!("{name} has an AF_XDP socket of {holder}: stop that process first"));
+    }
+    let is_on_it = |(_, other): &(&String, &Interface)| {
+        let is_pair = other.kind.as_deref().is_some_and(|kind| PAIRS.contains(&kind));
+        other.link.as_deref() == Some(name) && !is_pair
+    };
+    match host.interfaces.iter().find(is_on_it) {
+        None => Ok(()),
+        Some((above, _)) => Err(format!(
+            "{name} has the interface {above} on top of it: remove it first: ip link del {above}"
+        )),
+    }
+}
+
+/// Checks that the interface has no address that other hosts can use.
+fn has_no_address(name: &str) -> Result<(), String> {
     let shown = Command::new("ip").args(["-o", "addr", "show", "dev", name, "scope", "global"]).output();
     let shown = shown.map_err(|error| format!("ip: {error}: is iproute2 installed?"))?;
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
@@ -161,5 +197,44 @@ fn may_be_used(host: &Host, name: &str) -> Result<(), String> {
             "{name} has the address {address}: the test sets the interface down and up and fills it with packets, which disturbs \
              the users of that address; if it has no users, remove it first: ip addr flush dev {name}"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Seen: no XDP program was read, so the measurement disturbed a forwarder.
+    #[test]
+    fn the_programs_of_both_interfaces_are_read() {
+        let wanted = wanted(["eth0", "eth1"]);
+        let names: Vec<_> = wanted.interfaces().map(|(_, name)| name).collect();
+        assert_eq!(names, ["eth0", "eth1"]);
+    }
+
+    #[test]
+    fn an_interface_with_a_program_a_socket_or_an_interface_on_top_is_in_use() {
+        let host: Host = serde_json::from_value(json!({"interfaces": {
+            "program": {"program": "\"netmem\" (number 7)"},
+            "socket": {"bound": [{"queue": 0, "holder": "x (process 9)"}]},
+            "unseen": {"bound": [{"queue": 3, "holder": null}]},
+            "below": {},
+            "below.7": {"kind": "vlan", "link": "below"},
+            "x0": {"kind": "veth", "link": "x1"},
+            "x1": {"kind": "veth", "link": "x0"},
+        }}))
+        .unwrap();
+        for (name, said) in [
+            ("none", "there is no interface none"),
+            ("program", "has an XDP program (\"netmem\" (number 7))"),
+            ("socket", "has an AF_XDP socket of x (process 9)"),
+            ("unseen", "has an AF_XDP socket of a process that cannot be seen"),
+            ("below", "has the interface below.7 on top of it"),
+        ] {
+            let why = has_no_users(&host, name).unwrap_err();
+            assert!(why.contains(said) && why.contains(": "), "{why}");
+        }
+        assert_eq!(["x0", "x1"].map(|name| has_no_users(&host, name)), [Ok(()), Ok(())]);
     }
 }
