@@ -9,7 +9,7 @@ use super::attach::{Attachment, own_addresses};
 use super::error::{Attempt, XdpError, watch};
 use super::held::Held;
 use super::own::OwnAddresses;
-use super::registration::Registration;
+use super::registration::{BoundSocket, Registration};
 use super::take::TakeControl;
 use super::{Binding, Punt, Queues, XdpConfig, XdpPort, may_be_long};
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -54,16 +54,6 @@ struct Bound {
     own: Option<Arc<OwnAddresses>>,
     /// One for each interface whose ports do not take all packets; its ports hold it.
     takes: Vec<Weak<TakeControl>>,
-}
-
-/// A socket of a port that is open.
-#[derive(Debug)]
-pub(super) struct BoundSocket {
-    interface: u32,
-    queue: u32,
-    pub(super) socket: Weak<Socket>,
-    /// Packets of several chunks were requested.
-    pub(super) several: bool,
 }
 
 impl Umem {

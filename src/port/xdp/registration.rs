@@ -5,9 +5,18 @@
 //! is zero-copy beside a port on a software device. A frame belongs to no registration, and goes from one to the other
 //! as it goes from port to port.
 
-use super::bind::BoundSocket;
 use crate::sys::xdp::{Socket, ZeroCopy};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+/// A socket of a port that is open.
+#[derive(Debug)]
+pub(super) struct BoundSocket {
+    pub(super) interface: u32,
+    pub(super) queue: u32,
+    pub(super) socket: Weak<Socket>,
+    /// Packets of several chunks were requested.
+    pub(super) several: bool,
+}
 
 /// How a socket comes to a registration.
 #[derive(Debug)]
