@@ -97,8 +97,8 @@ impl Memory {
         Ok(Memory { shared: Handle::new(&Shared::new(region, pages, config)) })
     }
 
-    /// Claims a worker's slot. Its home node is its slot modulo the number of nodes, or the node to which an earlier worker
-    /// of the slot moved it.
+    /// Claims a worker's slot. Its home node is its slot modulo the number of nodes, or the node to which an earlier
+    /// worker of the slot moved it.
     ///
     /// # Errors
     /// [`WorkerError::AllTaken`] when all slots are in use.

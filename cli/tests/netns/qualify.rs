@@ -145,7 +145,7 @@ fn interfaces_that_are_missing_the_same_or_in_use_are_refused_in_one_line() {
     bed.dut.ip("link add br0 type bridge");
     bed.dut.ip("link set z1 master br0");
     bed.dut.ip("link add v0 type veth peer name v1");
-    bed.dut.ip("link add v0.7 link v0 type vlan id 7");
+    bed.dut.ip("link add m0 link v0 type macvlan");
     bed.dut.ip("link add w0 type veth peer name w1");
     ["w0", "w1"].iter().for_each(|end| drop(bed.dut.ip(&format!("link set {end} up"))));
     let forwarder = Pair::start_with(&bed.dut, ["xdp:w0", "packet:w1"], &[]);
@@ -155,7 +155,7 @@ fn interfaces_that_are_missing_the_same_or_in_use_are_refused_in_one_line() {
         ("x0 x0", "give two interfaces"),
         ("x0 z0", "z0 has the address 192.0.2.1/24"),
         ("z1 x0", "z1 is a member of br0"),
-        ("x0 v0", "v0 has the interface v0.7 on top of it"),
+        ("x0 v0", "v0 has the interface m0 on top of it"),
         ("x0 w0", "w0 has an XDP program ("),
     ] {
         let out = qualify(&bed, &folder, words).output().expect("netmem");

@@ -1,10 +1,10 @@
 //! All known routes, neighbours and links, and the selection of the best route for each prefix. COLD.
 //!
 //! Of all routes for a prefix the best is used. The best is the first by origin, then by metric, then in the order
-//! of insertion. The longest prefix comes first, whatever its origin. Linux looks up IPv4 in the same way while it has no
-//! rules of its own (fib_rules). With rules, and for IPv6, it takes a local route before any longer prefix of the main
-//! table. If the best route leads to destinations on a link, each neighbour with a known MAC address gets a route of its
-//! own (an *adjacency*). Workers then find the neighbour with one lookup.
+//! of insertion. The longest prefix comes first, whatever its origin. Linux looks up IPv4 in the same way while it has
+//! no rules of its own (fib_rules). With rules, and for IPv6, it takes a local route before any longer prefix of the main
+//! table. If the best route leads to destinations on a link, each neighbour with a known MAC address gets a route of
+//! its own (an *adjacency*). Workers then find the neighbour with one lookup.
 
 mod entries;
 mod neighbours;

@@ -5,8 +5,7 @@ use std::cell::Cell;
 /// The packets that came into the socket's buffer, and those that the port took out of it.
 ///
 /// The kernel counts a packet when it puts it into the buffer. A packet for which the buffer has no room is counted
-/// separately. The removal of the interface leaves the buffer as it is (packet_notifier of
-/// net/packet/af_packet.c).
+/// separately. The removal of the interface leaves the buffer as it is (packet_notifier of net/packet/af_packet.c).
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     /// Packets that came, as far as the kernel was asked.

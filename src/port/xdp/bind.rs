@@ -188,10 +188,11 @@ impl XdpPort {
     /// Opens a port over `umem` on `queue` of `interface` in the calling thread's network namespace. Its FILL ring is
     /// full of frames of `pool` before the first packet comes.
     ///
-    /// The first port of a UMEM registers it with the kernel, and others share that. A port that is zero-copy beside ports
-    /// that are not, or the reverse, registers it once more, and so does one on a software device beside a card in copy
-    /// mode. Each registration counts as locked memory (`ulimit -l`). Ports of several queues of one interface share one redirect program. A pool that runs dry leaves the
-    /// ring shorter, and a pool of another memory leaves it empty ([`Fill::refill`]).
+    /// The first port of a UMEM registers it with the kernel, and others share that. A port that is zero-copy beside
+    /// ports that are not, or the reverse, registers it once more, and so does one on a software device beside a card in
+    /// copy mode. Each registration counts as locked memory (`ulimit -l`). Ports of several queues of one interface share
+    /// one redirect program. A pool that runs dry leaves the ring shorter, and a pool of another memory leaves it empty
+    /// ([`Fill::refill`]).
     ///
     /// The port belongs to the opening process alone: in a child (fork(2)) it is down, with that reason.
     ///
