@@ -27,19 +27,16 @@ const STEALS_MAX: usize = 16;
 #[cold]
 #[inline(never)]
 pub(super) fn take(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {
-    let mut found = find(shared, w);
     for _ in 0..STEALS_MAX {
-        if found.is_some() {
-            break;
+        if let found @ Some(_) = find(shared, w) {
+            return found;
         }
         shared.locals.add(w, 1, |lane| &lane.steal);
-        let stolen = empty_all(shared, w);
-        found = find(shared, w);
-        if !stolen {
+        if !empty_all(shared, w) {
             break;
         }
     }
-    found
+    find(shared, w)
 }
 
 fn find(shared: &Shared, w: &mut Worker) -> Option<Object<Head>> {

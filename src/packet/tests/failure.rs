@@ -2,13 +2,12 @@
 
 use crate::packet::{CopyBreak, External, HeadCache, HeadCacheConfig, HeadCacheMode, Packet, Packets};
 use crate::page::{Lists, Memory, MemoryConfig};
-use crate::pool::tests::panics::{memory_without_lists, next_page_home_panics, panics};
+use crate::pool::tests::panics::{PanickingShrinker, memory_without_lists, next_page_home_panics, panics};
 use crate::pool::{Batch, Fragments, Pool, PoolConfig, Shrinker};
 use crate::rounds::stride;
 use crate::slab::{CacheConfig, SizeClasses};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 struct Scene {
@@ -127,23 +126,6 @@ fn a_callback_that_panics_as_a_head_goes_home_loses_no_frame() {
     assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
 }
 
-/// A shrinker of a program that panics.
-struct Panics;
-
-impl Shrinker for Panics {
-    fn relieve(&self, _: &mut Worker) -> usize {
-        panic!("as a program may")
-    }
-
-    fn ready(&self) -> u64 {
-        0
-    }
-
-    fn each_ready(&self, _: &mut dyn FnMut(NonZeroU32)) {}
-
-    fn close(&self) {}
-}
-
 /// Seen: the packet had lost all parts but the first afterwards.
 #[test]
 fn a_callback_that_panics_while_a_packet_is_made_linear_leaves_it_whole() {
@@ -161,7 +143,7 @@ fn a_callback_that_panics_while_a_packet_is_made_linear_leaves_it_whole() {
     let mut packet = parts.remove(0);
     packet.append(parts.remove(0));
     let len = packet.len();
-    let shrinker: Arc<dyn Shrinker> = Arc::new(Panics);
+    let shrinker: Arc<dyn Shrinker> = Arc::new(PanickingShrinker);
     pool.on_pressure(Arc::downgrade(&shrinker));
     assert!(panics(|| _ = heads.linearize(&mut w, &mut packet, &pool)));
     assert_eq!((packet.len(), packet.segments().count()), (len, 2));

@@ -22,6 +22,23 @@ pub(crate) fn next_page_home_panics(memory: &Memory) {
     memory.on_pressure(|_, pressure| assert!(pressure.begins, "pressure ends"));
 }
 
+/// A shrinker of a program that panics.
+pub(crate) struct PanickingShrinker;
+
+impl Shrinker for PanickingShrinker {
+    fn relieve(&self, _: &mut Worker) -> usize {
+        panic!("there is nothing to give")
+    }
+
+    fn ready(&self) -> u64 {
+        0
+    }
+
+    fn each_ready(&self, _: &mut dyn FnMut(NonZeroU32)) {}
+
+    fn close(&self) {}
+}
+
 pub(crate) fn panics(f: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }
@@ -73,24 +90,10 @@ fn a_batch_keeps_what_an_iterator_gave_before_it_panicked() {
 #[test]
 #[allow(unsafe_code)]
 fn an_array_that_is_filled_when_the_callers_code_panics_loses_no_frame() {
-    struct Empty;
-    impl Shrinker for Empty {
-        fn relieve(&self, _: &mut Worker) -> usize {
-            panic!("there is nothing to give")
-        }
-
-        fn ready(&self) -> u64 {
-            0
-        }
-
-        fn each_ready(&self, _: &mut dyn FnMut(NonZeroU32)) {}
-
-        fn close(&self) {}
-    }
     let memory = memory_without_lists();
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 100);
-    let empty: Arc<dyn Shrinker> = Arc::new(Empty);
+    let empty: Arc<dyn Shrinker> = Arc::new(PanickingShrinker);
     pool.on_pressure(Arc::downgrade(&empty));
     let mut places: Vec<MaybeUninit<Frame>> = (0..1000).map(|_| MaybeUninit::uninit()).collect();
     assert!(panics(|| _ = pool.alloc_into(&mut w, &mut places)));

@@ -343,17 +343,7 @@ fn a_fragment_has_no_checksum_of_its_own_and_is_not_cut() {
 
 #[test]
 fn what_is_said_to_be_elsewhere_or_of_another_kind_is_not_cut() {
-    let left = Left {
-        tags: 1,
-        is_v6: true,
-        extensions: 0,
-        kind: GsoKind::TcpV6,
-        options: 3,
-        flags: 0x18,
-        size: 100,
-        payload: vec![1; 300],
-        padding: 0,
-    };
+    let left = Left { tags: 1, ..headers::tcp_v6(0) };
     let (packet, right) = (left.packet(), left.offload());
     assert!(Segments::of(&packet, &right).is_ok());
     let gso = right.gso.unwrap();

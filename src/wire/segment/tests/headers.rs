@@ -5,7 +5,7 @@ use crate::wire::Ipv4;
 use crate::wire::offload::cut_to_mtu;
 
 /// TCP over IPv6 with 300 bytes of payload, behind that many extension headers.
-fn tcp_v6(extensions: usize) -> Left {
+pub(super) fn tcp_v6(extensions: usize) -> Left {
     Left {
         tags: 0,
         is_v6: true,
