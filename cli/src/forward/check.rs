@@ -2,9 +2,8 @@
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
-use super::report::{LOST_BETWEEN, PortReport, Report, WorkerReport};
+use super::report::{LOST_BETWEEN, PortReport, Report, WorkerReport, down};
 use netmem::forward::Reason;
-use netmem::port::PortState;
 
 /// Returns one line for each failed check. If a signal `stopped` the run, a missing peer is not a failure: a person
 /// who waits for a peer may stop the run.
@@ -53,16 +52,10 @@ pub fn broken(report: &Report, stopped: bool) -> Vec<String> {
     broken.extend(report.still_out.iter().map(|still_out| format!("check failed: {still_out}")));
     broken.extend(for_no_port(report));
     for port in &report.ports {
-        broken.extend(down(port).filter(|_| !(stopped && has_peers(port))));
+        broken.extend(down(&port.name, &port.state).filter(|_| !(stopped && has_peers(port))));
         broken.extend(port.complaint.iter().map(|complaint| format!("port {}: {complaint}", port.name)));
     }
     broken
-}
-
-/// Returns a line if the port is down.
-fn down(port: &PortReport) -> Option<String> {
-    let PortState::Down(reason) = &port.state else { return None };
-    Some(format!("port {} is down: {reason}", port.name))
 }
 
 /// Returns true if peers connect to the port. Such a port is down while it has no peer.
@@ -72,7 +65,8 @@ fn has_peers(port: &PortReport) -> bool {
 
 /// Returns a line for each port without a peer.
 pub fn without_peers(report: &Report) -> Vec<String> {
-    report.ports.iter().filter(|port| has_peers(port)).filter_map(down).collect()
+    let with_peers = report.ports.iter().filter(|port| has_peers(port));
+    with_peers.filter_map(|port| down(&port.name, &port.state)).collect()
 }
 
 /// Returns a line if the captures have only packets for another router.
@@ -138,6 +132,7 @@ mod tests {
     use super::*;
     use crate::forward::report::{FilterReport, sample};
     use netmem::pool::StillOut;
+    use netmem::port::PortState;
     use netmem_traffic::Fault;
 
     /// Returns the lines for the sample after this change.

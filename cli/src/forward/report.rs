@@ -309,6 +309,12 @@ impl Report {
     }
 }
 
+/// Returns a line if a port is down.
+pub fn down(name: &str, state: &PortState) -> Option<String> {
+    let PortState::Down(reason) = state else { return None };
+    Some(format!("port {name} is down: {reason}"))
+}
+
 impl PortReport {
     /// Returns the current state of a worker's port.
     pub fn new(worker: usize, port: &dyn Port, detail: String) -> PortReport {

@@ -2,9 +2,10 @@
 
 use super::Ended;
 use super::report::Sent;
-use super::station::{Closed, Station, down};
+use super::station::{Closed, Station};
 use crate::args::GenArgs;
 use crate::failure::Failure;
+use crate::forward::report::down;
 use netmem::limits::BATCH_MAX;
 use netmem::pool::Batch;
 use netmem::port::PortState;

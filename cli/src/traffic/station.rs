@@ -6,14 +6,14 @@ use crate::forward::files;
 use crate::forward::lending;
 use crate::forward::port_setup::PortSetup;
 use crate::forward::ports::{Opened, opened};
-use crate::forward::report::PortReport;
+use crate::forward::report::{PortReport, down};
 use crate::forward::worker_setup::Owner;
 use crate::log::{self, Level};
 use crate::sandbox::{self, SandboxPlan};
 use netmem::page::MemoryConfig;
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
+use netmem::port::Port;
 use netmem::port::xdp::Punt;
-use netmem::port::{Port, PortState};
 use netmem::system::broker::BrokerProcess;
 use netmem::system::cpu;
 use netmem::wire::MacAddr;
@@ -200,12 +200,6 @@ fn has_peers(spec: &PortSpec) -> bool {
     matches!(spec.device, DeviceSpec::Memif { .. })
 }
 
-/// Returns a line if a port is down.
-pub fn down(name: &str, state: &PortState) -> Option<String> {
-    let PortState::Down(reason) = state else { return None };
-    Some(format!("port {name} is down: {reason}"))
-}
-
 /// Opens a file that is written at the end. Its contents stay until then.
 fn writable(to: &Path) -> Result<File, Failure> {
     let file = File::options().write(true).create(true).truncate(false).open(to);
@@ -252,6 +246,7 @@ fn queues_of(spec: &PortSpec) -> Result<usize, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use netmem::port::PortState;
     use netmem_ports::port_spec;
 
     #[test]
