@@ -6,7 +6,7 @@
 //! ```text
 //!  OS memory ─ sys ─► page ─► pool ──────► packet ──► port fill ─► [device] ─► port rx ─► steer ───┐
 //!                       └──► slab (heads) ──┘                                                      ▼
-//!    home ◄─ pool (owner: its cache · anyone else: the remote free queue) ◄─ port complete ◄─ [device] ◄─ forward ─► port tx
+//!    free ◄─ pool (owner: its cache · anyone else: the remote free queue) ◄─ port complete ◄─ [device] ◄─ forward ─► port tx
 //! ```
 //!
 //! The modules below are the stages, in the order of that path. A stage uses only the stages above it in this file; a
@@ -23,13 +23,13 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
-//! let mut w = memory.worker()?; // `&mut w` is the proof that nobody else is at this worker's caches
+//! let mut w = memory.worker()?; // `&mut w` proves that no other thread is at this worker's caches
 //! let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 256, ..Default::default() })?;
 //!
 //! let mut frame = pool.alloc(&mut w).ok_or("no frame")?;
 //! frame.put(5)?;
 //! frame.data_mut().copy_from_slice(b"hello");
-//! drop(frame); // a frame goes home from wherever it is dropped
+//! drop(frame); // a frame is freed to its pool wherever it is dropped
 //!
 //! let mut batch = Batch::new();
 //! assert_eq!(pool.alloc_burst(&mut w, &mut batch, 32), 32);

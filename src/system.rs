@@ -14,4 +14,7 @@ pub use crate::sys::{clock, cpu, errno, event, memfd, stderr};
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]
 pub use crate::sys::{netdev, netns};
 #[cfg(feature = "memif")]
-pub use crate::{port::memif::message as memif, sys::seqpacket};
+pub use crate::{
+    port::memif::message as memif,
+    sys::{seqpacket, slow_close},
+};

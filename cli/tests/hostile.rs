@@ -343,3 +343,47 @@ fn clients_that_send_sockets_whose_close_waits_do_not_affect_an_honest_pair() {
         }
     });
 }
+
+/// Returns for each thread of a process its name, its capabilities in force, and how system calls are filtered.
+fn privileges(process: u32) -> Vec<[String; 3]> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of = |status: String| {
+        ["Name", "CapEff", "Seccomp"].map(|key| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+            line.unwrap_or_default().trim().to_owned()
+        })
+    };
+    // A thread may end meanwhile.
+    tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok()).map(of).collect()
+}
+
+#[test]
+fn a_server_that_sent_such_a_socket_during_the_set_up_had_a_thread_that_kept_all_capabilities() {
+    let folder = Folder::new("evil-set-up");
+    let (socket, out) = (folder.path("evil.sock"), folder.path("out.pcap"));
+    let listener = Listener::new(&socket).unwrap();
+    let run = start(&format!(
+        "forward --mode cross-connect --json --port memif:{},role=client --port pcap:out={}",
+        socket.display(),
+        out.display()
+    ));
+    let mut connection = None;
+    wait_until("nobody connects", || {
+        connection = listener.accept();
+        connection.is_some()
+    });
+    let (stream, _other) = lingering();
+    let hello = Hello { min_version: VERSION, max_version: VERSION, ..Hello::default() };
+    connection.unwrap().send(&Message::Hello(hello).bytes(), Some(stream.as_fd())).unwrap();
+    // Only the client has it now, and the client finds no server any more.
+    drop((stream, listener));
+    let closes = |threads: &[[String; 3]]| threads.iter().any(|[name, ..]| name == "close");
+    wait_until("no thread closes the socket", || closes(&privileges(run.id())));
+    let without = |[_, capabilities, filtered]: &[String; 3]| {
+        u64::from_str_radix(capabilities, 16) == Ok(0) && filtered == "2"
+    };
+    let threads = privileges(run.id());
+    assert!(threads.iter().all(without), "{threads:?}");
+    interrupt(&run);
+    object(&ended("the run", run));
+}

@@ -3,7 +3,7 @@
 
 mod netmem;
 
-use netmem::{output, stderr, stdout};
+use netmem::{output, skip, stderr, stdout};
 use serde_json::Value;
 
 #[test]
@@ -136,17 +136,25 @@ fn assert_accounted_for(report: &Value, variants: &[&str]) {
 #[test]
 fn netmem_between_memif_peers_loses_no_packet_of_a_backlog() {
     let (report, nothing) = forwarded("forward-memif");
-    if !nothing {
-        assert_accounted_for(&report, &["netmem"]);
+    if nothing {
+        return skip(
+            "netmem_between_memif_peers_loses_no_packet_of_a_backlog",
+            "forwarding is not measured here",
+        );
     }
+    assert_accounted_for(&report, &["netmem"]);
 }
 
 #[test]
 fn netmem_and_the_kernel_between_veths_lose_no_packet_of_a_backlog() {
     let (report, nothing) = forwarded("forward-xdp");
-    if !nothing {
-        assert_accounted_for(&report, &["netmem", "netmem/generic", "netmem/ip", "kernel"]);
+    if nothing {
+        return skip(
+            "netmem_and_the_kernel_between_veths_lose_no_packet_of_a_backlog",
+            "forwarding is not measured here",
+        );
     }
+    assert_accounted_for(&report, &["netmem", "netmem/generic", "netmem/ip", "kernel"]);
 }
 
 #[test]

@@ -90,6 +90,8 @@ fn systemd_accepts_the_unit() {
         "WatchdogSec=30",
         "NoNewPrivileges=yes",
         "ProtectSystem=strict",
+        "ReadOnlyPaths=/proc/sys -/proc/sysrq-trigger -/proc/acpi -/proc/bus -/proc/fs -/proc/irq -/proc/mtrr -/proc/scsi /sys",
+        "ReadWritePaths=/proc/sys/net -/proc/sys/vm/nr_hugepages",
         // Otherwise a stop removes the journals of the changes.
         "RuntimeDirectoryPreserve=yes",
         // With the option user the socket belongs to another user.

@@ -7,7 +7,7 @@ mod netmem;
 mod odd;
 
 use dpdk::Testpmd;
-use netmem::{listens, number, start};
+use netmem::{PATIENCE, listens, number, skip, start};
 use odd::{Folder, giants, packets, pcap, sendable};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -15,23 +15,13 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
-
-/// How long a test waits for what must happen. It guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
+use std::{fs, thread};
 
 /// One testpmd at a time: its threads poll, and several of them starve each other's handshakes on few CPUs.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     // A test that failed leaves nothing behind that the next could mind.
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Prints, past the test runner's capture, that a test is skipped, and why. Fails if no test may be skipped.
-fn skip(test: &str, reason: &str) {
-    assert!(env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
-    io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes())
-        .expect("standard error");
 }
 
 /// Forwards between two memif interfaces in the folder, in that role. Returns None if testpmd is not installed.

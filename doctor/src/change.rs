@@ -1,5 +1,7 @@
 //! A change of a host that can be undone.
 
+mod forms;
+
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
@@ -61,10 +63,16 @@ pub enum ChangeError {
 }
 
 impl Change {
-    /// Makes a change by `ip` or `ethtool`, and its undo. Both are given as words with single spaces between them.
+    /// Makes a change by `ip` or `ethtool`, and its undo. Both are given as words with single spaces between them. A change of a
+    /// new form has to be added to the list in `forms`, also a new setting.
     pub(crate) fn run(command: &str, undo: &str) -> Change {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect();
         Change::Run { command: words(command), undo: words(undo) }
+    }
+
+    /// Returns true if the doctor makes changes of this form, and so may undo it.
+    pub(crate) fn has_known_form(&self) -> bool {
+        forms::is_known(self)
     }
 
     /// Returns the change that undoes this one.

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    /// Returns true for a change that may be made and undone.
+    is_known: fn(&Change) -> bool,
 }
 
 /// The reason why a journal cannot be used.
@@ -43,6 +45,20 @@ pub enum JournalError {
         /// The error in the line.
         error: serde_json::Error,
     },
+    /// A line is a change that this crate does not make. Nothing was done.
+    #[error(
+        "journal {path}: line {line} is no change that netmem makes, so another program has written it, and nothing is changed: remove that \
+         line, or give another file"
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: usize,
+    },
+    /// The change was not made, because the journal would not undo it.
+    #[error("not made, because a journal undoes no change of this form: {0}: make it yourself")]
+    Form(Change),
     /// The change was not made, and is not in the journal any more.
     #[error(transparent)]
     Change(#[from] ChangeError),
@@ -61,7 +77,7 @@ pub struct Undone {
 impl Journal {
     /// Returns the journal in this file. The file need not exist.
     pub fn at(path: &Path) -> Journal {
-        Journal { path: path.to_owned() }
+        Journal { path: path.to_owned(), is_known: Change::has_known_form }
     }
 
     /// Returns the path of the file.
@@ -72,8 +88,11 @@ impl Journal {
     /// Writes a change to the journal, and makes it.
     ///
     /// # Errors
-    /// [`JournalError::File`] before anything was changed. [`JournalError::Change`] if the change was not made.
+    /// [`JournalError::Change`] if the change was not made. Any other one before anything was changed.
     pub fn make(&self, change: &Change) -> Result<(), JournalError> {
+        if !(self.is_known)(change) {
+            return Err(JournalError::Form(change.clone()));
+        }
         let mut changes = self.changes()?;
         changes.push(change.clone());
         self.write(&changes)?;
@@ -88,8 +107,8 @@ impl Journal {
     /// Undoes all changes, the last one first. The file is removed after all of them are undone.
     ///
     /// # Errors
-    /// [`JournalError::File`] and [`JournalError::Line`], before anything was changed, or after the changes that
-    /// `done` would list.
+    /// [`JournalError::Line`] and [`JournalError::Foreign`], before anything was changed. [`JournalError::File`], before
+    /// anything was changed, or after the changes that `done` would list.
     pub fn undo(&self) -> Result<Undone, JournalError> {
         self.undo_to(0)
     }
@@ -99,12 +118,25 @@ impl Journal {
     /// # Errors
     /// As [`Journal::undo`].
     pub fn undo_to(&self, lasting: usize) -> Result<Undone, JournalError> {
+        let mut first = self.changes()?;
+        let mut changes = first.split_off(lasting.min(first.len()));
+        self.undo_after(&first, &mut changes)
+    }
+
+    /// Undoes these changes, the last one first, and removes those that are undone from the list. The file is not read, because
+    /// another process may have written it since. It only gets what is left to undo.
+    ///
+    /// # Errors
+    /// [`JournalError::File`] after the changes were undone, as far as that is possible.
+    pub fn undo_these(&self, changes: &mut Vec<Change>) -> Result<Undone, JournalError> {
+        self.undo_after(&[], changes)
+    }
+
+    /// Undoes the changes behind the `first`, which stay in the file, and removes them from the list.
+    fn undo_after(&self, first: &[Change], changes: &mut Vec<Change>) -> Result<Undone, JournalError> {
         let mut undone = Undone { done: Vec::new(), failed: Vec::new() };
-        let mut left = self.changes()?;
         let (mut kept, mut unwritten) = (Vec::new(), None);
-        while left.len() > lasting
-            && let Some(change) = left.pop()
-        {
+        while let Some(change) = changes.pop() {
             let back = change.reversed();
             match back.apply() {
                 Ok(()) => undone.done.push(back),
@@ -114,8 +146,9 @@ impl Journal {
                 }
             }
             // A journal that cannot be written, on a full disk, does not prevent the undo of other changes.
-            unwritten = self.write(&[&left[..], &kept[..]].concat()).err();
+            unwritten = self.write(&[first, &changes[..], &kept[..]].concat()).err();
         }
+        *changes = kept;
         unwritten.map_or(Ok(undone), Err)
     }
 
@@ -136,8 +169,12 @@ impl Journal {
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|error| self.failed(error))?;
         let change = |(at, line): (usize, &str)| {
-            let wrong = |error| JournalError::Line { path: self.path.clone(), line: at + 1, error };
-            serde_json::from_str(line).map_err(wrong)
+            let (path, number) = (self.path.clone(), at + 1);
+            match serde_json::from_str::<Change>(line) {
+                Ok(change) if (self.is_known)(&change) => Ok(change),
+                Ok(_) => Err(JournalError::Foreign { path, line: number }),
+                Err(error) => Err(JournalError::Line { path, line: number, error }),
+            }
         };
         text.lines().enumerate().map(change).collect()
     }
@@ -196,6 +233,11 @@ mod tests {
         folder
     }
 
+    /// A journal that takes any change, because these tests make files.
+    fn of_any(path: &Path) -> Journal {
+        Journal { is_known: |_| true, ..Journal::at(path) }
+    }
+
     /// A change that makes a file, and is undone by the file's removal.
     fn file_made(path: &Path) -> Change {
         Change::run(&format!("touch {}", path.display()), &format!("rm {}", path.display()))
@@ -204,7 +246,7 @@ mod tests {
     #[test]
     fn what_was_changed_is_taken_back_the_last_one_first_and_the_journal_goes() {
         let folder = folder("back");
-        let journal = Journal::at(&folder.join("run/journal"));
+        let journal = of_any(&folder.join("run/journal"));
         let (outer, within) = (folder.join("outer"), folder.join("outer/within"));
         let made = Change::run(
             &format!("mkdir {}", outer.display()),
@@ -226,7 +268,7 @@ mod tests {
     #[test]
     fn where_the_journal_cannot_be_written_all_changes_are_taken_back_all_the_same() {
         let folder = folder("full");
-        let journal = Journal::at(&folder.join("journal"));
+        let journal = of_any(&folder.join("journal"));
         let [first, second, third] = ["first", "second", "third"].map(|name| folder.join(name));
         for path in [&first, &second, &third] {
             journal.make(&file_made(path)).unwrap();
@@ -242,7 +284,7 @@ mod tests {
     #[test]
     fn the_first_changes_last_while_those_behind_them_are_taken_back() {
         let folder = folder("lasting");
-        let journal = Journal::at(&folder.join("journal"));
+        let journal = of_any(&folder.join("journal"));
         let [first, second, third] = ["first", "second", "third"].map(|name| folder.join(name));
         for file in [&first, &second, &third] {
             journal.make(&file_made(file)).unwrap();
@@ -259,7 +301,7 @@ mod tests {
     #[test]
     fn a_change_that_cannot_be_taken_back_stays_and_the_others_are() {
         let folder = folder("stays");
-        let journal = Journal::at(&folder.join("journal"));
+        let journal = of_any(&folder.join("journal"));
         let (first, second) = (folder.join("first"), folder.join("second"));
         journal.make(&file_made(&first)).unwrap();
         journal.make(&file_made(&second)).unwrap();
@@ -274,7 +316,7 @@ mod tests {
     #[test]
     fn a_change_that_fails_is_not_written_down_and_a_torn_line_is_refused() {
         let folder = folder("fails");
-        let journal = Journal::at(&folder.join("journal"));
+        let journal = of_any(&folder.join("journal"));
         assert!(matches!(journal.make(&Change::run("false", "true")), Err(JournalError::Change(_))));
         assert!(!journal.path.exists());
         fs::write(&journal.path, "{\"setting\": {").unwrap();
@@ -287,11 +329,68 @@ mod tests {
     #[test]
     fn commands_that_others_may_have_written_are_not_run() {
         let folder = folder("other-users");
-        let (journal, planted) = (Journal::at(&folder.join("journal")), folder.join("planted"));
+        let (journal, planted) = (of_any(&folder.join("journal")), folder.join("planted"));
         journal.make(&Change::run("true", &format!("touch {}", planted.display()))).unwrap();
         fs::set_permissions(&journal.path, Permissions::from_mode(0o622)).unwrap();
         assert!(matches!(journal.undo(), Err(JournalError::OtherUsers { .. })));
         assert!(!planted.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Found in a review: a process of the same user wrote a command into the journal, and root ran it.
+    #[test]
+    fn a_journal_with_a_line_that_netmem_does_not_write_is_refused_as_a_whole() {
+        let folder = folder("foreign");
+        let (path, planted) = (folder.join("journal"), folder.join("planted"));
+        let line = |undo: &str| serde_json::to_string(&Change::run("true", undo)).unwrap();
+        // There is no such interface.
+        let key = "net.ipv4.conf.netmem-none.forwarding".to_owned();
+        let ours = Change::Setting { key, from: "1".into(), to: "0".into() };
+        let text =
+            serde_json::to_string(&ours).unwrap() + "\n" + &line(&format!("touch {}", planted.display()));
+        fs::write(&path, &text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let journal = Journal::at(&path);
+        for refused in [journal.undo().map(drop), journal.undo_to(1).map(drop), journal.make(&ours)] {
+            let error = refused.unwrap_err().to_string();
+            let wanted = format!("journal {}: line 2 is no change that netmem makes", path.display());
+            assert!(error.starts_with(&wanted), "{error}");
+        }
+        assert_eq!((fs::read_to_string(&path).unwrap(), planted.exists()), (text, false));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_change_of_a_form_that_would_not_be_undone_is_not_made() {
+        let folder = folder("form");
+        let (journal, planted) = (Journal::at(&folder.join("journal")), folder.join("planted"));
+        let error = journal.make(&file_made(&planted)).unwrap_err().to_string();
+        assert!(error.starts_with("not made, ") && error.contains("touch "), "{error}");
+        assert!(!planted.exists() && !journal.path.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// As above.
+    #[test]
+    fn only_the_changes_that_are_given_are_undone_whatever_stands_in_the_file() {
+        let folder = folder("these");
+        let journal = of_any(&folder.join("journal"));
+        let [first, second, planted] = ["first", "second", "planted"].map(|name| folder.join(name));
+        let mut changes = vec![file_made(&first), file_made(&second)];
+        for change in &changes {
+            journal.make(change).unwrap();
+        }
+        let foreign = Change::run("true", &format!("touch {}", planted.display()));
+        fs::write(&journal.path, serde_json::to_string(&foreign).unwrap()).unwrap();
+        // One of them cannot be undone at first.
+        fs::remove_file(&second).unwrap();
+        let undone = journal.undo_these(&mut changes).unwrap();
+        assert_eq!((undone.done.len(), undone.failed.len()), (1, 1));
+        assert_eq!((&changes, &journal.changes().unwrap()), (&vec![file_made(&second)], &changes));
+        fs::write(&second, "").unwrap();
+        assert_eq!(journal.undo_these(&mut changes).unwrap().done.len(), 1);
+        assert!(![&first, &second, &planted, &journal.path].iter().any(|path| path.exists()));
+        assert_eq!(journal.undo_these(&mut changes).unwrap().done.len(), 0);
         fs::remove_dir_all(folder).unwrap();
     }
 }

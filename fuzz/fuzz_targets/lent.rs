@@ -9,5 +9,7 @@
 mod end;
 #[path = "../../tests/sequences/lent.rs"]
 mod lent;
+#[path = "../threads.rs"]
+mod threads;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| lent::run(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| threads::until_ended(|| lent::run(bytes)));

@@ -9,20 +9,7 @@
 mod end;
 #[path = "../../tests/sequences/memif.rs"]
 mod memif;
+#[path = "../threads.rs"]
+mod threads;
 
-use std::{fs, thread};
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let before = threads();
-    memif::run(bytes);
-    // A port closes a peer's descriptors of an unknown kind on a thread of their own. Until the thread has ended, the
-    // leak check may report what the thread has not freed yet.
-    while threads() > before {
-        thread::yield_now();
-    }
-});
-
-/// Returns the number of threads of the process.
-fn threads() -> usize {
-    fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
-}
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| threads::until_ended(|| memif::run(bytes)));

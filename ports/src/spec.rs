@@ -310,7 +310,7 @@ fn pcap(text: &str) -> Result<DeviceSpec, String> {
     if config.input.is_none() && config.output.is_none() {
         return Err("pcap: give in=FILE, out=FILE, or both".into());
     }
-    let reads = options.iter().find(|(key, _)| ["loop", "speed"].contains(key));
+    let reads = options.iter().find(|(key, _)| ["loop", "speed", "timestamps"].contains(key));
     if let Some((key, value)) = reads.filter(|_| config.input.is_none()) {
         return Err(format!("pcap: {key}={value} is for the file of in=FILE: give one, or leave {key} out"));
     }
@@ -466,6 +466,7 @@ mod tests {
             ("pcap:in=a,mac=01:00:5e:00:00:01", "the address of one station"),
             ("pcap:out=a,loop=3", "loop=3 is for the file of in=FILE"),
             ("pcap:speed=recorded,out=a", "speed=recorded is for the file of in=FILE"),
+            ("pcap:out=a,timestamps=recorded", "timestamps=recorded is for the file of in=FILE"),
             ("pcap:loop=3", "give in=FILE, out=FILE, or both"),
             ("fault:drop=0.1", "fault:OPTIONS/KIND"),
             ("fault:delay-us=3/xdp:eth0", "give delay=P too"),

@@ -8,6 +8,54 @@
 //! A [`Follower`] belongs to one control thread. Workers only see tables that change. Events are sometimes not
 //! enough to know the kernel's state: some were lost, or a link went and the kernel does not report the removal of
 //! its routes. Then the whole state is asked for again, and what differs is changed.
+//!
+//! # A router in a program of your own
+//! One worker between two interfaces. ARP, neighbour discovery and packets to the host stay with the kernel:
+//! ```no_run
+//! use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpPort};
+//! use netmem::wire::MacAddr;
+//! use netmem::{DmaMap, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port};
+//! use netmem_router::{Interface, Router, waiting};
+//! use netmem_rtnetlink::{Attached, FollowError, Follower, Setup};
+//! use std::sync::atomic::AtomicBool;
+//! use std::thread;
+//! use std::time::Duration;
+//!
+//! let memory = Memory::new(&MemoryConfig::default())?;
+//! let mut w = memory.worker()?;
+//! let config = PoolConfig { frames: 16384, dma: DmaMap::Umem, ..PoolConfig::default() };
+//! let pool = Pool::new(&memory, &mut w, &config)?;
+//! let umem = Umem::new(&memory);
+//! let config = XdpConfig { punt: Punt::Control, ..XdpConfig::default() };
+//! let mut ports: Vec<Box<dyn Port>> = Vec::new();
+//! let mut ends = Vec::new();
+//! for name in ["eth0", "eth1"] {
+//!     ports.push(Box::new(XdpPort::open(&umem, &mut w, &pool, name, 0, &config)?));
+//!     // The kernel's MAC address and MTU replace these.
+//!     ends.push((Interface { mac: MacAddr::default(), mtu: 1500 }, Attached::Own(name.to_owned())));
+//! }
+//!
+//! let (mut follower, fib) = Follower::start(Setup { ports: ends, ..Setup::default() })?;
+//! let (frames, wanted) = waiting(pool.frames() / 8);
+//! follower.add_wanted(wanted);
+//! let own = umem.own_addresses();
+//! thread::spawn(move || {
+//!     loop {
+//!         match follower.turn(Duration::from_millis(10)) {
+//!             Ok(()) | Err(FollowError::Ask { .. }) => {} // the kernel is asked again a second later
+//!             Err(error) => return eprintln!("routes are no longer updated: {error}"),
+//!         }
+//!         if let (Some(own), Some(prefixes)) = (&own, follower.take_own()) {
+//!             own.set(&prefixes).unwrap_or_else(|error| eprintln!("own addresses are not updated: {error}"));
+//!         }
+//!     }
+//! });
+//!
+//! let router = Router::new(fib).with_waiting(frames); // with several workers: a clone of `fib` for each
+//! let mut forwarder = Forwarder::new(ports, pool, Box::new(router))?;
+//! forwarder.run(&mut w, &AtomicBool::new(false));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod addresses;
 mod attached;

@@ -65,7 +65,7 @@ impl Pool {
                 homes: frame_table.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
-                renewable: if config.init_on_alloc || init_on_free { 0 } else { number },
+                renewable: (if config.init_on_alloc || init_on_free { 0 } else { number }).into(),
                 frame_table: Arc::clone(&frame_table),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,

@@ -60,7 +60,8 @@ pub struct PortCounters {
     pub foreign: Count,
     /// Invalid descriptors from the device; each takes the port down.
     pub bad_descriptor: Count,
-    /// Descriptors that the device refused.
+    /// Frames that the port can never carry, and descriptors that the device refused. Frames of another memory count in
+    /// [`foreign`](Self::foreign).
     pub tx_invalid: Count,
     /// Frames offered for `tx` that lie in more chunks than the device takes for one packet. They stayed with the
     /// caller.

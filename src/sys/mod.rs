@@ -13,7 +13,7 @@ pub mod broker;
 pub mod capability;
 pub mod clock;
 pub mod cpu;
-mod dump;
+pub mod dump;
 pub mod errno;
 pub mod event;
 pub mod fork;
@@ -37,7 +37,7 @@ pub mod seqpacket;
 #[cfg(feature = "memif")]
 pub mod shared_event;
 #[cfg_attr(not(feature = "memif"), allow(dead_code))]
-mod slow_close;
+pub mod slow_close;
 pub mod stderr;
 pub mod table;
 #[cfg(feature = "tap")]

@@ -8,12 +8,16 @@
 //! So no descriptor of a message is closed before its kind is known ([`is_known`]). Descriptors of unknown kind, memory
 //! and its mappings are left to a thread of their own, or to the process's end if there is no thread. When too many are
 //! left, no new peer is accepted ([`are_too_many`]).
+//!
+//! Such a thread has the privileges that its process had when it started, for as long as the peer likes. So a program
+//! that is about to give privileges up first keeps everything open ([`keep_open`]), and closes it afterwards
+//! ([`close_kept`]).
 
 use rustix::fs::fcntl_get_seals;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// The name in /proc of an eventfd. No file can have such a name, which has no slash.
@@ -23,6 +27,9 @@ const MOST: usize = 64;
 
 /// The number of those threads.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// What was left while no thread was to start. None: threads may start.
+static KEPT: Mutex<Option<Vec<Box<dyn Send>>>> = Mutex::new(None);
 
 /// A descriptor that a peer sent: memory or an eventfd. A drop closes it on a thread of its own.
 #[derive(Debug)]
@@ -80,6 +87,15 @@ pub(super) fn is_event(descriptor: &impl AsFd) -> bool {
 #[cold]
 pub(super) fn leave<T: Send + 'static>(what: T) {
     LEFT.fetch_add(1, Relaxed);
+    let what = Box::new(what);
+    match &mut *kept() {
+        Some(kept) => kept.push(what),
+        None => close(what),
+    }
+}
+
+/// Starts a thread that drops it.
+fn close(what: Box<dyn Send>) {
     let left = Arc::new(Mutex::new(Some(what)));
     let its = Arc::clone(&left);
     let close = move || {
@@ -91,7 +107,55 @@ pub(super) fn leave<T: Send + 'static>(what: T) {
     }
 }
 
+fn kept() -> MutexGuard<'static, Option<Vec<Box<dyn Send>>>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps everything open that is left from now on, and starts no thread, until [`close_kept`] is called. What is kept
+/// counts as unclosed: with 64 descriptors no new peer is accepted.
+#[cold]
+pub fn keep_open() {
+    kept().get_or_insert_default();
+}
+
+/// Ends [`keep_open`]: closes what was kept, on threads with the privileges of this one.
+#[cold]
+pub fn close_kept() {
+    let kept = kept().take();
+    kept.into_iter().flatten().for_each(close);
+}
+
 /// Whether so much is left unclosed that no new peer is to be accepted.
 pub(super) fn are_too_many() -> bool {
     LEFT.load(Relaxed) >= MOST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    struct Told(Sender<Option<String>>);
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            let _ = self.0.send(thread::current().name().map(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn what_a_peer_sent_before_privileges_are_given_up_is_closed_afterwards() {
+        let (tell, told) = channel();
+        keep_open();
+        leave(Told(tell.clone()));
+        keep_open();
+        leave(Told(tell));
+        // Kept while its sender lives.
+        assert!(kept().as_ref().is_some_and(|kept| kept.len() >= 2));
+        assert!(told.try_recv().is_err());
+        close_kept();
+        let closed: Vec<_> = told.iter().collect();
+        assert_eq!(closed, [Some("close".to_owned()), Some("close".to_owned())]);
+        assert!(kept().is_none());
+    }
 }

@@ -93,11 +93,12 @@ pub struct ForwardArgs {
     ///
     /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,timestamps=recorded][,loop=N][,mac=MAC|any]  Files of packets. The port
     /// receives the packets of in=FILE N times (default 1; 0 without end), as fast as it can or at the recorded times. It writes
-    /// transmitted packets to out=FILE. With timestamps=recorded it writes each packet with the time at which it was recorded. A
-    /// file is pcap or pcapng, and may be compressed by gzip. in=- is standard input, and out=- is standard output (netmem then
-    /// prints to standard error). If netmem receives only from files, the run ends when all their packets are transmitted. With
-    /// --mode ip, MAC is the router's address on that link (by default made up as for tap). For a captured file, give the MAC
-    /// address to which its packets were sent. With mac=any the router receives every packet to a single station as its own.
+    /// transmitted packets to out=FILE. With timestamps=recorded beside in=FILE, packets read from FILE keep their recorded time,
+    /// and every pcap port that writes them writes that time. A file is pcap or pcapng, and may be compressed by gzip. in=- is
+    /// standard input, and out=- is standard output (netmem then prints to standard error). If netmem receives only from files,
+    /// the run ends when all their packets are transmitted. With --mode ip, MAC is the router's address on that link (by default
+    /// made up as for tap). For a captured file, give the MAC address to which its packets were sent. With mac=any the router
+    /// receives every packet to a single station as its own.
     ///
     /// You can put a wrapper and a slash before any of these ports. fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ does this to a share P of the received frames, or to every N-th frame if P is 1/N.
@@ -129,9 +130,9 @@ pub struct ForwardArgs {
     ///
     /// A frame of 2048 bytes holds a packet of 1518 bytes: Ethernet's usual MTU of 1500 with a VLAN tag. A frame of 4096 bytes holds
     /// 3584, 8192 holds 7232, 16384 holds 14528 (jumbo frames), and 32768 holds 29120. An xdp port sends packets of more than 4096
-    /// bytes in several pieces, and copies such packets when it receives them. A link without an interface (memif, pcap, mem) has
-    /// the MTU that fits, less 18. With 32768, large packets whose segmentation a host left to its card pass whole between packet
-    /// and tap ports.
+    /// bytes in several pieces, and copies received packets of more than 3840 bytes. A link without an interface (memif, pcap, mem)
+    /// has the MTU that fits, less 18. With 32768, large packets whose segmentation a host left to its card pass whole between
+    /// packet and tap ports.
     #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true,
           help_heading = PORTS, hide_short_help = true)]
     pub frame_size: FrameSize,
@@ -198,8 +199,8 @@ pub struct ForwardArgs {
           help_heading = GENERATOR, hide_short_help = true)]
     pub size: Option<usize>,
 
-    /// Flow control when a receive ring is full: on, the generator waits; off, the device drops; not with --port
-    /// [default: on]
+    /// Flow control when a receive ring is full: on, the generator waits until it has room; off, the device drops the packet and
+    /// counts it; not with --port [default: on]
     #[arg(long, value_name = "WHEN", value_enum, help_heading = GENERATOR, hide_short_help = true)]
     pub pause: Option<Switch>,
 

@@ -60,8 +60,8 @@ pub struct PacketArgs {
           allow_negative_numbers = true)]
     pub hold_bytes: Option<usize>,
 
-    /// Whether the local queue copies short packets (up to 255 bytes of a frame of 2 KiB) out of their frames. The frames then go back
-    /// to their pool, and many kept packets need little memory [default: off]
+    /// Whether the local queue copies short packets (up to 255 bytes of a frame of 2 KiB) out of their frames: on, it copies them, their
+    /// frames go back to their pool, and many kept packets need little memory; off, it keeps each packet in its frame [default: off]
     #[arg(long, hide_short_help = true, value_name = "SWITCH", value_enum)]
     pub hold_copybreak: Option<Switch>,
 

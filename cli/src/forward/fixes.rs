@@ -4,21 +4,25 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::sandbox::{self, SandboxPlan};
 use netmem::system::broker::{self, Request};
-use netmem_doctor::{Host, Journal, Wanted, findings};
+use netmem_doctor::{Change, Host, Journal, Wanted, findings};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, thread};
 
 /// The time that a run which ends without one of its workers waits for its changes to be undone.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The changes that were made for a run.
+/// The changes that were made for a run. The broker has a copy, because it is forked after they were made.
+///
+/// What is undone comes from this list, and never from the journal: the rest of the program, which has dropped its
+/// privileges, may write the file if it is still of the same user. The journal is for the case that the broker is
+/// killed too.
 pub struct Fixes {
     journal: Journal,
-    /// True if the journal has any changes of this run.
-    any: bool,
+    /// The changes that are not undone yet, in the order in which they were made.
+    changes: Mutex<Vec<Change>>,
 }
 
 impl Fixes {
@@ -28,7 +32,7 @@ impl Fixes {
     /// [`Failure::Input`] if the journal has changes already or cannot be written, or if a change was not made. The
     /// host is unchanged then.
     pub fn make(wanted: &Wanted, file: &Path) -> Result<Fixes, Failure> {
-        let mut fixes = Fixes { journal: Journal::at(file), any: false };
+        let fixes = Fixes { journal: Journal::at(file), changes: Mutex::default() };
         let earlier = fixes.journal.changes().map_err(Failure::input)?.len();
         if earlier > 0 {
             let name = file.display();
@@ -43,8 +47,8 @@ impl Fixes {
                 fixes.take_back().ok();
                 return Err(Failure::input(error));
             }
-            fixes.any = true;
             log::say(Level::Info, format_args!("netmem: changed for this run: {change}"));
+            fixes.changes().push(change);
         }
         Ok(fixes)
     }
@@ -55,11 +59,12 @@ impl Fixes {
     /// # Errors
     /// [`Failure::Run`], whose lines are printed already, if one cannot be undone.
     fn take_back(&self) -> Result<(), Failure> {
+        let mut changes = self.changes();
         // An existing journal may belong to another run.
-        if !self.any {
+        if changes.is_empty() {
             return Ok(());
         }
-        let failed: Vec<String> = match self.journal.undo() {
+        let failed: Vec<String> = match self.journal.undo_these(&mut changes) {
             Ok(undone) => {
                 undone.failed.into_iter().map(|(change, error)| format!("{change}: {error}")).collect()
             }
@@ -69,6 +74,15 @@ impl Fixes {
             log::say(Level::Error, format_args!("error: not undone, and still in the journal: {line}"));
         }
         if failed.is_empty() { Ok(()) } else { Err(Failure::Run(Vec::new())) }
+    }
+
+    fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if a change is not undone yet, also while another thread undoes it. Does not wait for that thread.
+    fn are_left(&self) -> bool {
+        !self.changes.try_lock().is_ok_and(|changes| changes.is_empty())
     }
 }
 
@@ -90,7 +104,7 @@ pub fn take_back_by(is_by_broker: bool, fixes: &Option<Fixes>) -> Result<(), Fai
     let Some(made) = fixes else { return Ok(()) };
     // A broker that ended during the set-up of the run has left this process its privileges.
     let is_left = broker::is_gone() && sandbox::has_privileges();
-    let broker = broker::current().filter(|_| is_by_broker && made.any && !is_left);
+    let broker = broker::current().filter(|_| is_by_broker && made.are_left() && !is_left);
     let Some(broker) = broker else { return made.take_back() };
     broker::ask(broker, &Request::Undo, &[]).map(drop).map_err(|refusal| {
         if refusal.text.is_empty() {
@@ -122,7 +136,7 @@ pub fn give_up(is_by_broker: bool, fixes: &Arc<Option<Fixes>>, plan: &SandboxPla
         sockets.for_each(|path| drop(fs::remove_file(path)));
     }
     let is_late = taking_back.is_err() || is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
-    if let Some(made) = (**fixes).as_ref().filter(|made| is_late && made.any) {
+    if let Some(made) = (**fixes).as_ref().filter(|made| is_late && made.are_left()) {
         let journal = made.journal.path().display();
         log::say(
             Level::Error,

@@ -19,18 +19,23 @@ use crate::args::{SandboxArgs, User};
 use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::threads;
-use filters::{Compiled, Side};
+use filters::Side;
 use netmem::port::memif::Role;
 use netmem::system::broker::{self, BrokerError, BrokerProcess, Setup};
 use netmem::system::errno::Errno;
 use netmem::system::one_heap;
 use netmem::system::privileges::{self, Kept};
+use netmem::system::slow_close;
 use netmem_ports::{DeviceSpec, PortSpec};
 use netmem_rtnetlink::neighbour_requests;
 use std::os::unix::fs::lchown;
-use std::panic;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use std::{fs, panic, thread};
+
+/// The time in which a thread that has ended disappears from the list of threads.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// True if this process's threads are to drop the privileges that they do not need.
 static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -102,7 +107,8 @@ pub fn start(
     }
     one_heap();
     let side = if plan.undoes { Side::UndoingBroker } else { Side::Broker };
-    let filter = filters::compiled(side)?;
+    // The broker compiles its own filters, with its own number, and can only print an error.
+    filters::compiled(side)?;
     let neighbour = neighbour_requests().map_err(|error| failed("netlink socket", &error))?;
     let setup = Setup {
         interfaces: plan.interfaces.clone(),
@@ -112,20 +118,23 @@ pub fn start(
         neighbour: Box::new(neighbour),
         undo: Box::new(undo),
     };
-    let begin = || become_broker(&filter);
+    let begin = || become_broker(side);
     // Its lines are printed already.
     let end = || drop((setup.undo)());
-    broker::start(&setup, begin, end).map(Some).map_err(|error| match error {
+    let broker = broker::start(&setup, begin, end).map_err(|error| match error {
         BrokerError::Fork(error) => threads::none("the broker", &error),
         error => failed("the broker", &error),
-    })
+    })?;
+    // A thread that closes what a peer sent would have all privileges for as long as the peer likes.
+    slow_close::keep_open();
+    Ok(Some(broker))
 }
 
 /// Drops the privileges that the set-up needed, for this thread and all threads that it starts. `memory_bytes` is
 /// the size of its packet memory.
 ///
 /// # Errors
-/// [`Failure::Input`] with the remedy.
+/// [`Failure::Input`] with the remedy; also if another thread has been started, which would keep everything.
 pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     if !plan.on {
         return Ok(());
@@ -133,6 +142,7 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     if broker::is_gone() {
         return Err(ended_early("before its first packet"));
     }
+    check_alone()?;
     let (filter, user) = (filters::compiled(Side::Control)?, plan.user);
     let is_short = privileges::raise_lock_limit().is_some_and(|limit| limit < memory_bytes as u64);
     let kept = if plan.locks_again && is_short { Kept::ToLock } else { Kept::Nothing };
@@ -155,25 +165,47 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     panic::set_hook(Box::new(|died| log::say(Level::Error, format_args!("error: {died}"))));
     filters::apply(&filter)?;
     ENTERED.store(true, Relaxed);
+    slow_close::close_kept();
     Ok(())
+}
+
+/// Checks that this process has no other thread. Waits for threads that have ended: one that was joined is listed until
+/// the kernel has removed it.
+///
+/// In a root without /proc no thread can be counted, and none is assumed, as when the broker is forked. This finds a
+/// fault of the program, which starts its threads later; an intruder cannot hide /proc while the run is set up.
+///
+/// # Errors
+/// [`Failure::Input`].
+fn check_alone() -> Result<(), Failure> {
+    let begun = Instant::now();
+    loop {
+        let count = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+        if count <= 1 {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            let why = format!("the process has {count} threads, and all but this one would keep them");
+            return Err(failed("give up capabilities", &why));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Drops all privileges but a broker's, for a process that opens sockets and programs for others. Prints a line if
 /// that fails.
 pub fn enter_as_broker() {
-    match filters::compiled(Side::Broker) {
-        Ok(filter) => become_broker(&filter),
-        Err(failure) => warn(&failure),
-    }
+    become_broker(Side::Broker);
 }
 
 /// Keeps the capabilities and system calls of a broker. Prints a line if others are left.
-fn become_broker(filter: &Compiled) {
+fn become_broker(side: Side) {
     // Before Linux 5.11 maps count as locked memory.
     let _ = privileges::raise_lock_limit();
     let kept = privileges::give_up(Kept::OfBroker, None);
     let kept = kept.map_err(|errno| failed("give up capabilities", &errno));
-    if let Err(failure) = kept.and_then(|()| filters::apply(filter)) {
+    let entered = kept.and_then(|()| filters::compiled(side)).and_then(|filter| filters::apply(&filter));
+    if let Err(failure) = entered {
         warn(&failure);
     }
 }

@@ -1,10 +1,14 @@
-use super::filters::{Side, apply, compiled};
+use super::check_alone;
+use super::filters::{Compiled, Side, apply, compiled, compiled_for};
 use netmem::system::bpf::AddressMaps;
+use netmem::system::cpu;
 use netmem::system::memfd::SharedMemory;
+use seccompiler::sock_filter;
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, exit};
+use std::process::{self, Command, ExitStatus, exit};
+use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
 
@@ -12,6 +16,8 @@ use std::{env, thread};
 const PLANTED: &str = "NETMEM_PLANTED";
 /// SIGSYS.
 const ENDED: i32 = 31;
+/// SIGABRT. With musl a thread that is not the first one cannot raise it, and ends by SIGSEGV.
+const ABORTED: i32 = if cfg!(target_env = "musl") { 11 } else { 6 };
 
 /// Returns the status of a process in which a thread of that side performs the action.
 fn planted(side: &str, what: &str) -> ExitStatus {
@@ -47,6 +53,8 @@ fn done(what: &str) -> bool {
         }
         "bpf" => AddressMaps::new().is_ok(),
         "nothing" => true,
+        "abort" => process::abort(),
+        "pin" => cpu::allowed().is_ok_and(|cores| cpu::pin(cores[0]).is_ok()),
         // The actions of ports, pauses and the standard library on a worker's thread.
         "work" => {
             let memory = SharedMemory::new("ring", 4096).is_ok();
@@ -67,7 +75,7 @@ fn a_worker_that_opens_a_file_or_a_socket_or_runs_a_program_is_ended() {
         let status = planted("worker", what);
         assert_eq!(status.signal(), Some(ENDED), "{what}: {status}");
     }
-    for what in ["nothing", "work"] {
+    for what in ["nothing", "work", "pin"] {
         let status = planted("worker", what);
         assert_eq!(status.code(), Some(0), "{what}: {status}");
     }
@@ -89,4 +97,137 @@ fn the_control_side_opens_files_and_sockets_and_is_ended_by_a_program_or_bpf() {
         let status = planted("control", what);
         assert_eq!(status.signal(), Some(ENDED), "{what}: {status}");
     }
+}
+
+#[test]
+fn a_worker_and_the_control_side_may_abort() {
+    for side in ["worker", "control"] {
+        let status = planted(side, "abort");
+        assert_eq!(status.signal(), Some(ABORTED), "{side}: {status}");
+    }
+}
+
+const SIDES: [Side; 4] = [Side::Worker, Side::Control, Side::Broker, Side::UndoingBroker];
+
+/// An architecture, the number that the kernel has for it, and its numbers of some calls.
+struct Arch {
+    name: &'static str,
+    audit: u32,
+    tgkill: u32,
+    tkill: u32,
+    kill: u32,
+    prlimit64: u32,
+    sched_setaffinity: u32,
+    fcntl: u32,
+    ioctl: u32,
+    getpgid: u32,
+}
+
+const ARCHS: [Arch; 2] = [
+    Arch {
+        name: "x86_64",
+        audit: 0xc000_003e,
+        tgkill: 234,
+        tkill: 200,
+        kill: 62,
+        prlimit64: 302,
+        sched_setaffinity: 203,
+        fcntl: 72,
+        ioctl: 16,
+        getpgid: 121,
+    },
+    Arch {
+        name: "aarch64",
+        audit: 0xc000_00b7,
+        tgkill: 131,
+        tkill: 130,
+        kill: 129,
+        prlimit64: 261,
+        sched_setaffinity: 122,
+        fcntl: 25,
+        ioctl: 29,
+        getpgid: 155,
+    },
+];
+
+/// Returns what a filter answers to a call with these arguments: it is run as the kernel runs it.
+fn answer(filter: &[sock_filter], (arch, call): (u32, u32), arguments: [u64; 2]) -> u32 {
+    let halves = |argument: u64| [argument as u32, (argument >> 32) as u32];
+    let (first, second) = (halves(arguments[0]), halves(arguments[1]));
+    // The beginning of struct seccomp_data, in words: the call, the architecture, the caller's address, the arguments.
+    let data = [call, arch, 0, 0, first[0], first[1], second[0], second[1]];
+    let (mut at, mut value) = (0, 0);
+    loop {
+        let sock_filter { code, jt, jf, k } = filter[at].clone();
+        let by = |is_so: bool| usize::from(if is_so { jt } else { jf });
+        at += 1;
+        match code {
+            0x20 => value = data[k as usize / 4],
+            0x54 => value &= k,
+            0x05 => at += k as usize,
+            0x15 => at += by(value == k),
+            0x25 => at += by(value > k),
+            0x35 => at += by(value >= k),
+            0x06 => return k,
+            code => unreachable!("{code:#x}"),
+        }
+    }
+}
+
+/// Returns true if all filters allow the call.
+fn may(filters: &Compiled, arch: &Arch, call: u32, arguments: [u64; 2]) -> bool {
+    /// SECCOMP_RET_ALLOW.
+    const ALLOW: u32 = 0x7fff_0000;
+    filters.0.iter().all(|filter| answer(filter, (arch.audit, call), arguments) == ALLOW)
+}
+
+/// Found in a review: no run with `--fix` began on aarch64, which has no getpgrp(2).
+#[test]
+fn every_side_has_filters_on_each_architecture() {
+    for arch in &ARCHS {
+        for side in SIDES {
+            let filters = compiled_for(side, arch.name);
+            let filters = filters.unwrap_or_else(|why| panic!("{side:?} on {}: {why:?}", arch.name));
+            let runs_programs = side == Side::UndoingBroker;
+            assert_eq!(may(&filters, arch, arch.getpgid, [0; 2]), runs_programs, "{side:?} on {}", arch.name);
+        }
+    }
+}
+
+/// Found in a review: a worker of root's could end, stop and limit every other process of root's.
+#[test]
+fn no_side_may_signal_limit_or_pin_another_process() {
+    let own = u64::from(process::id());
+    for (arch, side) in ARCHS.iter().flat_map(|arch| SIDES.map(|side| (arch, side))) {
+        let filters = compiled_for(side, arch.name).expect("filters");
+        let may = |call, arguments| may(&filters, arch, call, arguments);
+        let Arch { tgkill, tkill, kill, prlimit64, sched_setaffinity, fcntl, ioctl, .. } = *arch;
+        for call in [tgkill, prlimit64, sched_setaffinity] {
+            assert!(may(call, [own, 6]), "call {call} for itself: {side:?} on {}", arch.name);
+        }
+        assert!(may(prlimit64, [0, 8]) && may(sched_setaffinity, [0, 8]), "{side:?} on {}", arch.name);
+        for call in [tgkill, tkill, kill, prlimit64, sched_setaffinity] {
+            for other in [1, own + 1, u64::from(u32::MAX)] {
+                assert!(!may(call, [other, 9]), "call {call} for {other}: {side:?} on {}", arch.name);
+            }
+        }
+        // F_SETFL and FIONBIO set what a descriptor does; the others whose signals it sends.
+        assert!(may(fcntl, [3, 4]) && may(ioctl, [3, 0x5421]), "{side:?} on {}", arch.name);
+        for (call, command) in [(fcntl, 8), (fcntl, 15), (ioctl, 0x8901), (ioctl, 0x8902)] {
+            assert!(!may(call, [3, command]), "call {call}, {command:#x}: {side:?} on {}", arch.name);
+        }
+    }
+}
+
+/// Found in a review: a thread that closed a descriptor of a peer's during the set-up kept every capability, and had no filter.
+#[test]
+fn privileges_are_not_given_up_while_another_thread_would_keep_them() {
+    let (end, ends) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || ends.recv());
+        let failure = check_alone().expect_err("there is another thread");
+        drop(end);
+        let [line] = failure.lines() else { panic!("one line: {failure:?}") };
+        assert!(line.starts_with("sandbox: give up capabilities: the process has "), "{line}");
+    });
 }

@@ -295,6 +295,33 @@ fn undo_reverts_what_fix_changed() {
     fs::remove_dir_all(folder).expect("the folder");
 }
 
+/// Found in a review: `--undo`, which the unit runs as root after each stop, ran whatever a process of the same user had
+/// written into the journal.
+#[test]
+fn undo_refuses_a_journal_with_a_line_that_netmem_does_not_write_and_changes_nothing() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let folder = folder("planted");
+    let (journal, evil) = (folder.join("journal"), folder.join("evil"));
+    let setting = r#"{"setting":{"key":"net.ipv4.conf.one.forwarding","from":"1","to":"0"}}"#;
+    let touch = format!("\"touch\",\"{}\"", evil.display());
+    let inside = format!("\"ip\",\"netns\",\"exec\",\"{}\",{touch}", bed.dut.name());
+    set(&bed.dut, "ipv4/conf/one/forwarding", "0");
+    for undo in [&touch, &inside] {
+        let planted = format!("{{\"run\":{{\"command\":[\"true\"],\"undo\":[{undo}]}}}}");
+        fs::write(&journal, format!("{planted}\n{setting}\n")).expect("a journal");
+        fs::set_permissions(&journal, fs::Permissions::from_mode(0o600)).expect("its mode");
+        let refused = doctor(&mut netmem(&bed), &journal, "--undo");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        let wanted = format!("journal {}: line 1 is no change that netmem makes", journal.display());
+        assert!(said.contains(&wanted) && !evil.exists(), "{said}");
+        let file = "/proc/sys/net/ipv4/conf/one/forwarding";
+        let forwarding = bed.dut.inside(|| fs::read_to_string(file)).expect("a setting");
+        assert_eq!(forwarding.trim(), "0", "the other line is not undone either");
+    }
+    fs::remove_dir_all(folder).expect("the folder");
+}
+
 /// The kill comes from the program that makes the first, and then the second, change, before it and behind it.
 #[test]
 fn undo_reverts_a_fix_that_was_killed_in_the_middle() {

@@ -141,6 +141,66 @@ fn the_broker_of_a_killed_run_reverts_its_changes() {
     wait_until("the host is as it was", || settings(&bed.dut) == BEFORE && !journal.exists());
 }
 
+/// Found in a review: the broker of a run as root ran whatever the rest of the run had written into the journal.
+#[test]
+fn what_is_written_into_the_journal_during_a_run_is_not_run_by_the_broker() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-planted");
+    let (journal, evil) = (folder.path("journal"), folder.path("evil"));
+    let line =
+        format!("{{\"run\":{{\"command\":[\"true\"],\"undo\":[\"touch\",\"{}\"]}}}}\n", evil.display());
+    for is_killed in [false, true] {
+        let pair = start(&bed, &options(&journal));
+        wait_for_the_path(&bed);
+        assert_eq!(settings(&bed.dut), MEANWHILE);
+        fs::write(&journal, &line).expect("the journal");
+        if is_killed {
+            drop(pair);
+        } else {
+            let out = pair.end();
+            assert!(out.status.success(), "{}", said(&out));
+        }
+        wait_until("the host is as it was", || settings(&bed.dut) == BEFORE && !journal.exists());
+        assert!(!evil.exists(), "killed: {is_killed}");
+    }
+}
+
+/// Returns the paths that a line of the unit has, those that may be missing too.
+fn paths_of_the_unit(key: &str) -> String {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/netmem.service");
+    let unit = fs::read_to_string(unit).expect("the unit");
+    let lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let paths = lines.flat_map(str::split_whitespace).map(|path| path.trim_start_matches('-'));
+    paths.collect::<Vec<_>>().join(" ")
+}
+
+/// Found in a review: without a capability, root could still write kernel.core_pattern, which names a program that the
+/// kernel runs as root. The paths are mounted as systemd does for the unit.
+#[test]
+fn under_the_unit_a_run_makes_its_changes_and_root_writes_no_other_setting() {
+    let Some(bed) = planted() else { return };
+    let folder = Folder::new("fixes-unit");
+    let journal = folder.path("journal");
+    let (read, written) = (paths_of_the_unit("ReadOnlyPaths"), paths_of_the_unit("ReadWritePaths"));
+    let script = format!(
+        "for path in {read} {written}; do test ! -e $path || mount --rbind $path $path || exit 91; done
+         for path in {read}; do test ! -e $path || mount -o remount,ro,bind $path || exit 92; done
+         for path in /proc/sys/kernel/core_pattern /proc/sys/vm/overcommit_memory /proc/sys/fs/file-max /proc/sysrq-trigger; do
+             test ! -e $path || (: >>$path) 2>/dev/null && test -e $path && exit 93
+         done
+         for path in {written}; do test -d $path || test ! -e $path || (: >>$path) || exit 94; done
+         exec \"$0\" \"$@\""
+    );
+    let mut command = bed.dut.command("unshare");
+    command.args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_netmem"), "forward", "--seconds=1"]);
+    command.args(["--port=packet:one", "--port=packet:two"]).args(options(&journal));
+    let out = command.output().expect("unshare");
+    let lines = said(&out);
+    assert!(out.status.success(), "{}: {lines}", out.status);
+    assert_eq!(lines.matches("netmem: changed for this run: sysctl -w net.").count(), 3, "{lines}");
+    assert_eq!((settings(&bed.dut), journal.exists()), (BEFORE.map(str::to_owned), false), "{lines}");
+}
+
 #[test]
 fn a_killed_run_without_a_broker_leaves_a_journal_that_the_next_run_keeps_and_undo_reverts() {
     let Some(bed) = planted() else { return };

@@ -340,6 +340,21 @@ fn commands_name_the_interface_and_can_be_taken_back() {
     );
 }
 
+/// Found in a review: `--undo` ran whatever stood in the journal.
+#[test]
+fn every_change_of_a_rule_is_of_a_form_that_is_undone() {
+    let changes: Vec<_> = TOGETHER
+        .iter()
+        .chain(&ALONE)
+        .flat_map(|fault| found(&[fault]))
+        .filter_map(|finding| finding.change)
+        .collect();
+    assert!(changes.len() > 10, "{changes:?}");
+    for change in changes {
+        assert!(change.has_known_form() && change.reversed().has_known_form(), "{change}");
+    }
+}
+
 /// Seen: `conf.IF.forwarding` was read and set, by which IPv6 is not forwarded.
 #[test]
 fn ipv6_is_forwarded_by_the_setting_of_all_interfaces_or_by_force_and_only_the_latter_is_changed() {

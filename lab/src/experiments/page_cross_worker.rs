@@ -41,7 +41,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const KEYS: &[Key] = &[Key {
     name: "slots",
-    what: "places in the ring, so pages under way at most (rounded up to a power of two)",
+    what: "slots of the ring, so pages under way at most (rounded up to a power of two)",
     min: 2_048,
     max: 16_384,
     full: 4_096,

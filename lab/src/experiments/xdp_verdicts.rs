@@ -21,7 +21,7 @@ use crate::sources;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "xdp-verdicts",
     source: sources::PAGES.key,
-    question: "What does a packet cost when its page stays mapped and comes home from here, from a second device, or from a local_queue?",
+    question: "What does a packet cost when its page stays mapped and is freed here, by a second device, or by a local queue?",
     seconds: 8,
     keys: KEYS,
     run,

@@ -6,6 +6,7 @@
 
 use crate::forward::verdict::{Code, Reason};
 use crate::sync::shim::{AtomicU64, fence};
+use crate::sys::dump::UndumpedArray;
 use crossbeam_utils::CachePadded;
 use std::array::from_fn;
 use std::num::NonZeroU32;
@@ -103,7 +104,7 @@ pub(super) struct Ring {
     /// The number of the next packet, from 0.
     next: CachePadded<AtomicU64>,
     /// A power of two of them: packet `n` is in slot `n` modulo their number.
-    slots: Box<[Slot]>,
+    slots: UndumpedArray<Slot>,
 }
 
 impl Ring {
@@ -111,7 +112,7 @@ impl Ring {
     #[cold]
     pub(super) fn new(packets: usize) -> Ring {
         let [holds, ticks, handed, again, size, became] = [(); 6].map(|()| || AtomicU64::new(0));
-        let slot = |_| Slot {
+        let slot = || Slot {
             holds: holds(),
             ticks: ticks(),
             handed: handed(),
@@ -120,7 +121,7 @@ impl Ring {
             became: became(),
             bytes: from_fn(|_| AtomicU64::new(0)),
         };
-        let slots = (0..packets.next_power_of_two()).map(slot).collect();
+        let slots = UndumpedArray::new(packets.next_power_of_two(), slot);
         Ring { next: CachePadded::new(AtomicU64::new(0)), slots }
     }
 

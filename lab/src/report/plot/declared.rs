@@ -190,7 +190,7 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure { only: &[("load", "heavy")], ..packets("handoff", "Time for a packet, heavy work") },
     Figure {
         only: &[("load", "read")],
-        ..packets("handoff", "Time for a packet that is read, by places in the ring whose frames come round")
+        ..packets("handoff", "Time for a packet that is read, by slots of the ring whose frames come round")
     },
     Figure {
         only: &[("load", "routed")],
