@@ -1264,6 +1264,11 @@ int netmem_stock_add(netmem_stock stock,
                      void *const *objects,
                      uint32_t n);
 
+/* Forgets all objects of a stock, free or out, such as objects whose memory the program frees. The stock has
+ * room for its maximum number again, and refuses the objects that it forgot. The counters go on.
+ * Returns the number of objects that were out. */
+int netmem_stock_clear(netmem_stock stock);
+
 /* Takes `n` objects and writes their addresses to `objects`. `from` is the code address that reports show as
  * the call site, such as `__builtin_return_address(0)`, or NULL.
  * Returns 0, or -ENOBUFS if fewer than `n` objects are free. After -ENOBUFS no object was taken. */
@@ -1286,7 +1291,9 @@ int netmem_stock_count(netmem_stock stock);
 
 /* Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that
  * lie in caches in front of the stock. The result is exact as long as no thread moves an object during the
- * count.
+ * count. An object that moves meanwhile may be counted in its old place, and also in `doubled` if it left a
+ * cache. Other threads can use the stock during the count: the call locks the stock for at most 512 objects
+ * that it copies, or 64 of `cached` that it looks up, at a time. Either takes some microseconds.
  * Returns 1 if the states add up to the total and no object was given back twice, 0 otherwise. */
 int netmem_stock_ledger(netmem_stock stock,
                         void *const *cached,
@@ -1294,7 +1301,8 @@ int netmem_stock_ledger(netmem_stock stock,
                         netmem_census *ledger);
 
 /* Lists the call sites that took objects that are out and not among the `n` addresses in `cached`, the site
- * with most objects first. Writes at most `room` entries to `holders`.
+ * with most objects first. Writes at most `room` entries to `holders`. Other threads can use the stock
+ * meanwhile, as in netmem_stock_ledger. Each object is counted as it was at one moment of the call.
  * Returns the number of call sites, which may be larger than `room`. */
 int netmem_stock_holders(netmem_stock stock,
                          void *const *cached,

@@ -128,6 +128,14 @@ static void say(const struct known *pool, const char *when)
     free(cached.objects);
 }
 
+/* Makes the stock of a mempool that has no objects forget those that it had. DPDK frees the memory of all objects if it cannot place
+ * enough of them. Before that it takes each of them from these ops, so the stock has them as objects that are out. */
+static int forget_freed(const struct rte_mempool *mp)
+{
+    netmem_stock stock = {mp->pool_id};
+    return mp->populated_size == 0 ? netmem_stock_clear(stock) : 0;
+}
+
 /* Reports a mempool before its memory is freed, while the ledger is still valid. */
 static void on_event(enum rte_mempool_event event, struct rte_mempool *mp, void *unused)
 {
@@ -136,8 +144,10 @@ static void on_event(enum rte_mempool_event event, struct rte_mempool *mp, void 
         return;
     pthread_mutex_lock(&list_lock);
     for (struct known *pool = first; pool; pool = pool->next)
-        if (pool->mp == mp)
+        if (pool->mp == mp) {
+            forget_freed(mp);
             say(pool, "at its end");
+        }
     pthread_mutex_unlock(&list_lock);
 }
 
@@ -219,27 +229,42 @@ static unsigned int get_count(const struct rte_mempool *mp)
     return free < 0 ? 0 : (unsigned int)free;
 }
 
-/* The callback of DPDK for each object that it places. */
+/* The callback of DPDK for each object that it places; and how many objects the stock refused, and why it refused the first. */
 struct placed {
     rte_mempool_populate_obj_cb_t *call;
     void *argument;
+    int refused;
+    int why;
 };
 
+/* Adds an object to the stock, and only then to DPDK's list of the mempool's objects. */
 static void take_in(struct rte_mempool *mp, void *argument, void *object, rte_iova_t iova)
 {
-    const struct placed *placed = argument;
+    struct placed *placed = argument;
     netmem_stock stock = {mp->pool_id};
-    placed->call(mp, placed->argument, object, iova);
-    if (netmem_stock_add(stock, &object, 1) < 0)
+    int said = netmem_stock_add(stock, &object, 1);
+    if (said >= 0) {
+        placed->call(mp, placed->argument, object, iova);
+    } else if (placed->refused++ == 0) {
+        placed->why = said;
         fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
+    }
 }
 
-/* Uses the layout of DPDK. DPDK places each object, which is out then, and gives it to these ops. */
+/* Uses the layout of DPDK. DPDK places each object, which is out then, and gives it to these ops.
+ * Returns the number of objects that the mempool now has more, or a negative errno. DPDK frees the memory after an error, so an error
+ * is returned only if no object of this memory is on DPDK's list. Each object that the stock refused is left out there too. */
 static int populate(struct rte_mempool *mp, unsigned int at_most, void *memory, rte_iova_t iova, size_t bytes,
                     rte_mempool_populate_obj_cb_t *call, void *argument)
 {
-    struct placed placed = {call, argument};
-    return rte_mempool_op_populate_helper(mp, 0, at_most, memory, iova, bytes, take_in, &placed);
+    struct placed placed = {.call = call, .argument = argument};
+    int said = forget_freed(mp);
+    if (said < 0) {
+        fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
+        return said;
+    }
+    int n = rte_mempool_op_populate_helper(mp, 0, at_most, memory, iova, bytes, take_in, &placed);
+    return n > 0 && n == placed.refused ? placed.why : n - placed.refused;
 }
 
 static const struct rte_mempool_ops ops = {

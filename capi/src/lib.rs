@@ -5,7 +5,8 @@
 //! - `table.rs` has the uses of frames. Only this file turns handles into frames, by the slots of `slots.rs`.
 //! - `objects.rs` has the uses of objects, pages, packets and shared frames. `packets.rs` turns the handles of
 //!   packets and shared frames into what they name.
-//! - `stock.rs` does the same for objects that a program has already, by their addresses.
+//! - `stock.rs` does the same for objects that a program has already, by their addresses. `census.rs` says where
+//!   they are.
 //! - `lanes.rs` has the ends of lanes between workers, and `lane_packets.rs` the packets in lanes.
 //! - `workers.rs` lets one thread at a time use a worker.
 //! - `misuse.rs` counts and reports refused handles.
@@ -19,6 +20,7 @@
 
 #[allow(unsafe_code)]
 mod api;
+mod census;
 #[allow(unsafe_code)]
 mod code;
 mod errno;

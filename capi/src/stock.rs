@@ -3,14 +3,14 @@
 //! A stock serves programs that have objects already and need a list of the free ones, such as a DPDK mempool. Any
 //! thread takes objects and gives them back, by address. A stock records for each object whether it is out, and the
 //! call site of its last use. So a call that gives an object back twice, or one that is not of the stock, is refused at
-//! once, even if two threads do so at the same time: each call locks the stock.
+//! once, even if two threads do so at the same time: each call locks the stock. Queries are in `census.rs`.
 
 use crate::code::Code;
 use crate::errno::{ENFILE, ENOBUFS, ENOMEM};
 use crate::failure::Failure;
 use crate::misuse::{Kind, Refused};
 use crate::word;
-use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of stocks.
@@ -46,8 +46,8 @@ const NOBODY: u32 = u32::MAX;
 
 /// An object, and its last use.
 #[derive(Clone, Copy, Debug)]
-struct Object {
-    address: usize,
+pub struct Object {
+    pub address: usize,
     /// The code address at which the object was taken if it is out, or given back if it is free. 0 if that is
     /// not known. The upper bit says that the object is out.
     last: usize,
@@ -57,17 +57,19 @@ struct Object {
 const OUT: usize = 1 << (usize::BITS - 1);
 
 impl Object {
-    fn is_out(self) -> bool {
+    /// Whether the object is out.
+    pub fn is_out(self) -> bool {
         self.last & OUT != 0
     }
 
-    fn at(self) -> Code {
+    /// Returns the code address of its last use.
+    pub fn at(self) -> Code {
         Code(self.last & !OUT)
     }
 }
 
 /// The counters.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub taken: u64,
     pub given: u64,
@@ -76,19 +78,18 @@ pub struct Counts {
     pub freed_twice: u64,
     /// Addresses that are not objects of the stock.
     pub made_up: u64,
+    /// Calls that made the stock forget its objects.
+    pub cleared: u64,
 }
 
-/// Number of objects in each state.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Census {
+/// The sizes and the counters of a stock at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Number of objects.
     pub total: usize,
+    /// Number of free objects.
     pub free: usize,
-    /// Out, and in one of the caches that the caller named.
-    pub cached: usize,
-    /// Out, and in none of these caches.
-    pub out: usize,
-    /// In one of these caches although free, or in the caches twice.
-    pub doubled: usize,
+    pub counts: Counts,
 }
 
 /// Locks and returns the stock of this handle. Returns None if it was closed or never opened.
@@ -237,36 +238,38 @@ impl Stock {
     }
 
     fn out(&self) -> usize {
-        self.objects.iter().filter(|object| object.is_out()).count()
+        self.objects.len() - self.free.len()
     }
 
-    /// Counts the objects by state. `cached` holds the addresses that lie in caches of the program.
+    /// Forgets all objects. Returns the number of those that were out.
     #[cold]
-    pub fn census(&self, cached: &[usize]) -> Census {
-        let seen: BTreeSet<usize> = cached.iter().copied().collect();
-        let is_out = |&address: &usize| {
-            self.number(address).is_some_and(|number| self.objects[number as usize].is_out())
-        };
-        let within = seen.iter().copied().filter(is_out).count();
-        Census {
-            total: self.objects.len(),
-            free: self.free.len(),
-            cached: within,
-            out: self.out() - within,
-            doubled: cached.len() - within,
+    pub fn clear(&mut self) -> usize {
+        let out = self.out();
+        if !self.objects.is_empty() {
+            self.numbers.fill(NOBODY);
+            self.objects.clear();
+            self.free.clear();
+            self.counts.cleared += 1;
         }
+        out
     }
 
-    /// Returns the code addresses at which objects were taken that are out and not among `cached`, with their
-    /// numbers, largest first.
+    /// Returns the sizes and the counters.
     #[cold]
-    pub fn holders(&self, cached: &[usize]) -> Vec<(Code, u64)> {
-        let cached: BTreeSet<usize> = cached.iter().copied().collect();
-        let mut by_place = BTreeMap::new();
-        let out = self.objects.iter().filter(|object| object.is_out() && !cached.contains(&object.address));
-        out.for_each(|object| *by_place.entry(object.at().0).or_insert(0) += 1);
-        let mut all: Vec<(Code, u64)> = by_place.into_iter().map(|(at, n)| (Code(at), n)).collect();
-        all.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-        all
+    pub fn moment(&self) -> Moment {
+        Moment { total: self.objects.len(), free: self.free.len(), counts: self.counts }
+    }
+
+    /// Returns whether this is the address of an object that is out.
+    #[cold]
+    pub fn is_out(&self, address: usize) -> bool {
+        self.number(address).is_some_and(|number| self.objects[number as usize].is_out())
+    }
+
+    /// Returns the objects with these numbers, as far as the stock has them.
+    #[cold]
+    pub fn numbered(&self, numbers: Range<usize>) -> &[Object] {
+        let end = numbers.end.min(self.objects.len());
+        self.objects.get(numbers.start..end).unwrap_or_default()
     }
 }

@@ -2,13 +2,14 @@
 
 use super::burst::words;
 use super::types::{given, list, place, string};
+use crate::census::{self, Census};
 use crate::code::Code;
 use crate::errno::{ECHILD, ENOBUFS, ESTALE};
 use crate::failure::{CHILD, Failure, answer, first_of};
 use crate::misuse::{self, Kind, refused_object};
 use crate::process;
 use crate::sites::Site;
-use crate::stock::{self, Census, Counts, OBJECTS_MAX};
+use crate::stock::{self, Counts, OBJECTS_MAX};
 use crate::workers;
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
@@ -127,6 +128,18 @@ pub unsafe extern "C" fn netmem_stock_add(stock: netmem_stock, objects: *const *
     })
 }
 
+/// Forgets all objects of a stock, free or out, such as objects whose memory the program frees. The stock has
+/// room for its maximum number again, and refuses the objects that it forgot. The counters go on.
+/// Returns the number of objects that were out.
+#[unsafe(no_mangle)]
+pub extern "C" fn netmem_stock_clear(stock: netmem_stock) -> c_int {
+    answer(|| {
+        let out = stock::with(stock.word, |stock| stock.clear());
+        let out = out.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
+        Ok(i32::try_from(out).unwrap_or(i32::MAX))
+    })
+}
+
 /// Takes `n` objects and writes their addresses to `objects`. `from` is the code address that reports show as
 /// the call site, such as `__builtin_return_address(0)`, or NULL.
 /// Returns 0, or -ENOBUFS if fewer than `n` objects are free. After -ENOBUFS no object was taken.
@@ -207,7 +220,9 @@ pub extern "C" fn netmem_stock_count(stock: netmem_stock) -> c_int {
 
 /// Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that
 /// lie in caches in front of the stock. The result is exact as long as no thread moves an object during the
-/// count.
+/// count. An object that moves meanwhile may be counted in its old place, and also in `doubled` if it left a
+/// cache. Other threads can use the stock during the count: the call locks the stock for at most 512 objects
+/// that it copies, or 64 of `cached` that it looks up, at a time. Either takes some microseconds.
 /// Returns 1 if the states add up to the total and no object was given back twice, 0 otherwise.
 ///
 /// # Safety
@@ -222,10 +237,10 @@ pub unsafe extern "C" fn netmem_stock_ledger(
     answer(|| {
         // SAFETY: the promise of C.
         let (to, cached) = unsafe { (place("ledger", ledger)?, addresses(cached, n)?) };
-        let found = stock::with(stock.word, |stock| (stock.census(cached), stock.counts));
+        let found = census::census(stock.word, cached);
         let found = found.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
         let (Census { total, free, cached, out, doubled }, counts) = found;
-        let Counts { taken, given, short, freed_twice, made_up } = counts;
+        let Counts { taken, given, short, freed_twice, made_up, .. } = counts;
         *to = netmem_census {
             total: total as u64,
             free: free as u64,
@@ -243,7 +258,8 @@ pub unsafe extern "C" fn netmem_stock_ledger(
 }
 
 /// Lists the call sites that took objects that are out and not among the `n` addresses in `cached`, the site
-/// with most objects first. Writes at most `room` entries to `holders`.
+/// with most objects first. Writes at most `room` entries to `holders`. Other threads can use the stock
+/// meanwhile, as in netmem_stock_ledger. Each object is counted as it was at one moment of the call.
 /// Returns the number of call sites, which may be larger than `room`.
 ///
 /// # Safety
@@ -259,7 +275,7 @@ pub unsafe extern "C" fn netmem_stock_holders(
     answer(|| {
         // SAFETY: the promise of C.
         let cached = unsafe { addresses(cached, n) }?;
-        let all = stock::with(stock.word, |stock| stock.holders(cached));
+        let all = census::holders(stock.word, cached);
         let all = all.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
         // SAFETY: the promise of C.
         Ok(unsafe { list(holders, room, all.into_iter().map(|(at, n)| holder(at, n))) })

@@ -132,6 +132,27 @@ static void what_is_left_names_its_place(void)
     CHECK(netmem_stock_close(stock) == 3);
 }
 
+/* Seen: a stock kept the addresses of objects whose memory was gone, and refused the objects that came after them. */
+static void what_is_forgotten_takes_no_room_and_is_refused(void)
+{
+    static char others[OBJECTS][96];
+    void *some[3], *other, *old = bytes[1];
+    netmem_stock_holder holder;
+    open_stock();
+    CHECK(netmem_stock_take(stock, some, 3, NULL) == 0 && netmem_stock_clear(stock) == 3);
+    CHECK(netmem_stock_clear(stock) == 0 && netmem_stock_count(stock) == 0 && census(NULL, 0, 1).total == 0);
+    CHECK(netmem_stock_holders(stock, NULL, 0, &holder, 1) == 0);
+    CHECK(netmem_stock_give(stock, some, 3, NULL) == -EBADF && netmem_stock_take(stock, some, 1, NULL) == -ENOBUFS);
+    for (int i = 0; i < OBJECTS; i++) {
+        other = i % 2 ? others[i] : bytes[i];
+        CHECK(netmem_stock_add(stock, &other, 1) == 0 && netmem_stock_give(stock, &other, 1, NULL) == 0);
+    }
+    CHECK(netmem_stock_give(stock, &old, 1, NULL) == -EBADF);
+    netmem_census now = census(NULL, 0, 1);
+    CHECK(now.total == OBJECTS && now.free == OBJECTS && now.made_up == 4 && now.given == 2 * OBJECTS && now.taken == 3);
+    CHECK(netmem_stock_close(stock) == 0 && netmem_stock_clear(stock) == -ESTALE);
+}
+
 static void a_closed_one_is_refused(void)
 {
     void *one = bytes[0];
@@ -156,6 +177,7 @@ int main(void)
     of_two_threads_that_give_the_same_object_back_one_is_refused();
     what_is_left_names_its_place();
     a_closed_one_is_refused();
+    what_is_forgotten_takes_no_room_and_is_refused();
     printf("all as it should be\n");
     return 0;
 }

@@ -8,15 +8,16 @@ use std::path::PathBuf;
 /// With names for the functions that reports are to name. DPDK's headers are not for -Wpedantic.
 const COMPILER: Compiler = Compiler { program: "gcc", flags: &["-std=gnu11", "-O2", "-g", "-rdynamic"] };
 
-fn planted() -> PathBuf {
+/// A program of DPDK, compiled.
+pub fn built(source: &str) -> PathBuf {
     let flags =
         good(command("pkg-config").args(["--cflags", "--libs", "libdpdk"])).replace("-I", "-isystem ");
-    linked("tests/dpdk/planted.c", &COMPILER, flags.split_whitespace())
+    linked(source, &COMPILER, flags.split_whitespace())
 }
 
 /// What the program says with so many places in each lcore's cache.
 fn run(dpdk: &Dpdk, cache: &str, freed: bool) -> String {
-    let (mut program, folder) = dpdk.program(planted());
+    let (mut program, folder) = dpdk.program(built("tests/dpdk/planted.c"));
     program.args(["--", cache]).args(freed.then_some("freed"));
     let out = output(&mut program);
     let _ = fs::remove_dir_all(folder);
@@ -25,7 +26,7 @@ fn run(dpdk: &Dpdk, cache: &str, freed: bool) -> String {
 }
 
 /// The lines that contain this.
-fn lines<'a>(said: &'a str, what: &str) -> Vec<&'a str> {
+pub fn lines<'a>(said: &'a str, what: &str) -> Vec<&'a str> {
     said.lines().filter(|line| line.contains(what)).collect()
 }
 

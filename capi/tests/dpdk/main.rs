@@ -5,6 +5,7 @@ mod pmd;
 #[path = "../programs/prefix.rs"]
 #[allow(dead_code)]
 mod prefix;
+mod refilled;
 mod telemetry;
 
 use prefix::{command, output, prefix, said};
