@@ -10,8 +10,8 @@
 //! left, no new peer is accepted ([`are_too_many`]).
 //!
 //! Such a thread has the privileges that its process had when it started, for as long as the peer likes. So a program
-//! that is about to give privileges up first keeps everything open ([`keep_open`]), and closes it afterwards
-//! ([`close_kept`]).
+//! that is about to give privileges up first keeps everything open ([`defer_closing`]), and closes it afterwards
+//! ([`close_deferred`]).
 
 use rustix::fs::fcntl_get_seals;
 use std::fs;
@@ -29,7 +29,7 @@ const MOST: usize = 64;
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// What was left while no thread was to start. None: threads may start.
-static KEPT: Mutex<Option<Vec<Box<dyn Send>>>> = Mutex::new(None);
+static DEFERRED: Mutex<Option<Vec<Box<dyn Send>>>> = Mutex::new(None);
 
 /// A descriptor that a peer sent: memory or an eventfd. A drop closes it on a thread of its own.
 #[derive(Debug)]
@@ -88,8 +88,8 @@ pub(super) fn is_event(descriptor: &impl AsFd) -> bool {
 pub(super) fn leave<T: Send + 'static>(what: T) {
     LEFT.fetch_add(1, Relaxed);
     let what = Box::new(what);
-    match &mut *kept() {
-        Some(kept) => kept.push(what),
+    match &mut *deferred() {
+        Some(deferred) => deferred.push(what),
         None => close(what),
     }
 }
@@ -107,22 +107,22 @@ fn close(what: Box<dyn Send>) {
     }
 }
 
-fn kept() -> MutexGuard<'static, Option<Vec<Box<dyn Send>>>> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+fn deferred() -> MutexGuard<'static, Option<Vec<Box<dyn Send>>>> {
+    DEFERRED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps everything open that is left from now on, and starts no thread, until [`close_kept`] is called. What is kept
+/// Keeps everything open that is left from now on, and starts no thread, until [`close_deferred`] is called. What is kept
 /// counts as unclosed: with 64 descriptors no new peer is accepted.
 #[cold]
-pub fn keep_open() {
-    kept().get_or_insert_default();
+pub fn defer_closing() {
+    deferred().get_or_insert_default();
 }
 
-/// Ends [`keep_open`]: closes what was kept, on threads with the privileges of this one.
+/// Ends [`defer_closing`]: closes what was kept, on threads with the privileges of this one.
 #[cold]
-pub fn close_kept() {
-    let kept = kept().take();
-    kept.into_iter().flatten().for_each(close);
+pub fn close_deferred() {
+    let deferred = deferred().take();
+    deferred.into_iter().flatten().for_each(close);
 }
 
 /// Whether so much is left unclosed that no new peer is to be accepted.
@@ -146,16 +146,16 @@ mod tests {
     #[test]
     fn what_a_peer_sent_before_privileges_are_given_up_is_closed_afterwards() {
         let (tell, told) = channel();
-        keep_open();
+        defer_closing();
         leave(Told(tell.clone()));
-        keep_open();
+        defer_closing();
         leave(Told(tell));
         // Kept while its sender lives.
-        assert!(kept().as_ref().is_some_and(|kept| kept.len() >= 2));
+        assert!(deferred().as_ref().is_some_and(|deferred| deferred.len() >= 2));
         assert!(told.try_recv().is_err());
-        close_kept();
+        close_deferred();
         let closed: Vec<_> = told.iter().collect();
         assert_eq!(closed, [Some("close".to_owned()), Some("close".to_owned())]);
-        assert!(kept().is_none());
+        assert!(deferred().is_none());
     }
 }

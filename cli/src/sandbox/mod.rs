@@ -126,7 +126,7 @@ pub fn start(
         error => failed("the broker", &error),
     })?;
     // A thread that closes what a peer sent would have all privileges for as long as the peer likes.
-    slow_close::keep_open();
+    slow_close::defer_closing();
     Ok(Some(broker))
 }
 
@@ -165,7 +165,7 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     panic::set_hook(Box::new(|died| log::say(Level::Error, format_args!("error: {died}"))));
     filters::apply(&filter)?;
     ENTERED.store(true, Relaxed);
-    slow_close::close_kept();
+    slow_close::close_deferred();
     Ok(())
 }
 
