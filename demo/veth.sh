@@ -106,24 +106,28 @@ stop() {
     sed 's/^/    | /' "$said"
 }
 
-# ping_from NAMESPACE ADDRESS WORDS
+# ping_from NAMESPACE ADDRESS WORDS: ten pings, each of which is answered. With a deadline (-w) ping waits for replies.
 ping_from() {
-    local out
-    out=$(ip netns exec "$1" ping -q -c 10 -i 0.1 -W 10 "$2") || fail "ping $3: $out"
+    local out seq
+    out=$(ip netns exec "$1" ping -c 10 -i 0.1 -w 60 "$2") || fail "ping $3: $out"
+    for seq in $(seq 10); do
+        grep -q "icmp_seq=$seq " <<<"$out" || fail "ping $3: $seq was not answered: $out"
+    done
     echo "  ping   $3   $(sed -n 's/ packets transmitted, / sent, /; s/ received,.*/ received/p' <<<"$out")," \
         "$(sed -n 's/^rtt [^=]*= [^/]*\/\([^/]*\)\/.*/\1 ms on average/p' <<<"$out")"
 }
 
 # tcp WORDS OPTION...: 64 MiB between the hosts.
 tcp() {
-    local words=$1 out
+    local words=$1 out listens=
     shift
     ip netns exec "$h2" iperf3 -s -1 >/dev/null &
     local server=$! try
-    for try in $(seq 100); do
-        ip netns exec "$h2" sh -c 'grep -qi ":1451 .* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null' && break
+    for try in $(seq 600); do
+        ip netns exec "$h2" sh -c 'grep -qi ":1451 .* 0A " /proc/net/tcp /proc/net/tcp6 2>/dev/null' && listens=yes && break
         sleep 0.1
     done
+    [ "$listens" ] || fail "iperf3 $words: nobody listens"
     out=$(timeout 120 ip netns exec "$h1" iperf3 -c "$address2" -n 64M "$@" 2>&1) || fail "iperf3 $words: $out"
     wait "$server"
     echo "  TCP    $words   $(awk '/sender/ { bytes = $5 " " $6 } /receiver/ { print bytes " at " $7, $8 }' <<<"$out")"

@@ -41,17 +41,20 @@ trait Freight: Sync {
     fn within_bounds(&self) -> Result<(), String>;
 }
 
-/// Loads until `stop`, then drops the ring.
+/// Loads until `stop`, at least once, then drops the ring.
 fn send<C: Freight>(freight: &C, w: &mut Worker, mut to: Sender<C::Item>, stop: &AtomicBool) {
     let mut items = Vec::with_capacity(BURST);
     let mut stamp = 0;
-    while !stop.load(Relaxed) {
+    loop {
         stamp += 1;
         freight.load(w, stamp, &mut items);
         while !items.is_empty() {
             let n = to.room(items.len()).min(items.len());
             to.send_burst(n, &mut items.drain(..n));
             thread::yield_now();
+        }
+        if stop.load(Relaxed) {
+            return;
         }
     }
 }
@@ -203,12 +206,12 @@ fn objects_of_every_other_layer_and_form_of_the_word_stay_within_bounds_and_come
     objects(Layer::Sheaf, WordForm::Wide, half() / 10);
 }
 
-/// Allocates and frees pages so that nearly all of the memory is allocated, for `half()`. It must not be without a page
-/// for long.
+/// Allocates and frees pages so that nearly all of the memory is allocated, for `half()`, at least once. It must not be
+/// without a page for long.
 fn at_the_edge(memory: &Memory, w: &mut Worker, most: usize) {
     let end = Instant::now() + half();
     let mut held = Vec::with_capacity(most);
-    while Instant::now() < end {
+    loop {
         while held.len() < most {
             // A thief cannot enter the cache of a worker that the system stopped in the middle of a call before the
             // worker continues.
@@ -218,6 +221,9 @@ fn at_the_edge(memory: &Memory, w: &mut Worker, most: usize) {
             held.push(page.flatten().expect("free pages lie with the other worker"));
         }
         held.drain(most / 4..).for_each(|page| memory.free(w, page));
+        if Instant::now() >= end {
+            break;
+        }
     }
     held.into_iter().for_each(|page| memory.free(w, page));
 }

@@ -201,18 +201,28 @@ impl Hand {
     }
 }
 
-fn drain(event: &impl AsFd) {
+/// The count of a full eventfd. One that was rung meanwhile has another.
+const FULL: u64 = u64::MAX - 1;
+
+/// Returns the count of an eventfd, which is 0 then.
+fn drain(event: &impl AsFd) -> u64 {
     fcntl_setfl(event, OFlags::NONBLOCK).unwrap();
-    let _ = read(event, &mut [0; 8]);
+    let mut count = [0_u8; 8];
+    let _ = read(event, &mut count);
+    u64::from_ne_bytes(count)
 }
 
-/// Again and again fills an eventfd, makes it a blocking one, and drains it. It stays full at the end.
+/// Again and again fills an eventfd, makes it a blocking one, and drains it, until it was rung too. It stays full at the
+/// end.
 fn toggle(event: &impl AsFd, until: Instant, mut make_room: impl FnMut()) {
-    while Instant::now() < until {
-        drain(event);
+    let mut is_rung = false;
+    while Instant::now() < until || !is_rung {
+        assert!(Instant::now() < until + PATIENCE, "it was never rung");
+        let mut look = |count: u64| is_rung |= count != 0 && count != FULL;
+        look(drain(event));
         make_room();
-        while write(event, &(u64::MAX - 1).to_ne_bytes()).is_err() {
-            drain(event);
+        while write(event, &FULL.to_ne_bytes()).is_err() {
+            look(drain(event));
         }
         fcntl_setfl(event, OFlags::empty()).unwrap();
         make_room();
@@ -222,9 +232,8 @@ fn toggle(event: &impl AsFd, until: Instant, mut make_room: impl FnMut()) {
 #[test]
 fn a_client_whose_eventfd_waits_does_not_affect_an_honest_pair() {
     let rung = beside_an_honest_pair("evil-client", "server", |_, socket| {
-        let until = Instant::now() + attack_time();
         let hand = Hand::connected(socket, Instant::now() + PATIENCE).expect("the server takes it");
-        toggle(&hand.event, until, || hand.make_room());
+        toggle(&hand.event, Instant::now() + attack_time(), || hand.make_room());
     });
     assert!(rung > 0, "it was never rung");
 }

@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -351,20 +351,42 @@ fn only_this_machine_may_scrape_by_default() {
     assert!(
         refusal("--metrics /nonexistent/m").contains("metrics socket /nonexistent/m: there is no folder")
     );
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
     assert!(refusal(&format!("--metrics {address}")).contains("another program listens there"));
     drop(taken);
-    let mut child = start(&format!("forward --seconds 600 --json --metrics {address}"));
+    let (mut address, mut child) = at_a_free_port();
     within_a_minute(|| {
-        let Ok(mut stream) = TcpStream::connect(address) else { return false };
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it reads");
-        let mut said = String::new();
-        stream.read_to_string(&mut said).expect("it answers");
-        said.starts_with("HTTP/1.1 200 OK\r\n") && said.contains("\nnetmem_worker_stale{worker=\"0\"} 0\n")
+        if child.try_wait().expect("wait").is_some() {
+            // Another program may have taken the port since it was seen to be free.
+            let (another, next) = at_a_free_port();
+            let out = std::mem::replace(&mut child, next).wait_with_output().expect("its end");
+            assert!(stderr(&out).contains("another program listens there"), "{}", stderr(&out));
+            address = another;
+        }
+        is_scraped(address)
     });
     child.kill().expect("it runs");
     child.wait().expect("it ends");
+}
+
+/// A run whose metrics are at a port of this machine that was free.
+fn at_a_free_port() -> (SocketAddr, Child) {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    (free, start(&format!("forward --seconds 600 --json --metrics {free}")))
+}
+
+/// Whether a run answers there, and its worker is not stale.
+fn is_scraped(address: SocketAddr) -> bool {
+    let mut said = String::new();
+    let scraped = TcpStream::connect(address).and_then(|mut stream| {
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")?;
+        stream.read_to_string(&mut said)
+    });
+    scraped.is_ok()
+        && said.starts_with("HTTP/1.1 200 OK\r\n")
+        && said.contains("\nnetmem_worker_stale{worker=\"0\"} 0\n")
 }
 
 #[test]

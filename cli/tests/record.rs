@@ -6,29 +6,18 @@ mod netmem;
 mod odd;
 mod tshark;
 
-use netmem::{Run, output, start, stderr, stdout};
+use netmem::{Run, output, start, stderr, stdout, wait_until};
 use odd::dropped::odd_packets;
 use odd::{Folder, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 use tshark::tshark;
-
-/// How long a test waits for what must happen. It guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
@@ -155,9 +144,17 @@ fn a_follower_that_is_refused_says_so_and_fails_while_the_run_goes_on() {
     let run = Run::start_with("record-refused", "--record 64");
     let folder = Folder::new("record-refused");
     let file = folder.path("followed.pcapng");
-    let child = start(&format!("record --follow -o {} --control {}", file.display(), run.path.display()));
+    let mut child = start(&format!("record --follow -o {} --control {}", file.display(), run.path.display()));
     wait_until("some packets", || fs::metadata(&file).is_ok_and(|file| file.len() > 100_000));
-    let idle: Vec<_> = (0..8).map(|_| UnixStream::connect(&run.path).unwrap()).collect();
+    let mut idle = Vec::new();
+    wait_until("the follower goes on", || {
+        let stream = UnixStream::connect(&run.path).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        idle.push(stream);
+        // One that was refused, for example because the follower was a client just then, has something to read.
+        idle.retain(|mut stream| stream.read(&mut [0]).is_err());
+        child.try_wait().unwrap().is_some()
+    });
     let out = child.wait_with_output().unwrap();
     assert_eq!((out.status.code(), stderr(&out).lines().count()), (Some(2), 1), "{}", stderr(&out));
     assert!(stderr(&out).contains("clients are connected already"), "{}", stderr(&out));

@@ -6,8 +6,8 @@ mod netmem;
 mod odd;
 mod terminal;
 
-use netmem::{assert_adds_up, netmem, number, output, stderr, stdout};
-use odd::{Folder, frames, pcap_at_intervals};
+use netmem::{PATIENCE, assert_adds_up, netmem, number, output, stderr, stdout, wait_until};
+use odd::{Folder, frames, packets, pcap_at_intervals};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -18,9 +18,6 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use terminal::terminal;
-
-/// How long a test waits for what must happen. It guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A pipe that has no room.
 fn full_pipe() -> (PipeReader, PipeWriter) {
@@ -126,14 +123,19 @@ fn the_number_of_omitted_lines_is_reported_when_lines_are_read_again() {
 #[test]
 fn a_trace_to_an_unread_standard_error_stops_no_worker() {
     let folder = Folder::new("unread-trace");
-    let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 1000));
+    let (input, output) =
+        (folder.write("in.pcap", &pcap_at_intervals(&frames(), 200)), folder.path("out.pcap"));
     let (_reader, writer) = full_pipe();
     let words = format!(
-        "forward --mode cross-connect --json --seconds 2 --watchdog 0 --port trace:/pcap:in={},speed=recorded,loop=0 --port pcap:out={}",
+        "forward --mode cross-connect --json --watchdog 0 --port trace:/pcap:in={},speed=recorded,loop=0 --port pcap:out={}",
         input.display(),
-        folder.path("out.pcap").display()
+        output.display()
     );
-    let (status, text) = ended(netmem(&words).stdout(Stdio::piped()).stderr(writer).spawn().unwrap());
+    let child = netmem(&words).stdout(Stdio::piped()).stderr(writer).spawn().unwrap();
+    // More than the trace keeps for later.
+    wait_until("too few pass", || fs::read(&output).is_ok_and(|bytes| packets(&bytes).len() > 4000));
+    signal(&child, Signal::INT);
+    let (status, text) = ended(child);
     assert_eq!(status.code(), Some(0), "{text}");
     let report: Value = serde_json::from_str(&text).unwrap();
     let port = &report["ports"][0];

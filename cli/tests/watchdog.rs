@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
 use std::thread;
-use terminal::terminal;
+use terminal::{stalled_in_trace, terminal};
 
 /// A run that forwards without end, and traces to a terminal.
 fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {
@@ -36,7 +36,7 @@ fn a_worker_that_waits_for_a_terminal_is_named_and_again_when_it_goes_on() {
     let (mut reader, name) = terminal();
     let mut child = traced(&folder, &name, "--watchdog 0.5");
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let line = said.next().expect("a line about the worker");
+    let line = stalled_in_trace(&mut said, &reader);
     let stalled = "netmem: worker 0 has not finished a round for 0.5 s: it is in kick of port trace/pcap:";
     assert!(line.starts_with(stalled), "{line}");
     // The terminal is read from here on, until its other end is gone.
@@ -57,7 +57,7 @@ fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     let (reader, name) = terminal();
     let mut child = traced(&folder, &name, "--watchdog 0.5");
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(said.next().unwrap().contains("has not finished a round"));
+    stalled_in_trace(&mut said, &reader);
     interrupt(&child);
     let line = said.next().expect("a line about the worker");
     assert!(line.starts_with("error: worker 0 does not end: it is in kick of port trace/pcap:"), "{line}");

@@ -97,11 +97,17 @@ impl Namespace {
         if !rustix::process::geteuid().is_root() {
             return Err("not root".into());
         }
-        let name = format!("netmem-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
-        match run("ip", &format!("netns add {name}")) {
-            Err(error) => Err(format!("no ip(8), install iproute2 ({error})")),
-            Ok(out) if !out.status.success() => Err(String::from_utf8_lossy(&out.stderr).trim().into()),
-            Ok(_) => Ok(Namespace { name }),
+        loop {
+            let name = format!("netmem-{}-{}", process::id(), NEXT.fetch_add(1, Relaxed));
+            let out = run("ip", &format!("netns add {name}"))
+                .map_err(|error| format!("no ip(8), install iproute2 ({error})"))?;
+            let said = String::from_utf8_lossy(&out.stderr);
+            // A killed process that had this number has left one.
+            match out.status.success() {
+                true => return Ok(Namespace { name }),
+                false if said.contains("File exists") => {}
+                false => return Err(said.trim().into()),
+            }
         }
     }
 }

@@ -12,6 +12,8 @@
 mod child;
 #[allow(dead_code, reason = "for tests of servers")]
 mod faults;
+#[allow(dead_code, reason = "for tests of sockets")]
+mod listens;
 mod namespace;
 #[allow(dead_code, reason = "for tests of servers")]
 mod served;
@@ -19,6 +21,8 @@ mod turn;
 
 #[allow(unused_imports, reason = "for tests of servers")]
 pub use faults::Faults;
+#[allow(unused_imports, reason = "for tests of sockets")]
+pub use listens::listens;
 pub use namespace::Namespace;
 #[allow(unused_imports, reason = "for tests of servers")]
 pub use served::Served;
@@ -204,8 +208,9 @@ fn package(program: &str) -> &str {
     match program {
         "bird" | "birdc" => "bird2",
         "dig" => "bind9-dnsutils",
-        "ip" => "iproute2",
+        "ip" | "tc" => "iproute2",
         "ping" => "iputils-ping",
+        "ps" => "procps",
         "tracepath" => "iputils-tracepath",
         "setcap" => "libcap2-bin",
         "setpriv" | "prlimit" | "taskset" => "util-linux",

@@ -1,8 +1,9 @@
 //! One network namespace, and what can be done in it.
 
-use super::child;
+use super::{child, skip};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsFd;
 use std::process::{self, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -14,24 +15,45 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one, with its loopback up and IPv6 off, for the host of that name.
+    /// Makes one, with its loopback up, IPv6 off, and IPv4's settings off that the machine outside may have on, for the
+    /// host of that name.
     ///
     /// # Errors
-    /// The output of ip(8).
+    /// The output of ip(8), or the error of a setting.
     pub fn new(host: &str) -> Result<Namespace, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("netmem-{}-{}-{host}", process::id(), NEXT.fetch_add(1, Relaxed));
-        let out = output(Command::new("ip").args(["netns", "add", &name]));
-        if !out.status.success() {
-            return Err(format!(
-                "cannot make network namespaces: {}",
-                String::from_utf8_lossy(&out.stderr).trim()
-            ));
-        }
+        let cannot = |why: &str| Err(format!("cannot make network namespaces: {}", why.trim()));
+        let name = loop {
+            let name = format!("netmem-{}-{}-{host}", process::id(), NEXT.fetch_add(1, Relaxed));
+            let out = output(Command::new("ip").args(["netns", "add", &name]));
+            let said = String::from_utf8_lossy(&out.stderr);
+            // A killed process that had this number has left one.
+            match out.status.success() {
+                true => break name,
+                false if said.contains("File exists") => {}
+                false => return cannot(&said),
+            }
+        };
         let namespace = Namespace { name };
+        if let Err(error) = namespace.switch_off_ipv4_settings() {
+            return cannot(&format!("its settings of IPv4: {error}"));
+        }
         namespace.set_ipv6(false);
         namespace.ip("link set dev lo up");
         Ok(namespace)
+    }
+
+    /// Switches forwarding and the filter by reverse path off, for all interfaces, those to come too. IPv4's settings begin
+    /// as they are outside.
+    fn switch_off_ipv4_settings(&self) -> io::Result<()> {
+        self.inside(|| -> io::Result<()> {
+            for setting in ["forwarding", "rp_filter"] {
+                for interfaces in ["all", "default"] {
+                    fs::write(format!("/proc/sys/net/ipv4/conf/{interfaces}/{setting}"), "0")?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Its name for ip-netns(8).
@@ -89,6 +111,41 @@ impl Namespace {
     /// When it fails.
     pub fn ip(&self, words: &str) -> String {
         succeed(Command::new("ip").args(["-n", &self.name]).args(words.split_whitespace()))
+    }
+
+    /// Runs ip(8) or tc(8) with these arguments (split at spaces) for this namespace. If the kernel lacks the kind of
+    /// interface or of queueing discipline that they name, prints that the test on this thread is skipped, and returns
+    /// false.
+    ///
+    /// # Panics
+    /// When it fails for another reason.
+    #[allow(dead_code, reason = "for tests of kinds that are modules of the kernel")]
+    pub fn makes(&self, program: &str, words: &str) -> bool {
+        let mut command = Command::new(program);
+        let out = output(command.args(["-n", &self.name]).args(words.split_whitespace()));
+        let said = String::from_utf8_lossy(&out.stderr);
+        if ["Unknown device type", "qdisc kind is unknown"].iter().any(|lacks| said.contains(lacks)) {
+            skip(&format!("needs a kernel with the kind in `{program} {words}`: {}", said.trim()));
+            return false;
+        }
+        assert!(out.status.success(), "{command:?} failed: {said}");
+        true
+    }
+
+    /// Gives an interface that is up another name. It stays up where the kernel allows that (since Linux 6.2).
+    #[allow(dead_code, reason = "for tests of names")]
+    pub fn rename(&self, from: &str, to: &str) {
+        let words = format!("link set dev {from} name {to}");
+        let mut command = Command::new("ip");
+        let out = output(command.args(["-n", &self.name]).args(words.split_whitespace()));
+        let said = String::from_utf8_lossy(&out.stderr);
+        if said.contains("Device or resource busy") {
+            self.ip(&format!("link set dev {from} down"));
+            self.ip(&words);
+            self.ip(&format!("link set dev {to} up"));
+        } else {
+            assert!(out.status.success(), "{command:?} failed: {said}");
+        }
     }
 
     /// AF_XDP sockets open inside.

@@ -39,9 +39,15 @@ impl Testpmd {
         }
     }
 
-    /// Returns its output so far. Text on standard output appears only when it ends.
+    /// Returns its output so far. Text on standard output appears only when it ends, unless it was started under stdbuf.
     fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    /// Whether it has said that it forwards.
+    #[allow(dead_code, reason = "not every test starts it under stdbuf")]
+    pub fn forwards(&self) -> bool {
+        self.said().contains("io packet forwarding - ports=")
     }
 
     /// Ends it. Returns how many packets it counted as received by all its devices, and as sent.

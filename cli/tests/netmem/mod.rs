@@ -5,14 +5,37 @@
 
 #[path = "../../../tests/testbed/child.rs"]
 mod child;
+#[path = "../../../tests/testbed/listens.rs"]
+mod listens;
 mod run;
 
 #[allow(unused_imports)]
+pub use listens::listens;
+#[allow(unused_imports)]
 pub use run::Run;
 use serde_json::Value;
-use std::fs;
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, io, thread};
+
+/// How long a test waits for what must happen. It guards against hangs, nothing else.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until it is `done`. Otherwise fails with `what`.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Prints, past the test runner's capture, that a test is skipped, and why. Fails if no test may be skipped.
+pub fn skip(test: &str, reason: &str) {
+    assert!(env::var("NETMEM_NO_SKIP").as_deref() != Ok("1"), "{test} must not be skipped: {reason}");
+    io::Write::write_all(&mut io::stderr(), format!("SKIPPED {test}: {reason}\n").as_bytes())
+        .expect("standard error");
+}
 
 /// The program with these words behind its name (split at spaces). It does not outlive the thread that starts it.
 pub fn netmem(words: &str) -> Command {
@@ -36,17 +59,6 @@ pub fn output(words: &str) -> Output {
 /// Starts it, with both outputs kept.
 pub fn start(words: &str) -> Child {
     netmem(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts")
-}
-
-/// Whether a process of this network namespace listens at `path`. A socket's file stands there before it listens, and
-/// before it has its mode.
-pub fn listens(path: &Path) -> bool {
-    const ACCEPTS: &str = "00010000";
-    let sockets = fs::read_to_string("/proc/net/unix").expect("the kernel lists its sockets");
-    sockets.lines().any(|socket| {
-        let mut fields = socket.split_whitespace().skip(3);
-        fields.next() == Some(ACCEPTS) && fields.nth(3).is_some_and(|name| Path::new(name) == path)
-    })
 }
 
 /// What went to standard output.

@@ -1,14 +1,16 @@
 //! Tests that `netmem doctor` names planted faults, and reverts its changes.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::testbed::{Namespace, Testbed, Wiring, scratch, wait_until};
+use crate::odd::Folder;
+use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// The program inside, under another program that takes something away from it.
@@ -102,9 +104,12 @@ fn each_fault_that_is_planted_is_named_and_nothing_else() {
     let dut = &bed.dut;
     for (planted, taken, words, broken) in FAULTS {
         pair(dut, "x");
-        planted.iter().for_each(|words| drop(dut.ip(words)));
-        assert_eq!(rules(look(&mut netmem(&bed), words)), names(broken), "{planted:?} {words}");
-        taken.iter().chain(&["link del x0"]).for_each(|words| drop(dut.ip(words)));
+        // Without a kind of interface the other faults are planted nevertheless.
+        if planted.iter().all(|words| dut.makes("ip", words)) {
+            assert_eq!(rules(look(&mut netmem(&bed), words)), names(broken), "{planted:?} {words}");
+            taken.iter().for_each(|words| drop(dut.ip(words)));
+        }
+        dut.ip("link del x0");
     }
 }
 
@@ -116,7 +121,9 @@ fn settings_capabilities_limits_cores_and_peers_that_stand_in_the_way_are_named(
     assert_eq!(rules(look(&mut under(dut, "setpriv", without_bpf), "one two")), names(&["capabilities"]));
     let little = "--memlock=65536 setpriv --bounding-set -ipc_lock";
     assert_eq!(rules(look(&mut under(dut, "prlimit", little), "one two")), names(&["locked-memory"]));
-    let mut command = under(dut, "taskset", "-c 0");
+    let allowed = sched_getaffinity(None).expect("the CPUs of this thread");
+    let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("a CPU");
+    let mut command = under(dut, "taskset", &format!("-c {cpu}"));
     let routed = ["--port=xdp:one,queues=1", "--port=xdp:two", "--route=default,1,02:00:00:00:02:01"];
     let check = command.args(["forward", "--check", "--json", "--workers=1"]).args(routed);
     assert_eq!(rules(check), names(&[]));
@@ -148,7 +155,9 @@ fn all_faults_together_and_a_program_of_another_process_are_each_named() {
         "link property add dev two altname other0",
         "link set one mtu 1600",
     ] {
-        dut.ip(words);
+        if !dut.makes("ip", words) {
+            return;
+        }
     }
     pair(dut, "x");
     pair(dut, "y");
@@ -217,8 +226,8 @@ fn the_kernel_forwards_ipv6_by_the_setting_of_all_interfaces_or_by_that_of_one_s
 #[test]
 fn a_socket_on_which_another_process_listens_is_named() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
-    let folder = folder("listener");
-    let socket = folder.join("socket");
+    let folder = Folder::new("doctor-listener");
+    let socket = folder.path("socket");
     let port = format!("memif:{},role=server", socket.display());
     let listener = bed.dut.inside(|| UnixListener::bind(&socket).expect("a socket"));
     assert_eq!(rules(look(&mut netmem(&bed), &port)), names(&["socket"]));
@@ -229,7 +238,6 @@ fn a_socket_on_which_another_process_listens_is_named() {
         names(&[]),
         "a run removes a socket without a listener"
     );
-    fs::remove_dir_all(folder).expect("the folder");
 }
 
 /// What `--fix` may change on x0 and packet port y0.
@@ -259,13 +267,6 @@ fn faults_to_fix(dut: &Namespace) -> String {
     state(dut)
 }
 
-/// A folder of this test's own.
-fn folder(name: &str) -> PathBuf {
-    let folder = scratch(&format!("doctor-{name}"));
-    fs::create_dir_all(&folder).expect("a folder");
-    folder
-}
-
 fn doctor(command: &mut Command, journal: &Path, words: &str) -> Output {
     let command = command.args(["doctor", "--journal"]).arg(journal).args(words.split_whitespace());
     command.output().expect("netmem")
@@ -274,8 +275,8 @@ fn doctor(command: &mut Command, journal: &Path, words: &str) -> Output {
 #[test]
 fn undo_reverts_what_fix_changed() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
-    let (before, folder) = (faults_to_fix(&bed.dut), folder("fix"));
-    let journal = folder.join("journal");
+    let (before, folder) = (faults_to_fix(&bed.dut), Folder::new("doctor-fix"));
+    let journal = folder.path("journal");
     let without_bpf = "--bounding-set -bpf,-sys_admin";
     let fixed = doctor(&mut under(&bed.dut, "setpriv", without_bpf), &journal, "--fix packet:x0 packet:y0");
     let said = String::from_utf8_lossy(&fixed.stdout);
@@ -292,7 +293,6 @@ fn undo_reverts_what_fix_changed() {
     assert!(!journal.exists());
     let again = doctor(&mut netmem(&bed), &journal, "--undo");
     assert_eq!(String::from_utf8_lossy(&again.stdout), "nothing to undo\n");
-    fs::remove_dir_all(folder).expect("the folder");
 }
 
 /// Found in a review: `--undo`, which the unit runs as root after each stop, ran whatever a process of the same user had
@@ -300,8 +300,8 @@ fn undo_reverts_what_fix_changed() {
 #[test]
 fn undo_refuses_a_journal_with_a_line_that_netmem_does_not_write_and_changes_nothing() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
-    let folder = folder("planted");
-    let (journal, evil) = (folder.join("journal"), folder.join("evil"));
+    let folder = Folder::new("doctor-planted");
+    let (journal, evil) = (folder.path("journal"), folder.path("evil"));
     let setting = r#"{"setting":{"key":"net.ipv4.conf.one.forwarding","from":"1","to":"0"}}"#;
     let touch = format!("\"touch\",\"{}\"", evil.display());
     let inside = format!("\"ip\",\"netns\",\"exec\",\"{}\",{touch}", bed.dut.name());
@@ -319,27 +319,27 @@ fn undo_refuses_a_journal_with_a_line_that_netmem_does_not_write_and_changes_not
         let forwarding = bed.dut.inside(|| fs::read_to_string(file)).expect("a setting");
         assert_eq!(forwarding.trim(), "0", "the other line is not undone either");
     }
-    fs::remove_dir_all(folder).expect("the folder");
 }
 
 /// The kill comes from the program that makes the first, and then the second, change, before it and behind it.
 #[test]
 fn undo_reverts_a_fix_that_was_killed_in_the_middle() {
-    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["ps"]) else { return };
     for kill in [
         "kill -9 $PPID; exec REAL \"$@\"",
         "REAL \"$@\"; kill -9 $PPID",
         "test -e ONCE && kill -9 $PPID; : > ONCE; exec REAL \"$@\"",
     ] {
-        let (before, folder) = (faults_to_fix(&bed.dut), folder("kill"));
-        let (journal, once) = (folder.join("journal"), folder.join("once"));
+        let (before, folder) = (faults_to_fix(&bed.dut), Folder::new("doctor-kill"));
+        let (journal, once) = (folder.path("journal"), folder.path("once"));
         let real =
             ["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"].into_iter().find(|path| Path::new(path).exists());
         let script = kill.replace("REAL", real.expect("ip(8)")).replace("ONCE", &once.display().to_string());
-        let wrapper = folder.join("ip");
+        let wrapper = folder.path("ip");
         fs::write(&wrapper, format!("#!/bin/sh\n{script}\n")).expect("a script");
         fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("its mode");
-        let path = format!("PATH={}:{}", folder.display(), std::env::var("PATH").expect("a path"));
+        let own = wrapper.parent().expect("its folder").display();
+        let path = format!("PATH={own}:{}", std::env::var("PATH").expect("a path"));
         let killed = doctor(&mut under(&bed.dut, "env", &path), &journal, "--fix x0 packet:y0");
         assert_eq!(killed.status.code(), None, "{}", String::from_utf8_lossy(&killed.stdout));
         // The script may live longer than the process that it killed.
@@ -351,6 +351,5 @@ fn undo_reverts_a_fix_that_was_killed_in_the_middle() {
         assert_eq!(state(&bed.dut), before, "{kill}");
         assert!(!journal.exists());
         ["x0", "y0"].iter().for_each(|end| drop(bed.dut.ip(&format!("link del {end}"))));
-        fs::remove_dir_all(folder).expect("the folder");
     }
 }

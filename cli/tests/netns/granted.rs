@@ -1,6 +1,6 @@
 //! Tests of `netmem grant`: a server that runs as the user nobody, without a capability, has a part of an interface.
 
-use crate::testbed::{Namespace, Testbed, Wiring, example, scratch, wait_until};
+use crate::testbed::{Namespace, Testbed, Wiring, example, listens, scratch, wait_until};
 use std::io::Read;
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ fn grant(bed: &Testbed, files: &Files) -> Process {
         files.socket.display()
     );
     let process = Process::start(&bed.dut, env!("CARGO_BIN_EXE_netmem"), &words);
-    wait_until("it listens", || files.socket.exists());
+    wait_until("it listens", || bed.dut.inside(|| listens(&files.socket)));
     process
 }
 

@@ -2,12 +2,13 @@
 //! leaves behind.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::testbed::{Testbed, Wiring, scratch, wait_until};
+use crate::odd::Folder;
+use crate::testbed::{Testbed, Wiring, wait_until};
 use crate::traffic::wait_for_the_path;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -72,12 +73,12 @@ fn as_a_service(bed: &Testbed, control: &Path) -> Command {
 #[test]
 fn a_socket_that_another_user_has_left_is_replaced_without_the_capability_to_override_modes() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["setpriv"]) else { return };
-    let folder = scratch("late-sockets");
-    DirBuilder::new().mode(0o700).create(&folder).expect("a folder");
-    let control = folder.join("netmem.sock");
+    let folder = Folder::new("late-sockets");
+    fs::set_permissions(folder.path(""), Permissions::from_mode(0o700)).expect("chmod");
+    let control = folder.path("netmem.sock");
     let listener = UnixListener::bind(&control).expect("a socket");
     chown(&control, Some(NOBODY), Some(NOBODY)).expect("chown");
-    fs::set_permissions(&control, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("chmod");
+    fs::set_permissions(&control, Permissions::from_mode(0o600)).expect("chmod");
     let Output { status, stderr, .. } = as_a_service(&bed, &control).output().expect("netmem");
     let said = String::from_utf8_lossy(&stderr);
     assert!(status.code() == Some(2) && said.contains("another program listens there"), "{said}");
@@ -88,6 +89,6 @@ fn a_socket_that_another_user_has_left_is_replaced_without_the_capability_to_ove
     let out = forwarder.end(Signal::TERM);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(!control.exists());
-    fs::remove_dir(folder).expect("nothing else is in it");
+    assert_eq!(fs::read_dir(folder.path("")).expect("the folder").count(), 0, "nothing else is in it");
     bed.assert_nothing_left();
 }

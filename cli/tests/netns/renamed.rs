@@ -30,7 +30,7 @@ fn a_router_with_given_routes_keeps_to_the_interface_that_was_renamed() {
     });
     let has_said = |line: &str| said.lock().expect("lines").contains(line);
     wait_until("packets cross", || ping_once(&bed.h1, "10.77.2.1"));
-    bed.dut.ip("link set dev two name uplink");
+    bed.dut.rename("two", "uplink");
     bed.dut.ip("link add two mtu 1300 type veth peer name other");
     let line = "netmem: port packet:two: its interface two is called uplink now; the port keeps this interface, and looks for two when the interface goes away: \
                 rename the interface to two, or restart netmem with uplink\n";

@@ -2,6 +2,7 @@
 //! continues.
 
 use crate::forwarder::{Forwarder, netmem};
+use crate::odd::Folder;
 use crate::testbed::{Testbed, Wiring, host_mac, port_mac, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use ::netmem::system::bpf::{RedirectProgram, SocketMap, XdpMode};
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const NOBODY: u32 = 65534;
@@ -56,10 +57,10 @@ fn assert_given_up(status: &BTreeMap<String, String>) {
 fn a_generator_and_a_sink_have_no_capability_either() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &[]) else { return };
     // Of another user: root without a capability makes no file in it.
-    let folder = scratch("sandbox-reports");
-    fs::create_dir(&folder).and_then(|()| chown(&folder, Some(NOBODY), None)).expect("a folder");
+    let folder = Folder::new("sandbox-reports");
+    chown(folder.path(""), Some(NOBODY), None).expect("chown");
     for words in [["sink", "--port=xdp:one", "--seconds=600"], ["gen", "--port=packet:two", "--rate=1000"]] {
-        let report = folder.join(words[0]);
+        let report = folder.path(words[0]);
         let mut command = netmem(&bed);
         command.args(words).arg(format!("--json={}", report.display()));
         let mut run = command.stdout(Stdio::null()).spawn().expect("netmem runs");
@@ -71,7 +72,6 @@ fn a_generator_and_a_sink_have_no_capability_either() {
         assert!(!Path::new(&format!("/proc/{broker}")).exists(), "its broker has ended");
         assert!(fs::read(&report).expect("its report").starts_with(b"{"), "{words:?}");
     }
-    fs::remove_dir_all(&folder).expect("the folder");
     bed.assert_nothing_left();
 }
 
@@ -172,11 +172,27 @@ fn without_a_sandbox_a_run_reports_it_and_keeps_its_capabilities() {
     assert!(said.contains("--no-sandbox: every thread keeps all capabilities"), "{said}");
 }
 
+/// A folder in which any user finds its files, and root alone makes some.
+fn open_folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::set_permissions(folder.path(""), Permissions::from_mode(0o755)).expect("chmod");
+    folder
+}
+
+/// The program, in a place where any user can run it.
+fn program_in(folder: &Folder) -> PathBuf {
+    let program = folder.path("netmem");
+    fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("a copy");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    program
+}
+
 /// A configuration that root alone may read, and a control socket in a folder that root alone may write to.
 #[test]
 fn as_nobody_it_forwards_reloads_and_takes_up_an_interface_that_is_made_again() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
-    let (config, control) = (scratch("sandbox-config"), scratch("sandbox-nobody"));
+    let folder = open_folder("sandbox-nobody");
+    let (config, control) = (folder.path("config"), folder.path("control"));
     let of = |rate: u32| fs::write(&config, format!("icmp-rate = {rate}\n")).expect("a configuration");
     of(100);
     fs::set_permissions(&config, Permissions::from_mode(0o600)).expect("chmod");
@@ -212,16 +228,14 @@ fn as_nobody_it_forwards_reloads_and_takes_up_an_interface_that_is_made_again() 
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(!control.exists(), "the broker takes away what nobody may not");
     bed.assert_nothing_left();
-    fs::remove_file(config).expect("rm");
 }
 
 /// As an ordinary user, from a file with capabilities (setcap(8)): no root anywhere.
 #[test]
 fn with_capabilities_of_its_file_a_user_forwards_and_takes_up_an_interface_that_is_made_again() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping", "setcap", "setpriv"]) else { return };
-    let program = scratch("sandbox-netmem");
-    fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("a copy");
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    let folder = open_folder("sandbox-netmem");
+    let program = program_in(&folder);
     let granted = "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock,cap_perfmon=ep";
     let out = Command::new("setcap").arg(granted).arg(&program).output().expect("setcap runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -245,15 +259,13 @@ fn with_capabilities_of_its_file_a_user_forwards_and_takes_up_an_interface_that_
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
     bed.assert_nothing_left();
-    fs::remove_file(program).expect("rm");
 }
 
 #[test]
 fn an_unknown_user_and_one_that_the_process_may_not_become_are_refused_in_one_line() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["setpriv"]) else { return };
-    let program = scratch("sandbox-refused");
-    fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("a copy");
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    let folder = open_folder("sandbox-refused");
+    let program = program_in(&folder);
     let refused = |user: &str, remedy: &str| {
         let mut command = bed.dut.command("setpriv");
         command.args(["--reuid=65534", "--clear-groups"]).arg(&program);
@@ -264,5 +276,4 @@ fn an_unknown_user_and_one_that_the_process_may_not_become_are_refused_in_one_li
     };
     refused("no-such-user", "is not a user: give one of /etc/passwd");
     refused("0:0", "can change to another user: start netmem as root");
-    fs::remove_file(program).expect("rm");
 }

@@ -15,6 +15,8 @@ const INTERVAL: Duration = Duration::from_micros(500);
 const PACKETS: u64 = 500;
 /// Runs under one stream.
 const STARTS: usize = 5;
+/// Room for the packets of some seconds, in which no process may get a core.
+const RING: &str = "--ring=16384";
 
 #[test]
 fn no_packet_of_a_running_stream_finds_the_fill_ring_empty_at_start_in_native_mode() {
@@ -31,7 +33,7 @@ fn no_packet_finds_the_fill_ring_empty_at_start(mode: &str) {
     let _stream = Stream::start(&bed);
     for start in 0..STARTS {
         wait_for_packets("packets arrive with no forwarder there", || Wire::read(&bed.dut, "one").rx, 10);
-        let forwarder = Forwarder::start(&bed, &["--xdp-mode", mode]);
+        let forwarder = Forwarder::start(&bed, &["--xdp-mode", mode, RING]);
         wait_for_packets("the stream is forwarded", || Wire::read(&bed.h2, "eth0").rx, PACKETS);
         let summary = forwarder.interrupt();
         assert_eq!(summary.ports("rx_no_frame"), 0, "start {start}, received {}", summary.number("received"));

@@ -24,10 +24,14 @@ fn testpmd_sends_every_frame_back(mode: &str) {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["dpdk-testpmd"]) else { return };
     let folder = Folder::new(&format!("testpmd-{mode}"));
     let device = "net_af_xdp0,iface=eth0,start_queue=0,queue_count=1".to_owned();
-    let testpmd = Testpmd::start(bed.h1.command("dpdk-testpmd"), &[device], folder.path("testpmd"));
+    // Its output is to appear line by line.
+    let mut command = bed.h1.command("stdbuf");
+    command.args(["-oL", "dpdk-testpmd"]);
+    let testpmd = Testpmd::start(command, &[device], folder.path("testpmd"));
     let testpmd = testpmd.expect("it was seen to be installed");
-    // Its output appears when it ends. Packets that arrive before it polls wait in its socket.
-    wait_until("testpmd has its socket", || bed.h1.xdp_sockets() == 1);
+    // Then its socket is in the map of its program, and packets that arrive before it polls wait in the socket.
+    wait_until("testpmd forwards", || testpmd.forwards());
+    assert!(bed.h1.xdp_sockets() == 1 && bed.h1.ip("link show dev eth0").contains(" xdp"));
 
     let frames = sendable(1514);
     let sent: Vec<_> = (0..TIMES).flat_map(|_| frames.clone()).collect();

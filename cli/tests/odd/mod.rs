@@ -5,7 +5,9 @@
 
 pub mod dropped;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{env, fs, process};
 
 /// The lengths of an Ethernet frame without check sequence, of a header alone up to a full one with two VLAN tags.
@@ -116,9 +118,17 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new(test: &str) -> Folder {
-        let path = env::temp_dir().join(format!("netmem-{}-{test}", process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        loop {
+            let number = NEXT.fetch_add(1, Relaxed);
+            let path = env::temp_dir().join(format!("netmem-{}-{number}-{test}", process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Folder(path),
+                // A killed process that had this number has left one.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

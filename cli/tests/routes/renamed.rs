@@ -8,11 +8,13 @@ fn has_heard_of(router: &Router, name: &str) -> bool {
     router.stat("neighbours").iter().any(|neighbour| neighbour["dev"] == name)
 }
 
-fn renamed(ports: [&str; 2], steps: &[&str], names: [&str; 2]) -> Option<String> {
+/// Gives interfaces other names, from and to, while packets pass by two that have these `names` at the end. Returns what
+/// netmem said.
+fn renamed(ports: [&str; 2], steps: &[(&str, &str)], names: [&str; 2]) -> Option<String> {
     let router = Router::start_on(ports, &["ping"], &[])?;
     wait_until("packets pass", || router.pings("10.77.2.1"));
-    for step in steps {
-        router.bed.dut.ip(step);
+    for (from, to) in steps {
+        router.bed.dut.rename(from, to);
     }
     wait_until("it has heard", || names.iter().all(|name| has_heard_of(&router, name)));
     wait_until("packets pass again", || router.pings("10.77.2.1"));
@@ -31,14 +33,14 @@ fn has_said(said: &str, port: &str, name: &str) -> bool {
 #[test]
 fn packets_pass_by_an_interface_that_was_renamed_and_a_line_says_so() {
     for ports in [["packet:one", "packet:two"], ["xdp:one", "xdp:two"]] {
-        let Some(said) = renamed(ports, &["link set two name uplink"], ["one", "uplink"]) else { return };
+        let Some(said) = renamed(ports, &[("two", "uplink")], ["one", "uplink"]) else { return };
         assert!(has_said(&said, ports[1], "uplink"), "{said}");
     }
 }
 
 #[test]
 fn packets_pass_by_two_interfaces_that_have_swapped_their_names() {
-    let swap = ["link set one name third", "link set two name one", "link set third name two"];
+    let swap = [("one", "third"), ("two", "one"), ("third", "two")];
     let Some(said) = renamed(["packet:one", "packet:two"], &swap, ["one", "two"]) else { return };
     assert!(has_said(&said, "packet:one", "two"), "{said}");
     assert!(has_said(&said, "packet:two", "one"), "{said}");
