@@ -81,7 +81,11 @@ async fn answer(mut reply: SendStream, mut request: RecvStream, folder: &Path) -
     match wanted(&request, folder) {
         Some(path) => {
             let mut file = tokio::fs::File::open(path).await?;
-            tokio::io::copy(&mut file, &mut reply).await?;
+            if let Err(error) = tokio::io::copy(&mut file, &mut reply).await {
+                // Dropped, the stream would be finished, and the client would take what it has for the whole file.
+                reply.reset(1_u32.into())?;
+                return Err(error.into());
+            }
         }
         None => reply.write_all(b"no such file\n").await?,
     }

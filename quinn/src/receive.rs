@@ -44,7 +44,7 @@ impl State {
             let fate = match found {
                 Some((datagram, payload)) => {
                     let hop = NextHop { src_mac: datagram.dst_mac, dst_mac: datagram.src_mac };
-                    let came = Came { datagram, payload };
+                    let came = Came { datagram, payload, src: with_scope(datagram.src, local) };
                     let joined = filled > 0 && came.join(&mut buffers[filled - 1], &mut meta[filled - 1]);
                     if !joined && filled == most {
                         break;
@@ -71,6 +71,8 @@ impl State {
 struct Came<'a> {
     datagram: Datagram,
     payload: &'a [u8],
+    /// Its sender, as quinn knows it.
+    src: SocketAddr,
 }
 
 impl Came<'_> {
@@ -78,9 +80,8 @@ impl Came<'_> {
     /// equally long.
     fn join(&self, buffer: &mut [u8], meta: &mut RecvMeta) -> bool {
         let (len, size) = (self.payload.len(), meta.stride);
-        let is_same = meta.addr == self.datagram.src
-            && meta.dst_ip == Some(self.datagram.dst.ip())
-            && meta.ecn == self.ecn();
+        let is_same =
+            meta.addr == self.src && meta.dst_ip == Some(self.datagram.dst.ip()) && meta.ecn == self.ecn();
         let are_whole = meta.len.is_multiple_of(size) && meta.len / size < SEGMENTS_MAX;
         if !is_same || !are_whole || len > size || len == 0 {
             return false;
@@ -98,7 +99,7 @@ impl Came<'_> {
         room.copy_from_slice(self.payload);
         *meta = RecvMeta::default();
         (meta.len, meta.stride) = (len, len);
-        (meta.addr, meta.dst_ip) = (self.datagram.src, Some(self.datagram.dst.ip()));
+        (meta.addr, meta.dst_ip) = (self.src, Some(self.datagram.dst.ip()));
         meta.ecn = self.ecn();
         true
     }
@@ -106,6 +107,17 @@ impl Came<'_> {
     fn ecn(&self) -> Option<EcnCodepoint> {
         EcnCodepoint::from_bits(self.datagram.tos & 3)
     }
+}
+
+/// Returns the address with the scope of the socket, if it is a link-local one: the sender is on the same link. quinn
+/// compares it to the address that it connected to.
+fn with_scope(mut src: SocketAddr, local: SocketAddr) -> SocketAddr {
+    if let (SocketAddr::V6(src), SocketAddr::V6(local)) = (&mut src, local)
+        && src.ip().is_unicast_link_local()
+    {
+        src.set_scope_id(local.scope_id());
+    }
+    src
 }
 
 fn is_for(local: SocketAddr, datagram: &Datagram) -> bool {

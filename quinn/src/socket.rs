@@ -23,6 +23,8 @@ const LONGEST: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct PortSocket {
     local: SocketAddr,
+    /// Maximum number of datagrams of one transmission. The pool has that many frames for it.
+    segments: usize,
     /// Locked for at most a burst, and never while a task waits.
     state: Mutex<State>,
 }
@@ -30,13 +32,19 @@ pub struct PortSocket {
 impl PortSocket {
     /// Makes a socket of the address and UDP port `local`, whose datagrams the port receives. With an unspecified
     /// address (`0.0.0.0:443`), it has all addresses whose datagrams the port receives, and answers from the address
-    /// that was asked. It cannot be a client's then. A quarter of the pool's frames is reserved for transmission.
+    /// that was asked. It cannot be a client's then.
+    ///
+    /// At most three quarters of the pool's frames are posted for reception, and no more than the port was set to
+    /// ([`AsyncPort::set_posted_max`]). The rest is for transmission: a pool of fewer than 128 frames sends fewer
+    /// datagrams at once. Sockets that share a pool must be set so that together they leave frames for transmission.
     pub fn new(mut port: AsyncPort, local: SocketAddr) -> PortSocket {
         let frames = port.pool().frames();
-        port.set_posted_max(frames - frames / 4);
+        let segments = (frames / 4).clamp(1, SEGMENTS_MAX);
+        port.set_posted_max(port.posted_max().min(frames - (frames / 4).max(1)));
         let (received, fresh, to_send) = (Batch::new(), Batch::new(), Batch::new());
         let (next_hops, counts) = (NextHops::default(), SocketCounts::default());
-        PortSocket { local, state: Mutex::new(State { port, next_hops, received, fresh, to_send, counts }) }
+        let state = Mutex::new(State { port, next_hops, received, fresh, to_send, counts });
+        PortSocket { local, segments, state }
     }
 
     /// Sets the function that returns the next hop of a destination that has sent nothing, for an endpoint that
@@ -69,7 +77,7 @@ impl AsyncUdpSocket for PortSocket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.state().try_send(self.local, transmit)
+        self.state().try_send(self.local, self.segments, transmit)
     }
 
     fn poll_recv(
@@ -86,7 +94,7 @@ impl AsyncUdpSocket for PortSocket {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        SEGMENTS_MAX
+        self.segments
     }
 
     fn max_receive_segments(&self) -> usize {
@@ -116,7 +124,7 @@ impl Writable {
 impl UdpPoller for Writable {
     fn poll_writable(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if self.socket.state().has_room(SEGMENTS_MAX) {
+            if self.socket.state().has_room(self.socket.segments) {
                 self.pause = SHORTEST;
                 return Poll::Ready(Ok(()));
             }

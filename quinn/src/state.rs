@@ -4,7 +4,8 @@ use netmem::Batch;
 use netmem::port::NextHops;
 use netmem_tokio::AsyncPort;
 
-/// Maximum number of datagrams that are sent by one call, and received as one buffer.
+/// Maximum number of datagrams that are sent by one call, and received as one buffer. With a pool of fewer than 128
+/// frames, a quarter of its frames are sent by one call.
 pub const SEGMENTS_MAX: usize = 32;
 
 /// Counts of datagrams that were not received or not sent, since the socket was made.

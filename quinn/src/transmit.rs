@@ -1,24 +1,29 @@
 //! Copies datagrams of quinn into frames and sends them.
 
-use crate::state::{SEGMENTS_MAX, State};
+use crate::state::State;
 use netmem::Frame;
 use netmem::wire::datagram::{Datagram, HOP_LIMIT};
 use quinn::udp::Transmit;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl State {
-    /// Sends all datagrams of `transmit`, or none if there is no room for all. A datagram without a next hop, or one
+    /// Sends all datagrams of `transmit`, at most `segments`, or none if there is no room for all. A datagram without a next hop, or one
     /// that is too long, is lost and counted, as if it were lost on the way.
-    pub fn try_send(&mut self, local: SocketAddr, transmit: &Transmit<'_>) -> io::Result<()> {
+    pub fn try_send(
+        &mut self,
+        local: SocketAddr,
+        segments: usize,
+        transmit: &Transmit<'_>,
+    ) -> io::Result<()> {
         let (to, contents) = (transmit.destination, transmit.contents);
         let size = transmit.segment_size.unwrap_or(contents.len()).max(1);
         let count = contents.len().div_ceil(size);
         let from = transmit.src_ip.unwrap_or(local.ip());
-        if from.is_unspecified() || from.is_ipv4() != to.is_ipv4() {
+        if from.is_unspecified() || from.is_ipv4() != to.is_ipv4() || is_mapped(to.ip()) {
             return Err(ErrorKind::AddrNotAvailable.into());
         }
-        if count > SEGMENTS_MAX {
+        if count > segments {
             return Err(ErrorKind::InvalidInput.into());
         }
         let Some(hop) = self.next_hops.get(to.ip()) else {
@@ -55,10 +60,24 @@ impl State {
         if self.to_send.room() < count {
             self.port.transmit_now(&mut self.to_send);
         }
-        let lacking = count.saturating_sub(self.fresh.len());
-        let got = if lacking > 0 { self.port.alloc_burst(&mut self.fresh, lacking) } else { 0 };
-        got == lacking && self.to_send.room() >= count
+        if !self.has_fresh(count) {
+            // It claims the frames that the device has sent.
+            self.port.transmit_now(&mut self.to_send);
+        }
+        self.has_fresh(count) && self.to_send.room() >= count
     }
+
+    /// Allocates empty frames up to that many. Returns whether there are as many.
+    fn has_fresh(&mut self, count: usize) -> bool {
+        let lacking = count.saturating_sub(self.fresh.len());
+        lacking == 0 || self.port.alloc_burst(&mut self.fresh, lacking) == lacking
+    }
+}
+
+/// Returns whether this is an address of IPv4 in the form of IPv6, in which quinn gives it to sockets of IPv6. On the
+/// link there is no such address.
+fn is_mapped(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
 /// Writes the payload and the headers before it to an empty frame. Returns None if it has no room.

@@ -25,12 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a socket of 192.0.2.1:443 over a ring of that many slots, its device, and the pool of that many frames.
 fn socket(ring: usize, frames: usize) -> (Arc<PortSocket>, MemDevice, Pool) {
+    socket_of("192.0.2.1:443".parse().unwrap(), ring, frames)
+}
+
+fn socket_of(local: SocketAddr, ring: usize, frames: usize) -> (Arc<PortSocket>, MemDevice, Pool) {
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut worker = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
     let (port, device) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
     let port = AsyncPort::new(Box::new(port), worker, pool.clone()).unwrap();
-    (Arc::new(PortSocket::new(port, "192.0.2.1:443".parse().unwrap())), device, pool)
+    (Arc::new(PortSocket::new(port, local)), device, pool)
 }
 
 /// Drops both ends of the port, and checks that all frames are freed.
@@ -222,5 +226,71 @@ async fn a_device_without_room_blocks_the_sender_who_is_woken_and_nothing_is_los
         all.iter().map(|(_, bytes)| u32::from_be_bytes(bytes[..].try_into().unwrap())).collect();
     assert_eq!(numbers, (0..queued).collect::<Vec<_>>());
     drop(poller);
+    end(socket, device, pool).await;
+}
+
+/// Seen: a sender waited for room for 32 datagrams, which a pool of fewer than 128 frames never has.
+#[tokio::test]
+async fn a_small_pool_has_room_for_as_many_datagrams_as_the_socket_says() {
+    for (frames, segments) in [(4, 1), (16, 4), (64, 16), (256, 32)] {
+        let (socket, mut device, pool) = socket(256, frames);
+        socket.set_next_hop(|_| Some(NextHop { src_mac: OWN, dst_mac: PEER }));
+        ask(&socket).await;
+        assert_eq!(socket.max_transmit_segments(), segments);
+        let mut poller = Arc::clone(&socket).create_io_poller();
+        let writable = poll_fn(|context| poller.as_mut().poll_writable(context));
+        timeout(PATIENCE, writable).await.expect("there is room").unwrap();
+        socket.try_send(&transmit("192.0.2.7:1", &vec![0; 2 * segments], Some(2))).unwrap();
+        assert_eq!(sent(&mut device).len(), segments);
+        let more = socket.try_send(&transmit("192.0.2.7:1", &vec![0; 2 * segments + 1], Some(2)));
+        assert_eq!(more.unwrap_err().kind(), ErrorKind::InvalidInput);
+        drop(poller);
+        end(socket, device, pool).await;
+    }
+}
+
+/// Seen: a sender waited for frames that the device had sent, and nobody claimed them.
+#[tokio::test]
+async fn a_sender_that_waits_claims_the_frames_that_were_sent() {
+    let (socket, mut device, pool) = socket(64, 16);
+    socket.set_next_hop(|_| Some(NextHop { src_mac: OWN, dst_mac: PEER }));
+    ask(&socket).await;
+    let mut queued = 0;
+    while socket.try_send(&transmit("192.0.2.7:1", b"x", None)).is_ok() {
+        queued += 1;
+        assert!(queued < 1000);
+    }
+    assert_eq!(sent(&mut device).len(), queued);
+    assert!(sent(&mut device).is_empty(), "all are given back");
+    let mut poller = Arc::clone(&socket).create_io_poller();
+    let writable = poll_fn(|context| poller.as_mut().poll_writable(context));
+    timeout(PATIENCE, writable).await.expect("there is room").unwrap();
+    drop(poller);
+    end(socket, device, pool).await;
+}
+
+/// Seen: the answers of a link-local server came from an address without a scope, and quinn dropped them.
+#[tokio::test]
+async fn link_local_senders_have_the_scope_of_the_socket_and_mapped_addresses_are_refused() {
+    let local: SocketAddr = "[fe80::1%5]:443".parse().unwrap();
+    let (socket, mut device, pool) = socket_of(local, 64, 64);
+    ask(&socket).await;
+    let datagram = |src: &str| Datagram {
+        src: src.parse().unwrap(),
+        dst: "[fe80::1]:443".parse().unwrap(),
+        ..from("192.0.2.7:1", 0)
+    };
+    for payload in [b"aa", b"bb"] {
+        deliver(&mut device, &datagram("[fe80::7]:1"), payload).await;
+    }
+    deliver(&mut device, &datagram("[2001:db8::7]:1"), b"cc").await;
+    let came: Vec<_> =
+        receive(&socket, 8, 100).await.into_iter().map(|(bytes, meta)| (bytes, meta.addr)).collect();
+    let (near, far) = ("[fe80::7%5]:1".parse().unwrap(), "[2001:db8::7]:1".parse().unwrap());
+    assert_eq!(came, [(b"aabb".to_vec(), near), (b"cc".to_vec(), far)]);
+    socket.try_send(&transmit("[fe80::7%5]:1", b"back", None)).unwrap();
+    assert_eq!(sent(&mut device).len(), 1);
+    let mapped = socket.try_send(&transmit("[::ffff:192.0.2.9]:1", b"x", None));
+    assert_eq!(mapped.unwrap_err().kind(), ErrorKind::AddrNotAvailable);
     end(socket, device, pool).await;
 }

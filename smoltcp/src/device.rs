@@ -2,6 +2,7 @@
 
 use crate::link;
 use crate::tokens::{RxFrame, TxFrame};
+use netmem::limits::BATCH_MAX;
 use netmem::port::{NextHop, NextHops};
 use netmem::system::event::sleep_until_readable;
 use netmem::wire::ethernet;
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// The longest sleep, with a device that wakes and with one that does not.
 const LOOK: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_millis(50);
-/// The sleep while frames wait for the device: completions wake nobody.
+/// The sleep while frames wait for the device, or packets for a frame: completions wake nobody.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A port, the worker for its calls, and the pool that it receives into, as a device of smoltcp. See [the
@@ -34,6 +35,10 @@ pub struct PortDevice {
     to_send: Batch,
     /// The next packet's frame.
     spare: Option<Frame>,
+    /// The pool had too few frames for the last refill, and frames that are elsewhere may return to it.
+    is_short: bool,
+    /// The port reported a packet instead of a sleep. Nothing was received since then.
+    was_ready: bool,
     unsent: u64,
     ignored: u64,
 }
@@ -120,6 +125,8 @@ impl PortDevice {
             read,
             to_send,
             spare,
+            is_short: false,
+            was_ready: false,
             unsent: 0,
             ignored: 0,
         };
@@ -146,25 +153,48 @@ impl PortDevice {
     }
 
     /// Sleeps until a packet comes, at most that long (None: until one comes, or the port must be checked). Returns at
-    /// once if there is a packet, or if packets wait to be sent and may have room.
+    /// once if there is a packet that can be answered. While packets wait to be sent, or for a frame for the answer, it
+    /// sleeps for at most a millisecond.
     ///
     /// # Cost
     /// One system call.
     pub fn wait(&mut self, at_most: Option<Duration>) {
-        if !self.received.is_empty() {
+        let can_send = self.can_send();
+        if can_send && !self.received.is_empty() {
             return;
         }
-        if !self.port.arm() {
-            let fd = self.port.wakeup_fd();
-            let is_woken = fd.is_some() && self.port.rx_posted() > 0 && self.port.state() == PortState::Up;
-            let limit = match (is_woken, self.port.tx_posted() > 0 || !self.to_send.is_empty()) {
-                (_, true) => SHORTEST,
-                (true, false) => LOOK,
-                (false, false) => LONGEST,
-            };
-            sleep_until_readable(fd.as_slice(), at_most.map_or(limit, |most| most.min(limit)));
+        let at_most = |limit: Duration| at_most.map_or(limit, |most| limit.min(most));
+        if !can_send {
+            // A packet would end the sleep at once, and could not be answered.
+            sleep_until_readable(&[], at_most(SHORTEST));
+            return;
+        }
+        let is_ready = self.port.arm();
+        let was_ready = std::mem::replace(&mut self.was_ready, is_ready);
+        if !is_ready {
+            // Without a posted frame, packets that nobody can receive would end each sleep at once.
+            let can_receive = self.port.rx_posted() > 0 || !self.is_short;
+            let fd = self.port.wakeup_fd().filter(|_| can_receive);
+            sleep_until_readable(fd.as_slice(), at_most(self.longest_sleep()));
         }
         self.port.disarm();
+        if is_ready && was_ready {
+            // The packets wait for an empty frame, or are dropped as they are received. Only time can help.
+            sleep_until_readable(&[], at_most(SHORTEST));
+        }
+    }
+
+    /// The longest time after which the port must be checked although no packet came.
+    fn longest_sleep(&self) -> Duration {
+        let is_up = self.port.state() == PortState::Up;
+        let is_woken = is_up && self.port.rx_posted() > 0 && self.port.wakeup_fd().is_some();
+        if self.port.tx_posted() > 0 || !self.to_send.is_empty() {
+            SHORTEST
+        } else if is_woken && !self.is_short {
+            LOOK
+        } else {
+            LONGEST
+        }
     }
 
     /// Packets of smoltcp that were not sent since the device was made: longer than the MTU, or without a next hop.
@@ -209,7 +239,10 @@ impl PortDevice {
         // A quarter is reserved for transmission. If the device had all frames, none could be answered, and none would
         // come back.
         let most = self.pool.frames() - self.pool.frames() / 4;
-        self.port.refill_to(&mut self.worker, &self.pool, most);
+        let wanted = self.port.fill_room().min(most.saturating_sub(self.port.rx_posted()));
+        let filled = self.port.refill_to(&mut self.worker, &self.pool, most);
+        // A port that receives into a pool of its own takes no frames of this one.
+        self.is_short = filled < wanted && self.port.own_pool().is_none();
         self.port.kick();
     }
 
@@ -229,12 +262,14 @@ impl PortDevice {
         }
     }
 
-    /// The next frame for smoltcp.
+    /// The next frame for smoltcp. Returns None after a burst of frames that are not for it, so that its poll ends under
+    /// a flood of them. The rest waits for the next poll.
     fn next(&mut self) -> Option<Frame> {
-        loop {
+        for _ in 0..BATCH_MAX {
             if self.received.is_empty() {
                 self.flush();
-                self.port.rx(&mut self.worker, &mut self.received);
+                let received = self.port.rx(&mut self.worker, &mut self.received);
+                self.was_ready &= received == 0;
             }
             let mut frame = self.received.pop_front()?;
             let Some(next_hops) = &mut self.next_hops else { return Some(frame) };
@@ -244,6 +279,7 @@ impl PortDevice {
             self.ignored += 1;
             frame.free(&mut self.worker);
         }
+        None
     }
 }
 

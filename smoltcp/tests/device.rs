@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use netmem::limits::BATCH_MAX;
 use netmem::port::NextHop;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::wire::{Datagram, Ethernet, MacAddr, ethernet};
@@ -226,6 +227,52 @@ fn a_sleep_ends_when_a_packet_comes() {
         device.wait(None);
     }
     drop(sender.join().unwrap());
+}
+
+/// Seen: while no frame was left for an answer, a packet ended each sleep at once.
+#[test]
+fn a_packet_that_cannot_be_answered_does_not_end_every_sleep() {
+    let (mut device, mut network, _pool) = device(16, true);
+    [b"one", b"two"].iter().for_each(|word| deliver(&mut network, &question(*word)));
+    assert_eq!(read(&mut device), Some(question(b"one")), "the other is received as well");
+    while device.transmit(NOW).is_some() {
+        write(&mut device, &question(b"one of many"));
+    }
+    let second = thread::spawn(|| thread::sleep(Duration::from_secs(1)));
+    let mut sleeps = 0;
+    while !second.is_finished() {
+        device.wait(None);
+        sleeps += 1;
+    }
+    assert!(sleeps <= 20_000, "{sleeps} sleeps in a second");
+    device.flush();
+    assert!(!sent(&mut network).is_empty());
+    device.flush();
+    assert_eq!(read(&mut device), Some(question(b"two")));
+}
+
+/// Seen: under a flood of frames that are not for smoltcp, `receive` did not return.
+#[test]
+fn a_poll_ends_after_a_burst_of_ignored_frames_and_the_next_goes_on() {
+    let (mut device, mut network, _pool) = device(256, false);
+    for _ in 0..BATCH_MAX / 32 {
+        (0..32).for_each(|_| deliver(&mut network, &[1, 2, 3]));
+        assert_eq!(read(&mut device), None);
+    }
+    // A burst in hand, and more behind it.
+    let mut polls = 0;
+    while device.ignored() < 3 * BATCH_MAX as u64 {
+        let before = device.ignored();
+        while network.deliver(1, |_| 3) > 0 {}
+        assert_eq!(read(&mut device), None);
+        assert!(device.ignored() - before <= BATCH_MAX as u64);
+        polls += 1;
+        assert!(polls < 1000);
+    }
+    device.flush();
+    deliver(&mut network, &question(b"good"));
+    let good = (0..1000).find_map(|_| read(&mut device));
+    assert!(good.expect("it comes behind the ignored ones").ends_with(b"good"));
 }
 
 #[test]

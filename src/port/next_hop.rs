@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Maximum number of known destinations. Beyond it, one is forgotten for each new one.
+/// Maximum number of known destinations. Beyond it, each new one replaces one.
 const KNOWN_MAX: usize = 16_384;
 
 /// The source and destination MAC addresses of a packet to send.
@@ -20,7 +20,8 @@ pub struct NextHop {
 }
 
 /// The next hops of destinations, learned from received packets or given by a function. At most 16,384 are known.
-/// Beyond that number, one is forgotten for each new one.
+/// Beyond that number, each new destination replaces the oldest one. A destination that was looked up since its last
+/// turn gets another turn instead, so a flood of false source addresses leaves those that are in use.
 ///
 /// A packet with a false source address teaches a false next hop for that address, until the next packet from the true
 /// one comes. A station on the link can do the same to ARP.
@@ -42,8 +43,22 @@ pub struct NextHop {
 /// ```
 #[derive(Default)]
 pub struct NextHops {
-    known: HashMap<IpAddr, NextHop>,
+    /// At most [`KNOWN_MAX`], in the order in which they were learned, from `oldest` on and round to it.
+    known: Vec<Known>,
+    /// The index in `known` of each destination.
+    places: HashMap<IpAddr, usize>,
+    /// The index in `known` of the destination whose turn it is to be replaced.
+    oldest: usize,
     ask: Option<Box<dyn FnMut(IpAddr) -> Option<NextHop> + Send>>,
+}
+
+/// A known destination.
+#[derive(Debug)]
+struct Known {
+    destination: IpAddr,
+    hop: NextHop,
+    /// It was looked up since its last turn to be replaced.
+    is_used: bool,
 }
 
 impl NextHops {
@@ -58,17 +73,43 @@ impl NextHops {
         if hop.src_mac.is_group() || hop.dst_mac.is_group() {
             return;
         }
-        if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&of) {
-            let forgotten = self.known.keys().next().copied();
-            forgotten.map(|forgotten| self.known.remove(&forgotten));
+        if let Some(place) = self.places.get(&of) {
+            self.known[*place].hop = hop;
+            return;
         }
-        self.known.insert(of, hop);
+        let known = Known { destination: of, hop, is_used: false };
+        let place = if self.known.len() < KNOWN_MAX {
+            self.known.push(known);
+            self.known.len() - 1
+        } else {
+            self.replace_oldest(known)
+        };
+        self.places.insert(of, place);
+    }
+
+    /// Replaces the oldest destination that was not looked up since its last turn. Returns its place.
+    ///
+    /// # Cost
+    /// Each turn that is passed over was given by a lookup.
+    fn replace_oldest(&mut self, known: Known) -> usize {
+        while std::mem::take(&mut self.known[self.oldest].is_used) {
+            self.oldest = (self.oldest + 1) % KNOWN_MAX;
+        }
+        let place = self.oldest;
+        self.oldest = (place + 1) % KNOWN_MAX;
+        let forgotten = std::mem::replace(&mut self.known[place], known);
+        self.places.remove(&forgotten.destination);
+        place
     }
 
     /// Returns the next hop of a destination, or None if it is not known.
     pub fn get(&mut self, of: IpAddr) -> Option<NextHop> {
-        match self.known.get(&of) {
-            Some(hop) => Some(*hop),
+        match self.places.get(&of) {
+            Some(place) => {
+                let known = &mut self.known[*place];
+                known.is_used = true;
+                Some(known.hop)
+            }
             None => self.ask.as_mut()?(of),
         }
     }
@@ -88,14 +129,47 @@ mod tests {
         std::net::Ipv6Addr::from(n as u128).into()
     }
 
+    const HOP: NextHop = NextHop { src_mac: MacAddr::new([2; 6]), dst_mac: MacAddr::new([4; 6]) };
+
     #[test]
     fn destinations_beyond_the_most_that_are_known_push_others_out() {
-        let hop = NextHop { src_mac: MacAddr::new([2; 6]), dst_mac: MacAddr::new([4; 6]) };
         let mut next_hops = NextHops::default();
-        (0..2 * KNOWN_MAX).for_each(|n| next_hops.learn(address(n), hop));
-        assert_eq!(next_hops.known.len(), KNOWN_MAX);
-        assert_eq!(next_hops.get(address(2 * KNOWN_MAX - 1)), Some(hop), "the newest is among them");
-        next_hops.learn(address(7), NextHop { src_mac: hop.src_mac, dst_mac: MacAddr::new([1; 6]) });
-        assert!(next_hops.get(address(7)).is_none_or(|known| known == hop), "a group is nobody's next hop");
+        (0..2 * KNOWN_MAX).for_each(|n| next_hops.learn(address(n), HOP));
+        assert_eq!((next_hops.known.len(), next_hops.places.len()), (KNOWN_MAX, KNOWN_MAX));
+        assert_eq!(next_hops.get(address(2 * KNOWN_MAX - 1)), Some(HOP), "the newest is among them");
+        assert_eq!(next_hops.get(address(KNOWN_MAX - 1)), None, "the oldest are not");
+        next_hops.learn(address(7), NextHop { src_mac: HOP.src_mac, dst_mac: MacAddr::new([1; 6]) });
+        assert!(next_hops.get(address(7)).is_none_or(|known| known == HOP), "a group is nobody's next hop");
+    }
+
+    /// Seen: after some 35,000 distinct sources, each new destination took the place of the newest one.
+    #[test]
+    fn after_a_hundred_thousand_sources_what_is_learned_stays_and_what_is_used_stays_longer() {
+        let mut next_hops = NextHops::default();
+        let (used, moved) = (address(7), NextHop { dst_mac: MacAddr::new([6; 6]), ..HOP });
+        next_hops.learn(used, HOP);
+        for n in 1000..101_000 {
+            next_hops.learn(address(n), HOP);
+            if n % 1000 == 0 {
+                assert_eq!(next_hops.get(used), Some(HOP), "it is in use, after {n} others");
+            }
+        }
+        let new = 200_000..200_100;
+        new.clone().for_each(|n| next_hops.learn(address(n), HOP));
+        next_hops.learn(address(200_000), moved);
+        (300_000..301_000).for_each(|n| next_hops.learn(address(n), HOP));
+        assert_eq!(next_hops.get(address(200_000)), Some(moved));
+        let known = new.filter(|n| next_hops.get(address(*n)).is_some()).count();
+        assert_eq!((known, next_hops.known.len()), (100, KNOWN_MAX));
+    }
+
+    #[test]
+    fn if_all_known_destinations_are_in_use_a_new_one_replaces_the_oldest() {
+        let mut next_hops = NextHops::default();
+        (0..KNOWN_MAX).for_each(|n| next_hops.learn(address(n), HOP));
+        assert!((0..KNOWN_MAX).all(|n| next_hops.get(address(n)).is_some()));
+        next_hops.learn(address(KNOWN_MAX), HOP);
+        assert_eq!((next_hops.get(address(0)), next_hops.get(address(1))), (None, Some(HOP)));
+        assert_eq!(next_hops.get(address(KNOWN_MAX)), Some(HOP));
     }
 }

@@ -16,9 +16,12 @@
 //! # Waiting
 //! A port without work is armed, checked once more, and then waited for by its descriptor, so that no wake-up is lost
 //! ([`Wake`](netmem::port::Wake)). Some events wake nobody: frames that a device has sent, and frames that return to a
-//! dry pool. They are checked after a millisecond, then after twice as long, up to 50. A port that waits only for
+//! dry pool. They are checked after a millisecond, then after twice as long, up to 50. So is a port that reports packets
+//! and gives none, since they wait for an empty frame or are dropped as they are received. A port that waits only for
 //! frames from its device is checked once a second, since nothing wakes a task when an interface is removed. A hundred
 //! such ports cost a hundred checks a second.
+//!
+//! After the end of its runtime, a wait panics, as every timer of tokio does.
 //!
 //! A memory has at most 64 workers, and each [`AsyncPort`] has one.
 //!

@@ -44,6 +44,11 @@ impl AsyncPort {
         self.posted_max = frames;
     }
 
+    /// The maximum number of frames posted for reception.
+    pub fn posted_max(&self) -> usize {
+        self.posted_max
+    }
+
     /// Waits until frames have been received, and appends them to `frames`. Returns their number. Returns 0 if there is
     /// no room, or if nothing will be received any more ([`Rx::rx_finished`](netmem::Rx::rx_finished)).
     ///
@@ -73,10 +78,9 @@ impl AsyncPort {
     /// ```
     pub fn poll_receive(&mut self, context: &mut Context<'_>, frames: &mut Batch) -> Poll<usize> {
         self.watch.end(&mut *self.port.0);
-        let budget = ready!(poll_proceed(context));
         loop {
+            ready!(poll_proceed(context)).made_progress();
             if let Some(received) = self.receive_now(frames) {
-                budget.made_progress();
                 return Poll::Ready(received);
             }
             ready!(self.watch.poll_wait(&mut *self.port.0, context));
@@ -106,9 +110,11 @@ impl AsyncPort {
         let mut taken = 0;
         loop {
             consume_budget().await;
-            let now = self.transmit_now(frames);
+            let now = self.try_transmit(frames);
             taken += now;
+            // Before sent frames are claimed: a port whose last ones are claimed has room, and nothing in it.
             let is_done = frames.is_empty() || !self.port.0.can_retry_tx();
+            self.tend();
             if is_done {
                 self.watch.worked();
                 return taken;
@@ -167,9 +173,15 @@ impl AsyncPort {
 
     /// Gives the device the frames for which it has room, and wakes it. Returns their number. Frames that it can never
     /// carry are freed, and the port counts them. Frames without room are still in `frames`.
+    ///
+    /// A task that waits in [`AsyncPort::poll_receive`] is woken within a millisecond while the device has frames to
+    /// send, and claims those that it has sent.
     pub fn transmit_now(&mut self, frames: &mut Batch) -> usize {
         let taken = self.try_transmit(frames);
         self.tend();
+        if !frames.is_empty() || self.port.0.tx_posted() > 0 {
+            self.watch.look_soon();
+        }
         taken
     }
 
@@ -180,6 +192,7 @@ impl AsyncPort {
         if !frames.is_empty() {
             self.port.0.take_unsendable(frames).free(&mut self.worker);
         }
+        self.watch.set_unsent(!frames.is_empty());
         taken
     }
 
@@ -189,8 +202,18 @@ impl AsyncPort {
         while self.port.0.complete(&mut self.worker, &mut sent) > 0 {
             sent.free(&mut self.worker);
         }
-        self.port.0.refill_to(&mut self.worker, &self.pool, self.posted_max);
-        self.port.0.kick();
+        let port = &mut *self.port.0;
+        let wanted = port.fill_room().min(self.posted_max.saturating_sub(port.rx_posted()));
+        let filled = port.refill_to(&mut self.worker, &self.pool, self.posted_max);
+        // If all frames of the pool are posted, none can return. A port that receives into a pool of its own takes none.
+        let may_return = port.rx_posted() < self.pool.frames() && port.own_pool().is_none();
+        self.watch.set_short(filled < wanted && may_return);
+        port.kick();
+    }
+
+    /// Returns whether the device has frames to send, whose completion wakes nobody.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.port.0.tx_posted() > 0
     }
 
     pub(crate) fn worked(&mut self) {

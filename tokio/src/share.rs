@@ -4,7 +4,7 @@ use crate::port::AsyncPort;
 use netmem::{Batch, Frame};
 use std::fmt;
 use std::time::Duration;
-use tokio::sync::mpsc::{self, error::TryRecvError};
+use tokio::sync::{mpsc, watch};
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
@@ -20,9 +20,12 @@ pub struct Incoming {
 }
 
 /// The transmit queue of a shared port; a clone for each task.
+///
+/// While the port is down, the queue fills. The frames in it are sent if the port comes up again.
 #[derive(Clone)]
 pub struct Outgoing {
     frames: mpsc::Sender<Frame>,
+    is_stuck: watch::Receiver<bool>,
 }
 
 /// The task of a shared port, to be spawned: `tokio::spawn(driver.run())`.
@@ -34,8 +37,10 @@ pub struct Driver {
     outgoing: mpsc::Receiver<Frame>,
     received: Batch,
     to_send: Batch,
-    /// There are still senders.
+    /// There are still senders, or frames of theirs.
     is_open: bool,
+    /// Frames wait to be sent, and the port is down: no room will come.
+    is_stuck: watch::Sender<bool>,
 }
 
 impl AsyncPort {
@@ -46,14 +51,23 @@ impl AsyncPort {
     /// Panics if `depth` is 0.
     pub fn share(self, depth: usize) -> (Incoming, Outgoing, Driver) {
         let ((incoming, received), (send, outgoing)) = (mpsc::channel(depth), mpsc::channel(depth));
-        let (to_send, in_hand) = (Batch::new(), Batch::new());
-        let driver = Driver { port: self, incoming, outgoing, received: in_hand, to_send, is_open: true };
-        (Incoming { frames: received }, Outgoing { frames: send }, driver)
+        let (stuck, is_stuck) = watch::channel(false);
+        let driver = Driver {
+            port: self,
+            incoming,
+            outgoing,
+            received: Batch::new(),
+            to_send: Batch::new(),
+            is_open: true,
+            is_stuck: stuck,
+        };
+        (Incoming { frames: received }, Outgoing { frames: send, is_stuck }, driver)
     }
 }
 
 impl Incoming {
-    /// Waits for the next frame. Returns None after the driver has ended and all frames were taken.
+    /// Waits for the next frame. Returns None after the driver has ended, or the port will receive nothing more
+    /// ([`Rx::rx_finished`](netmem::Rx::rx_finished)), and all frames were taken.
     ///
     /// # Cancelling
     /// A call that does not return has taken no frame.
@@ -66,23 +80,40 @@ impl Outgoing {
     /// Transmits a frame, waiting for room in the queue.
     ///
     /// # Errors
-    /// Returns the frame if the driver has ended.
+    /// Returns the frame if the driver has ended ([`Outgoing::is_closed`]), or if the queue is full and the port is
+    /// down.
     ///
     /// # Cancelling
     /// A frame that was not queued yet is freed to its pool unsent. To avoid that loss, wait in [`Outgoing::room`]
     /// first.
     pub async fn transmit(&self, frame: Frame) -> Result<(), Frame> {
-        self.frames.send(frame).await.map_err(|refused| refused.0)
+        match self.room().await {
+            Some(transmit) => {
+                transmit(frame);
+                Ok(())
+            }
+            None => Err(frame),
+        }
     }
 
-    /// Waits until there is room for a frame. Returns a function that transmits the frame without waiting, or None if
-    /// the driver has ended.
+    /// Waits until there is room for a frame. Returns a function that transmits the frame without waiting. Returns None
+    /// if the driver has ended, or if the queue is full and the port is down.
     ///
     /// # Cancelling
     /// The room goes to another task.
     pub async fn room(&self) -> Option<impl FnOnce(Frame)> {
-        let permit = self.frames.reserve().await.ok()?;
+        let mut is_stuck = self.is_stuck.clone();
+        let permit = tokio::select! {
+            biased;
+            permit = self.frames.reserve() => permit.ok()?,
+            _ = is_stuck.wait_for(|is_stuck| *is_stuck) => return None,
+        };
         Some(move |frame| permit.send(frame))
+    }
+
+    /// Returns whether the driver has ended: nothing will be transmitted any more.
+    pub fn is_closed(&self) -> bool {
+        self.frames.is_closed()
     }
 }
 
@@ -100,7 +131,7 @@ impl fmt::Debug for Outgoing {
 
 impl Driver {
     /// Moves frames until [`Incoming`] and every [`Outgoing`] are dropped and their frames have been handed to the
-    /// device. Returns the port.
+    /// device. Frames for a port that is down are freed then. Returns the port.
     ///
     /// # Cancelling
     /// The port closes, and frames on their way are freed.
@@ -109,7 +140,8 @@ impl Driver {
             consume_budget().await;
             let moved = self.round();
             let is_read = !self.incoming.is_closed();
-            if !is_read && !self.is_open && self.to_send.is_empty() {
+            if !is_read && !self.is_open && (self.to_send.is_empty() || *self.is_stuck.borrow()) {
+                self.to_send.free(self.port.worker());
                 return self.port;
             }
             if moved > 0 {
@@ -117,7 +149,12 @@ impl Driver {
                 continue;
             }
             let has_received = !self.received.is_empty();
+            if has_received && !is_read {
+                // The reader went during the round. The next one frees what it would have read.
+                continue;
+            }
             let Driver { port, incoming, outgoing, to_send, is_open, .. } = &mut self;
+            let is_sending = !to_send.is_empty() || port.is_sending();
             tokio::select! {
                 frame = outgoing.recv(), if *is_open && to_send.is_empty() => match frame {
                     // It is empty, so there is room.
@@ -128,36 +165,50 @@ impl Driver {
                 _ = incoming.reserve(), if has_received && is_read => {}
                 () = incoming.closed(), if is_read => {}
                 () = port.wait(), if !has_received => {}
-                // The device does not wake the task when it has room.
-                () = sleep(PAUSE), if has_received && !to_send.is_empty() => {}
+                // The device does not wake the task when it has room, or has sent.
+                () = sleep(PAUSE), if has_received && is_sending => {}
             }
         }
     }
 
     /// Moves all frames that can be moved now. Returns their number.
     fn round(&mut self) -> usize {
-        let mut unread = 0;
+        let received = self.pass_received();
+        while self.to_send.room() > 0
+            && let Ok(frame) = self.outgoing.try_recv()
+        {
+            drop(self.to_send.push(frame));
+        }
+        // In this order: what is queued before the last sender goes is still taken.
+        self.is_open = !(self.outgoing.is_closed() && self.outgoing.is_empty());
+        let sent = self.port.try_transmit(&mut self.to_send);
+        // Before sent frames are claimed: a port whose last ones are claimed has room, and nothing in it.
+        let is_stuck = !self.to_send.is_empty() && !self.port.port().can_retry_tx();
+        self.is_stuck.send_if_modified(|known| std::mem::replace(known, is_stuck) != is_stuck);
+        self.port.tend();
+        received + sent
+    }
+
+    /// Receives frames, and passes them to the reader, or frees them if there is none. Returns their number.
+    fn pass_received(&mut self) -> usize {
         if self.incoming.is_closed() {
             // Received and freed: frames that stayed in the port would end each wait at once.
-            unread = self.port.try_receive(&mut self.received);
+            let unread = self.port.try_receive(&mut self.received);
             self.received.free(self.port.worker());
-        } else if self.received.is_empty() {
-            self.port.try_receive(&mut self.received);
+            return unread;
         }
-        let room = self.received.len().min(self.incoming.capacity());
-        let handed = match self.incoming.try_reserve_many(room) {
-            Ok(room) => room.zip(self.received.drain()).map(|(permit, frame)| permit.send(frame)).count(),
-            Err(_) => 0,
-        };
-        while self.is_open && self.to_send.room() > 0 {
-            match self.outgoing.try_recv() {
-                Ok(frame) => drop(self.to_send.push(frame)),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => self.is_open = false,
+        if self.received.is_empty() {
+            self.port.try_receive(&mut self.received);
+            if self.received.is_empty() && self.port.port().rx_finished() {
+                // The reader's end: its queue has no sender any more.
+                (self.incoming, _) = mpsc::channel(1);
+                return 0;
             }
         }
-        let sent = self.port.try_transmit(&mut self.to_send);
-        self.port.tend();
-        handed + sent + unread
+        let room = self.received.len().min(self.incoming.capacity());
+        match self.incoming.try_reserve_many(room) {
+            Ok(room) => room.zip(self.received.drain()).map(|(permit, frame)| permit.send(frame)).count(),
+            Err(_) => 0,
+        }
     }
 }

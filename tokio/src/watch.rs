@@ -29,8 +29,24 @@ pub struct PortWatch {
     pause: Duration,
     /// Ends the current pause.
     timer: Pin<Box<Sleep>>,
-    /// The port is armed, and a pause has begun.
-    is_armed: bool,
+    waiting: Waiting,
+    /// The last pause did not begin, since the port reported work. No work was done since then.
+    was_ready: bool,
+    /// The last transmission left frames for which the device had no room.
+    has_unsent: bool,
+    /// The pool had too few frames for the last refill, and frames that are elsewhere may return to it.
+    is_short: bool,
+}
+
+/// What the task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// It does not wait.
+    No,
+    /// The device or the timer; the port is armed.
+    Armed,
+    /// The timer alone.
+    Timer,
 }
 
 #[derive(Debug)]
@@ -43,9 +59,9 @@ impl AsRawFd for Watched {
 }
 
 /// A pause that ends when this is dropped, also if the future that holds it is dropped.
-struct Waiting<'a>(&'a mut PortWatch, &'a mut dyn Port);
+struct EndsPause<'a>(&'a mut PortWatch, &'a mut dyn Port);
 
-impl Drop for Waiting<'_> {
+impl Drop for EndsPause<'_> {
     fn drop(&mut self) {
         self.0.end(self.1);
     }
@@ -59,37 +75,67 @@ impl PortWatch {
         )]
         let watch = AsyncFd::with_interest(Watched(Watch::new()?), Interest::READABLE)?;
         let timer = Box::pin(sleep(Duration::ZERO));
-        Ok(PortWatch { watch, pause: Duration::ZERO, timer, is_armed: false })
+        Ok(PortWatch {
+            watch,
+            pause: Duration::ZERO,
+            timer,
+            waiting: Waiting::No,
+            was_ready: false,
+            has_unsent: false,
+            is_short: false,
+        })
     }
 
     /// Records that there was work: pauses are short again.
     pub fn worked(&mut self) {
         self.pause = Duration::ZERO;
+        self.was_ready = false;
+    }
+
+    /// Records whether the last transmission left frames for which the device had no room.
+    pub fn set_unsent(&mut self, has_unsent: bool) {
+        self.has_unsent = has_unsent;
+    }
+
+    /// Records whether the last refill wanted more frames than the pool had.
+    pub fn set_short(&mut self, is_short: bool) {
+        self.is_short = is_short;
+    }
+
+    /// Shortens a pause that [`PortWatch::poll_wait`] has begun. Its task then claims what was transmitted meanwhile:
+    /// completions wake nobody. The timer still wakes that task.
+    pub fn look_soon(&mut self) {
+        let soon = Instant::now() + SHORTEST;
+        if self.waiting != Waiting::No && self.timer.deadline() > soon {
+            self.pause = Duration::ZERO;
+            self.timer.as_mut().reset(soon);
+        }
     }
 
     /// Waits until there may be work, for a port that has none just now.
     pub async fn wait(&mut self, port: &mut dyn Port) {
-        let waiting = Waiting(self, port);
-        poll_fn(|context| waiting.0.poll_wait(waiting.1, context)).await;
+        let pause = EndsPause(self, port);
+        poll_fn(|context| pause.0.poll_wait(pause.1, context)).await;
     }
 
     /// Waits until the device may have sent frames, for a call that receives none. Received frames that wait would end
     /// each [`PortWatch::wait`] at once.
     pub async fn wait_to_send(&mut self, port: &mut dyn Port) {
-        if !self.is_armed && self.begin(port) {
-            return sleep(self.longer_pause()).await;
-        }
+        self.was_ready = true;
         self.wait(port).await;
     }
 
     /// As [`PortWatch::wait`], for a task that calls it again. Between two calls that return Pending, the port stays
     /// armed.
     pub fn poll_wait(&mut self, port: &mut dyn Port, context: &mut Context<'_>) -> Poll<()> {
-        if !self.is_armed && self.begin(port) {
+        if self.waiting == Waiting::No && self.begin(port) {
             return Poll::Ready(());
         }
-        // Readable, in error, or too late: each is a reason to check.
-        if self.watch.poll_read_ready(context).is_pending() {
+        // Readable, in error, or too late: each is a reason to check. After the runtime's end there is no event any
+        // more, and the timer says so.
+        let is_armed = self.waiting == Waiting::Armed;
+        let is_woken = is_armed && matches!(self.watch.poll_read_ready(context), Poll::Ready(Ok(_)));
+        if !is_woken {
             ready!(self.timer.as_mut().poll(context));
         }
         self.end(port);
@@ -103,18 +149,36 @@ impl PortWatch {
             watched.0.clear();
             Err(ErrorKind::WouldBlock.into())
         });
-        self.is_armed = true;
-        if port.arm() {
+        self.waiting = Waiting::Armed;
+        let is_ready = port.arm();
+        let was_ready = std::mem::replace(&mut self.was_ready, is_ready);
+        if is_ready {
             self.end(port);
-            return true;
+            if !was_ready {
+                return true;
+            }
         }
-        let fd = port.wakeup_fd();
-        fd.iter().for_each(|fd| self.watch.get_ref().0.add(*fd));
-        let is_woken = fd.is_some() && port.rx_posted() > 0 && port.tx_posted() == 0;
-        let pause =
-            if is_woken && port.state() == netmem::PortState::Up { LOOK } else { self.longer_pause() };
+        // Packets that wait for an empty frame, and packets that are dropped as they are received, are reported again
+        // and again. Only time can help.
+        let pause = if is_ready || port.rx_posted() == 0 && self.is_short {
+            self.end(port);
+            self.waiting = Waiting::Timer;
+            self.longer_pause()
+        } else {
+            self.watched_pause(port)
+        };
         self.timer.as_mut().reset(Instant::now() + pause);
         false
+    }
+
+    /// Watches the descriptor of the port. Returns the longest time to wait for it.
+    fn watched_pause(&mut self, port: &dyn Port) -> Duration {
+        let fd = port.wakeup_fd();
+        fd.iter().for_each(|fd| self.watch.get_ref().0.add(*fd));
+        let is_woken = fd.is_some() && port.rx_posted() > 0 && port.state() == netmem::PortState::Up;
+        // Nothing wakes the task when the device has room, or when a frame returns to the pool.
+        let waits_for_more = port.tx_posted() > 0 || self.has_unsent || self.is_short;
+        if is_woken && !waits_for_more { LOOK } else { self.longer_pause() }
     }
 
     fn longer_pause(&mut self) -> Duration {
@@ -124,7 +188,7 @@ impl PortWatch {
 
     /// Ends the current pause, if there is one.
     pub fn end(&mut self, port: &mut dyn Port) {
-        if std::mem::take(&mut self.is_armed) {
+        if std::mem::replace(&mut self.waiting, Waiting::No) == Waiting::Armed {
             port.disarm();
         }
     }

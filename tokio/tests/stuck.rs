@@ -1,0 +1,388 @@
+//! Tests of ports that report work and have none, that have no room, that are down, or whose runtime has ended.
+
+#![allow(clippy::unwrap_used)]
+
+use netmem::port::mem::{MemConfig, wire};
+use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::{Batch, Frame, Memory, MemoryConfig, Pool, PoolConfig, Worker};
+use netmem_tokio::{AsyncPort, Incoming};
+use std::future::poll_fn;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
+
+/// Only guards against hangs: the machine may be stopped for a while.
+const PATIENCE: Duration = Duration::from_secs(60);
+const RING: usize = 16;
+
+/// What a port does, and what was done to it.
+#[derive(Default)]
+struct Script {
+    /// It reports work when it is armed.
+    is_ready: AtomicBool,
+    /// It takes no frame.
+    is_full: AtomicBool,
+    /// It keeps the frames that it has sent.
+    keeps_sent: AtomicBool,
+    is_down: AtomicBool,
+    /// It receives nothing after the packets that wait.
+    is_finished: AtomicBool,
+    /// Packets that wait to be received.
+    waiting: AtomicUsize,
+    armed: AtomicUsize,
+    taken: AtomicUsize,
+    claimed: AtomicUsize,
+    /// A reader that goes at the end of a round in which packets were received.
+    reader: Mutex<Option<Incoming>>,
+}
+
+struct Scripted {
+    script: Arc<Script>,
+    posted: Vec<Frame>,
+    sent: Vec<Frame>,
+    /// Never readable.
+    socket: UnixStream,
+    received: usize,
+    _other_end: UnixStream,
+}
+
+impl Fill for Scripted {
+    fn fill_room(&mut self) -> usize {
+        RING - self.posted.len()
+    }
+    fn fill(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
+        let before = self.posted.len();
+        while self.posted.len() < RING
+            && let Some(frame) = frames.pop_front()
+        {
+            self.posted.push(frame);
+        }
+        self.posted.len() - before
+    }
+    fn rx_posted(&self) -> usize {
+        self.posted.len()
+    }
+}
+
+impl Rx for Scripted {
+    fn rx(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
+        let n = self.script.waiting.load(SeqCst).min(self.posted.len()).min(frames.room());
+        for mut frame in self.posted.drain(..n) {
+            frame.put(60).unwrap().fill(0);
+            frames.push(frame).unwrap();
+        }
+        self.script.waiting.fetch_sub(n, SeqCst);
+        self.received += n;
+        n
+    }
+    fn rx_finished(&self) -> bool {
+        self.script.is_finished.load(SeqCst) && self.script.waiting.load(SeqCst) == 0
+    }
+}
+
+impl Tx for Scripted {
+    fn tx(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
+        let before = self.sent.len();
+        while !self.script.is_full.load(SeqCst)
+            && !self.script.is_down.load(SeqCst)
+            && let Some(frame) = frames.pop_front()
+        {
+            self.sent.push(frame);
+        }
+        self.script.taken.fetch_add(self.sent.len() - before, SeqCst);
+        self.sent.len() - before
+    }
+    fn tx_posted(&self) -> usize {
+        self.sent.len()
+    }
+    fn can_retry_tx(&self) -> bool {
+        !self.script.is_down.load(SeqCst)
+    }
+}
+
+impl Complete for Scripted {
+    fn complete(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
+        let n = if self.script.keeps_sent.load(SeqCst) { 0 } else { self.sent.len().min(frames.room()) };
+        self.sent.drain(..n).for_each(|frame| frames.push(frame).unwrap());
+        self.script.claimed.fetch_add(n, SeqCst);
+        n
+    }
+}
+
+impl Wake for Scripted {
+    fn kick(&mut self) {
+        if self.received > 0 {
+            drop(self.script.reader.lock().unwrap().take());
+        }
+    }
+    fn arm(&mut self) -> bool {
+        self.script.armed.fetch_add(1, SeqCst);
+        self.script.is_ready.load(SeqCst)
+    }
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+}
+
+impl Port for Scripted {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+    fn kind(&self) -> &'static str {
+        "scripted"
+    }
+    fn state(&self) -> PortState {
+        let is_down = self.script.is_down.load(SeqCst);
+        if is_down { PortState::Down("by the script".into()) } else { PortState::Up }
+    }
+    fn counters(&self) -> Arc<PortCounters> {
+        Arc::new(PortCounters::default())
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn pool(frames: usize) -> (Worker, Pool) {
+    let config = MemoryConfig { bytes: 4 << 20, workers: 1, ..MemoryConfig::default() };
+    let memory = Memory::new(&config).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
+    (w, pool)
+}
+
+/// Returns a port with a pool of that many frames.
+fn scripted(frames: usize) -> (AsyncPort, Arc<Script>) {
+    let (w, pool) = pool(frames);
+    let (script, (socket, _other_end)) = (Arc::new(Script::default()), UnixStream::pair().unwrap());
+    let (posted, sent) = (Vec::new(), Vec::new());
+    let port = Scripted { script: script.clone(), posted, sent, socket, received: 0, _other_end };
+    (AsyncPort::new(Box::new(port), w, pool).unwrap(), script)
+}
+
+/// Returns `count` frames to send.
+fn frames(port: &mut AsyncPort, count: usize) -> Batch {
+    let mut frames = Batch::new();
+    assert_eq!(port.alloc_burst(&mut frames, count), count);
+    frames.iter_mut().for_each(|frame| frame.put(60).unwrap().fill(1));
+    frames
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waits = async {
+        while !is_so() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(PATIENCE, waits).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+/// Checks that the task sleeps, in the middle, after it has looked three times.
+async fn assert_sleeps(what: &str, script: &Script) {
+    until(what, || script.armed.load(SeqCst) >= 3).await;
+    let before = script.armed.load(SeqCst);
+    sleep(Duration::from_secs(1)).await;
+    let looks = script.armed.load(SeqCst) - before;
+    assert!(looks <= 1000, "{what}: {looks} looks in a second");
+}
+
+/// Seen: packets waited for a frame of a dry pool. The port reported them at each look, nothing was received, and
+/// `poll_receive` turned within one poll without an end, the others without a pause.
+#[test]
+fn a_port_that_reports_work_and_gives_none_is_looked_at_after_pauses() {
+    runtime().block_on(async {
+        let (mut polled, script) = scripted(64);
+        script.is_ready.store(true, SeqCst);
+        let task = tokio::spawn(async move {
+            let mut frames = Batch::new();
+            poll_fn(|context| polled.poll_receive(context, &mut frames)).await
+        });
+        assert_sleeps("poll_receive", &script).await;
+        script.waiting.store(1, SeqCst);
+        assert_eq!(timeout(PATIENCE, task).await.expect("it receives at last").unwrap(), 1);
+
+        let (mut port, script) = scripted(64);
+        script.is_ready.store(true, SeqCst);
+        let task = tokio::spawn(async move { port.receive(&mut Batch::new()).await });
+        assert_sleeps("receive", &script).await;
+        script.waiting.store(2, SeqCst);
+        assert_eq!(timeout(PATIENCE, task).await.expect("it receives at last").unwrap(), 2);
+
+        let (port, script) = scripted(64);
+        script.is_ready.store(true, SeqCst);
+        let (mut incoming, _outgoing, driver) = port.share(4);
+        let task = tokio::spawn(driver.run());
+        assert_sleeps("the driver", &script).await;
+        script.waiting.store(1, SeqCst);
+        assert!(timeout(PATIENCE, incoming.receive()).await.expect("it receives at last").is_some());
+        task.abort();
+    });
+}
+
+/// Seen: a packet socket was full, and frames waited. Nothing wakes a task when it has room, and the task slept for a
+/// second. Likewise after frames returned to a pool that was almost dry.
+#[test]
+fn a_port_without_room_and_one_that_lacks_frames_are_looked_at_more_often_than_one_that_only_waits() {
+    runtime().block_on(async {
+        let (mut idle, seldom) = scripted(64);
+        tokio::spawn(async move { idle.receive(&mut Batch::new()).await });
+        until("it waits", || seldom.armed.load(SeqCst) > 0).await;
+
+        let (mut full, blocked) = scripted(64);
+        blocked.is_full.store(true, SeqCst);
+        let mut unsent = frames(&mut full, 3);
+        let sender = tokio::spawn(async move { full.transmit(&mut unsent).await });
+
+        let (shared, driven) = scripted(64);
+        driven.is_full.store(true, SeqCst);
+        let (_incoming, outgoing, driver) = shared.share(4);
+        tokio::spawn(driver.run());
+        let (mut other, _) = scripted(64);
+        outgoing.transmit(frames(&mut other, 1).pop_front().unwrap()).await.unwrap();
+
+        let (mut short, lacking) = scripted(RING);
+        let elsewhere = frames(&mut short, RING / 2);
+        tokio::spawn(async move { short.receive(&mut Batch::new()).await });
+
+        for (what, script) in [("transmit", &blocked), ("the driver", &driven), ("a short refill", &lacking)]
+        {
+            // However long that takes.
+            let is_often = || script.armed.load(SeqCst) >= 40 + 4 * seldom.armed.load(SeqCst);
+            until(what, is_often).await;
+        }
+        [&blocked, &driven].iter().for_each(|script| script.is_full.store(false, SeqCst));
+        assert_eq!(timeout(PATIENCE, sender).await.unwrap().unwrap(), 3);
+        until("the driver sends", || driven.taken.load(SeqCst) == 1).await;
+        drop(elsewhere);
+    });
+}
+
+/// Seen: the last frames in the ring were claimed between the transmission and the question whether there will be room.
+/// `transmit` took the port for one that is down, and returned with frames that had room.
+#[test]
+fn a_transmission_after_all_sent_frames_came_back_takes_every_frame() {
+    runtime().block_on(async {
+        let (w, pool) = pool(64);
+        let (port, mut device) = wire("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
+        let mut port = AsyncPort::new(Box::new(port), w, pool).unwrap();
+        let mut unsent = frames(&mut port, RING + 4);
+        assert_eq!(port.transmit_now(&mut unsent), RING);
+        assert_eq!(device.collect(RING, |_| ()), RING);
+        assert_eq!(timeout(PATIENCE, port.transmit(&mut unsent)).await.unwrap(), 4);
+        assert!(unsent.is_empty());
+    });
+}
+
+/// Seen: with frames in hand, the driver of a port that is down never ended, and a task that waited for room in the
+/// queue waited forever.
+#[test]
+fn a_port_that_is_down_keeps_no_task_waiting() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        let (mut other, _) = scripted(64);
+        script.is_down.store(true, SeqCst);
+        let (incoming, outgoing, driver) = port.share(2);
+        let driver = tokio::spawn(driver.run());
+        let refused = async {
+            loop {
+                let frame = frames(&mut other, 1).pop_front().unwrap();
+                if let Err(refused) = outgoing.transmit(frame).await {
+                    return refused;
+                }
+            }
+        };
+        let refused = timeout(PATIENCE, refused).await.expect("the queue is full, and no room will come");
+        assert!(refused.len() == 60 && !outgoing.is_closed());
+        assert!(timeout(PATIENCE, outgoing.room()).await.unwrap().is_none());
+        script.is_down.store(false, SeqCst);
+        let sent = outgoing.transmit(refused);
+        until("the port is up again", || script.taken.load(SeqCst) >= 2).await;
+        timeout(PATIENCE, sent).await.unwrap().unwrap();
+
+        script.is_down.store(true, SeqCst);
+        outgoing.transmit(frames(&mut other, 1).pop_front().unwrap()).await.unwrap();
+        drop((incoming, outgoing));
+        let mut port = timeout(PATIENCE, driver).await.expect("the driver ends").unwrap();
+        assert_eq!(frames(&mut port, 64 - RING).len(), 64 - RING, "it holds no other frame");
+    });
+}
+
+/// Seen: the reader went while the driver had frames in hand for it. The driver then waited only for a sender.
+#[test]
+fn frames_in_hand_for_a_reader_that_went_are_freed_and_the_driver_goes_on() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        let (incoming, _outgoing, driver) = port.share(1);
+        *script.reader.lock().unwrap() = Some(incoming);
+        script.waiting.store(3, SeqCst);
+        tokio::spawn(driver.run());
+        until("the reader goes", || script.reader.lock().unwrap().is_none()).await;
+        script.waiting.store(5, SeqCst);
+        until("the driver receives, and frees", || script.waiting.load(SeqCst) == 0).await;
+    });
+}
+
+/// Seen: while received frames waited for a reader, nobody claimed what the device had sent.
+#[test]
+fn what_was_sent_is_claimed_while_received_frames_wait_for_a_reader() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        script.keeps_sent.store(true, SeqCst);
+        script.waiting.store(3, SeqCst);
+        let (_incoming, outgoing, driver) = port.share(1);
+        tokio::spawn(driver.run());
+        until("frames are received", || script.waiting.load(SeqCst) == 0).await;
+        let (mut other, _) = scripted(64);
+        outgoing.transmit(frames(&mut other, 1).pop_front().unwrap()).await.unwrap();
+        until("a frame is sent", || script.taken.load(SeqCst) == 1).await;
+        sleep(Duration::from_millis(20)).await;
+        script.keeps_sent.store(false, SeqCst);
+        until("it is claimed", || script.claimed.load(SeqCst) == 1).await;
+    });
+}
+
+/// Seen: the port had received its whole file, and `Incoming::receive` waited for more.
+#[test]
+fn after_the_last_packet_of_a_file_the_reader_gets_none() {
+    runtime().block_on(async {
+        let (port, script) = scripted(64);
+        script.waiting.store(3, SeqCst);
+        script.is_finished.store(true, SeqCst);
+        let (mut incoming, outgoing, driver) = port.share(1);
+        let driver = tokio::spawn(driver.run());
+        let read = async {
+            let mut read = 0;
+            while incoming.receive().await.is_some() {
+                read += 1;
+                yield_now().await;
+            }
+            read
+        };
+        assert_eq!(timeout(PATIENCE, read).await.expect("the end comes"), 3);
+        let (mut other, _) = scripted(64);
+        outgoing.transmit(frames(&mut other, 1).pop_front().unwrap()).await.unwrap();
+        drop(outgoing);
+        timeout(PATIENCE, driver).await.expect("the driver ends").unwrap();
+        assert_eq!(script.taken.load(SeqCst), 1, "it sent until then");
+    });
+}
+
+/// Seen: after the end of the runtime, the descriptor was in error at each look, and a task that waited for the port
+/// turned without an end.
+#[test]
+fn a_wait_after_the_end_of_its_runtime_panics_as_every_timer_does() {
+    let first = runtime();
+    let (mut port, _) = first.block_on(async { scripted(64) });
+    drop(first);
+    runtime().block_on(async {
+        let task = tokio::spawn(async move { port.receive(&mut Batch::new()).await });
+        let end = timeout(PATIENCE, task).await.expect("it ends");
+        assert!(end.unwrap_err().is_panic());
+    });
+}
