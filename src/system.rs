@@ -16,5 +16,6 @@ pub use crate::sys::{netdev, netns};
 #[cfg(feature = "memif")]
 pub use crate::{
     port::memif::message as memif,
-    sys::{seqpacket, slow_close},
+    sys::seqpacket,
+    sys::slow_close::{close_deferred, defer_closing},
 };

@@ -37,7 +37,7 @@ pub mod seqpacket;
 #[cfg(feature = "memif")]
 pub mod shared_event;
 #[cfg_attr(not(feature = "memif"), allow(dead_code))]
-pub mod slow_close;
+pub(crate) mod slow_close;
 pub mod stderr;
 pub mod table;
 #[cfg(feature = "tap")]

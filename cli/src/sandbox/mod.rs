@@ -23,9 +23,8 @@ use filters::Side;
 use netmem::port::memif::Role;
 use netmem::system::broker::{self, BrokerError, BrokerProcess, Setup};
 use netmem::system::errno::Errno;
-use netmem::system::one_heap;
 use netmem::system::privileges::{self, Kept};
-use netmem::system::slow_close;
+use netmem::system::{close_deferred, defer_closing, one_heap};
 use netmem_ports::{DeviceSpec, PortSpec};
 use netmem_rtnetlink::neighbour_requests;
 use std::os::unix::fs::lchown;
@@ -126,7 +125,7 @@ pub fn start(
         error => failed("the broker", &error),
     })?;
     // A thread that closes what a peer sent would have all privileges for as long as the peer likes.
-    slow_close::defer_closing();
+    defer_closing();
     Ok(Some(broker))
 }
 
@@ -165,7 +164,7 @@ pub fn enter(plan: &SandboxPlan, memory_bytes: usize) -> Result<(), Failure> {
     panic::set_hook(Box::new(|died| log::say(Level::Error, format_args!("error: {died}"))));
     filters::apply(&filter)?;
     ENTERED.store(true, Relaxed);
-    slow_close::close_deferred();
+    close_deferred();
     Ok(())
 }
 
