@@ -229,12 +229,11 @@ static unsigned int get_count(const struct rte_mempool *mp)
     return free < 0 ? 0 : (unsigned int)free;
 }
 
-/* The callback of DPDK for each object that it places; and how many objects the stock refused, and why it refused the first. */
+/* The callback of DPDK for each object that it places; and how many objects the stock refused. */
 struct placed {
     rte_mempool_populate_obj_cb_t *call;
     void *argument;
     int refused;
-    int why;
 };
 
 /* Adds an object to the stock, and only then to DPDK's list of the mempool's objects. */
@@ -246,14 +245,14 @@ static void take_in(struct rte_mempool *mp, void *argument, void *object, rte_io
     if (said >= 0) {
         placed->call(mp, placed->argument, object, iova);
     } else if (placed->refused++ == 0) {
-        placed->why = said;
         fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
     }
 }
 
 /* Uses the layout of DPDK. DPDK places each object, which is out then, and gives it to these ops.
- * Returns the number of objects that the mempool now has more, or a negative errno. DPDK frees the memory after an error, so an error
- * is returned only if no object of this memory is on DPDK's list. Each object that the stock refused is left out there too. */
+ * Returns the number of objects that the mempool now has more. Each object that the stock refused is left out of DPDK's list too. If
+ * there are no others, this is 0: only then does DPDK give the memory back and keep what the mempool has. After a negative number it
+ * keeps this memory, or frees all memory of the mempool. */
 static int populate(struct rte_mempool *mp, unsigned int at_most, void *memory, rte_iova_t iova, size_t bytes,
                     rte_mempool_populate_obj_cb_t *call, void *argument)
 {
@@ -261,10 +260,10 @@ static int populate(struct rte_mempool *mp, unsigned int at_most, void *memory, 
     int said = forget_freed(mp);
     if (said < 0) {
         fprintf(stderr, "netmem: mempool %s: %s\n", mp->name, netmem_last_error());
-        return said;
+        return 0;
     }
     int n = rte_mempool_op_populate_helper(mp, 0, at_most, memory, iova, bytes, take_in, &placed);
-    return n > 0 && n == placed.refused ? placed.why : n - placed.refused;
+    return n < 0 ? n : n - placed.refused;
 }
 
 static const struct rte_mempool_ops ops = {

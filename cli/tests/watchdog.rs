@@ -59,7 +59,7 @@ fn one_sigint_ends_a_run_whose_worker_never_ends_its_round() {
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     stalled_in_trace(&mut said, &reader);
     interrupt(&child);
-    let line = said.next().expect("a line about the worker");
+    let line = said.find(|line| line.starts_with("error: ")).expect("a line about the worker");
     assert!(line.starts_with("error: worker 0 does not end: it is in kick of port trace/pcap:"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(1));
     drop(reader);

@@ -47,8 +47,8 @@ pub enum JournalError {
     },
     /// A line is a change that this crate does not make. Nothing was done.
     #[error(
-        "journal {path}: line {line} is no change that netmem makes, so another program has written it, and nothing is changed: remove that \
-         line, or give another file"
+        "journal {path}: line {line} is no change that netmem makes, so another program or another version of netmem has written it, and \
+         nothing is changed: remove that line, or give another file"
     )]
     Foreign {
         /// The file.

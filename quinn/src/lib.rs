@@ -37,8 +37,9 @@
 //! that has sent nothing yet.
 //!
 //! # Features that quinn uses
-//! - Segments: a transmission of up to [`SEGMENTS_MAX`] datagrams is cut into frames here, and sent by one call.
-//!   Datagrams of one sender that arrive together are received as one buffer of several.
+//! - Segments: a transmission of up to [`SEGMENTS_MAX`] datagrams, or a quarter of the pool's frames if those are fewer,
+//!   is cut into frames here, and sent by one call. Datagrams of one sender that arrive together are received as one
+//!   buffer of several.
 //! - ECN: in both directions.
 //! - A datagram is never fragmented, so quinn discovers the path MTU.
 

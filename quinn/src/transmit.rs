@@ -8,8 +8,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 impl State {
-    /// Sends all datagrams of `transmit`, at most `segments`, or none if there is no room for all. A datagram without a next hop, or one
-    /// that is too long, is lost and counted, as if it were lost on the way.
+    /// Sends all datagrams of `transmit`, at most `segments`, or none if there is no room for all. A datagram without a
+    /// next hop, or one that is too long, is lost and counted, as if it were lost on the way.
     pub fn try_send(
         &mut self,
         local: SocketAddr,

@@ -165,6 +165,9 @@ impl PortDevice {
         }
         let at_most = |limit: Duration| at_most.map_or(limit, |most| limit.min(most));
         if !can_send {
+            // The port looks at its interface.
+            self.port.arm();
+            self.port.disarm();
             // A packet would end the sleep at once, and could not be answered.
             sleep_until_readable(&[], at_most(SHORTEST));
             return;
@@ -239,10 +242,10 @@ impl PortDevice {
         // A quarter is reserved for transmission. If the device had all frames, none could be answered, and none would
         // come back.
         let most = self.pool.frames() - self.pool.frames() / 4;
-        let wanted = self.port.fill_room().min(most.saturating_sub(self.port.rx_posted()));
-        let filled = self.port.refill_to(&mut self.worker, &self.pool, most);
+        self.port.refill_to(&mut self.worker, &self.pool, most);
+        let has_room = self.port.fill_room() > 0 && self.port.rx_posted() < most;
         // A port that receives into a pool of its own takes no frames of this one.
-        self.is_short = filled < wanted && self.port.own_pool().is_none();
+        self.is_short = has_room && self.port.own_pool().is_none();
         self.port.kick();
     }
 

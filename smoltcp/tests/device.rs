@@ -25,10 +25,14 @@ const GATEWAY: MacAddr = MacAddr::new(GATEWAY_BYTES);
 const NOW: Instant = Instant::ZERO;
 
 fn device(frames: usize, is_station: bool) -> (PortDevice, MemDevice, Pool) {
+    device_of_ring(32, frames, is_station)
+}
+
+fn device_of_ring(ring: usize, frames: usize, is_station: bool) -> (PortDevice, MemDevice, Pool) {
     let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..MemoryConfig::default() }).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
-    let (port, network) = wire("0", &MemConfig { ring: 32, coalesce: 1 }).unwrap();
+    let (port, network) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
     let make = if is_station { PortDevice::station } else { PortDevice::beside_kernel };
     (make(Box::new(port), w, &pool, 1500).unwrap(), network, pool)
 }
@@ -172,7 +176,7 @@ fn an_mtu_that_only_some_frames_have_room_for_is_refused() {
     // Those with the most room come first.
     frames.into_iter().for_each(|frame| frame.free(&mut owner));
     for (mtu, fits) in [(least - 14, true), (least - 13, false), (most - 14, false)] {
-        let (port, _network) = wire("0", &MemConfig { ring: 32, coalesce: 1 }).unwrap();
+        let (port, _network) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
         let device = PortDevice::station(Box::new(port), memory.worker().unwrap(), &pool, mtu);
         assert_eq!(device.is_ok(), fits, "{mtu}");
     }
@@ -254,21 +258,18 @@ fn a_packet_that_cannot_be_answered_does_not_end_every_sleep() {
 /// Seen: under a flood of frames that are not for smoltcp, `receive` did not return.
 #[test]
 fn a_poll_ends_after_a_burst_of_ignored_frames_and_the_next_goes_on() {
-    let (mut device, mut network, _pool) = device(256, false);
-    for _ in 0..BATCH_MAX / 32 {
-        (0..32).for_each(|_| deliver(&mut network, &[1, 2, 3]));
-        assert_eq!(read(&mut device), None);
-    }
-    // A burst in hand, and more behind it.
-    let mut polls = 0;
-    while device.ignored() < 3 * BATCH_MAX as u64 {
-        let before = device.ignored();
-        while network.deliver(1, |_| 3) > 0 {}
+    const WAITING: usize = 4 * BATCH_MAX;
+    let (mut device, mut network, _pool) = device_of_ring(WAITING, 2 * WAITING, false);
+    (0..WAITING).for_each(|_| deliver(&mut network, &[1, 2, 3]));
+    let (mut polls, mut before) = (0, 0);
+    while device.ignored() < WAITING as u64 {
         assert_eq!(read(&mut device), None);
         assert!(device.ignored() - before <= BATCH_MAX as u64);
+        before = device.ignored();
         polls += 1;
         assert!(polls < 1000);
     }
+    assert!(polls >= 4, "more than a burst waited at first");
     device.flush();
     deliver(&mut network, &question(b"good"));
     let good = (0..1000).find_map(|_| read(&mut device));

@@ -3,8 +3,9 @@
 //! It looks in this order: the remote free queue, the depot, new pages (up to the pool's size), and frames that others
 //! keep ready ([`Shrinker`](super::Shrinker)). A worker that does not own the pool takes from the depot and from new
 //! pages. At last it takes, as a thief, from the owner's cache and the remote free queue. So an allocation fails only
-//! if no free frame of the pool exists anywhere. The remaining frames are not free: at most those that shrinkers did
-//! not give back, and the rest of one frame for each [`Fragments`](super::Fragments).
+//! if no free frame of the pool exists anywhere, or the owner was paused inside a call for longer than a thief waits
+//! (`sync::slot`). The remaining frames are not free: at most those that shrinkers did not give back, and the rest of
+//! one frame for each [`Fragments`](super::Fragments).
 
 use super::shared::Shared;
 use crate::limits::PAGE_SIZE;

@@ -65,7 +65,7 @@ impl Pool {
                 homes: frame_table.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
-                renewable: (if config.init_on_alloc || init_on_free { 0 } else { number }).into(),
+                renewable: if config.init_on_alloc || init_on_free { 0 } else { number },
                 frame_table: Arc::clone(&frame_table),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,
@@ -134,7 +134,8 @@ impl Pool {
         self.shared.frame_size - self.shared.start.of(u32::MAX) as usize
     }
 
-    /// Allocates an empty frame. Returns None only if no free frame of the pool exists anywhere.
+    /// Allocates an empty frame. Returns None only if no free frame of the pool exists anywhere, or its owner was paused
+    /// inside a call for longer than a thief waits.
     ///
     /// # Cost
     /// The owner, from its cache: no locked instruction, one line of the cache and one of counters.

@@ -5,23 +5,14 @@ use super::frame::Frame;
 use super::frame_table::Homes;
 use super::pool::Pool;
 use super::shared::Shared;
-use std::sync::atomic::Ordering::Relaxed;
 
 impl Pool {
     /// Copies the state that recognises and resets this pool's frames, for a loop over many frames. The copy stays in
     /// registers, whatever the loop writes.
     #[inline(always)]
     pub(crate) fn renewal(&self) -> Renewal {
-        let Shared { homes, renewable, start, .. } = &*self.shared;
-        Renewal { homes: *homes, number: renewable.load(Relaxed), start: *start }
-    }
-}
-
-impl Shared {
-    /// Whether every frame must be cleared before it is used again.
-    #[cold]
-    pub(super) fn clears_between(&self) -> bool {
-        self.clears || self.memory.hardening().clear
+        let Shared { homes, renewable: number, start, .. } = &*self.shared;
+        Renewal { homes: *homes, number: *number, start: *start }
     }
 }
 
@@ -34,7 +25,7 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Whether the frame belongs to this pool, and need neither be cleared nor traced before its next use.
+    /// Whether the frame belongs to this pool, and need not be cleared before its next use.
     #[inline(always)]
     pub(crate) fn owns(self, frame: &Frame) -> bool {
         self.homes.of(frame.id()) == self.number

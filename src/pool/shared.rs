@@ -22,7 +22,7 @@ use crate::sync::{Close, Leave, Owned, Steps, Worker};
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// One worker's counters of a pool, besides those of the owner's cache. All wrap; only sums over the workers are
 /// meaningful.
@@ -61,8 +61,8 @@ pub(crate) struct Shared {
     /// The pool of each chunk, and this pool's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
-    /// The same number, or 0 while every frame must pass the pool before it is used again: to be cleared, or traced.
-    pub(super) renewable: AtomicU16,
+    /// The same number, or 0 if every frame must be cleared before it is used again.
+    pub(super) renewable: u16,
     pub(super) start: Start,
     pub(super) frame_table: Arc<FrameTable>,
     pub(super) lanes: Lanes<PoolLane>,

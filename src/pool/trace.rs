@@ -35,8 +35,8 @@ impl Pool {
     ///
     /// # Cost
     /// While it is on, every frame passes the depot under its lock, and each allocation writes 16 bytes of a side
-    /// array. The array has 16 bytes for each 2 KiB of the memory, and is made when tracing is first switched on. Packets
-    /// are not kept as ready pairs. Off: nothing.
+    /// array. The array has 16 bytes for each 2 KiB of the memory, and is made when tracing is first switched on. Off:
+    /// nothing.
     #[cold]
     pub fn trace(&self, on: bool) {
         let shared = &*self.shared;
@@ -50,9 +50,6 @@ impl Pool {
             }
         }
         shared.traced.store(on, Relaxed);
-        // A ready pair that is taken passes no cold path, so there are to be no new ones.
-        let renewable = if on || shared.clears_between() { 0 } else { shared.number };
-        shared.renewable.store(renewable, Relaxed);
         shared.change(|depot| depot.traced = on);
     }
 

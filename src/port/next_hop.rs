@@ -20,8 +20,8 @@ pub struct NextHop {
 }
 
 /// The next hops of destinations, learned from received packets or given by a function. At most 16,384 are known.
-/// Beyond that number, each new destination replaces the oldest one. A destination that was looked up since its last
-/// turn gets another turn instead, so a flood of false source addresses leaves those that are in use.
+/// Beyond that number, each new destination replaces the oldest one that was not looked up since it was last passed
+/// over. So a flood of false source addresses leaves those that are in use.
 ///
 /// A packet with a false source address teaches a false next hop for that address, until the next packet from the true
 /// one comes. A station on the link can do the same to ARP.
@@ -47,7 +47,7 @@ pub struct NextHops {
     known: Vec<Known>,
     /// The index in `known` of each destination.
     places: HashMap<IpAddr, usize>,
-    /// The index in `known` of the destination whose turn it is to be replaced.
+    /// The index in `known` of the destination that is replaced next, unless it was looked up.
     oldest: usize,
     ask: Option<Box<dyn FnMut(IpAddr) -> Option<NextHop> + Send>>,
 }
@@ -57,7 +57,7 @@ pub struct NextHops {
 struct Known {
     destination: IpAddr,
     hop: NextHop,
-    /// It was looked up since its last turn to be replaced.
+    /// It was looked up since it was learned or last passed over.
     is_used: bool,
 }
 
@@ -87,10 +87,10 @@ impl NextHops {
         self.places.insert(of, place);
     }
 
-    /// Replaces the oldest destination that was not looked up since its last turn. Returns its place.
+    /// Replaces the oldest destination that was not looked up since it was last passed over. Returns its place.
     ///
     /// # Cost
-    /// Each turn that is passed over was given by a lookup.
+    /// One step, and one for each destination that was looked up since.
     fn replace_oldest(&mut self, known: Known) -> usize {
         while std::mem::take(&mut self.known[self.oldest].is_used) {
             self.oldest = (self.oldest + 1) % KNOWN_MAX;

@@ -25,7 +25,7 @@ const EVENT: &str = "anon_inode:[eventfd]";
 /// Maximum number of threads that close something.
 const MOST: usize = 64;
 
-/// The number of those threads.
+/// The number of things that are left, on a thread or until threads may start.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// What was left while no thread was to start. None: threads may start.
@@ -88,10 +88,11 @@ pub(super) fn is_event(descriptor: &impl AsFd) -> bool {
 pub(super) fn leave<T: Send + 'static>(what: T) {
     LEFT.fetch_add(1, Relaxed);
     let what = Box::new(what);
-    match &mut *deferred() {
-        Some(deferred) => deferred.push(what),
-        None => close(what),
+    if let Some(deferred) = deferred().as_mut() {
+        return deferred.push(what);
     }
+    // Without the lock: other workers may have something to leave.
+    close(what);
 }
 
 /// Starts a thread that drops it.
@@ -112,7 +113,7 @@ fn deferred() -> MutexGuard<'static, Option<Vec<Box<dyn Send>>>> {
 }
 
 /// Keeps everything open that is left from now on, and starts no thread, until [`close_deferred`] is called. What is kept
-/// counts as unclosed: with 64 descriptors no new peer is accepted.
+/// counts as unclosed: with 64 such things no new peer is accepted.
 #[cold]
 pub fn defer_closing() {
     deferred().get_or_insert_default();

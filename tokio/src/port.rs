@@ -1,7 +1,7 @@
 //! A port with async calls.
 
 use crate::watch::PortWatch;
-use netmem::{Batch, Pool, Port, Worker};
+use netmem::{Batch, Pool, Port, PortState, Worker};
 use std::io;
 use std::task::{Context, Poll, ready};
 use tokio::task::coop::{consume_budget, poll_proceed};
@@ -113,7 +113,8 @@ impl AsyncPort {
             let now = self.try_transmit(frames);
             taken += now;
             // Before sent frames are claimed: a port whose last ones are claimed has room, and nothing in it.
-            let is_done = frames.is_empty() || !self.port.0.can_retry_tx();
+            let no_room_comes = now == 0 && (!self.port.0.can_retry_tx() || self.is_down());
+            let is_done = frames.is_empty() || no_room_comes;
             self.tend();
             if is_done {
                 self.watch.worked();
@@ -174,8 +175,8 @@ impl AsyncPort {
     /// Gives the device the frames for which it has room, and wakes it. Returns their number. Frames that it can never
     /// carry are freed, and the port counts them. Frames without room are still in `frames`.
     ///
-    /// A task that waits in [`AsyncPort::poll_receive`] is woken within a millisecond while the device has frames to
-    /// send, and claims those that it has sent.
+    /// While the device has frames to send, a task that waits in [`AsyncPort::poll_receive`] looks for those that it has
+    /// sent: first after a millisecond, then after pauses of up to 50.
     pub fn transmit_now(&mut self, frames: &mut Batch) -> usize {
         let taken = self.try_transmit(frames);
         self.tend();
@@ -203,12 +204,16 @@ impl AsyncPort {
             sent.free(&mut self.worker);
         }
         let port = &mut *self.port.0;
-        let wanted = port.fill_room().min(self.posted_max.saturating_sub(port.rx_posted()));
-        let filled = port.refill_to(&mut self.worker, &self.pool, self.posted_max);
+        port.refill_to(&mut self.worker, &self.pool, self.posted_max);
         // If all frames of the pool are posted, none can return. A port that receives into a pool of its own takes none.
-        let may_return = port.rx_posted() < self.pool.frames() && port.own_pool().is_none();
-        self.watch.set_short(filled < wanted && may_return);
+        let most = self.posted_max.min(self.pool.frames());
+        self.watch.set_short(port.fill_room() > 0 && port.rx_posted() < most && port.own_pool().is_none());
         port.kick();
+    }
+
+    /// Returns whether the port is down.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self.port.0.state(), PortState::Down(_))
     }
 
     /// Returns whether the device has frames to send, whose completion wakes nobody.

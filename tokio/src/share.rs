@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
-/// The driver's pause while received frames wait for a reader and others for the device.
-const PAUSE: Duration = Duration::from_millis(1);
+/// The driver's shortest and longest pause while received frames wait for a reader and others for the device.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
 
 /// Frames that a shared port has received.
 ///
@@ -21,11 +21,12 @@ pub struct Incoming {
 
 /// The transmit queue of a shared port; a clone for each task.
 ///
-/// While the port is down, the queue fills. The frames in it are sent if the port comes up again.
+/// While the port is down, the queue fills, and the driver takes up to 64 frames out of it. They are sent if the port
+/// comes up again.
 #[derive(Clone)]
 pub struct Outgoing {
     frames: mpsc::Sender<Frame>,
-    is_stuck: watch::Receiver<bool>,
+    refuses: watch::Receiver<bool>,
 }
 
 /// The task of a shared port, to be spawned: `tokio::spawn(driver.run())`.
@@ -39,8 +40,10 @@ pub struct Driver {
     to_send: Batch,
     /// There are still senders, or frames of theirs.
     is_open: bool,
-    /// Frames wait to be sent, and the port is down: no room will come.
-    is_stuck: watch::Sender<bool>,
+    /// Frames wait to be sent, and the port is down.
+    is_stuck: bool,
+    /// Moreover there is no room for another frame, so a full queue stays full until the port is up.
+    refuses: watch::Sender<bool>,
 }
 
 impl AsyncPort {
@@ -51,7 +54,7 @@ impl AsyncPort {
     /// Panics if `depth` is 0.
     pub fn share(self, depth: usize) -> (Incoming, Outgoing, Driver) {
         let ((incoming, received), (send, outgoing)) = (mpsc::channel(depth), mpsc::channel(depth));
-        let (stuck, is_stuck) = watch::channel(false);
+        let (refuses, does_refuse) = watch::channel(false);
         let driver = Driver {
             port: self,
             incoming,
@@ -59,9 +62,10 @@ impl AsyncPort {
             received: Batch::new(),
             to_send: Batch::new(),
             is_open: true,
-            is_stuck: stuck,
+            is_stuck: false,
+            refuses,
         };
-        (Incoming { frames: received }, Outgoing { frames: send, is_stuck }, driver)
+        (Incoming { frames: received }, Outgoing { frames: send, refuses: does_refuse }, driver)
     }
 }
 
@@ -80,8 +84,8 @@ impl Outgoing {
     /// Transmits a frame, waiting for room in the queue.
     ///
     /// # Errors
-    /// Returns the frame if the driver has ended ([`Outgoing::is_closed`]), or if the queue is full and the port is
-    /// down.
+    /// Returns the frame if the driver has ended ([`Outgoing::is_closed`]), or if the port is down and everything before it
+    /// is full. A task that tries again should pause before it does.
     ///
     /// # Cancelling
     /// A frame that was not queued yet is freed to its pool unsent. To avoid that loss, wait in [`Outgoing::room`]
@@ -97,16 +101,16 @@ impl Outgoing {
     }
 
     /// Waits until there is room for a frame. Returns a function that transmits the frame without waiting. Returns None
-    /// if the driver has ended, or if the queue is full and the port is down.
+    /// if the driver has ended, or if the port is down and everything before it is full.
     ///
     /// # Cancelling
     /// The room goes to another task.
     pub async fn room(&self) -> Option<impl FnOnce(Frame)> {
-        let mut is_stuck = self.is_stuck.clone();
+        let mut refuses = self.refuses.clone();
         let permit = tokio::select! {
             biased;
             permit = self.frames.reserve() => permit.ok()?,
-            _ = is_stuck.wait_for(|is_stuck| *is_stuck) => return None,
+            _ = refuses.wait_for(|refuses| *refuses) => return None,
         };
         Some(move |frame| permit.send(frame))
     }
@@ -130,22 +134,26 @@ impl fmt::Debug for Outgoing {
 }
 
 impl Driver {
-    /// Moves frames until [`Incoming`] and every [`Outgoing`] are dropped and their frames have been handed to the
-    /// device. Frames for a port that is down are freed then. Returns the port.
+    /// Moves frames until [`Incoming`] is dropped, or the port receives nothing more, and every [`Outgoing`] is dropped
+    /// and their frames have been handed to the device. Frames for a port that is down are freed then. Returns the port.
     ///
     /// # Cancelling
     /// The port closes, and frames on their way are freed.
     pub async fn run(mut self) -> AsyncPort {
+        let [shortest, longest] = PAUSES;
+        let mut pause = shortest;
         loop {
             consume_budget().await;
             let moved = self.round();
             let is_read = !self.incoming.is_closed();
-            if !is_read && !self.is_open && (self.to_send.is_empty() || *self.is_stuck.borrow()) {
+            let is_sent = !self.is_open && self.to_send.is_empty();
+            if !is_read && (is_sent || self.is_stuck && self.outgoing.is_closed()) {
                 self.to_send.free(self.port.worker());
                 return self.port;
             }
             if moved > 0 {
                 self.port.worked();
+                pause = shortest;
                 continue;
             }
             let has_received = !self.received.is_empty();
@@ -166,7 +174,7 @@ impl Driver {
                 () = incoming.closed(), if is_read => {}
                 () = port.wait(), if !has_received => {}
                 // The device does not wake the task when it has room, or has sent.
-                () = sleep(PAUSE), if has_received && is_sending => {}
+                () = sleep(pause), if has_received && is_sending => pause = longest.min(2 * pause),
             }
         }
     }
@@ -182,9 +190,9 @@ impl Driver {
         // In this order: what is queued before the last sender goes is still taken.
         self.is_open = !(self.outgoing.is_closed() && self.outgoing.is_empty());
         let sent = self.port.try_transmit(&mut self.to_send);
-        // Before sent frames are claimed: a port whose last ones are claimed has room, and nothing in it.
-        let is_stuck = !self.to_send.is_empty() && !self.port.port().can_retry_tx();
-        self.is_stuck.send_if_modified(|known| std::mem::replace(known, is_stuck) != is_stuck);
+        self.is_stuck = sent == 0 && !self.to_send.is_empty() && self.port.is_down();
+        let refuses = self.is_stuck && self.to_send.room() == 0;
+        self.refuses.send_if_modified(|known| std::mem::replace(known, refuses) != refuses);
         self.port.tend();
         received + sent
     }

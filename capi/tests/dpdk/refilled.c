@@ -90,7 +90,7 @@ static void is_given_the_same_memory_twice(void)
     char *memory = memory_for(FEW, &bytes);
     struct rte_mempool *pool = empty("twice", 2 * FEW);
     CHECK(rte_mempool_populate_iova(pool, memory, RTE_BAD_IOVA, bytes, NULL, NULL) == FEW);
-    CHECK(rte_mempool_populate_iova(pool, memory, RTE_BAD_IOVA, bytes, NULL, NULL) == -EINVAL);
+    CHECK(rte_mempool_populate_iova(pool, memory, RTE_BAD_IOVA, bytes, NULL, NULL) == 0);
     CHECK(pool->populated_size == FEW && rte_mempool_avail_count(pool) == FEW);
     use_all(pool, memory, bytes);
     rte_mempool_free(pool);

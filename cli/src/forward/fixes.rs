@@ -80,7 +80,8 @@ impl Fixes {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if a change is not undone yet, also while another thread undoes it. Does not wait for that thread.
+    /// Returns true if a change is not undone yet, also while another thread undoes it. Does not wait for that thread. Knows
+    /// nothing of what a broker has undone.
     fn are_left(&self) -> bool {
         !self.changes.try_lock().is_ok_and(|changes| changes.is_empty())
     }

@@ -5,8 +5,8 @@
 //! 1. A process that makes one of the calls by which an intruder takes over a process is ended (`SIGSYS`). So is
 //!    one that types into a terminal by ioctl(2), or has signals sent to another process by fcntl(2) or ioctl(2).
 //! 2. clone3(2) fails with `ENOSYS`, since no filter can see its arguments. The C library then makes threads by clone(2).
-//! 3. A call that is not listed fails with `EPERM`. clone(2) may make threads alone. A call that takes the number of a process may
-//!    name no other process. A C library that tries a new call first takes its other way.
+//! 3. A call that is not listed fails with `EPERM`. clone(2) may make threads alone. A call that signals, limits or pins a process
+//!    may name no other one. A C library that tries a new call first takes its other way.
 //!
 //! A filter has the number of the process that compiled it, so each process compiles its own.
 //!

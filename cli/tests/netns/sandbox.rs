@@ -236,7 +236,7 @@ fn with_capabilities_of_its_file_a_user_forwards_and_takes_up_an_interface_that_
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping", "setcap", "setpriv"]) else { return };
     let folder = open_folder("sandbox-netmem");
     let program = program_in(&folder);
-    let granted = "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock,cap_perfmon=ep";
+    let granted = "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock=ep";
     let out = Command::new("setcap").arg(granted).arg(&program).output().expect("setcap runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let mut command = bed.dut.command("setpriv");

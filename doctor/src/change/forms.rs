@@ -18,16 +18,18 @@ const COMMANDS: [&str; 6] = [
 const OFFLOADS: [&str; 4] = ["large-receive-offload", "rx-gro-hw", "rx-vlan-offload", "tx-udp-segmentation"];
 
 /// The settings: the key by its parts, and the values.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("net.core.bpf_jit_enable", "0|1"),
     ("net.ipv4.conf.INTERFACE.forwarding", "NUMBER"),
     ("net.ipv4.conf.INTERFACE.rp_filter", "0|1|2"),
     ("net.ipv6.conf.INTERFACE.force_forwarding", "NUMBER"),
+    // Only version 0.1.0 made this one.
+    ("net.ipv6.conf.INTERFACE.forwarding", "NUMBER"),
     // dist/netmem.service leaves this file writable, and the folder /proc/sys/net.
     ("vm.nr_hugepages", "NUMBER"),
 ];
 
-/// Names that no interface has: of files, of what stands for all interfaces in /proc/sys.
+/// Names that no interface has, and the folders of /proc/sys that stand for all interfaces.
 const NO_INTERFACES: [&str; 4] = [".", "..", "all", "default"];
 
 /// Returns true if the change, and the one that undoes it, are of one of the forms.
@@ -69,9 +71,10 @@ fn is_word(place: &str, word: &str) -> bool {
 
 /// Returns true for the name of an interface. A program could take one that begins with a dash for an option.
 fn is_interface(name: &str) -> bool {
-    let is_usual = |character: char| character.is_alphanumeric() || "-_.+@".contains(character);
+    let is_allowed =
+        |character: char| !character.is_whitespace() && !character.is_control() && !"/:".contains(character);
     (1..=15).contains(&name.len())
-        && name.chars().all(is_usual)
+        && name.chars().all(is_allowed)
         && !name.starts_with('-')
         && !NO_INTERFACES.contains(&name)
 }
@@ -97,6 +100,8 @@ mod tests {
             setting("net.ipv4.conf.eth0/7.forwarding", "1", "0"),
             setting("net.ipv4.conf.a//b.rp_filter", "1", "2"),
             setting("net.ipv6.conf.eth0.force_forwarding", "1", "0"),
+            setting("net.ipv6.conf.eth0.forwarding", "1", "0"),
+            setting("net.ipv4.conf.lan#1~old.forwarding", "1", "0"),
             setting("vm.nr_hugepages", "0", "4294967295"),
         ] {
             assert!(is_known(&change) && is_known(&change.reversed()), "{change}");

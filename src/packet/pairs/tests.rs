@@ -53,38 +53,19 @@ fn use_up(packet: &mut Packet) {
 #[test]
 fn a_pool_that_traces_finds_ready_pairs_of_all_workers_in_a_ready_pool() {
     let Bench { workers: [mut w, mut other], pool, heads, .. } = bench(16);
+    pool.trace(true);
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     for w in [&mut w, &mut other] {
         let [a, b] = [(); 2].map(|()| pairs.get(w).unwrap());
         pairs.free(w, a);
         pairs.free(w, b);
     }
-    pool.trace(true);
     let held = pairs.get(&mut other).unwrap();
     let holders = pool.holders();
     let at = |place| -> u64 { holders.iter().filter(|h| h.place == place).map(|h| h.frames).sum() };
     assert_eq!((at(Some(Place::Ready)), at(None), holders.len()), (3, 1, 2), "{holders:?}");
     pairs.free(&mut other, held);
     assert_eq!(pool.holders().len(), 1);
-}
-
-#[test]
-fn a_packet_that_was_a_ready_pair_while_its_pool_traced_had_the_call_site_of_its_earlier_use() {
-    let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
-    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
-    pool.trace(true);
-    let packet = pairs.get(&mut w).unwrap();
-    pairs.free(&mut w, packet);
-    let (line, packet) = (line!(), pairs.get(&mut w).unwrap());
-    let holders = pool.holders();
-    assert_eq!(holders.len(), 1);
-    assert_eq!(holders[0].site.map(|site| site.line()), Some(line), "{holders:?}");
-    pairs.free(&mut w, packet);
-    assert_eq!((pairs.now(), pool.ledger().all_home()), (0, true));
-    pool.trace(false);
-    let packet = pairs.get(&mut w).unwrap();
-    pairs.free(&mut w, packet);
-    assert_eq!(pairs.now(), 1, "pairs are kept again");
 }
 
 #[test]

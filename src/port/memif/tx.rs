@@ -183,6 +183,11 @@ impl Tx for MemifPort {
         rings.map(unread).sum()
     }
 
+    /// A copying port may have no room for a long packet although its peer has taken all others.
+    fn can_retry_tx(&self) -> bool {
+        self.active > 0
+    }
+
     fn take_unsendable(&self, frames: &mut Batch) -> Batch {
         let lends = |frame: &Frame| self.lender.is_none_or(|lender| lender.owns(frame.id()));
         set_aside(frames, |frame| lends(frame) && !frame.has_offload())
