@@ -176,7 +176,7 @@ fn an_mtu_that_only_some_frames_have_room_for_is_refused() {
     // Those with the most room come first.
     frames.into_iter().for_each(|frame| frame.free(&mut owner));
     for (mtu, fits) in [(least - 14, true), (least - 13, false), (most - 14, false)] {
-        let (port, _network) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
+        let (port, _network) = wire("0", &MemConfig { ring: 32, coalesce: 1 }).unwrap();
         let device = PortDevice::station(Box::new(port), memory.worker().unwrap(), &pool, mtu);
         assert_eq!(device.is_ok(), fits, "{mtu}");
     }
