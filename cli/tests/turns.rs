@@ -14,7 +14,7 @@ use std::{fs, io, thread};
 /// Rounds as short as they go.
 const SHORT: &str = "--quick --set windows=8 --set watch=1";
 
-/// So many rounds in so many turns that whoever looks for a turn behind the first finds one.
+/// The number of rounds and of turns is so large that a test finds a later turn while it runs.
 const ROUNDS: u64 = 4000;
 const SETUPS: u64 = 20;
 

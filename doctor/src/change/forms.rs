@@ -32,7 +32,7 @@ const SETTINGS: [(&str, &str); 6] = [
 /// Names that no interface has, and the folders of /proc/sys that stand for all interfaces.
 const NO_INTERFACES: [&str; 4] = [".", "..", "all", "default"];
 
-/// Returns true if the change, and the one that undoes it, are of one of the forms.
+/// Returns true if the change has one of the forms above, and the change that undoes it has the same form.
 pub(super) fn is_known(change: &Change) -> bool {
     match change {
         Change::Setting { key, from, to } => {
