@@ -1,5 +1,5 @@
-//! Packets that were not taken from a `packet` or `tap` port when its interface is removed, or when the port is closed:
-//! in network namespaces, as root.
+//! Packets that were not taken from a `packet` or `tap` port when its interface is removed, when the port is closed, or when
+//! its worker goes to sleep: in network namespaces, as root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,7 +48,7 @@ fn port_with(packets: u8, ring: usize) -> AfPacketPort {
 }
 
 /// Receives packets, and returns their numbers.
-fn receive(port: &mut impl Port, fixture: &mut Fixture) -> Vec<u8> {
+fn receive(port: &mut (impl Port + ?Sized), fixture: &mut Fixture) -> Vec<u8> {
     let mut batch = Batch::new();
     port.refill(&mut fixture.w, &fixture.pool);
     port.rx(&mut fixture.w, &mut batch);
@@ -172,5 +172,27 @@ fn a_packet_whose_segments_were_taken_in_part_when_a_tap_port_was_closed_is_coun
         let counters = port.counters();
         drop(port);
         assert_eq!((counters.rx.get(), counters.rx_dropped.get(), counters.gso_cut.get()), (1, 1, 0));
+    });
+}
+
+/// Seen: a packet that came between an empty reception and `arm` was reported by nobody to a task that waits for edges. It
+/// was received up to a second later.
+#[test]
+fn a_port_that_is_armed_reports_packets_that_came_before() {
+    in_namespace("a_port_that_is_armed_reports_packets_that_came_before", || {
+        let mut packets = port_with(1, 3);
+        let mut host = tap::open("t0", &TapConfig::default()).unwrap();
+        assert!(!host.arm(), "no frame has come");
+        host.disarm();
+        Wire::open("t0").send(&packet(7));
+        let ports: [(&mut dyn Port, u8); 2] = [(&mut packets, 0), (&mut host, 7)];
+        for (port, number) in ports {
+            // The packet may still be on its way through the host's queue.
+            while !port.arm() {
+                yield_now();
+            }
+            assert_eq!(receive(&mut *port, &mut Fixture::new(64)), [number]);
+            assert!(!port.arm(), "there is no other one");
+        }
     });
 }

@@ -243,9 +243,7 @@ impl PortDevice {
         // come back.
         let most = self.pool.frames() - self.pool.frames() / 4;
         self.port.refill_to(&mut self.worker, &self.pool, most);
-        let has_room = self.port.fill_room() > 0 && self.port.rx_posted() < most;
-        // A port that receives into a pool of its own takes no frames of this one.
-        self.is_short = has_room && self.port.own_pool().is_none();
+        self.is_short = self.port.lacks_frames(most);
         self.port.kick();
     }
 

@@ -23,7 +23,7 @@ use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Handle, Owned, Worker};
 use std::mem::MaybeUninit;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,7 @@ impl Pool {
         let [frames, capacity] =
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
         let init_on_free = memory.hardening().clear;
+        let clears_between = config.init_on_alloc || init_on_free;
         let cache = config.cache.min(capacity);
         let cache = (cache, config.refill.min(cache));
         let shared = frame_table::register(|number| {
@@ -65,12 +66,13 @@ impl Pool {
                 homes: frame_table.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
-                renewable: if config.init_on_alloc || init_on_free { 0 } else { number },
+                renewable: AtomicU16::new(if clears_between { 0 } else { number }),
                 frame_table: Arc::clone(&frame_table),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,
                 capacity,
                 urgent: config.urgent,
+                clears_between,
                 clears: config.init_on_alloc,
                 name: config.name.clone(),
                 home: Box::new(Home::new(config.cache as u32)),

@@ -5,6 +5,7 @@ use super::frame::Frame;
 use super::frame_table::Homes;
 use super::pool::Pool;
 use super::shared::Shared;
+use std::sync::atomic::Ordering::Relaxed;
 
 impl Pool {
     /// Copies the state that recognises and resets this pool's frames, for a loop over many frames. The copy stays in
@@ -12,7 +13,7 @@ impl Pool {
     #[inline(always)]
     pub(crate) fn renewal(&self) -> Renewal {
         let Shared { homes, renewable: number, start, .. } = &*self.shared;
-        Renewal { homes: *homes, number: *number, start: *start }
+        Renewal { homes: *homes, number: number.load(Relaxed), start: *start }
     }
 }
 
@@ -25,7 +26,7 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Whether the frame belongs to this pool, and need not be cleared before its next use.
+    /// Whether the frame belongs to this pool, and need not pass it before its next use.
     #[inline(always)]
     pub(crate) fn owns(self, frame: &Frame) -> bool {
         self.homes.of(frame.id()) == self.number

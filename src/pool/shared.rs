@@ -22,7 +22,7 @@ use crate::sync::{Close, Leave, Owned, Steps, Worker};
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed};
 
 /// One worker's counters of a pool, besides those of the owner's cache. All wrap; only sums over the workers are
 /// meaningful.
@@ -61,8 +61,9 @@ pub(crate) struct Shared {
     /// The pool of each chunk, and this pool's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
-    /// The same number, or 0 if every frame must be cleared before it is used again.
-    pub(super) renewable: u16,
+    /// The same number, or 0 if every frame must pass the pool before it is used again: to be cleared, or because
+    /// allocations record their call sites.
+    pub(super) renewable: AtomicU16,
     pub(super) start: Start,
     pub(super) frame_table: Arc<FrameTable>,
     pub(super) lanes: Lanes<PoolLane>,
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(super) capacity: usize,
     /// Whether the page stage's reserve may be used.
     pub(super) urgent: bool,
+    /// Whether frames are cleared between two uses, when they are freed or when they are given out.
+    pub(super) clears_between: bool,
     /// Whether frames are cleared when they are given out ([`PoolConfig::init_on_alloc`](super::PoolConfig::init_on_alloc)).
     pub(super) clears: bool,
     pub(super) name: String,

@@ -31,7 +31,8 @@ impl FrameTable {
 
 impl Pool {
     /// Switches tracing on or off. While it is on, each allocation records its call site and time, for
-    /// [`Pool::holders`] and [`Pool::wait`].
+    /// [`Pool::holders`] and [`Pool::wait`]. Ready packets are not kept meanwhile, since one that is taken again is not
+    /// allocated: frames that were ready when it was switched on have no call site until they are freed.
     ///
     /// # Cost
     /// While it is on, every frame passes the depot under its lock, and each allocation writes 16 bytes of a side
@@ -50,6 +51,8 @@ impl Pool {
             }
         }
         shared.traced.store(on, Relaxed);
+        let is_renewable = !on && !shared.clears_between;
+        shared.renewable.store(if is_renewable { shared.number } else { 0 }, Relaxed);
         shared.change(|depot| depot.traced = on);
     }
 

@@ -63,6 +63,14 @@ pub trait Fill {
         }
     }
 
+    /// Returns whether the last refill to `most` frames fell short: the pool was dry. Whoever then sleeps until the device
+    /// has work must refill again by time, since no event reports that frames have come home.
+    ///
+    /// False for a port that receives into a pool of its own, which takes no frames.
+    fn lacks_frames(&mut self, most: usize) -> bool {
+        self.own_pool().is_none() && self.fill_room() > 0 && self.rx_posted() < most
+    }
+
     /// The pool that the port receives into, whichever pool is given to [`Fill::refill`]. Such a port's device must see
     /// no other frames ([`bounce`](super::bounce)), so its [`Fill::fill`] takes none. By default None: the port
     /// receives into the frames that it is given.

@@ -3,8 +3,9 @@
 //! Page lists, frame caches and sheaves of objects are this array with different constants. Items that leave in bulk
 //! for another user come from the cold end.
 
+use crate::limits::CACHE_LINE;
+use crate::sys::aligned_array::AlignedArray;
 use crate::sys::cpu::by_one_register;
-use crate::sys::line_array::LineArray;
 
 /// An array of up to a fixed number of `T`, newest last.
 ///
@@ -12,7 +13,7 @@ use crate::sys::line_array::LineArray;
 /// reach the item through one register.
 #[derive(Debug)]
 pub(crate) struct Lifo<T> {
-    items: LineArray<T>,
+    items: AlignedArray<T, CACHE_LINE>,
     len: usize,
     /// Items to move at once between this array and the store below it; at most the capacity.
     pub(crate) batch: usize,
@@ -20,7 +21,7 @@ pub(crate) struct Lifo<T> {
 
 impl<T: Copy + Default> Lifo<T> {
     pub(crate) fn new(capacity: usize, batch: usize) -> Self {
-        Lifo { items: LineArray::new(T::default(), capacity), len: 0, batch: batch.min(capacity) }
+        Lifo { items: AlignedArray::new(capacity, T::default), len: 0, batch: batch.min(capacity) }
     }
 
     /// Takes the newest item.

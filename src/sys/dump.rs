@@ -1,15 +1,11 @@
 //! The contents of a core dump of a process.
 //!
-//! Unsafe code: an [`UndumpedArray`] owns memory that it allocated for its items, all of which are written before anyone
-//! sees them, and frees it with the same layout.
+//! Unsafe code: advice about dumps, for memory that the caller owns alone, changes no byte of it.
 
 use crate::limits::PAGE_SIZE;
+use crate::sys::aligned_array::AlignedArray;
 use rustix::mm::{Advice, madvise};
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::fmt;
 use std::ops::Deref;
-use std::ptr::NonNull;
-use std::slice;
 
 /// Leaves mapped memory out of core dumps, because it would show packets to every reader of a dump. If the kernel
 /// refuses, the memory is in the dumps.
@@ -27,16 +23,10 @@ fn advise(base: *mut u8, len: usize, advice: Advice) {
 }
 
 /// An array of `T` on pages of its own, which are left out of core dumps; derefs to a slice.
+#[derive(Debug)]
 pub struct UndumpedArray<T> {
-    /// Invariant: `len` initialised items, which belong to this array alone.
-    start: NonNull<T>,
-    len: usize,
+    items: AlignedArray<T, PAGE_SIZE>,
 }
-
-// SAFETY: the array owns its items.
-unsafe impl<T: Send> Send for UndumpedArray<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for UndumpedArray<T> {}
 
 impl<T> UndumpedArray<T> {
     /// Makes an array of `len` items. If `item` panics, the items so far are never dropped.
@@ -44,51 +34,31 @@ impl<T> UndumpedArray<T> {
     /// # Panics
     /// If there are none, or they do not fit into memory.
     #[cold]
-    pub fn new(len: usize, mut item: impl FnMut() -> T) -> Self {
-        let layout = layout::<T>(len);
-        assert!(layout.size() > 0, "an array without items");
-        // SAFETY: the size is not 0.
-        let base = unsafe { alloc(layout) };
-        let start = NonNull::new(base.cast::<T>()).unwrap_or_else(|| handle_alloc_error(layout));
-        advise(base, layout.size(), Advice::LinuxDontDump);
-        for at in 0..len {
-            // SAFETY: there is room for `len` items.
-            unsafe { start.add(at).write(item()) };
-        }
-        UndumpedArray { start, len }
+    pub fn new(len: usize, item: impl FnMut() -> T) -> Self {
+        let items = AlignedArray::new(len, item);
+        assert!(items.bytes() > 0, "an array without items");
+        let array = UndumpedArray { items };
+        array.advise(Advice::LinuxDontDump);
+        array
     }
-}
 
-/// Whole pages for `len` items.
-fn layout<T>(len: usize) -> Layout {
-    let items = Layout::array::<T>(len).and_then(|items| items.align_to(PAGE_SIZE));
-    items.expect("an array larger than the address space").pad_to_align()
+    fn advise(&self, advice: Advice) {
+        advise(self.items.as_ptr().cast::<u8>().cast_mut(), self.items.bytes(), advice);
+    }
 }
 
 impl<T> Deref for UndumpedArray<T> {
     type Target = [T];
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: the invariant.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for UndumpedArray<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
+        &self.items
     }
 }
 
 impl<T> Drop for UndumpedArray<T> {
     fn drop(&mut self) {
-        let (base, layout) = (self.start.as_ptr().cast::<u8>(), layout::<T>(self.len));
-        // SAFETY: the invariant; nothing uses the items afterwards.
-        unsafe { NonNull::slice_from_raw_parts(self.start, self.len).drop_in_place() };
         // The allocator may use the pages for anything.
-        advise(base, layout.size(), Advice::LinuxDoDump);
-        // SAFETY: it was allocated with this layout.
-        unsafe { dealloc(base, layout) };
+        self.advise(Advice::LinuxDoDump);
     }
 }
 

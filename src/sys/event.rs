@@ -89,6 +89,16 @@ impl AsFd for Watch {
     }
 }
 
+/// Returns whether the descriptor has something to read, without waiting. One in error has nothing.
+///
+/// # Cost
+/// One system call, poll(2).
+pub fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
+    let mut one = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut one, Some(&now)) == Ok(1) && one[0].revents().contains(PollFlags::IN)
+}
+
 /// Sleeps until one of the descriptors is readable or broken, a signal comes, or the time is up. Returns false only if
 /// the time is up.
 ///

@@ -5,6 +5,7 @@
 
 #[cfg(any(feature = "xdp", feature = "af-packet"))]
 pub mod address;
+pub mod aligned_array;
 #[cfg(feature = "xdp")]
 pub mod bpf;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap", feature = "memif"))]
@@ -18,7 +19,6 @@ pub mod errno;
 pub mod event;
 pub mod fork;
 pub mod heap;
-pub mod line_array;
 pub mod membarrier;
 pub mod memfd;
 #[cfg(any(feature = "xdp", feature = "af-packet", feature = "tap"))]

@@ -176,7 +176,8 @@ impl AsyncPort {
     /// carry are freed, and the port counts them. Frames without room are still in `frames`.
     ///
     /// While the device has frames to send, a task that waits in [`AsyncPort::poll_receive`] looks for those that it has
-    /// sent: first after a millisecond, then after pauses of up to 50.
+    /// sent: first after a millisecond, then after pauses of up to 50. Frames that stayed without room wake it once, as
+    /// soon: call this with them again.
     pub fn transmit_now(&mut self, frames: &mut Batch) -> usize {
         let taken = self.try_transmit(frames);
         self.tend();
@@ -205,9 +206,8 @@ impl AsyncPort {
         }
         let port = &mut *self.port.0;
         port.refill_to(&mut self.worker, &self.pool, self.posted_max);
-        // If all frames of the pool are posted, none can return. A port that receives into a pool of its own takes none.
-        let most = self.posted_max.min(self.pool.frames());
-        self.watch.set_short(port.fill_room() > 0 && port.rx_posted() < most && port.own_pool().is_none());
+        // If all frames of the pool are posted, none can return.
+        self.watch.set_short(port.lacks_frames(self.posted_max.min(self.pool.frames())));
         port.kick();
     }
 

@@ -32,7 +32,8 @@ pub struct PortWatch {
     waiting: Waiting,
     /// The last pause did not begin, since the port reported work. No work was done since then.
     was_ready: bool,
-    /// The last transmission left frames for which the device had no room.
+    /// The last transmission left frames for which the device had no room, and no pause has begun since. Whoever still
+    /// wants them sent transmits them again after the pause; frames that were given up shorten no other one.
     has_unsent: bool,
     /// The pool had too few frames for the last refill, and frames that are elsewhere may return to it.
     is_short: bool,
@@ -177,7 +178,8 @@ impl PortWatch {
         fd.iter().for_each(|fd| self.watch.get_ref().0.add(*fd));
         let is_woken = fd.is_some() && port.rx_posted() > 0 && port.state() == netmem::PortState::Up;
         // Nothing wakes the task when the device has room, or when a frame returns to the pool.
-        let waits_for_more = port.tx_posted() > 0 || self.has_unsent || self.is_short;
+        let has_unsent = std::mem::take(&mut self.has_unsent);
+        let waits_for_more = port.tx_posted() > 0 || has_unsent || self.is_short;
         if is_woken && !waits_for_more { LOOK } else { self.longer_pause() }
     }
 

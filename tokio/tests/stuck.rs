@@ -246,6 +246,14 @@ fn a_port_without_room_and_one_that_lacks_frames_are_looked_at_more_often_than_o
         let (mut other, _) = scripted(64);
         outgoing.transmit(frames(&mut other, 1).pop_front().unwrap()).await.unwrap();
 
+        // Seen: frames that were given up had the port looked at as often ever after.
+        let (mut resigned, given_up) = scripted(64);
+        given_up.is_full.store(true, SeqCst);
+        let mut unsent = frames(&mut resigned, 3);
+        assert_eq!(resigned.transmit_now(&mut unsent), 0);
+        drop(unsent);
+        tokio::spawn(async move { resigned.receive(&mut Batch::new()).await });
+
         let (mut short, lacking) = scripted(RING);
         let elsewhere = frames(&mut short, RING / 2);
         tokio::spawn(async move { short.receive(&mut Batch::new()).await });
@@ -256,6 +264,7 @@ fn a_port_without_room_and_one_that_lacks_frames_are_looked_at_more_often_than_o
             let is_often = || script.armed.load(SeqCst) >= 40 + 4 * seldom.armed.load(SeqCst);
             until(what, is_often).await;
         }
+        assert!(2 * given_up.armed.load(SeqCst) < blocked.armed.load(SeqCst), "nothing waits to be sent");
         [&blocked, &driven].iter().for_each(|script| script.is_full.store(false, SeqCst));
         assert_eq!(timeout(PATIENCE, sender).await.unwrap().unwrap(), 3);
         until("the driver sends", || driven.taken.load(SeqCst) == 1).await;

@@ -76,7 +76,7 @@ impl ReadyPackets {
 
     /// Makes pairs of frames of `pool` and heads of `heads`, at most `max` for each worker. 0 keeps none. A pool with
     /// [`init_on_alloc`](crate::pool::PoolConfig::init_on_alloc) keeps none either, since it clears frames before each
-    /// use. `max` is limited to the maximum number of frames of the pool ([`Pool::capacity`]).
+    /// use, and a pool that [traces](Pool::trace) puts none back, since each use has a call site of its own. `max` is limited to the maximum number of frames of the pool ([`Pool::capacity`]).
     #[cold]
     pub fn new(pool: &Pool, heads: &HeadCache, max: usize) -> ReadyPackets {
         let roster = pool.memory().roster();
@@ -229,10 +229,20 @@ fn is_pair(pool: Renewal, packet: &Packet) -> bool {
 /// Resets a pair to its first state, as if just made. Returns false if the packet is not a pair.
 #[inline(always)]
 fn renew(pool: Renewal, packet: &mut Packet) -> bool {
-    let Some(frame) = packet.frame_mut().filter(|frame| pool.owns(frame)) else { return false };
-    pool.begin_again(frame);
+    let is_pair = packet.frame().is_some_and(|frame| pool.owns(frame));
+    if is_pair {
+        reset(pool, packet);
+    }
+    is_pair
+}
+
+/// Resets a packet that is known to be a pair.
+#[inline(always)]
+fn reset(pool: Renewal, packet: &mut Packet) {
+    if let Some(frame) = packet.frame_mut() {
+        pool.begin_again(frame);
+    }
     packet.forget_record();
-    true
 }
 
 /// As [`renew`], by value, so that the pair stays in registers.

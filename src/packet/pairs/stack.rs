@@ -1,6 +1,6 @@
 //! [rizzo02-mbuf]'s own form: one stack of pairs, under a lock that the caller already holds.
 
-use super::{ReadyPacketsStats, free_all, is_pair, renew};
+use super::{ReadyPacketsStats, free_all, is_pair, renew, reset};
 use crate::packet::heads::HeadCache;
 use crate::packet::packet::Packet;
 use crate::pool::{Pool, Shrinker};
@@ -139,7 +139,7 @@ impl PairStack {
         self.stats.taken += 1;
         self.note_from(self.pairs.len());
         if self.reset == Reset::AtGet {
-            renew(self.pool.renewal(), &mut packet);
+            reset(self.pool.renewal(), &mut packet);
         }
         Some(packet)
     }

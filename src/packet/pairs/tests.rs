@@ -53,19 +53,48 @@ fn use_up(packet: &mut Packet) {
 #[test]
 fn a_pool_that_traces_finds_ready_pairs_of_all_workers_in_a_ready_pool() {
     let Bench { workers: [mut w, mut other], pool, heads, .. } = bench(16);
-    pool.trace(true);
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     for w in [&mut w, &mut other] {
         let [a, b] = [(); 2].map(|()| pairs.get(w).unwrap());
         pairs.free(w, a);
         pairs.free(w, b);
     }
+    pool.trace(true);
     let held = pairs.get(&mut other).unwrap();
     let holders = pool.holders();
     let at = |place| -> u64 { holders.iter().filter(|h| h.place == place).map(|h| h.frames).sum() };
     assert_eq!((at(Some(Place::Ready)), at(None), holders.len()), (3, 1, 2), "{holders:?}");
     pairs.free(&mut other, held);
-    assert_eq!(pool.holders().len(), 1);
+    assert_eq!((pool.holders().len(), pairs.now()), (1, 3), "each use has its own call site");
+}
+
+/// Seen: a packet from a ready pair had the call site and the age of the pair's earlier use.
+#[test]
+fn while_a_pool_traces_a_packet_has_the_call_site_of_its_own_use() {
+    let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
+    let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
+    let mut stack = PairStack::new(&pool, &heads, 4, Reset::AtGet);
+    let early = stack.get(&mut w).unwrap();
+    stack.free(&mut w, early);
+    pool.trace(true);
+    let mut early = stack.get(&mut w).unwrap();
+    use_up(&mut early);
+    stack.free(&mut w, early);
+    let line = |pool: &Pool| pool.holders()[0].site.unwrap().line();
+    let first = pairs.get(&mut w).unwrap();
+    pairs.free(&mut w, first);
+    let (held, here) = (pairs.get(&mut w).unwrap(), line!());
+    assert_eq!(line(&pool), here);
+    pairs.free(&mut w, held);
+    let mut packets = Packets::new();
+    let (got, here) = (pairs.get_bulk(&mut w, &mut packets, 3), line!());
+    assert_eq!((line(&pool), pool.holders()[0].frames, got), (here, 3, 3));
+    pairs.free_bulk(&mut w, &mut packets);
+    assert_eq!((pairs.now(), stack.now()), (0, 0));
+    pool.trace(false);
+    let held = pairs.get(&mut w).unwrap();
+    pairs.free(&mut w, held);
+    assert_eq!(pairs.now(), 1);
 }
 
 #[test]

@@ -55,6 +55,7 @@ use super::{PortCounters, PortState};
 use crate::limits::BATCH_MAX;
 use crate::pool::Frame;
 use crate::stats::Writer;
+use crate::sys::event::is_readable;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketSocketError};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -192,7 +193,7 @@ impl Device for AfPacketLink {
         self.link.look();
         self.publish(counters);
         self.come_back(counters);
-        !self.uncut.is_empty()
+        !self.uncut.is_empty() || is_readable(self.socket.as_fd())
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {

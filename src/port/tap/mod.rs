@@ -40,6 +40,7 @@ use super::uncut::Uncut;
 use super::{PortCounters, PortState};
 use crate::pool::Frame;
 use crate::stats::Writer;
+use crate::sys::event::is_readable;
 use crate::sys::netdev::Netdev;
 use crate::sys::tap::TapQueue;
 use std::os::fd::BorrowedFd;
@@ -150,7 +151,7 @@ impl Device for TapLink {
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.come_back();
-        !self.uncut.is_empty()
+        !self.uncut.is_empty() || is_readable(self.queue.as_fd())
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {

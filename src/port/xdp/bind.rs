@@ -31,8 +31,9 @@ use std::time::Duration;
 
 /// Entries of the largest ring.
 const RING_MAX: u32 = 1 << 16;
-/// Number of tries for a busy queue, and the wait before each try.
-pub(super) const BUSY_TRIES: u32 = 100;
+/// Number of tries for a busy queue, and the wait before each: 5 s. The kernel frees a queue under the lock of all network
+/// configuration, which a machine that takes many interfaces away holds for seconds.
+pub(super) const BUSY_TRIES: u32 = 500;
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The packet memory that any number of interfaces and queues share. A frame received on one is sent by another without

@@ -44,7 +44,8 @@ impl Scene {
             packet.put_slice(b"used").unwrap();
             stack.free(other, packet);
         }
-        assert_eq!(stack.now(), got.min(stack.max()));
+        // While the pool traces, each packet passes it.
+        assert_eq!(stack.now(), if self.pool.is_traced() { 0 } else { got.min(stack.max()) });
         let again = stack.get(other);
         assert!(again.as_ref().is_none_or(|packet| packet.is_empty()), "a ready pair is as if just made");
         again.into_iter().for_each(|packet| stack.free(w, packet));
