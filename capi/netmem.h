@@ -1039,7 +1039,7 @@ int netmem_worker_reclaim(netmem_worker worker);
 
 /* Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
  * program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
- * with "fault:" and "trace:" as wrappers. `config` may be NULL, which selects the defaults.
+ * with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL, which selects the defaults.
  * The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
  * frames: call netmem_port_refill.
  * "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also to a peer of another user that
@@ -1286,7 +1286,7 @@ int netmem_stock_give(netmem_stock stock,
                       uint32_t n,
                       const void *from);
 
-/* Returns the number of free objects. */
+/* Returns the number of free objects, or the negative errno. */
 int netmem_stock_count(netmem_stock stock);
 
 /* Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that

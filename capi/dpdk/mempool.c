@@ -365,9 +365,18 @@ RTE_INIT(netmem_tell)
     rte_telemetry_register_cmd("/netmem/holders", tell_holders, "Where objects that are out were taken. No parameters.");
 }
 
-/* Reports the mempools that were not freed when the program ends. */
+static pid_t loaded_by;
+
+RTE_INIT(netmem_begin)
+{
+    loaded_by = getpid();
+}
+
+/* Reports the mempools that were not freed when the program ends. In a child of fork(2) another thread may have had the lock. */
 RTE_FINI(netmem_end)
 {
+    if (getpid() != loaded_by)
+        return;
     pthread_mutex_lock(&list_lock);
     for (const struct known *pool = first; pool; pool = pool->next)
         say(pool, "at the program's end");

@@ -27,7 +27,7 @@ const RING: u32 = 2048;
 
 /// Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
 /// program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
-/// with "fault:" and "trace:" as wrappers. `config` may be NULL, which selects the defaults.
+/// with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL, which selects the defaults.
 /// The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
 /// frames: call netmem_port_refill.
 /// "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also to a peer of another user that
@@ -97,6 +97,12 @@ fn can_lend(is_in_file: bool, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses a MAC address for the port's end of its link: the calls of C have no use for one.
+fn no_address(given: bool) -> Result<(), Failure> {
+    let refused = || Failure::invalid("mac= gives a router its address on the link: leave it out here");
+    if given { Err(refused()) } else { Ok(()) }
+}
+
 /// Opens the device of a port, with its wrappers.
 fn opened(
     spec: &PortSpec,
@@ -127,11 +133,13 @@ fn opened(
             }
             Box::new(port)
         }
-        DeviceSpec::Tap { interface, .. } => {
+        DeviceSpec::Tap { interface, mac } => {
+            no_address(mac.is_some())?;
             let config = TapConfig { several: false, ring: ring as usize };
             Box::new(tap::open(interface, &config).map_err(failed)?)
         }
-        DeviceSpec::Pcap { config, .. } => {
+        DeviceSpec::Pcap { config, mac, any_mac } => {
+            no_address(mac.is_some() || *any_mac)?;
             let config = PcapConfig { ring: ring as usize, ..config.clone() };
             Box::new(pcap::open("0", &config).map_err(failed)?)
         }
@@ -160,7 +168,8 @@ fn xdp(
         open.umem.clone().ok_or_else(|| Failure::new(EINVAL, "the memory was closed"))
     })??;
     let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
-    let config = XdpConfig { rings, punt: spec.punt.unwrap_or_default(), ..XdpConfig::default() };
+    let (punt, take) = (spec.punt.unwrap_or_default(), spec.take.clone());
+    let config = XdpConfig { rings, punt, take, ..XdpConfig::default() };
     let count = spec.count(1).map_err(Failure::invalid)?;
     let failed = |error: netmem::port::xdp::XdpError| Failure::new(EIO, error);
     match spec.of_worker(0, 1, count)[..] {

@@ -4,8 +4,8 @@ use super::burst::words;
 use super::types::{given, list, place, string};
 use crate::census::{self, Census};
 use crate::code::Code;
-use crate::errno::{ECHILD, ENOBUFS, ESTALE};
-use crate::failure::{CHILD, Failure, answer, first_of};
+use crate::errno::{ENOBUFS, ESTALE};
+use crate::failure::{Failure, answer, first_of};
 use crate::misuse::{self, Kind, refused_object};
 use crate::process;
 use crate::sites::Site;
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn netmem_stock_take(
         Err(errno) => return errno,
     };
     if process::is_child() {
-        return Failure::new(ECHILD, CHILD).keep();
+        return child(stock, CALL);
     }
     match stock::with(stock.word, |stock| stock.take(objects, Code(from.addr()))) {
         Some(true) => 0,
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn netmem_stock_give(
         Err(errno) => return errno,
     };
     if process::is_child() {
-        return Failure::new(ECHILD, CHILD).keep();
+        return child(stock, CALL);
     }
     let from = Code(from.addr());
     let Some(refused) = stock::with(stock.word, |stock| stock.give(objects, from)) else {
@@ -211,9 +211,18 @@ fn closed(stock: netmem_stock, call: &str) -> c_int {
     misuse::refused(Kind::Closed, call, "stock", stock.word, Site::UNKNOWN)
 }
 
-/// Returns the number of free objects.
+#[cold]
+#[inline(never)]
+fn child(stock: netmem_stock, call: &str) -> c_int {
+    misuse::refused(Kind::Child, call, "stock", stock.word, Site::UNKNOWN)
+}
+
+/// Returns the number of free objects, or the negative errno.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_stock_count(stock: netmem_stock) -> c_int {
+    if process::is_child() {
+        return child(stock, "netmem_stock_count");
+    }
     let free = stock::with(stock.word, |stock| stock.free());
     free.map_or_else(|| closed(stock, "netmem_stock_count"), |free| free as c_int)
 }

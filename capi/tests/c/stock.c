@@ -1,6 +1,8 @@
 /* Stocks: an object is taken, given back, and refused where it must be; and threads that share one lose nothing. */
 #include "first.h"
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define OBJECTS 64
 #define THREADS 4
@@ -63,6 +65,22 @@ static void what_is_no_object_is_refused(void)
     CHECK(netmem_stock_give(stock, strange, 3, NULL) == -EBADF && misuses("made_up") == before + 3);
     void *again = bytes[0], *more = (void *)&strange;
     CHECK(netmem_stock_add(stock, &again, 1) == -ENOBUFS && netmem_stock_add(stock, &more, 1) == -ENOBUFS);
+    CHECK(netmem_stock_count(stock) == OBJECTS);
+}
+
+/* Seen: a child's calls were refused in silence, and one of them waited for a lock that the parent had. */
+static void what_a_child_does_is_refused_and_counted(void)
+{
+    uint64_t before = misuses("child");
+    pid_t child = fork();
+    if (child == 0) {
+        void *some[1] = {bytes[0]};
+        int taken = netmem_stock_take(stock, some, 1, NULL), given = netmem_stock_give(stock, some, 1, NULL);
+        int count = netmem_stock_count(stock);
+        _exit(taken == -ECHILD && given == -ECHILD && count == -ECHILD && misuses("child") == before + 3 ? 0 : 1);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     CHECK(netmem_stock_count(stock) == OBJECTS);
 }
 
@@ -173,6 +191,7 @@ int main(void)
     what_is_taken_is_out_until_it_is_given_back();
     what_is_given_back_twice_is_refused();
     what_is_no_object_is_refused();
+    what_a_child_does_is_refused_and_counted();
     threads_share_it_and_lose_nothing();
     of_two_threads_that_give_the_same_object_back_one_is_refused();
     what_is_left_names_its_place();

@@ -2,6 +2,7 @@
 
 mod capture;
 mod examples;
+mod options;
 mod prefix;
 mod remedies;
 #[path = "../../../tests/testbed/mod.rs"]
