@@ -109,6 +109,13 @@ fn ports_that_do_not_fit_together_are_refused() {
          leave more queues between them, or give fewer --workers or queues",
     );
     refused(
+        "forward --routes kernel --reverse-path strict --port xdp:nosuch0 --port xdp:nosuch0:1 --port xdp:nosuch1",
+        "--port xdp:nosuch0 and xdp:nosuch0:1: with --mode ip an interface has one port; leave one out, or give \
+         xdp:nosuch0,queues=N for several of its queues",
+    );
+    let cross = "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch0:1";
+    refused(cross, "interface nosuch0 does not exist: `ip link` lists those of this network namespace");
+    refused(
         "forward --mode cross-connect --port xdp:nosuch0 --port xdp:nosuch1 --port xdp:nosuch2",
         "3 times --port: --mode cross-connect joins pairs, give an even number",
     );

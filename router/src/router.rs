@@ -161,7 +161,8 @@ impl Decide for Router {
         for mut frame in dropped.drain() {
             // The frame becomes another packet. Clearing its offload request always succeeds.
             let _ = frame.set_offload(Offload::default());
-            let said = say(&mut frame, (message, from.port, fib), |source| self.limiter.take(source, now));
+            let said =
+                say(&mut frame, (message, from.port, fib), |source| self.limiter.take(message, source, now));
             match said {
                 Some(Ok(_)) => IcmpCounters::sent(&self.icmp, message),
                 Some(Err(why)) => IcmpCounters::silent(&self.icmp, why),

@@ -10,18 +10,22 @@
 //! here.
 //!
 //! If the queues or the frames are at their limit, room is shared by the two ports of a frame (`shares`). A scan
-//! from one port of addresses behind another leaves room to every pair that needs less.
+//! from one port of addresses behind another leaves room to every pair that needs less. A pair that takes a queue has
+//! it at once. The frames of the ended queue are removed as frames come in, because no call returns more frames than
+//! a batch holds.
 //!
 //! A name that was sent may still be lost: its receiver may have no room for it, or no link yet. So the name is
 //! sent again while frames come for the neighbour or the table changes, at most once a second.
 
+mod names;
 mod shares;
 
 use crate::ip::awaited;
 use crate::route::{Neighbour, Table};
+use names::Names;
 use netmem::limits::BATCH_MAX;
 use netmem::pool::{Batch, Frame};
-use netmem::ring::{Receiver, Sender, ring};
+use netmem::ring::{Receiver, ring};
 use netmem::steer::Source;
 use shares::{Pair, Shares};
 use std::collections::VecDeque;
@@ -29,10 +33,10 @@ use std::time::Duration;
 
 /// Maximum number of queues: neighbours with waiting frames.
 const QUEUES: usize = 64;
+/// Maximum number of ended queues that still have frames.
+const ENDED: usize = QUEUES;
 /// Slots of the ring by which names of neighbours reach the code that has the kernel resolve them.
 pub(crate) const ASKED: u32 = 256;
-/// Slots of that ring that are reserved for neighbours with waiting frames.
-const KEPT: usize = 2 * QUEUES;
 /// The time after which a neighbour is asked for again (RFC 1122 §2.3.2.1).
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,6 +44,8 @@ pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Waiting {
     queues: VecDeque<Queue>,
+    /// Invariant: the number of queues that are ended.
+    ended: usize,
     /// Number of queues, from the first, that have not been examined since the table changed.
     due: usize,
     /// Invariant: the number of frames in all queues.
@@ -48,7 +54,7 @@ pub struct Waiting {
     most: usize,
     /// The queues and frames of each pair of ports.
     shares: Shares,
-    wanted: Sender<Neighbour>,
+    names: Names,
 }
 
 /// The frames that wait for one neighbour and came from one source.
@@ -59,6 +65,9 @@ struct Queue {
     frames: Batch,
     /// The time at which the neighbour's name was last sent, by the monotonic clock.
     asked: Option<u64>,
+    /// The queue was taken from its pair. It gets no more frames, and goes once its frames are removed. Until then they
+    /// count as frames of the pair.
+    ended: bool,
 }
 
 impl Queue {
@@ -67,19 +76,29 @@ impl Queue {
     }
 
     /// Sends the neighbour's name, unless it was sent shortly before.
-    fn ask(&mut self, wanted: &mut Sender<Neighbour>, now: u64) {
+    fn ask(&mut self, names: &mut Names, now: u64) {
         let is_asked = self.asked.is_some_and(|then| u128::from(now.saturating_sub(then)) < AGAIN.as_nanos());
-        if !is_asked && wanted.send(self.neighbour).is_ok() {
+        if !is_asked && names.send(self.neighbour) {
             self.asked = Some(now);
         }
     }
 }
 
 /// Frames that are removed to make room.
+///
+/// Invariant: there is room for the frames that are still to come, because any of them may be refused.
 struct Gone {
     frames: Batch,
-    /// Number of frames that fit in addition to those that came in.
-    spare: usize,
+    /// Number of frames that are still to come.
+    to_come: usize,
+}
+
+impl Gone {
+    /// Returns the number of frames that may be removed for the current frame. It is never 0 in
+    /// [`put`](Waiting::put), which counts the current frame's own slot.
+    fn spare(&self) -> usize {
+        self.frames.room().saturating_sub(self.to_come)
+    }
 }
 
 /// The names of neighbours that frames wait for. Its owner has their MAC addresses resolved.
@@ -93,12 +112,13 @@ pub fn waiting(most: usize) -> (Waiting, Wanted) {
     let (wanted, names) = ring(ASKED);
     (
         Waiting {
-            queues: VecDeque::with_capacity(QUEUES),
+            queues: VecDeque::with_capacity(QUEUES + ENDED),
+            ended: 0,
             due: 0,
             frames: 0,
             most,
             shares: Shares::default(),
-            wanted,
+            names: Names::new(wanted),
         },
         Wanted(names),
     )
@@ -117,15 +137,18 @@ impl Waiting {
     pub(crate) fn put(&mut self, from: Source, frames: &mut Batch, table: &Table, now: u64) {
         let mut neighbours = [None; BATCH_MAX];
         frames.each_data_mut(0, |i, data| neighbours[i] = awaited(data, table));
-        let mut gone = Gone { spare: frames.room(), frames: Batch::new() };
+        let mut gone = Gone { to_come: frames.len(), frames: Batch::new() };
         for (frame, neighbour) in frames.drain().zip(neighbours) {
+            gone.to_come -= 1;
             let refused = match neighbour.and_then(|neighbour| self.queue(neighbour, from, now, &mut gone)) {
                 Some(at) => self.keep(at, frame),
                 None => Some(frame),
             };
-            // There is room for as many frames as came in, because each removes at most one frame.
+            // There is room: a frame for which a queue was ended is neither refused nor exchanged for another, unless
+            // that queue was empty.
             drop(refused.map(|frame| gone.frames.push(frame)));
         }
+        self.remove_ended(&mut gone.frames);
         frames.append(&mut gone.frames);
     }
 
@@ -150,34 +173,57 @@ impl Waiting {
         self.queues[at].frames.push(frame).err().or(gone)
     }
 
-    /// Takes the oldest frame of the longest queue of a pair.
+    /// Takes the oldest frame of an ended queue of a pair, otherwise of its longest queue.
     fn oldest_of(&mut self, pair: Pair) -> Option<Frame> {
-        let queues = self.queues.iter_mut().filter(|queue| queue.pair() == pair);
-        let oldest = queues.max_by_key(|queue| queue.frames.len())?.frames.drain().next()?;
+        let queues = self.queues.iter_mut().filter(|queue| queue.pair() == pair && !queue.frames.is_empty());
+        let oldest = queues.max_by_key(|queue| (queue.ended, queue.frames.len()))?.frames.drain().next()?;
         self.frames -= 1;
         self.shares.change(pair, |share| share.frames -= 1);
         Some(oldest)
     }
 
-    /// Empties the shortest queue of the pair that has to give one, as far as `gone` has room for its frames.
-    /// Returns false if no pair has to give a queue, or if frames of the queue are left.
+    /// Ends the shortest queue of the pair that has to give one. Its frames go to `gone` as far as there is room, and
+    /// the others later. Returns false if no pair has to give a queue, or if there are too many ended queues.
     fn end_one_for(&mut self, pair: Pair, gone: &mut Gone) -> bool {
         let Some(giver) = self.shares.giver(pair, |share| share.queues) else { return false };
-        let its = (0..self.queues.len()).filter(|at| self.queues[*at].pair() == giver);
+        let is_its = |queue: &Queue| !queue.ended && queue.pair() == giver;
+        let its = (0..self.queues.len()).filter(|at| is_its(&self.queues[*at]));
         let Some(at) = its.min_by_key(|at| self.queues[*at].frames.len()) else { return false };
-        let n = self.queues[at].frames.drain().move_to(&mut gone.frames, gone.spare);
-        gone.spare -= n;
+        let spare = gone.spare();
+        if self.queues[at].frames.len() > spare && self.ended == ENDED {
+            return false;
+        }
+        self.queues[at].ended = true;
+        self.ended += 1;
+        self.shares.change(giver, |share| share.queues -= 1);
+        self.remove_from(at, &mut gone.frames, spare);
+        true
+    }
+
+    /// Removes the frames of ended queues, as many as `gone` has room for.
+    fn remove_ended(&mut self, gone: &mut Batch) {
+        let mut at = 0;
+        while self.ended > 0 && at < self.queues.len() {
+            let is_removed = self.queues[at].ended && self.remove_from(at, gone, BATCH_MAX);
+            at += usize::from(!is_removed);
+        }
+    }
+
+    /// Removes at most `most` frames of an ended queue, and the queue with its last frame. Returns true if the queue
+    /// was removed.
+    fn remove_from(&mut self, at: usize, gone: &mut Batch, most: usize) -> bool {
+        let queue = &mut self.queues[at];
+        let pair = queue.pair();
+        let n = queue.frames.drain().move_to(gone, most);
+        let is_empty = queue.frames.is_empty();
         self.frames -= n;
-        let ends = self.queues[at].frames.is_empty();
-        self.shares.change(giver, |share| {
-            share.frames -= n;
-            share.queues -= usize::from(ends);
-        });
-        if ends {
+        self.shares.change(pair, |share| share.frames -= n);
+        if is_empty {
             self.queues.remove(at);
+            self.ended -= 1;
             self.due -= usize::from(at < self.due);
         }
-        ends
+        is_empty
     }
 
     /// Marks all queues as due after the table has changed.
@@ -193,25 +239,23 @@ impl Waiting {
     /// Returns the index of the queue for frames from this source that wait for this neighbour. Asks for the
     /// neighbour, unless that was done shortly before. Returns None if there are too many queues.
     fn queue(&mut self, neighbour: Neighbour, from: Source, now: u64, gone: &mut Gone) -> Option<usize> {
-        let found = self.queues.iter().position(|queue| queue.neighbour == neighbour && queue.from == from);
+        let is_its = |queue: &Queue| !queue.ended && queue.neighbour == neighbour && queue.from == from;
+        let found = self.queues.iter().position(is_its);
         let pair = Pair::of(neighbour, from);
         let at = match found {
             Some(at) => at,
-            None if self.queues.len() == QUEUES && !self.end_one_for(pair, gone) => {
-                // The neighbour is asked for all the same, so that it does not stay unreachable. Reserved slots are
-                // not used for it.
-                if self.wanted.room(KEPT + 1) > KEPT {
-                    self.wanted.send(neighbour).ok();
-                }
+            None if self.queues.len() - self.ended == QUEUES && !self.end_one_for(pair, gone) => {
+                self.names.send_unqueued(neighbour, pair);
                 return None;
             }
             None => {
-                self.queues.push_back(Queue { neighbour, from, frames: Batch::new(), asked: None });
+                let frames = Batch::new();
+                self.queues.push_back(Queue { neighbour, from, frames, asked: None, ended: false });
                 self.shares.change(pair, |share| share.queues += 1);
                 self.queues.len() - 1
             }
         };
-        self.queues[at].ask(&mut self.wanted, now);
+        self.queues[at].ask(&mut self.names, now);
         Some(at)
     }
 
@@ -227,13 +271,16 @@ impl Waiting {
             let first = queue.frames.first().and_then(|frame| awaited(frame.data(), table));
             if first != Some(queue.neighbour) {
                 self.frames -= queue.frames.len();
+                self.ended -= usize::from(queue.ended);
                 self.shares.change(queue.pair(), |share| {
-                    share.queues -= 1;
+                    share.queues -= usize::from(!queue.ended);
                     share.frames -= queue.frames.len();
                 });
                 return Some((queue.from, queue.frames));
             }
-            queue.ask(&mut self.wanted, now);
+            if !queue.ended {
+                queue.ask(&mut self.names, now);
+            }
             self.queues.push_back(queue);
         }
         None
@@ -248,7 +295,7 @@ mod tests {
     const SECOND: u64 = AGAIN.as_nanos() as u64;
 
     fn nothing() -> Gone {
-        Gone { frames: Batch::new(), spare: BATCH_MAX }
+        Gone { frames: Batch::new(), to_come: 0 }
     }
 
     fn names(wanted: &mut Wanted) -> Vec<Neighbour> {
@@ -275,7 +322,7 @@ mod tests {
     fn a_name_that_the_ring_has_no_place_for_is_sent_with_the_next_frame() {
         let (mut waiting, mut wanted) = waiting(8);
         let name = |last| Neighbour { port: 1, address: IpAddr::from([10, 0, 0, last]) };
-        while waiting.wanted.send(name(1)).is_ok() {}
+        while waiting.names.send(name(1)) {}
         let from = Source::default();
         waiting.queue(name(2), from, 0, &mut nothing());
         assert!(!names(&mut wanted).contains(&name(2)));

@@ -1,7 +1,9 @@
 //! Keeps a table in the state of the kernel's.
 
 mod all;
+mod withdrawals;
 
+use self::withdrawals::Withdrawals;
 use crate::addresses::Addresses;
 use crate::attached::Attached;
 use crate::heard::Heard;
@@ -81,6 +83,7 @@ pub struct Follower {
     /// Workers may not have all changes of addresses, or of the ports that have them.
     unshown: bool,
     resync: Resync,
+    withdrawals: Withdrawals,
     left_out: Noted,
 }
 
@@ -116,6 +119,7 @@ impl Follower {
             new_own: true,
             unshown: true,
             resync: Resync::new(Instant::now()),
+            withdrawals: Withdrawals::default(),
             left_out: Noted::default(),
         };
         follower.resync()?;
@@ -169,6 +173,8 @@ impl Follower {
         self.ask_for_neighbours();
         let mut sure = Ok(());
         if self.resync.is_due(Instant::now()) {
+            // A resync may take seconds. Workers must not use a link that is down for so long.
+            self.publish();
             sure = self.resync();
         }
         if sure.is_err() {
@@ -205,6 +211,7 @@ impl Follower {
             self.resync.request();
         }
         heard.events.into_iter().for_each(|event| self.take(event));
+        self.withdraw();
     }
 
     /// Applies an event.
@@ -212,6 +219,7 @@ impl Follower {
         match event {
             Event::Route(change, route) => {
                 self.new_own |= route.origin == Origin::Local;
+                self.withdrawals.add(&route);
                 if !change.apply(&mut self.known().rib, &route) {
                     self.resync.request();
                 }
@@ -219,7 +227,7 @@ impl Follower {
             Event::Neighbour { link, address, state } => self.neighbour((link, address), state),
             Event::Link { index, names, signal, mac, mtu } => {
                 let before = self.links.insert(index, signal).unwrap_or(Signal::Down);
-                self.link_changed(before, signal);
+                self.link_changed(index, before, signal);
                 self.mtu_changed(index, mtu);
                 let mtu = mtu.min(0xffff) as u16;
                 self.link(index, names, mac.map(|mac| Interface { mac, mtu }));
@@ -227,7 +235,7 @@ impl Follower {
             Event::LinkGone(index) => {
                 let before = self.links.remove(&index).unwrap_or(Signal::Down);
                 self.mtus.remove(&index);
-                self.link_changed(before, Signal::Down);
+                self.link_changed(index, before, Signal::Down);
                 self.link(index, Vec::new(), None);
             }
             Event::Address { link, net, standing } => {
@@ -248,13 +256,25 @@ impl Follower {
         (self.new_own, self.unshown) = (self.new_own | changed, self.unshown | changed);
     }
 
-    /// Handles a link's change. The kernel removes the link's routes, or omits routes over it, without events.
-    fn link_changed(&mut self, before: Signal, now: Signal) {
+    /// Handles a link's change. The kernel removes the link's routes, or omits routes over it, without events. The
+    /// paths over a link that went down are taken out by [`withdraw`](Self::withdraw).
+    fn link_changed(&mut self, index: u32, before: Signal, now: Signal) {
         if now == Signal::Down && before != now {
+            self.withdrawals.down(index);
             self.resync.request_twice(Instant::now());
         } else if before != now {
+            // The events that follow may be about its new routes, which stay.
+            if self.withdrawals.is_pending(index) {
+                self.withdraw();
+            }
             self.resync.request();
         }
+    }
+
+    /// Takes the paths over links that went down out of the known routes.
+    fn withdraw(&mut self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.withdrawals.apply(&mut known.rib);
     }
 
     /// Handles a link's MTU. If it has changed, the kernel changes the MTU of the link's IPv6 routes without events, and

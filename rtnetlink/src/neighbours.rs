@@ -1,5 +1,8 @@
 //! Decides which neighbours the kernel is asked for, and when.
 
+mod seen;
+
+use seen::Seen;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -19,7 +22,10 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// The interval at which the kernel is told that stale neighbours are in use, so that it probes them.
 const FRESHEN: Duration = Duration::from_secs(10);
 /// Maximum number of stale neighbours in one interval.
+const FRESHEN_MAX: usize = 4096;
+/// Maximum number of them at once, and the pause between two times. The kernel probes each and sends events about it.
 const FRESHEN_AT_ONCE: usize = 256;
+const FRESHEN_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum number of neighbours that are asked for at once by all ports together. It is half of the kernel's
 /// default table size (`gc_thresh3`).
 const ASKED_AT_ONCE: usize = 512;
@@ -27,6 +33,8 @@ const ASKED_AT_ONCE: usize = 512;
 const SHARE: RangeInclusive<usize> = 16..=256;
 /// Maximum number of neighbours on one link that wait for a slot.
 const POSTPONED: usize = 1024;
+/// Maximum number of those of them that were named again a second later. They are few, so that none waits long.
+const REPEATED: usize = 64;
 
 /// Neighbours that frames wait for, that do not answer, or that may be gone.
 #[derive(Debug)]
@@ -39,7 +47,14 @@ pub(crate) struct Asking {
     /// Neighbours that the kernel has forgotten and that may be in use. They are asked for without waiting for a
     /// slot.
     lost: BTreeSet<Key>,
+    /// The names for which there was no slot.
+    seen: Seen,
+    /// The time at which the interval of stale neighbours began.
     freshened: Option<Instant>,
+    /// Number of stale neighbours that are still to be refreshed in this interval.
+    to_freshen: usize,
+    /// The time at which stale neighbours were last refreshed.
+    last_freshened: Option<Instant>,
     /// The last neighbour whose turn it was.
     last: Option<Key>,
 }
@@ -48,9 +63,15 @@ pub(crate) struct Asking {
 #[derive(Debug, Default)]
 struct OfLink {
     asked: HashMap<IpAddr, Asked>,
-    /// The neighbours that are asked for as soon as there is a slot, in this order. So a scan of a network excludes
-    /// no neighbour for long. Invariant: each is here once, and none of them is in `asked`.
+    /// The neighbours that are asked for as soon as there is a slot, in this order. Invariant: each is here once, and
+    /// none of them is in `asked`.
     postponed: VecDeque<IpAddr>,
+    /// Those that were named again a second later. Every other slot is theirs. A scan names an address once, and a host
+    /// tries again. So a scan excludes no neighbour for long, even if `postponed` stays full. Invariant: none of them is
+    /// in `postponed`.
+    repeated: VecDeque<IpAddr>,
+    /// The last slot was offered to `repeated` first.
+    was_repeated: bool,
 }
 
 #[derive(Debug)]
@@ -77,34 +98,33 @@ impl Asking {
     pub(crate) fn new(ports: usize) -> Asking {
         let share = (ASKED_AT_ONCE / ports.max(1)).clamp(*SHARE.start(), *SHARE.end());
         let (links, silent) = (HashMap::new(), HashMap::new());
-        let (stale, lost) = (BTreeSet::new(), BTreeSet::new());
-        Asking { share, links, silent, stale, lost, freshened: None, last: None }
+        let (stale, lost, seen) = (BTreeSet::new(), BTreeSet::new(), Seen::new());
+        let (freshened, to_freshen, last_freshened, last) = (None, 0, None, None);
+        Asking { share, links, silent, stale, lost, seen, freshened, to_freshen, last_freshened, last }
     }
 
     /// Records that frames wait for an unknown neighbour. Returns true if the kernel is to be asked now. If there
-    /// is no slot, the neighbour is queued and asked for later, unless the queue is full.
+    /// is no slot, the neighbour is queued and asked for later. If the queue is full, it has to be named again.
     pub(crate) fn want(&mut self, key: Key, now: Instant) -> bool {
         if self.silent.contains_key(&key) {
             return false;
         }
         let (link, address) = key;
-        let OfLink { asked, postponed } = self.links.entry(link).or_default();
+        let of = self.links.entry(link).or_default();
         // Neighbours are asked for in the order in which they came.
-        let full = asked.len() >= self.share || !postponed.is_empty();
-        match asked.get_mut(&address) {
+        let full = of.asked.len() >= self.share || !of.postponed.is_empty() || !of.repeated.is_empty();
+        match of.asked.get_mut(&address) {
             Some(asked) if now.duration_since(asked.last) < AGAIN => false,
             Some(asked) => {
                 asked.last = now;
                 true
             }
             None if full => {
-                if postponed.len() < POSTPONED && !postponed.contains(&address) {
-                    postponed.push_back(address);
-                }
+                of.postpone(address, self.seen.note(key, now));
                 false
             }
             None => {
-                asked.insert(address, Asked { first: now, last: now });
+                of.asked.insert(address, Asked { first: now, last: now });
                 true
             }
         }
@@ -115,6 +135,7 @@ impl Asking {
         if let Some(link) = self.links.get_mut(&key.0) {
             link.asked.remove(&key.1);
             link.postponed.retain(|its| *its != key.1);
+            link.repeated.retain(|its| *its != key.1);
         }
         self.silent.remove(&key);
         self.lost.remove(&key);
@@ -173,20 +194,36 @@ impl Asking {
         }
         self.links.retain(|_, link| !link.asked.is_empty());
         self.silent.extend(due.silent.iter().map(|key| (*key, now)));
-        if self.freshened.is_none_or(|then| is_late(now, then, FRESHEN)) {
-            self.freshened = Some(now);
-            due.freshen = self.stale_in_turn(is_ours);
-            self.last = due.freshen.last().copied().or(self.last);
-        }
+        due.freshen = self.next_stale(now, is_ours);
         due
     }
 
-    /// Returns the next stale neighbours on these links, in rotation.
-    fn stale_in_turn(&self, is_ours: impl Fn(u32) -> bool) -> Vec<Key> {
+    /// Returns the stale neighbours on these links that are refreshed at `now`. In an interval each has a turn, up to
+    /// [`FRESHEN_MAX`].
+    fn next_stale(&mut self, now: Instant, is_ours: impl Fn(u32) -> bool) -> Vec<Key> {
+        if self.freshened.is_none_or(|then| is_late(now, then, FRESHEN)) {
+            self.freshened = Some(now);
+            let ours = self.stale.iter().filter(|(link, _)| is_ours(*link));
+            self.to_freshen = ours.take(FRESHEN_MAX).count();
+        }
+        let is_paused = self.last_freshened.is_some_and(|then| !is_late(now, then, FRESHEN_PAUSE));
+        if self.to_freshen == 0 || is_paused {
+            return Vec::new();
+        }
+        self.last_freshened = Some(now);
+        let most = self.to_freshen.min(FRESHEN_AT_ONCE);
+        let freshen = self.stale_in_turn(most, is_ours);
+        self.to_freshen -= freshen.len();
+        self.last = freshen.last().copied().or(self.last);
+        freshen
+    }
+
+    /// Returns the next stale neighbours on these links, at most `most`, in rotation.
+    fn stale_in_turn(&self, most: usize, is_ours: impl Fn(u32) -> bool) -> Vec<Key> {
         let behind = self.last.map_or(Unbounded, Excluded);
         let up_to = self.last.into_iter().flat_map(|last| self.stale.range(..=last));
         let ours = self.stale.range((behind, Unbounded)).chain(up_to).filter(|(link, _)| is_ours(*link));
-        ours.take(FRESHEN_AT_ONCE).copied().collect()
+        ours.take(most).copied().collect()
     }
 }
 
@@ -195,11 +232,37 @@ impl OfLink {
     fn due(&mut self, link: u32, share: usize, now: Instant, due: &mut Due) {
         let late = self.asked.extract_if(|_, asked| is_late(now, asked.first, PATIENCE));
         due.silent.extend(late.map(|(address, _)| (link, address)));
-        let places = share.saturating_sub(self.asked.len()).min(self.postponed.len());
-        for address in self.postponed.drain(..places) {
+        while self.asked.len() < share {
+            let Some(address) = self.take_next() else { break };
             self.asked.insert(address, Asked { first: now, last: now });
             due.ask.push((link, address));
         }
+    }
+
+    /// Queues a neighbour for which there is no slot.
+    fn postpone(&mut self, address: IpAddr, is_repeated: bool) {
+        if self.repeated.contains(&address) {
+            return;
+        }
+        let is_postponed = self.postponed.contains(&address);
+        if is_repeated && self.repeated.len() < REPEATED {
+            if is_postponed {
+                self.postponed.retain(|its| *its != address);
+            }
+            self.repeated.push_back(address);
+        } else if !is_postponed && self.postponed.len() < POSTPONED {
+            self.postponed.push_back(address);
+        }
+    }
+
+    /// Takes the neighbour that has the next slot, from both queues by turns.
+    fn take_next(&mut self) -> Option<IpAddr> {
+        self.was_repeated = !self.was_repeated;
+        let (first, second) = match self.was_repeated {
+            true => (&mut self.repeated, &mut self.postponed),
+            false => (&mut self.postponed, &mut self.repeated),
+        };
+        first.pop_front().or_else(|| second.pop_front())
     }
 }
 
@@ -302,6 +365,29 @@ mod tests {
         assert_eq!((due.ask, due.silent.contains(&found)), (vec![], false));
     }
 
+    /// Seen: a scan kept the queue full, and a host behind the same port that tried again and again had no turn.
+    #[test]
+    fn a_host_that_tries_again_is_asked_for_while_a_scan_behind_the_same_port_keeps_the_queue_full() {
+        let (mut asking, mut now) = (Asking::new(2), Instant::now());
+        let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
+        let honest = key(u32::MAX);
+        // 2,000 addresses of the scan a second. From the tenth second on, the host tries once a second.
+        let asked = (0..400).find(|turn: &u32| {
+            now += Duration::from_millis(50);
+            let is_asked = asking.due(now, |_| true).ask.contains(&honest);
+            for number in turn * 100..(turn + 1) * 100 {
+                asking.want(key(number), now);
+            }
+            if *turn >= 200 && turn.is_multiple_of(20) {
+                assert!(!asking.want(honest, now), "there is no slot at once");
+            }
+            is_asked
+        });
+        // Slots become free every five seconds, when the scanned addresses count as silent.
+        assert!(asked.is_some_and(|turn| turn <= 320), "{asked:?}");
+        assert_eq!(asking.links[&1].postponed.len(), POSTPONED);
+    }
+
     #[test]
     fn stale_neighbours_are_used_now_and_then_until_they_are_fresh_or_gone() {
         let (mut asking, start) = (Asking::new(2), Instant::now());
@@ -312,6 +398,23 @@ mod tests {
         asking.known(keys[0], false);
         assert!(!asking.failed(keys[1], start + FRESHEN), "nobody asked");
         assert_eq!(asking.due(start + FRESHEN, |_| true).freshen, [keys[2]]);
+    }
+
+    /// Seen: of 2,560 stale neighbours the last had its turn after 100 seconds.
+    #[test]
+    fn thousands_of_stale_neighbours_have_their_turn_within_one_interval_and_only_some_at_once() {
+        for (stale, turns) in [(2_560, 2_560), (9_000, FRESHEN_MAX)] {
+            let (mut asking, start) = (Asking::new(2), Instant::now());
+            let key = |number: u32| (1, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
+            (0..stale).for_each(|number| asking.known(key(number), true));
+            let mut used = BTreeSet::new();
+            for tenth in 0..100 {
+                let due = asking.due(start + tenth * FRESHEN / 100, |_| true).freshen;
+                assert!(due.len() <= FRESHEN_AT_ONCE);
+                used.extend(due);
+            }
+            assert_eq!(used.len(), turns);
+        }
     }
 
     /// Seen: stale neighbours on links that are not ports took all the turns, and always the same ones.

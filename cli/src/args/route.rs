@@ -87,6 +87,25 @@ impl<T: OfPort> ByPort<T> {
     }
 }
 
+/// Checks that an interface has one port, as a router must. Routes of the kernel and names in options lead to an
+/// interface, and would mean only its first port; the source check compares ports.
+///
+/// # Errors
+/// One line about two ports of one interface.
+pub fn check_interfaces(ports: &[PortSpec]) -> Result<(), String> {
+    for (at, port) in ports.iter().enumerate() {
+        let its = attached(port);
+        let Some(name) = its.name() else { continue };
+        if let Some(other) = ports[..at].iter().find(|other| attached(other) == its) {
+            return Err(format!(
+                "--port {other} and {port}: with --mode ip an interface has one port; leave one out, or give \
+                 xdp:{name},queues=N for several of its queues"
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn name_of(attached: Attached) -> Option<String> {
     match attached {
         Attached::Own(name) | Attached::Opposite(name) => Some(name),
@@ -143,6 +162,29 @@ mod tests {
         ["xdp:eth0:3", "fault:drop=0.1/packet:eth1", "tap:tap0", "memif:/run/a"]
             .map(|text| port_spec(text).unwrap())
             .into()
+    }
+
+    /// Found by reasoning: with two queues of one interface as two ports, `strict` dropped every packet of the second
+    /// port, and `strict,eth0` checked only the first, so that a host could send from any source by the other queue.
+    #[test]
+    fn a_router_takes_one_port_of_an_interface() {
+        let check = |texts: &[&str]| {
+            let ports: Vec<_> = texts.iter().map(|text| port_spec(text).unwrap()).collect();
+            check_interfaces(&ports)
+        };
+        let line = "--port xdp:eth0 and xdp:eth0:1: with --mode ip an interface has one port; leave one out, or give \
+                    xdp:eth0,queues=N for several of its queues";
+        assert_eq!(check(&["xdp:eth0:0", "xdp:eth1", "xdp:eth0:1"]), Err(line.to_owned()));
+        assert!(check(&["xdp:eth0", "fault:drop=0.1/packet:eth0"]).is_err());
+        for good in [
+            &["xdp:eth0,queues=2", "xdp:eth1"][..],
+            &["packet:eth0", "packet:eth0.5"],
+            &["memif:/run/a", "memif:/run/b", "pcap:out=/dev/null", "pcap:in=a"],
+            // The two ends of one link.
+            &["tap:tap0", "packet:tap0"],
+        ] {
+            assert_eq!(check(good), Ok(()), "{good:?}");
+        }
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub struct RouterArgs {
     #[arg(long, hide_short_help = true, value_name = "HOW[,PORT]", value_parser = reverse_path)]
     pub reverse_path: Vec<ByPort<PortReversePath>>,
 
-    /// Sustained rate of ICMP errors per worker, a second, for --mode ip: 1 to 1000000; 0 sends none [default: 1000]
+    /// Sustained rate of ICMP errors per worker, a second, for --mode ip: 1 to 1000000; 0 sends none. Messages that a packet is
+    /// too big have a limit of their own, of the same size; so for the next three [default: 1000]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_rate: Option<u32>,
 

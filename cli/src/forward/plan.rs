@@ -9,7 +9,7 @@ use super::sandboxed;
 use super::unfit::{self, refuse};
 use crate::args::{
     ByPort, CopiesArg, ForwardArgs, FrameSize, ModeArg, OfPort, PacketArgs, PathArg, ReadyHeads,
-    RecorderPlan, RoutesArg, Switch, WorkerArgs, Written, XdpModeArg,
+    RecorderPlan, RoutesArg, Switch, WorkerArgs, Written, XdpModeArg, check_interfaces,
 };
 use crate::failure::Failure;
 use crate::metrics::Address;
@@ -380,6 +380,9 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), 
     }
     if let Some((_, twice)) = ports.iter().enumerate().find(|(i, port)| ports[..*i].contains(port)) {
         return refuse(format!("--port {twice} is given twice: name another interface or queue"));
+    }
+    if mode == ModeArg::Ip {
+        check_interfaces(ports).map_err(Failure::Input)?;
     }
     check_queues(ports, workers)?;
     check_files(ports, workers)

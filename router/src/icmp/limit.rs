@@ -1,7 +1,10 @@
 //! Rate limits of a worker's ICMP errors, in all and to one source: token buckets (RFC 1812 §4.3.2.8, RFC 4443 §2.4
 //! (f)).
+//!
+//! Messages that a packet is too big have buckets of their own. Senders depend on them to reach the destination at
+//! all (RFC 1191, RFC 8201), and packets with a forged source must not use them up by causing other errors.
 
-use super::Silence;
+use super::{Message, Silence};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +19,8 @@ const SOURCES: usize = 1024;
 /// 4291 §2.5.4).
 const NETWORK: u32 = 64;
 
-/// Limits of how many ICMP errors a worker may send.
+/// Limits of how many ICMP errors a worker may send. They apply once to the messages that a packet is too big, and once
+/// to all other errors together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpLimit {
     /// Errors a second in the long run. 0 sends none at all.
@@ -105,40 +109,23 @@ impl Bucket {
     }
 }
 
-/// The buckets of one worker.
+/// Buckets for some of the errors.
 #[derive(Debug)]
-pub(crate) struct Limiter {
-    control: IcmpControl,
+struct Buckets {
     all: Bucket,
     sources: Box<[Bucket]>,
-    hash: RandomState,
 }
 
-impl Limiter {
+impl Buckets {
     /// Makes full buckets.
-    pub(crate) fn new(limit: IcmpLimit) -> Limiter {
-        let sources = vec![Bucket::default(); SOURCES].into();
-        Limiter {
-            control: IcmpControl::new(limit),
-            all: Bucket::default(),
-            sources,
-            hash: RandomState::new(),
-        }
+    fn new() -> Buckets {
+        Buckets { all: Bucket::default(), sources: vec![Bucket::default(); SOURCES].into() }
     }
 
-    pub(crate) fn control(&self) -> IcmpControl {
-        self.control.clone()
-    }
-
-    /// Takes a token for an error to `source` at the time `now` (nanoseconds of the monotonic clock).
-    ///
-    /// # Errors
-    /// The reason why there is no token. No token is taken then.
-    pub(crate) fn take(&mut self, source: IpAddr, now: u64) -> Result<(), Silence> {
-        let limit = self.control.get();
+    /// Takes a token for an error to the source whose hash this is.
+    fn take(&mut self, hash: u64, limit: IcmpLimit, now: u64) -> Result<(), Silence> {
         let of_all = self.all.fill(limit.rate, limit.burst, now);
-        let at = self.hash.hash_one(network(source)) as usize % SOURCES;
-        let own = &mut self.sources[at];
+        let own = &mut self.sources[hash as usize % SOURCES];
         let of_source = own.fill(limit.source_rate, limit.source_burst, now);
         match (of_all, of_source) {
             (false, _) => Err(Silence::Limited),
@@ -149,6 +136,43 @@ impl Limiter {
                 Ok(())
             }
         }
+    }
+}
+
+/// The buckets of one worker.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    control: IcmpControl,
+    too_big: Buckets,
+    others: Buckets,
+    hash: RandomState,
+}
+
+impl Limiter {
+    /// Makes full buckets.
+    pub(crate) fn new(limit: IcmpLimit) -> Limiter {
+        Limiter {
+            control: IcmpControl::new(limit),
+            too_big: Buckets::new(),
+            others: Buckets::new(),
+            hash: RandomState::new(),
+        }
+    }
+
+    pub(crate) fn control(&self) -> IcmpControl {
+        self.control.clone()
+    }
+
+    /// Takes a token for this error to `source` at the time `now` (nanoseconds of the monotonic clock).
+    ///
+    /// # Errors
+    /// The reason why there is no token. No token is taken then.
+    pub(crate) fn take(&mut self, message: Message, source: IpAddr, now: u64) -> Result<(), Silence> {
+        let buckets = match message {
+            Message::TooBig => &mut self.too_big,
+            _ => &mut self.others,
+        };
+        buckets.take(self.hash.hash_one(network(source)), self.control.get(), now)
     }
 }
 
@@ -171,8 +195,12 @@ mod tests {
     }
 
     fn taken_by(limiter: &mut Limiter, source: &str, wanted: usize, now: u64) -> usize {
+        taken_for(limiter, Message::TimeExceeded, source, wanted, now)
+    }
+
+    fn taken_for(limiter: &mut Limiter, message: Message, source: &str, wanted: usize, now: u64) -> usize {
         let source = source.parse().unwrap();
-        (0..wanted).filter(|_| limiter.take(source, now).is_ok()).count()
+        (0..wanted).filter(|_| limiter.take(message, source, now).is_ok()).count()
     }
 
     #[test]
@@ -201,10 +229,7 @@ mod tests {
     #[test]
     fn a_clock_that_steps_back_gives_nothing() {
         let mut limiter = Limiter::new(IcmpLimit::in_all(1, 1));
-        assert_eq!(
-            [9, 8, 7].map(|now| limiter.take([10, 0, 0, 1].into(), now * TOKEN).is_ok()),
-            [true, false, false]
-        );
+        assert_eq!([9, 8, 7].map(|now| taken(&mut limiter, 1, now * TOKEN)), [1, 0, 0]);
     }
 
     /// Regression: while one source asked for errors in a flood, the other sources got 12 of 20.
@@ -212,12 +237,27 @@ mod tests {
     fn one_source_gets_its_share_and_leaves_the_others_theirs() {
         let mut limiter = Limiter::new(IcmpLimit::default());
         assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, 0), 20);
-        assert_eq!(limiter.take([10, 0, 0, 1].into(), 0), Err(Silence::LimitedSource));
+        let again = limiter.take(Message::TimeExceeded, [10, 0, 0, 1].into(), 0);
+        assert_eq!(again, Err(Silence::LimitedSource));
         assert_eq!(taken_by(&mut limiter, "10.0.0.1", 20_000, TOKEN / 10), 10);
         // The flooding source has a bucket of its own, except once in a thousand runs. Then another of these
         // sources has its own.
         let others = ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"];
         assert!(others.iter().any(|other| taken_by(&mut limiter, other, 20, TOKEN / 10) == 20));
+    }
+
+    /// Seen: packets with TTL 1 and the source of a host used up the errors to it, and it learned no path MTU.
+    #[test]
+    fn other_errors_use_up_no_too_big_messages_and_these_are_limited_too() {
+        let (own, other) = ("10.0.0.1", "10.0.0.2");
+        for message in Message::ALL.into_iter().filter(|message| *message != Message::TooBig) {
+            let mut limiter = Limiter::new(IcmpLimit { rate: 1, burst: 9, source_rate: 1, source_burst: 5 });
+            assert_eq!(taken_for(&mut limiter, message, own, 99, 0), 5, "{message:?}");
+            assert!(taken_for(&mut limiter, message, other, 99, 0) <= 4);
+            assert_eq!(taken_for(&mut limiter, Message::TooBig, own, 99, 0), 5, "{message:?}");
+            assert!(taken_for(&mut limiter, Message::TooBig, other, 99, 0) <= 4);
+            assert_eq!(taken_for(&mut limiter, Message::TooBig, own, 99, TOKEN), 1);
+        }
     }
 
     #[test]

@@ -87,7 +87,12 @@ impl RouterRig {
 
     /// Makes a router that lets 64 frames wait for their neighbours.
     pub fn that_waits(way: Way) -> RouterRig {
-        let (waiting, wanted) = waiting(64);
+        RouterRig::that_lets_wait(way, 64)
+    }
+
+    /// Makes a router that lets this many frames wait for their neighbours.
+    pub fn that_lets_wait(way: Way, most: usize) -> RouterRig {
+        let (waiting, wanted) = waiting(most);
         RouterRig { wanted: Some(wanted), ..RouterRig::of(way, Allow::default(), Some(waiting)) }
     }
 
@@ -191,6 +196,11 @@ impl RouterRig {
         let meters = self.rig.forwarder.meters();
         let all = meters.drops.iter().map(|(reason, frames)| (reason.name(), frames));
         all.filter(|(_, frames)| *frames > 0).collect()
+    }
+
+    /// Returns the number of frames that wait now.
+    pub fn held(&self) -> u64 {
+        self.rig.forwarder.meters().held.get()
     }
 
     /// Returns the number of packets fragmented so far, and of their fragments.

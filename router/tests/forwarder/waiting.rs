@@ -1,5 +1,6 @@
 //! Frames whose next hop's MAC address is not known when they arrive.
 
+use super::router::{HOSTS, RouterRig, Way, datagram};
 use super::*;
 use netmem::wire::MacAddr;
 use netmem_router::Interface;
@@ -205,4 +206,41 @@ fn frames_that_are_packets_wait_without_their_heads() {
     assert_eq!((sink.tally().received, sink.tally().corrupt), (40, 0));
     assert_eq!(rules.unmatched(), 40, "each was judged once");
     rig.end();
+}
+
+/// A burst of 64 packets from port 0 to addresses behind port 1, each to another address.
+fn scan(network: u8) -> Vec<Vec<u8>> {
+    (1..=64).map(|host| datagram("10.0.0.1", &format!("10.5.{network}.{host}"), 64, 9)).collect()
+}
+
+/// Seen: a burst of 64 packets of a scan left no room to remove the frames of one of the scan's queues. While all queues
+/// were the scan's, a packet for a new neighbour behind another port was dropped, and its name was not sent.
+#[test]
+fn a_new_neighbour_behind_another_port_gets_a_queue_in_the_middle_of_a_long_burst_of_a_scan() {
+    for (each, is_first) in [1, 2, 7].into_iter().flat_map(|each| [(each, true), (each, false)]) {
+        let mut router = RouterRig::that_lets_wait(Way::Fast, 512);
+        router.lead(90, "10.6.0.0/16", NextHop::on_link(0));
+        for _ in 0..each {
+            assert!(router.pass_burst(0, &scan(1)).is_empty());
+        }
+        assert_eq!(router.held(), 64 * each, "each queue is the scan's");
+        names(router.wanted.as_mut().unwrap());
+        let new = Neighbour { port: 0, address: IpAddr::from([10, 6, 0, 1]) };
+        let mut burst = scan(2);
+        burst[if is_first { 0 } else { 63 }] = datagram("10.0.0.1", "10.6.0.1", 64, 9);
+        assert!(router.pass_burst(0, &burst).is_empty());
+        let read = names(router.wanted.as_mut().unwrap());
+        assert!(read.contains(&new), "{read:?}");
+        assert_eq!(router.held(), 64 * each, "one frame went for the new one");
+        router.control.apply(vec![Change::Neighbour(new, Some(HOSTS[0]))]);
+        let left = router.settle();
+        assert_eq!(left.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [0]);
+        // The rest of the ended queue is removed as soon as there is room.
+        assert!(router.pass(0, &scan(1)[9]).is_empty());
+        assert_eq!(router.held(), 63 * each + 1);
+        router.lead(91, "10.5.0.0/16", NextHop::BLACKHOLE);
+        assert!(router.settle().is_empty());
+        assert_eq!(router.held(), 0);
+        router.end();
+    }
 }

@@ -1,5 +1,6 @@
 //! Resync: asks for the whole state, and changes what differs.
 
+use super::withdrawals::without;
 use super::{FollowError, Follower};
 use crate::heard::Heard;
 use crate::ipv6_routes;
@@ -7,7 +8,7 @@ use crate::neighbours::Key;
 use crate::socket::{All, Answer, ask, ask_once};
 use crate::translate::{Event, NO_LINK, Signal, State};
 use netlink_packet_route::AddressFamily;
-use netmem_router::route::{Origin, Rib, RibRoute, Target};
+use netmem_router::route::{Link, Origin, Rib, RibRoute, Target};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -106,13 +107,18 @@ impl Follower {
         };
         let links = asked("links", All::Links)?;
         let addresses = asked("addresses", All::Addresses)?;
-        let neighbours = asked("neighbours", All::Neighbours)?;
+        let mut neighbours = asked("neighbours", All::Neighbours)?;
+        // Given up only if two dumps miss it: asked for a neighbour that it has, the kernel reports nothing, and the
+        // neighbour would count as silent.
+        if misses_any(&self.known().rib, &neighbours) {
+            neighbours.append(&mut asked("neighbours", All::Neighbours)?);
+        }
         let mut routes = asked("IPv4 routes", All::Routes(AddressFamily::Inet))?;
         let dump = || -> Result<Answer, FollowError> {
             let all = All::Routes(AddressFamily::Inet6);
             ask_once(all).map_err(|why| FollowError::Ask { what: "IPv6 routes", why })
         };
-        let mut of_ipv6 = ipv6_routes::ask(dump, || self.hear(heard, BACKLOG))?;
+        let mut of_ipv6 = ipv6_routes::ask(dump, || self.hear_between_dumps(heard))?;
         routes.append(&mut of_ipv6.said);
         // A kernel without policy routing rejects the request, and has no rules.
         let rules = [AddressFamily::Inet, AddressFamily::Inet6].map(|family| ask(All::Rules(family)));
@@ -131,6 +137,32 @@ impl Follower {
         })
     }
 
+    /// Reads events between dumps of routes, each of which may take seconds, and does what cannot wait for the last
+    /// dump: it asks for neighbours, and applies their events and those of links that went down. All events are
+    /// applied again after the answers, some of which are older. Returns the same as [`hear`](Follower::hear).
+    fn hear_between_dumps(&mut self, heard: &mut Heard) -> Result<bool, FollowError> {
+        let first = heard.events.len();
+        let is_quiet = self.hear(heard, BACKLOG)?;
+        for event in &heard.events[first..] {
+            match event {
+                Event::Neighbour { link, address, state } => self.neighbour((*link, *address), *state),
+                Event::Link { index, signal: Signal::Down, .. } | Event::LinkGone(index) => {
+                    self.withdrawals.down(*index);
+                }
+                // Its routes of before stay until the answers: those of now are not known yet.
+                Event::Link { index, .. } => self.withdrawals.up(*index),
+                _ => {}
+            }
+        }
+        self.withdraw();
+        // During the first resync no neighbour is known or wanted.
+        if !self.wanted.is_empty() {
+            self.ask_for_neighbours();
+        }
+        self.publish();
+        Ok(is_quiet)
+    }
+
     /// Replaces the known state by the answers.
     fn replace(&mut self, told: Told) {
         self.forget_but(&told.links, &told.neighbours);
@@ -143,11 +175,14 @@ impl Follower {
         self.addresses_changed(changed);
         told.rules.into_iter().for_each(|event| self.take(event));
         let left_out = &mut self.left_out;
+        let links = &self.links;
+        // Since Linux 6.9 a dump may have routes that are about to be removed because their link is down.
+        let is_down = |link: u32| links.get(&link) == Some(&Signal::Down);
         let mut routes: Vec<_> = told
             .routes
             .into_iter()
             .filter_map(|event| match event {
-                Event::Route(_, route) => Some(route),
+                Event::Route(_, route) => without(route, is_down),
                 Event::LeftOut(what) => {
                     left_out.note(what);
                     None
@@ -158,6 +193,7 @@ impl Follower {
         if !told.is_whole {
             routes.extend(kept(&self.known().rib, &self.links));
         }
+        self.withdrawals.replace(&routes);
         self.known().rib.replace(routes);
         self.new_own = true;
         told.neighbours.into_iter().for_each(|event| self.take(event));
@@ -165,13 +201,7 @@ impl Follower {
 
     /// Forgets all links and neighbours except those in the answers.
     fn forget_but(&mut self, links: &[Event], neighbours: &[Event]) {
-        let told: HashSet<Key> = neighbours
-            .iter()
-            .filter_map(|event| match event {
-                Event::Neighbour { link, address, .. } => Some((*link, *address)),
-                _ => None,
-            })
-            .collect();
+        let told = keys(neighbours);
         let there = |index: &u32| {
             links.iter().any(|event| matches!(event, Event::Link { index: its, .. } if its == index))
         };
@@ -184,6 +214,24 @@ impl Follower {
             self.neighbour(key, State::Unknown);
         }
     }
+}
+
+/// Returns the neighbours in an answer.
+fn keys(neighbours: &[Event]) -> HashSet<Key> {
+    let key = |event: &Event| match event {
+        Event::Neighbour { link, address, .. } => Some((*link, *address)),
+        _ => None,
+    };
+    neighbours.iter().filter_map(key).collect()
+}
+
+/// Returns true if the answer lacks a neighbour behind a port whose MAC address is known. The kernel has none any more,
+/// or passed over it: it dumps its table in pieces, and skips entries if others are removed between two pieces.
+fn misses_any(rib: &Rib, neighbours: &[Event]) -> bool {
+    let told = keys(neighbours);
+    rib.neighbours().any(|(link, address, its)| {
+        matches!(its, Link::Known(_)) && rib.port(link).is_some() && !told.contains(&(link, address))
+    })
 }
 
 /// Returns the known IPv6 routes of the kernel, without those over a link that is down or gone: the kernel has none

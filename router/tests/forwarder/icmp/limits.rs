@@ -40,6 +40,28 @@ fn a_host_that_asks_for_errors_without_end_leaves_the_others_theirs() {
     }
 }
 
+/// Seen: packets with TTL 1 and the source of a host used up the errors to this host. It was not told that its packets
+/// were too big.
+#[test]
+fn packets_with_a_forged_source_leave_that_host_the_messages_that_its_packets_are_too_big() {
+    for way in WAYS {
+        for (host, to, kind) in [(HOST[0], "10.1.0.1", 3), (HOST[1], "fd00:b::1", 2)] {
+            let mut router = RouterRig::new(way);
+            router.limit.set(IcmpLimit { rate: 1, burst: 9, source_rate: 1, source_burst: 5 });
+            let forged = datagram(host, to, 1, 9);
+            let errors: usize = (0..60).map(|_| router.pass(0, &forged).len()).sum();
+            assert!((5..60).contains(&errors), "{errors}");
+            let long = datagram(host, to, 64, 1400);
+            for _ in 0..5 {
+                assert_eq!(said(&mut router, &long).kind, kind);
+            }
+            let errors: usize = (0..60).map(|_| router.pass(0, &long).len()).sum();
+            assert!(errors < 60, "these are limited too");
+            router.end();
+        }
+    }
+}
+
 #[test]
 fn a_rate_of_0_turns_errors_off_and_another_one_on_again_while_packets_pass() {
     let mut router = RouterRig::new(Way::Fast);

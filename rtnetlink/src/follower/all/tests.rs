@@ -1,20 +1,23 @@
 //! A model of a kernel that dumps its IPv6 routes as Linux does, while routes come and go.
 
-use super::{Told, kept};
+use super::{Told, kept, misses_any};
 use crate::follower::{Follower, Setup};
 use crate::heard::Heard;
 use crate::ipv6_routes;
 use crate::socket::{Answer, Received, TRIES};
-use crate::translate::{Event, NO_LINK, RouteChange, Signal};
-use netmem_router::route::{Origin, Rib, RibRoute, Target, Via};
+use crate::translate::{Event, NO_LINK, RouteChange, Signal, State};
+use netmem::wire::MacAddr;
+use netmem_router::route::{Link, Origin, Rib, RibRoute, Target, Via};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
 use std::time::Instant;
 
-/// The link of all routes.
+/// The link of all routes of the model.
 const LINK: u32 = 7;
+/// The link of other routes.
+const OTHER: u32 = 8;
 /// Nodes that a dump tells between two checks whether the tree has changed.
 const PIECE: usize = 10;
 /// The first of the routes that never change. They have even numbers.
@@ -28,6 +31,10 @@ fn over(link: u32) -> Target {
 fn route(number: u32) -> RibRoute {
     let prefix = format!("2001:{number:x}::/32").parse().expect("a prefix");
     RibRoute { prefix, origin: Origin::Main, metric: 1024, target: over(LINK), distinguisher: 0 }
+}
+
+fn link(index: u32, signal: Signal) -> Event {
+    Event::Link { index, names: vec![format!("d{index}")], signal, mac: None, mtu: 1500 }
 }
 
 /// The kernel's tree, as `fib6_dump_table` walks it, and the event socket.
@@ -122,15 +129,9 @@ impl Following<'_> {
             },
         );
         let Ok(of_ipv6) = asked;
-        let link = Event::Link {
-            index: LINK,
-            names: vec!["d0".to_owned()],
-            signal: Signal::Up,
-            mac: None,
-            mtu: 1500,
-        };
         let is_whole = !of_ipv6.interrupted;
-        let told = Told { links: vec![link], routes: of_ipv6.said, is_whole, ..Told::default() };
+        let links = vec![link(LINK, Signal::Up)];
+        let told = Told { links, routes: of_ipv6.said, is_whole, ..Told::default() };
         self.follower.learn(told, heard, Instant::now());
         is_whole
     }
@@ -281,4 +282,85 @@ fn of_routes_known_before_those_are_kept_that_are_of_ipv6_the_kernels_and_over_a
     let links = HashMap::from([(up, Signal::Up), (without_carrier, Signal::NoCarrier), (down, Signal::Down)]);
     let [one, two, three] = kept_ones;
     assert_eq!(kept(&rib, &links), [one, two, three, blackhole]);
+}
+
+/// Learns a default route over `LINK`, another over `OTHER`, and a route over both.
+fn learn_two_uplinks(follower: &mut Follower, signal: Signal) {
+    let via = |link: &u32| Via { link: *link, address: None, weight: 1, mtu: None };
+    let route = |(prefix, metric, links): (&str, u32, &[u32])| {
+        let target = Target::paths(links.iter().map(via).collect());
+        let prefix = prefix.parse().expect("a prefix");
+        let route = RibRoute { prefix, origin: Origin::Main, metric, target, distinguisher: 0 };
+        Event::Route(RouteChange::Added, route)
+    };
+    let all: [(&str, u32, &[u32]); 3] =
+        [("0.0.0.0/0", 0, &[LINK]), ("0.0.0.0/0", 100, &[OTHER]), ("10.2.0.0/16", 0, &[LINK, OTHER])];
+    let links = vec![link(LINK, signal), link(OTHER, Signal::Up)];
+    let told =
+        Told { links, routes: all.into_iter().map(route).collect(), is_whole: true, ..Told::default() };
+    follower.learn(told, Heard::default(), Instant::now());
+}
+
+/// Applies events that came in one turn.
+fn note(follower: &mut Follower, events: Vec<Event>) {
+    let mut heard = Heard::default();
+    heard.events.extend(events);
+    follower.note(heard);
+}
+
+fn lines(follower: &Follower) -> Vec<String> {
+    let lines = follower.listing().routes().into_iter();
+    lines.map(|line| format!("{} {}", line.prefix, line.paths)).collect()
+}
+
+/// Found by reasoning: with a large table, the first uplink was set down shortly after a resync. The kernel reports no
+/// IPv4 route as removed, and packets went to the dead link until the next resync, although there was another route.
+#[test]
+fn routes_over_a_link_that_went_down_give_way_to_others_before_the_next_resync() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    for event in [link(LINK, Signal::Down), Event::LinkGone(LINK)] {
+        learn_two_uplinks(&mut follower, Signal::Up);
+        assert_eq!(lines(&follower).len(), 3);
+        let resyncs = follower.listing().counters().resyncs;
+        note(&mut follower, vec![event]);
+        assert_eq!(lines(&follower), ["0.0.0.0/0 dev d8 weight 1", "10.2.0.0/16 dev d8 weight 1"]);
+        assert_eq!(follower.listing().counters().resyncs, resyncs);
+        let later = Instant::now() + std::time::Duration::from_secs(60);
+        assert!(follower.resync.is_due(later), "a resync confirms it");
+    }
+}
+
+#[test]
+fn a_route_that_came_after_its_link_was_down_and_up_again_stays() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    learn_two_uplinks(&mut follower, Signal::Up);
+    let again = RibRoute { prefix: "10.3.0.0/16".parse().expect("a prefix"), ..route(1) };
+    let again = Event::Route(RouteChange::Added, again);
+    note(&mut follower, vec![link(LINK, Signal::Down), link(LINK, Signal::Up), again]);
+    let left = ["0.0.0.0/0 dev d8 weight 1", "10.2.0.0/16 dev d8 weight 1", "10.3.0.0/16 dev d7 weight 1"];
+    assert_eq!(lines(&follower), left);
+}
+
+/// Since Linux 6.9 nothing prevents a dump between the event of a link and the removal of its routes.
+#[test]
+fn routes_that_a_dump_still_has_over_a_link_that_is_down_are_left_out() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    learn_two_uplinks(&mut follower, Signal::Down);
+    assert_eq!(lines(&follower), ["0.0.0.0/0 dev d8 weight 1", "10.2.0.0/16 dev d8 weight 1"]);
+}
+
+/// Found by reasoning: a dump passed over a neighbour that the kernel counted as reachable. The kernel was asked for it
+/// and had nothing new to report. So packets to the neighbour were dropped for up to 30 s.
+#[test]
+fn a_known_neighbour_behind_a_port_that_a_dump_lacks_is_looked_for_in_another_dump() {
+    let mut rib = Rib::new([(LINK, 0)]);
+    let mac = MacAddr::new([2, 0, 0, 0, 0, 1]);
+    let [known, silent] = [1, 2].map(|last| std::net::IpAddr::from([10, 0, 0, last]));
+    rib.set_neighbour(LINK, silent, Link::Silent);
+    rib.set_neighbour(OTHER, known, Link::Known(mac));
+    assert!(!misses_any(&rib, &[]), "none is known behind a port");
+    rib.set_neighbour(LINK, known, Link::Known(mac));
+    let of = |link| Event::Neighbour { link, address: known, state: State::Stale(mac) };
+    assert!(misses_any(&rib, &[]) && misses_any(&rib, &[of(OTHER)]));
+    assert!(!misses_any(&rib, &[of(OTHER), of(LINK)]));
 }
