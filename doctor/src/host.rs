@@ -65,6 +65,11 @@ pub struct MemoryState {
     pub huge_free: u64,
     /// All huge pages of 2 MiB, in bytes.
     pub huge_total: u64,
+    /// Bytes of a huge page of the size that `vm.nr_hugepages` counts, or 0 if it is not known.
+    pub huge_size: u64,
+    /// Bytes that the limits of the process's control group leave (memory.max), or None without a limit. Huge pages do
+    /// not count.
+    pub group_left: Option<u64>,
     /// `always`, `madvise` or `never`, or empty if the kernel has no transparent huge pages.
     pub transparent: String,
 }
@@ -76,6 +81,8 @@ pub struct MemoryState {
 pub struct Cores {
     /// The cores that this process may run on.
     pub allowed: Vec<u32>,
+    /// Thousandths of a core whose time the process's control group may use (cpu.max), or None without a limit.
+    pub group_thousandths: Option<u64>,
     /// The cores that the kernel was told to keep free (isolcpus).
     pub isolated: Vec<u32>,
     /// The cores of each NUMA node.
@@ -117,6 +124,8 @@ pub struct Interface {
     pub rings: Option<RingSizes>,
     /// Offloads that are on, with the kernel's names as in `ethtool -k` (`rx-lro`, `tx-udp-segmentation`).
     pub offloads: BTreeSet<String>,
+    /// Those of them that the driver does not let anyone turn off (`[fixed]` in `ethtool -k`).
+    pub fixed_offloads: BTreeSet<String>,
     /// The XDP features of its driver, or None if the kernel does not report them (before Linux 6.3).
     pub modes: Option<OfferedModes>,
     /// The XDP program that is attached, and its owner.
@@ -126,7 +135,8 @@ pub struct Interface {
 }
 
 /// Queues that both receive and send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct QueueCounts {
     /// The current number.
@@ -135,6 +145,12 @@ pub struct QueueCounts {
     pub most: u32,
     /// True if ethtool(8) counts them as `combined`, and not as `rx` and `tx`.
     pub is_combined: bool,
+    /// The current number that ethtool(8) counts as `rx`. All three are 0 in a host that an older version saved.
+    pub rx: u32,
+    /// The current number that it counts as `tx`.
+    pub tx: u32,
+    /// The current number that it counts as `combined`.
+    pub combined: u32,
 }
 
 /// The rings of a device, in descriptors.
@@ -221,5 +237,9 @@ mod tests {
     fn a_host_that_was_saved_by_an_older_version_lacks_what_that_did_not_know() {
         let host: Host = serde_json::from_str(r#"{"kernel": {"release": "6.1.0"}}"#).unwrap();
         assert_eq!((host.kernel_version(), host.interfaces.len()), (Some((6, 1)), 0));
+        let text = r#"{"interfaces": {"eth0": {"queues": {"now": 2, "most": 8, "is_combined": true}}}}"#;
+        let host: Host = serde_json::from_str(text).unwrap();
+        let queues = QueueCounts { now: 2, most: 8, is_combined: true, ..QueueCounts::default() };
+        assert_eq!(host.interfaces["eth0"].queues, Some(queues));
     }
 }

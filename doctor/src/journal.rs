@@ -20,7 +20,7 @@ pub struct Journal {
 #[non_exhaustive]
 pub enum JournalError {
     /// The file cannot be written or read.
-    #[error("journal {path}: {error}: give another one with --journal")]
+    #[error("journal {path}: {error}: give another one with --journal, or run it as root")]
     File {
         /// The file.
         path: PathBuf,

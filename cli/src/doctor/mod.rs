@@ -8,7 +8,7 @@ use crate::args::{DoctorArgs, ForwardArgs, forward_with};
 use crate::failure::Failure;
 use crate::forward;
 use crate::output;
-use netmem_doctor::{Finding, Harm, Host, Journal, Wanted, findings};
+use netmem_doctor::{Finding, Harm, Host, Journal, JournalError, Wanted, findings};
 use report::Report;
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,8 @@ use std::path::Path;
 /// Examines the host, and makes or undoes changes if the arguments ask for it.
 ///
 /// # Errors
-/// [`Failure::Input`] if a file or configuration cannot be read. [`Failure::Run`] for findings, or for a change
-/// that was not made.
+/// [`Failure::Input`] if a file or configuration cannot be read, or the journal cannot be used. [`Failure::Run`] for
+/// findings, or for a change that was not made.
 pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if let [first, second] = &args.qualify[..] {
         return qualify::run(args, [first, second]);
@@ -69,6 +69,7 @@ fn tell(report: &Report<'_>, as_json: bool) -> Result<(), Failure> {
 /// Makes the changes. Returns a line for each change that was not made.
 ///
 /// # Errors
+/// [`Failure::Input`] at the first change that the journal cannot hold; earlier changes are in the journal.
 /// [`Failure::Run`] if the output cannot be written because its reader is gone.
 fn fix(found: &[Finding], journal: &Journal, is_quiet: bool) -> Result<Vec<String>, Failure> {
     let mut failed = Vec::new();
@@ -76,7 +77,9 @@ fn fix(found: &[Finding], journal: &Journal, is_quiet: bool) -> Result<Vec<Strin
         match journal.make(change) {
             Ok(()) if is_quiet => {}
             Ok(()) => output::print(&format!("changed: {change}\n"))?,
-            Err(error) => failed.push(error.to_string()),
+            Err(error @ (JournalError::Change(_) | JournalError::Form(_))) => failed.push(error.to_string()),
+            // No other change could be written to this journal either.
+            Err(error) => return Err(Failure::input(error)),
         }
     }
     Ok(failed)

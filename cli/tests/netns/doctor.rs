@@ -321,6 +321,21 @@ fn undo_refuses_a_journal_with_a_line_that_netmem_does_not_write_and_changes_not
     }
 }
 
+/// Seen: the same line was printed once for each change, with exit code 1.
+#[test]
+fn a_fix_whose_journal_cannot_be_used_ends_at_once_with_one_line() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let (before, folder) = (faults_to_fix(&bed.dut), Folder::new("doctor-no-journal"));
+    let file = folder.path("file");
+    fs::write(&file, "").expect("a file");
+    // A file is no folder.
+    let refused = doctor(&mut netmem(&bed), &file.join("journal"), "--fix x0 packet:y0");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("give another one with --journal, or run it as root"), "{said}");
+    assert_eq!(state(&bed.dut), before);
+}
+
 /// The kill comes from the program that makes the first, and then the second, change, before it and behind it.
 #[test]
 fn undo_reverts_a_fix_that_was_killed_in_the_middle() {

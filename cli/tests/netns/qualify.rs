@@ -129,10 +129,14 @@ fn undo_reverts_a_run_that_was_killed_with_the_link_down_and_ctrl_c_leaves_nothi
     let undone = netmem(&bed).args(["doctor", "--undo", "--journal"]).arg(&journal).output().expect("netmem");
     assert!(undone.status.success(), "{}", said(&undone));
     assert_eq!((state(&bed), journal.exists()), (before.clone(), false));
-    let mut run = start();
+    let mut command = qualify(&bed, &folder, "x0 x1 --seconds 4");
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem");
     wait_until("something is changed", || journal.exists());
     bed.dut.run("kill", &format!("-INT {}", run.id()));
-    assert_eq!(run.wait().expect("its end").code(), Some(130));
+    let out = run.wait_with_output().expect("its end");
+    assert_eq!(out.status.code(), Some(130), "{}", said(&out));
+    // Seen: the trial that Ctrl-C cut short was judged, and what was on its way was lost.
+    assert!(!String::from_utf8_lossy(&out.stdout).contains("FAILED"), "{out:?}");
     assert_eq!((state(&bed), journal.exists()), (before, false));
 }
 
@@ -166,6 +170,10 @@ fn interfaces_that_are_missing_the_same_or_in_use_are_refused_in_one_line() {
         assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{words}: {said}");
         assert!(said.contains(line) && !folder.path("report.md").exists(), "{words}: {said}");
     }
+    // Seen: an empty file of the user was removed.
+    fs::write(folder.path("report.md"), "").expect("a file");
+    assert_eq!(qualify(&bed, &folder, "x0 nosuch").output().expect("netmem").status.code(), Some(2));
+    assert!(folder.path("report.md").exists());
     assert!(forwarder.end().status.success());
     let mut unwritable = netmem(&bed);
     let out = unwritable.args(["doctor", "--qualify", "x0", "x1", "--report", "/nonexistent/r.md"]).output();

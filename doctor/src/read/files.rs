@@ -49,7 +49,9 @@ pub fn memory() -> MemoryState {
         available: of("MemAvailable") << 10,
         huge_free: pages("free_hugepages") * HUGE,
         huge_total: pages("nr_hugepages") * HUGE,
+        huge_size: of("Hugepagesize") << 10,
         transparent: chosen,
+        ..MemoryState::default()
     }
 }
 
@@ -65,12 +67,13 @@ pub fn cores(allowed: Vec<u32>) -> Cores {
         let file = folder.join(format!("cpu/cpu{core}/cpufreq/scaling_governor"));
         line_of(&file).map(|governor| (*core, governor))
     };
-    Cores { governors: allowed.iter().filter_map(governor).collect(), allowed, isolated, nodes }
+    let governors = allowed.iter().filter_map(governor).collect();
+    Cores { governors, allowed, isolated, nodes, ..Cores::default() }
 }
 
 /// Returns the interrupts of a device on a bus: one for each queue with MSI-X, or else that of its line.
-pub fn interrupts((bus, device): &(String, String)) -> BTreeMap<u32, Vec<u32>> {
-    let folder = Path::new("/sys/bus").join(bus).join("devices").join(device);
+pub fn interrupts(parent: &(String, String)) -> BTreeMap<u32, Vec<u32>> {
+    let Some(folder) = nearest_with(&folder_of(parent), &["msi_irqs", "irq"]) else { return BTreeMap::new() };
     let number = |name: &str| name.parse().ok().filter(|number| *number > 0_u32);
     let messages = fs::read_dir(folder.join("msi_irqs")).into_iter().flatten().flatten();
     let mut numbers: Vec<u32> = messages.filter_map(|entry| number(entry.file_name().to_str()?)).collect();
@@ -87,12 +90,26 @@ pub fn interrupts((bus, device): &(String, String)) -> BTreeMap<u32, Vec<u32>> {
 }
 
 /// Returns the driver and the NUMA node of a device on a bus.
-pub fn hardware((bus, device): &(String, String)) -> (Option<String>, Option<u32>) {
-    let folder = Path::new("/sys/bus").join(bus).join("devices").join(device);
+pub fn hardware(parent: &(String, String)) -> (Option<String>, Option<u32>) {
+    let folder = folder_of(parent);
     let driver = fs::read_link(folder.join("driver")).ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    let node = nearest_with(&folder, &["numa_node"]).and_then(|folder| line_of(&folder.join("numa_node")));
     // -1 if there is only one node, or if the node is unknown.
-    (driver, line_of(&folder.join("numa_node")).and_then(|line| line.parse().ok()))
+    (driver, node.and_then(|line| line.parse().ok()))
+}
+
+fn folder_of((bus, device): &(String, String)) -> PathBuf {
+    Path::new("/sys/bus").join(bus).join("devices").join(device)
+}
+
+/// Returns the folder of a device, or of the nearest device above it, that has one of these files. A virtio device has no
+/// interrupts and no node, but the PCI device above it has.
+fn nearest_with(folder: &Path, files: &[&str]) -> Option<PathBuf> {
+    let device = fs::canonicalize(folder).ok()?;
+    let above = device.ancestors().take_while(|above| above.starts_with("/sys/devices"));
+    let has = |above: &&Path| files.iter().any(|file| above.join(file).exists());
+    { above }.find(has).map(Path::to_owned)
 }
 
 /// Returns the settings that the rules examine.
@@ -206,6 +223,24 @@ mod tests {
         assert_eq!(paths.there, BTreeSet::from([folder.clone(), file.clone(), socket]));
         assert_eq!(paths.folders, BTreeSet::from([folder.clone()]));
         assert_eq!(paths.no_sockets, BTreeSet::from([folder, file]));
+    }
+
+    /// Seen: a virtio interface had no interrupts and no NUMA node. Not every machine has one.
+    #[test]
+    fn a_virtio_device_has_the_interrupts_and_the_node_of_the_pci_device_above_it() {
+        let devices = fs::read_dir("/sys/bus/virtio/devices").into_iter().flatten().flatten();
+        for name in devices.filter_map(|entry| entry.file_name().into_string().ok()) {
+            let parent = ("virtio".to_owned(), name);
+            let Ok(device) = fs::canonicalize(folder_of(&parent)) else { continue };
+            let Some(above) = device.parent().filter(|above| above.join("numa_node").exists()) else {
+                continue;
+            };
+            assert_eq!(nearest_with(&device, &["numa_node"]).as_deref(), Some(above));
+            let messages = fs::read_dir(above.join("msi_irqs")).into_iter().flatten().count();
+            assert!(interrupts(&parent).len() <= messages.max(1));
+        }
+        assert_eq!(nearest_with(Path::new("/sys/bus/netmem-none"), &["irq"]), None);
+        assert_eq!(nearest_with(&std::env::temp_dir(), &[""]), None, "that is no device");
     }
 
     /// Seen: `conf/IF/forwarding` was read, which does not control whether IPv6 is forwarded.

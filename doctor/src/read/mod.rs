@@ -1,5 +1,6 @@
 //! Reads the properties of a host. A part that cannot be read is left empty, with a line that gives the reason.
 
+mod control_group;
 mod ethtool;
 mod files;
 mod links;
@@ -7,7 +8,7 @@ mod netlink;
 mod process;
 mod sockets;
 
-use crate::host::{Host, Interface};
+use crate::host::{Cores, Host, Interface, MemoryState};
 use crate::wanted::Wanted;
 use ethtool::{Ethtool, NetdevFamily};
 use netmem::port::xdp::AttachedProgram;
@@ -33,11 +34,12 @@ impl Host {
         let mut paths = files::paths(wanted);
         // The others are not the plan's.
         paths.listened = listened.intersection(&paths.there).cloned().collect();
+        let limits = control_group::limits();
         Host {
             process: process::process(),
             kernel: files::kernel(),
-            memory: files::memory(),
-            cores: files::cores(process::allowed_cores()),
+            memory: MemoryState { group_left: limits.memory_left, ..files::memory() },
+            cores: Cores { group_thousandths: limits.thousandths, ..files::cores(process::allowed_cores()) },
             interfaces,
             settings: files::settings(wanted),
             paths,
@@ -103,8 +105,8 @@ fn ask(drivers: &Ethtool, name: &str, interface: &mut Interface, unseen: &mut Ve
         }
     };
     let index = interface.index;
-    interface.offloads =
-        drivers.offloads(index).inspect_err(|error| answer(error, "offloads")).unwrap_or_default();
+    let offloads = drivers.offloads(index).inspect_err(|error| answer(error, "offloads")).unwrap_or_default();
+    (interface.offloads, interface.fixed_offloads) = (offloads.on, offloads.fixed);
     interface.rings = drivers.rings(index).inspect_err(|error| answer(error, "rings")).ok();
     interface.queues = drivers.queues(index).inspect_err(|error| answer(error, "queues")).ok();
 }

@@ -6,7 +6,7 @@ use crate::host::{Host, Interface};
 use crate::wanted::{Device, Wanted, WantedPort, XdpPlace};
 
 /// Kinds of interfaces that receive packets first received by another interface.
-const ON_TOP: [&str; 5] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"];
+const ON_TOP: [&str; 6] = ["vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec"];
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
@@ -87,19 +87,32 @@ fn bonds(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-/// Finds interfaces that are ports of a kernel bridge.
+/// Finds interfaces that are ports of a kernel bridge, or members of another interface that takes their packets, such as
+/// a switch (openvswitch) or a mesh (batadv).
 pub fn bridges(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         let Some((name, its)) = interface(host, name) else { continue };
-        let Some((bridge, "bridge")) = controller(host, its) else { continue };
+        let Some((controller, kind)) = controller(host, its) else { continue };
+        let (rule, part) = match kind {
+            "bridge" => ("bridge", "a port of the bridge".to_owned()),
+            // The members of a VRF keep their packets. Bonds have a rule of their own.
+            "vrf" | "bond" | "team" => continue,
+            kind => ("member", format!("a member of the {kind} interface")),
+        };
         let suffers = match &port.device {
             Device::Xdp(place) if place.is_partial => continue,
             Device::Xdp(_) => "will receive nothing from it",
-            _ if wanted.forwards => "forwards its packets too",
+            _ if wanted.forwards && kind == "bridge" => "forwards its packets too",
+            _ if wanted.forwards => "may forward its packets too",
             _ => continue,
         };
-        let what = format!("it is a port of the bridge {bridge}, which {suffers}");
-        found.add("bridge", Harm::Loses, &port.name, what, apart(name));
+        let what = format!("it is {part} {controller}, which {suffers}");
+        let remedy = match kind {
+            // It has a command of its own for its members.
+            "openvswitch" => format!("ovs-vsctl del-port {name}"),
+            _ => apart(name),
+        };
+        found.add(rule, Harm::Loses, &port.name, what, remedy);
     }
 }
 

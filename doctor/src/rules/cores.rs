@@ -7,18 +7,7 @@ use crate::wanted::Wanted;
 use std::collections::BTreeSet;
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
-    let allowed = host.cores.allowed.len();
-    if allowed > 0 && wanted.workers > allowed {
-        found.add(
-            "cores",
-            Harm::Slow,
-            "host",
-            format!("{} workers share {allowed} cores", wanted.workers),
-            format!(
-                "give --workers {allowed}, or let netmem run on more cores (taskset -c, AllowedCPUs= of its unit)"
-            ),
-        );
-    }
+    enough(host, wanted, found);
     let isolated = &host.cores.isolated;
     if !isolated.is_empty()
         && !wanted.cores.is_empty()
@@ -35,6 +24,30 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     governors(host, wanted, found);
     nodes(host, wanted, found);
     interrupts(host, wanted, found);
+}
+
+/// Finds more workers than cores, or than the time of cores that the control group may use. The smaller number applies.
+fn enough(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    let (allowed, workers) = (host.cores.allowed.len(), wanted.workers);
+    let limit = host.cores.group_thousandths.filter(|limit| *limit < (workers as u64).saturating_mul(1000));
+    let limit = limit.filter(|limit| allowed == 0 || *limit < (allowed as u64).saturating_mul(1000));
+    let (what, fewer, more) = if let Some(limit) = limit {
+        let what = format!(
+            "{workers} workers may use the time of {}.{:02} cores (cpu.max of its control group), and stand still for the rest of each period",
+            limit / 1000,
+            limit % 1000 / 10
+        );
+        let more = "raise that limit (CPUQuota= of its unit, or the container's)";
+        (what, limit / 1000, more)
+    } else if allowed > 0 && workers > allowed {
+        let more = "let netmem run on more cores (taskset -c, AllowedCPUs= of its unit)";
+        (format!("{workers} workers share {allowed} cores"), allowed as u64, more)
+    } else {
+        return;
+    };
+    // There is always one worker.
+    let remedy = if fewer > 0 { format!("give --workers {fewer}, or {more}") } else { more.to_owned() };
+    found.add("cores", Harm::Slow, "host", what, remedy);
 }
 
 /// Finds cores whose clock follows the load: they are slow when packets come after a pause.

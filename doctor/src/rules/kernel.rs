@@ -42,35 +42,50 @@ fn af_xdp(host: &Host, interface: &str, found: &mut Findings) {
 
 fn memory(host: &Host, wanted: &Wanted, found: &mut Findings) {
     let memory = &host.memory;
-    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
-    if memory.available > 0 && memory.available + memory.huge_free < wanted.memory {
-        found.add(
-            "memory",
-            Harm::Fails,
-            "host",
-            format!(
-                "frames take {} MiB, and {} MiB are available",
-                mib(wanted.memory),
-                mib(memory.available)
-            ),
-            "give fewer --frames, or a smaller --ring".to_owned(),
-        );
+    let small = memory.group_left.map_or(memory.available, |left| left.min(memory.available));
+    let is_limited = small < memory.available && small >= memory.huge_free;
+    // All frames are on one kind of pages.
+    let most = small.max(memory.huge_free);
+    if memory.available > 0 && most < wanted.memory {
+        let (limited, raise) = if is_limited {
+            (
+                " within memory.max of its control group",
+                ", or raise that limit (MemoryMax= of its unit, or the container's)",
+            )
+        } else {
+            ("", "")
+        };
+        let what =
+            format!("frames take {} MiB, and {} MiB are available{limited}", mib(wanted.memory), most >> 20);
+        let remedy = format!("give fewer --frames, or a smaller --ring{raise}");
+        found.add("memory", Harm::Fails, "host", what, remedy);
         return;
     }
     if memory.transparent == "never" && memory.huge_free < wanted.memory {
-        let (pages, missing) = (memory.huge_total / HUGE, (wanted.memory - memory.huge_free).div_ceil(HUGE));
-        let (from, to) = (pages.to_string(), (pages + missing).to_string());
-        let what = format!(
-            "transparent huge pages are off, and {} MiB of huge pages are free for {} MiB of frames, which use small pages",
-            mib(memory.huge_free),
-            mib(wanted.memory)
-        );
-        found.mend(
-            "huge-pages",
-            Harm::Slow,
-            "host",
-            what,
-            Change::Setting { key: "vm.nr_hugepages".into(), from, to },
-        );
+        huge_pages(host, wanted, found);
     }
+}
+
+/// `vm.nr_hugepages` counts pages of the default size, which need not be 2 MiB. Then a change of it would reserve other
+/// pages, and its undo would take pages from another program.
+fn huge_pages(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    const KEY: &str = "vm.nr_hugepages";
+    let memory = &host.memory;
+    let (pages, missing) = (memory.huge_total / HUGE, (wanted.memory - memory.huge_free).div_ceil(HUGE));
+    let (from, to) = (pages.to_string(), (pages + missing).to_string());
+    let what = format!(
+        "transparent huge pages are off, and {} MiB of huge pages are free for {} MiB of frames, which use small pages",
+        mib(memory.huge_free),
+        mib(wanted.memory)
+    );
+    if memory.huge_size == HUGE && host.setting(KEY) == Some(from.as_str()) {
+        found.mend("huge-pages", Harm::Slow, "host", what, Change::Setting { key: KEY.into(), from, to });
+    } else {
+        let remedy = format!("echo {to} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+        found.add("huge-pages", Harm::Slow, "host", what, remedy);
+    }
+}
+
+fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
 }

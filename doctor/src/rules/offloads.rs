@@ -7,6 +7,9 @@ use crate::host::{Host, Interface};
 use crate::wanted::{Wanted, WantedPort, XdpPlace};
 use netmem::port::xdp::XdpModePreference;
 
+/// The segmentation of UDP by a sender, in the kernel and in `ethtool -K`.
+const UDP_SEGMENTS: &str = "tx-udp-segmentation";
+
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         if let Some((name, its)) = interface(host, name) {
@@ -22,9 +25,36 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     }
 }
 
-fn off(interface: &str, offload: &str) -> Change {
-    let set = |state: &str| format!("ethtool -K {interface} {offload} {state}");
-    Change::run(&set("off"), &set("on"))
+/// An offload that is on.
+struct Offload<'a> {
+    interface: (&'a str, &'a Interface),
+    /// Its name in the kernel.
+    kernel: &'a str,
+    /// Its name in `ethtool -K`.
+    name: &'a str,
+}
+
+impl Offload<'_> {
+    /// Adds a problem that ends when the offload is turned off. Where the driver keeps it on, only the problem is
+    /// reported: the change would fail.
+    fn report(
+        &self,
+        (rule, harm): (&'static str, Harm),
+        port: &WantedPort,
+        what: String,
+        found: &mut Findings,
+    ) {
+        let Offload { interface: (interface, its), kernel, name } = self;
+        if its.fixed_offloads.contains(*kernel) {
+            let remedy = format!(
+                "use another interface: the driver keeps it on ({kernel} is fixed in ethtool -k {interface})"
+            );
+            found.add(rule, harm, &port.name, what, remedy);
+            return;
+        }
+        let set = |state: &str| format!("ethtool -K {interface} {name} {state}");
+        found.mend(rule, harm, &port.name, what, Change::run(&set("off"), &set("on")));
+    }
 }
 
 /// Finds LRO: packets that a card has merged by LRO cannot be split into the original packets.
@@ -32,7 +62,8 @@ fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findin
     if its.offloads.contains("rx-lro") {
         let what =
             "the card merges received packets (LRO), which then cannot be forwarded as received".to_owned();
-        found.mend("lro", Harm::Loses, &port.name, what, off(name, "large-receive-offload"));
+        let offload = Offload { interface: (name, its), kernel: "rx-lro", name: "large-receive-offload" };
+        offload.report(("lro", Harm::Loses), port, what, found);
     }
 }
 
@@ -41,7 +72,8 @@ fn joined(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findin
 fn joined_for_xdp(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
     if its.offloads.contains("rx-gro-hw") {
         let what = "the card merges received packets (GRO in hardware): native mode may be refused, and generic mode segments them again";
-        found.mend("gro-hw", Harm::Slow, &port.name, what.to_owned(), off(name, "rx-gro-hw"));
+        let offload = Offload { interface: (name, its), kernel: "rx-gro-hw", name: "rx-gro-hw" };
+        offload.report(("gro-hw", Harm::Slow), port, what.to_owned(), found);
     }
 }
 
@@ -53,7 +85,8 @@ fn tags(host: &Host, port: &WantedPort, (name, its): (&str, &Interface), found: 
         let what = format!(
             "VLAN tags are removed before the XDP program sees them: packets of {vlan} look untagged"
         );
-        found.mend("vlan-tags", Harm::Loses, &port.name, what, off(name, "rx-vlan-offload"));
+        let offload = Offload { interface: (name, its), kernel: "rx-vlan-hw-parse", name: "rx-vlan-offload" };
+        offload.report(("vlan-tags", Harm::Loses), port, what, found);
     }
 }
 
@@ -66,11 +99,12 @@ fn segments(host: &Host, (port, place): (&WantedPort, &XdpPlace), its: &Interfac
         XdpModePreference::NativeThenGeneric => its.modes.is_some_and(|modes| !modes.native),
     };
     let peer = its.link.as_deref().filter(|_| is_generic && its.kind.as_deref() == Some("veth"));
-    let Some(peer) = peer else { return };
-    if host.interfaces.get(peer).is_some_and(|its| its.offloads.contains("tx-udp-segmentation")) {
+    let Some((peer, its)) = peer.and_then(|peer| Some((peer, host.interfaces.get(peer)?))) else { return };
+    if its.offloads.contains(UDP_SEGMENTS) {
         let what = format!(
             "{peer} sends UDP packets unsegmented, and generic mode does not give the segment size: they are dropped if longer than the link's MTU, otherwise joined into one datagram"
         );
-        found.mend("udp-segments", Harm::Loses, &port.name, what, off(peer, "tx-udp-segmentation"));
+        let offload = Offload { interface: (peer, its), kernel: UDP_SEGMENTS, name: UDP_SEGMENTS };
+        offload.report(("udp-segments", Harm::Loses), port, what, found);
     }
 }

@@ -5,6 +5,7 @@ use crate::change::Change;
 use crate::finding::{Findings, Harm};
 use crate::host::{Host, Interface, QueueCounts};
 use crate::wanted::{Wanted, WantedPort, XdpPlace};
+use netmem::port::xdp::XdpModePreference;
 
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
@@ -13,7 +14,7 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             too_few(host, wanted, (port, place), (name, queues), found);
             not_taken(host, wanted, (port, place), (name, queues), found);
         }
-        rings(port, (name, its), found);
+        rings((port, place), (name, its), found);
     }
 }
 
@@ -22,9 +23,37 @@ fn taken(place: &XdpPlace, queues: QueueCounts) -> u32 {
     place.queues.unwrap_or(queues.now.saturating_sub(place.queue))
 }
 
-/// `combined 4`, or `rx 4 tx 4`
-fn channels(queues: QueueCounts, count: u32) -> String {
-    if queues.is_combined { format!("combined {count}") } else { format!("rx {count} tx {count}") }
+/// Returns the numbers that ethtool(8) counts as `rx`, `tx` and `combined`.
+fn numbers(queues: QueueCounts) -> [u32; 3] {
+    match [queues.rx, queues.tx, queues.combined] {
+        // Saved by an older version.
+        [0, 0, 0] if queues.is_combined => [0, 0, queues.now],
+        [0, 0, 0] => [queues.now, queues.now, 0],
+        numbers => numbers,
+    }
+}
+
+/// Returns the change that gives an interface at least `count` queues, and its own numbers back. A number that is large
+/// enough stays.
+fn raised(name: &str, queues: QueueCounts, count: u32) -> Change {
+    let [rx, tx, combined] = numbers(queues);
+    if queues.is_combined {
+        let set = |count| format!("ethtool -L {name} combined {count}");
+        Change::run(&set(count.saturating_sub(rx.min(tx)).max(combined)), &set(combined))
+    } else {
+        let set = |rx, tx| format!("ethtool -L {name} rx {rx} tx {tx}");
+        Change::run(&set(rx.max(count), tx.max(count)), &set(rx, tx))
+    }
+}
+
+/// Returns the command that leaves an interface only the first `count` queues, if there is one.
+fn lowered(name: &str, queues: QueueCounts, count: u32) -> Option<String> {
+    let [rx, tx, _] = numbers(queues);
+    match queues.is_combined {
+        true if rx.min(tx) > 0 => None,
+        true => Some(format!("ethtool -L {name} combined {count}")),
+        false => Some(format!("ethtool -L {name} rx {count} tx {count}")),
+    }
 }
 
 /// Returns the number of queues that the interface must have for a port.
@@ -60,8 +89,7 @@ fn too_few(
     if its <= queues.most {
         let of_all = on(host, wanted, name).map(|(_, place)| needed(place, queues));
         let enough = of_all.filter(|count| *count <= queues.most).max().unwrap_or(its);
-        let set = |count| format!("ethtool -L {name} {}", channels(queues, count));
-        found.mend("queues", Harm::Fails, &port.name, what, Change::run(&set(enough), &set(queues.now)));
+        found.mend("queues", Harm::Fails, &port.name, what, raised(name, queues, enough));
     } else {
         let remedy = format!("the interface can have {}: give fewer queues, or fewer --workers", queues.most);
         found.add("queues", Harm::Fails, &port.name, what, remedy);
@@ -83,7 +111,7 @@ fn not_taken(
         })
     };
     let is_first = on(host, wanted, name).next().is_some_and(|(first, _)| first == port);
-    let left = (0..queues.now).filter(|queue| !takes(*queue)).count();
+    let left = (0..queues.now).map(|queue| u32::from(!takes(queue))).sum::<u32>();
     if left == 0 || place.is_partial || !is_first {
         return;
     }
@@ -91,14 +119,18 @@ fn not_taken(
         "no port takes {left} of its {} queues: packets that arrive there go to the kernel",
         queues.now
     );
-    let taken = queues.now as usize - left;
-    let fewer = format!("ethtool -L {name} {}", channels(queues, taken.max(1) as u32));
-    found.add("other-queues", Harm::Loses, &port.name, what, format!("xdp:{name},queues=all, or {fewer}"));
+    // With fewer queues an interface keeps the first ones.
+    let taken = queues.now - left;
+    let fewer = lowered(name, queues, taken).filter(|_| taken > 0 && (0..taken).all(takes));
+    let other = fewer.unwrap_or_else(|| "move its ports to the first queues".to_owned());
+    found.add("other-queues", Harm::Loses, &port.name, what, format!("xdp:{name},queues=all, or {other}"));
 }
 
-/// Finds rings whose sizes are not powers of two. With these, drivers with zero copy refuse a socket (ice, i40e).
-fn rings(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Findings) {
-    let Some(rings) = its.rings.filter(|_| its.modes.is_some_and(|modes| modes.zero_copy)) else { return };
+/// Finds rings whose sizes are not powers of two. With these, drivers with zero copy refuse a socket (ice, i40e), and the
+/// port gets one that copies.
+fn rings((port, place): (&WantedPort, &XdpPlace), (name, its): (&str, &Interface), found: &mut Findings) {
+    let offers = its.modes.is_some_and(|modes| modes.zero_copy) && place.mode != XdpModePreference::Generic;
+    let Some(rings) = its.rings.filter(|_| offers) else { return };
     if rings.rx.is_power_of_two() && rings.tx.is_power_of_two() {
         return;
     }
@@ -107,9 +139,9 @@ fn rings(port: &WantedPort, (name, its): (&str, &Interface), found: &mut Finding
     let below =
         |size: u32| if size.is_power_of_two() || size == 0 { size } else { size.next_power_of_two() / 2 };
     let what = format!(
-        "its rings have {} and {} descriptors, which are not powers of two: drivers refuse zero copy",
+        "its rings have {} and {} descriptors, which are not powers of two: drivers refuse zero copy, so packets are copied",
         rings.rx, rings.tx
     );
     let change = Change::run(&set(below(rings.rx), below(rings.tx)), &set(rings.rx, rings.tx));
-    found.mend("rings", Harm::Fails, &port.name, what, change);
+    found.mend("rings", Harm::Slow, &port.name, what, change);
 }

@@ -1,5 +1,7 @@
 //! A host without problems, and each fault added to it, alone and together.
 
+mod seen;
+
 use super::findings;
 use crate::finding::{Finding, Harm};
 use crate::host::{
@@ -20,7 +22,7 @@ fn good_host() -> Host {
         driver: Some("ice".into()),
         node: Some(0),
         interrupts: BTreeMap::from([(30 + index, vec![0]), (40 + index, vec![0, 1])]),
-        queues: Some(QueueCounts { now: 1, most: 8, is_combined: true }),
+        queues: Some(combined(1)),
         rings: Some(RingSizes { rx: 2048, tx: 2048 }),
         offloads: BTreeSet::from(["rx-checksum".into(), "rx-vlan-hw-parse".into()]),
         modes: Some(OfferedModes { native: true, zero_copy: true, several_buffers: true }),
@@ -35,7 +37,12 @@ fn good_host() -> Host {
             locked_memory: Some(8 << 20),
         },
         kernel: Kernel { release: "6.1.0-18-amd64".into(), af_xdp: Some(true), tun: true },
-        memory: MemoryState { available: 8 << 30, transparent: "madvise".into(), ..MemoryState::default() },
+        memory: MemoryState {
+            available: 8 << 30,
+            huge_size: 2 << 20,
+            transparent: "madvise".into(),
+            ..MemoryState::default()
+        },
         cores: Cores {
             allowed: vec![0, 1, 2, 3],
             nodes: BTreeMap::from([(0, vec![0, 1]), (1, vec![2, 3])]),
@@ -49,6 +56,7 @@ fn good_host() -> Host {
         ]),
         settings: [
             setting("net.core.bpf_jit_enable", "1"),
+            setting("vm.nr_hugepages", "0"),
             setting("net.ipv4.conf.all.rp_filter", "0"),
             setting("net.ipv4.conf.eth0.rp_filter", "2"),
             setting("net.ipv4.conf.eth0.forwarding", "0"),
@@ -57,6 +65,11 @@ fn good_host() -> Host {
         .into(),
         ..Host::default()
     }
+}
+
+/// Returns this number of queues, of eight that are possible.
+fn combined(now: u32) -> QueueCounts {
+    QueueCounts { now, most: 8, is_combined: true, combined: now, ..QueueCounts::default() }
 }
 
 fn xdp(interface: &str) -> WantedPort {
@@ -150,7 +163,7 @@ const TOGETHER: [Fault; 28] = [
         eth0(host).modes = Some(OfferedModes { zero_copy: true, ..Default::default() })
     }),
     ("queues", Harm::Fails, |_, wanted| place(wanted).queues = Some(4)),
-    ("rings", Harm::Fails, |host, _| eth0(host).rings = Some(RingSizes { rx: 2040, tx: 512 })),
+    ("rings", Harm::Slow, |host, _| eth0(host).rings = Some(RingSizes { rx: 2040, tx: 512 })),
     ("lro", Harm::Loses, |host, _| eth0(host).offloads.extend(["rx-lro".into()])),
     ("gro-hw", Harm::Slow, |host, _| eth0(host).offloads.extend(["rx-gro-hw".into()])),
     ("vlan-tags", Harm::Loses, |host, _| {
@@ -188,9 +201,7 @@ const ALONE: [Fault; 22] = [
     }),
     ("af-xdp", Harm::Fails, |host, _| host.kernel.af_xdp = Some(false)),
     ("memory", Harm::Fails, |_, wanted| wanted.memory = 9 << 30),
-    ("other-queues", Harm::Loses, |host, _| {
-        eth0(host).queues = Some(QueueCounts { now: 8, most: 8, is_combined: true });
-    }),
+    ("other-queues", Harm::Loses, |host, _| eth0(host).queues = Some(combined(8))),
     ("native", Harm::Fails, |host, wanted| {
         eth0(host).modes = Some(OfferedModes::default());
         place(wanted).mode = XdpModePreference::Native;
@@ -459,7 +470,7 @@ fn interrupts_are_no_fault_where_no_core_near_the_card_is_free_and_are_named_wit
 fn a_port_that_takes_a_part_loses_nothing_to_other_queues_vlans_and_bridges() {
     let (mut host, mut wanted) = (good_host(), wanted());
     place(&mut wanted).is_partial = true;
-    eth0(&mut host).queues = Some(QueueCounts { now: 8, most: 8, is_combined: true });
+    eth0(&mut host).queues = Some(combined(8));
     host.interfaces.insert("macvlan0".into(), soft("macvlan", Some("eth0")));
     host.interfaces.insert("br0".into(), soft("bridge", None));
     eth0(&mut host).controller = Some("br0".into());

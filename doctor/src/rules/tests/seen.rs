@@ -1,0 +1,190 @@
+//! Faults of the rules themselves that were seen.
+
+use super::{changes, combined, eth0, good_host, packet, place, queues, rules, soft, wanted};
+use crate::finding::{Finding, Harm};
+use crate::host::{Host, QueueCounts, RingSizes};
+use crate::rules::findings;
+use crate::wanted::Wanted;
+use netmem::port::xdp::XdpModePreference;
+
+/// Returns the findings on a good host after this change of it and of the plan.
+fn after(change: impl Fn(&mut Host, &mut Wanted)) -> Vec<Finding> {
+    let (mut host, mut wanted) = (good_host(), wanted());
+    change(&mut host, &mut wanted);
+    findings(&host, &wanted)
+}
+
+/// Returns the only finding.
+#[track_caller]
+fn one(found: Vec<Finding>) -> Finding {
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    finding.clone()
+}
+
+/// Seen with a default size of 1 GiB: `--fix` reserved pages of 1 GiB, and `--undo` took those of another program.
+#[test]
+fn huge_pages_are_reserved_only_where_the_setting_counts_pages_of_2_mib() {
+    let found = |size: u64, setting: &str| {
+        one(after(|host, _| {
+            host.memory.transparent = "never".into();
+            (host.memory.huge_total, host.memory.huge_size) = (8 << 20, size);
+            host.settings.insert("vm.nr_hugepages".into(), setting.into());
+        }))
+    };
+    let change = found(2 << 20, "4").change.expect("a change");
+    assert_eq!(change.to_string(), "sysctl -w vm.nr_hugepages=36");
+    for (size, setting) in [(1 << 30, "4"), (2 << 20, "3"), (0, "4")] {
+        let finding = found(size, setting);
+        assert_eq!((finding.rule, finding.change), ("huge-pages", None));
+        assert_eq!(finding.remedy, "echo 36 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+    }
+}
+
+/// Seen: the change failed, so a run with `--fix` did not start.
+#[test]
+fn an_offload_that_the_driver_keeps_on_is_reported_without_a_change() {
+    for (rule, offload) in [("lro", "rx-lro"), ("gro-hw", "rx-gro-hw"), ("vlan-tags", "rx-vlan-hw-parse")] {
+        let finding = one(after(|host, _| {
+            host.interfaces.insert("eth0.7".into(), soft("vlan", Some("eth0")));
+            let its = eth0(host);
+            its.offloads = [offload.to_owned()].into();
+            its.fixed_offloads = its.offloads.clone();
+            if rule != "vlan-tags" {
+                host.interfaces.remove("eth0.7");
+            }
+        }));
+        assert_eq!((finding.rule, &finding.change), (rule, &None));
+        assert!(finding.remedy.contains(&format!("({offload} is fixed in ethtool -k eth0)")), "{finding}");
+    }
+}
+
+/// Seen: `--undo` set both numbers to the smaller one.
+#[test]
+fn queues_that_receive_and_send_get_their_own_numbers_back() {
+    let change = |counts: QueueCounts| {
+        let finding = one(after(|host, wanted| {
+            eth0(host).queues = Some(counts);
+            place(wanted).queues = Some(6);
+        }));
+        let change = finding.change.expect("a change");
+        assert!(change.has_known_form() && change.reversed().has_known_form(), "{change}");
+        (change.to_string(), change.reversed().to_string())
+    };
+    let pair = |to: &str, back: &str| (to.to_owned(), back.to_owned());
+    let apart = |rx: u32, tx: u32| QueueCounts { now: rx.min(tx), most: 8, rx, tx, ..QueueCounts::default() };
+    assert_eq!(change(apart(8, 4)), pair("ethtool -L eth0 rx 8 tx 6", "ethtool -L eth0 rx 8 tx 4"));
+    assert_eq!(change(apart(2, 3)), pair("ethtool -L eth0 rx 6 tx 6", "ethtool -L eth0 rx 2 tx 3"));
+    let mixed = QueueCounts { now: 4, rx: 3, tx: 1, ..combined(3) };
+    assert_eq!(change(mixed), pair("ethtool -L eth0 combined 5", "ethtool -L eth0 combined 3"));
+    let saved = |is_combined| QueueCounts { now: 2, most: 8, is_combined, ..QueueCounts::default() };
+    assert_eq!(change(saved(true)), pair("ethtool -L eth0 combined 6", "ethtool -L eth0 combined 2"));
+    assert_eq!(change(saved(false)), pair("ethtool -L eth0 rx 6 tx 6", "ethtool -L eth0 rx 2 tx 2"));
+}
+
+/// Seen: they were reported as a failure, though a port then copies its packets. Generic mode has no zero copy.
+#[test]
+fn rings_that_are_no_powers_of_two_make_a_port_slow_except_in_generic_mode() {
+    let found = |mode: XdpModePreference| {
+        after(|host, wanted| {
+            eth0(host).rings = Some(RingSizes { rx: 2040, tx: 512 });
+            place(wanted).mode = mode;
+        })
+    };
+    assert_eq!(rules(&found(XdpModePreference::Native)), [("rings", Harm::Slow)]);
+    assert_eq!(found(XdpModePreference::Generic), []);
+}
+
+/// Seen: `ethtool -L eth0 combined 1` was offered to a port on queue 3, and removes that queue.
+#[test]
+fn queues_are_removed_only_behind_those_that_ports_take() {
+    let remedy = |numbers: &[u32]| {
+        one(after(|host, wanted| {
+            eth0(host).queues = Some(combined(4));
+            queues(wanted, numbers);
+        }))
+        .remedy
+    };
+    assert_eq!(remedy(&[1]), "xdp:eth0,queues=all, or ethtool -L eth0 combined 2");
+    assert_eq!(remedy(&[2]), "xdp:eth0,queues=all, or move its ports to the first queues");
+    let alone = one(after(|host, wanted| {
+        eth0(host).queues = Some(combined(4));
+        place(wanted).queue = 3;
+    }));
+    assert_eq!(alone.remedy, "xdp:eth0,queues=all, or move its ports to the first queues");
+}
+
+/// Seen: both kinds of memory were added up, and a region is of one kind.
+#[test]
+fn frames_must_fit_into_small_pages_or_into_huge_pages() {
+    const MIB: u64 = 1 << 20;
+    let found = |small: u64, huge: u64, left: Option<u64>| {
+        after(|host, wanted| {
+            (host.memory.available, host.memory.huge_free) = (small * MIB, huge * MIB);
+            host.memory.group_left = left.map(|left| left * MIB);
+            wanted.memory = 64 * MIB;
+        })
+    };
+    assert_eq!(rules(&found(40, 40, None)), [("memory", Harm::Fails)]);
+    assert_eq!((found(64, 0, None), found(1, 64, None), found(1, 64, Some(1))), (vec![], vec![], vec![]));
+    // Seen: in a container, the run was killed.
+    let limited = one(found(8192, 0, Some(63)));
+    assert_eq!((limited.rule, limited.harm), ("memory", Harm::Fails));
+    assert!(
+        limited.what.ends_with("63 MiB are available within memory.max of its control group"),
+        "{limited}"
+    );
+    assert_eq!(found(8192, 0, Some(64)), []);
+}
+
+/// Seen: in a container, the workers stood still for a part of each period.
+#[test]
+fn workers_need_the_time_of_as_many_cores_as_they_are() {
+    let found = |workers: usize, limit: u64| {
+        after(|host, wanted| (wanted.workers, host.cores.group_thousandths) = (workers, Some(limit)))
+    };
+    assert_eq!((found(1, 1000), found(3, 3500)), (vec![], vec![]));
+    let finding = one(found(3, 1500));
+    assert_eq!((finding.rule, finding.harm), ("cores", Harm::Slow));
+    assert!(
+        finding.what.contains("1.50 cores") && finding.remedy.starts_with("give --workers 1, or "),
+        "{finding}"
+    );
+    assert!(one(found(1, 500)).remedy.starts_with("raise that limit"));
+    assert!(one(found(9, 8000)).what.contains("share 4 cores"), "there are fewer cores than time");
+}
+
+/// Seen: nothing was found on the interfaces of an Open vSwitch.
+#[test]
+fn a_member_of_any_interface_that_takes_its_packets_is_reported() {
+    let found = |kind: &str, is_partial: bool| {
+        after(|host, wanted| {
+            host.interfaces.insert("upper0".into(), soft(kind, None));
+            eth0(host).controller = Some("upper0".into());
+            place(wanted).is_partial = is_partial;
+        })
+    };
+    for kind in ["openvswitch", "batadv"] {
+        let finding = one(found(kind, false));
+        assert_eq!((finding.rule, finding.harm), ("member", Harm::Loses));
+        let what =
+            format!("it is a member of the {kind} interface upper0, which will receive nothing from it");
+        assert_eq!(finding.what, what);
+        assert_eq!(found(kind, true), []);
+    }
+    assert_eq!(found("vrf", false), []);
+    let beside = after(|host, wanted| {
+        host.interfaces.insert("ovs-system".into(), soft("openvswitch", None));
+        eth0(host).controller = Some("ovs-system".into());
+        wanted.ports[0] = packet("eth0");
+    });
+    assert!(one(beside).what.ends_with("which may forward its packets too"));
+}
+
+/// Seen: nothing was found below a MACsec interface.
+#[test]
+fn a_macsec_interface_on_top_receives_nothing() {
+    let found = after(|host, _| {
+        host.interfaces.insert("macsec0".into(), soft("macsec", Some("eth0")));
+    });
+    assert_eq!((rules(&found), changes(&found)), (vec![("on-top", Harm::Loses)], vec![]));
+}
