@@ -78,8 +78,8 @@ fn shown(
     lines: usize,
 ) -> Result<String, Failure> {
     if let Some(key) = &args.key {
-        let records = sections.first().map_or(&[][..], |(_, records)| records);
-        let value = value::value(records, key).map_err(Failure::Input)?;
+        let section = sections.first().ok_or_else(|| Failure::input("the answer has no section"))?;
+        let value = value::value(section, key).map_err(Failure::Input)?;
         return Ok(match value.as_str().filter(|_| !args.json) {
             Some(text) => format!("{text}\n"),
             None if args.json => format!("{}\n", json!({"time": unix_time(), "value": value})),

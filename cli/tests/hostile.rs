@@ -10,7 +10,7 @@ mod odd;
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Listener, Received};
-use netmem::{listens, number, start};
+use netmem::{PATIENCE, ended, listens, number, start, wait_until};
 use odd::{Folder, frames, packets, pcap_at_intervals};
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, memfd_create};
 use rustix::io::{read, write};
@@ -27,8 +27,6 @@ use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-/// How long a test waits for what must happen. It guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Honest packets a second: in half a minute of each attack not more than the honest rings have room for, whichever
 /// process gets a core.
 const RATE: u64 = 100;
@@ -37,27 +35,6 @@ const RING: u32 = 16384;
 fn attack_time() -> Duration {
     let seconds = env::var("NETMEM_HOSTILE_SECONDS").ok().and_then(|text| text.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or(1.0))
-}
-
-/// Waits for a process to end.
-fn ended(what: &str, mut child: Child) -> Output {
-    let begun = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if begun.elapsed() > PATIENCE {
-            child.kill().unwrap();
-            panic!("{what} does not end");
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    child.wait_with_output().unwrap()
-}
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn interrupt(child: &Child) {

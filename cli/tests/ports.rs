@@ -3,17 +3,13 @@
 mod netmem;
 mod odd;
 
-use netmem::{dropped, netmem, number, object, output, ports, start, stderr, stdout};
+use netmem::{dropped, ended, netmem, number, object, output, ports, start, stderr, stdout};
 use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
-
-/// How long a test waits for what must happen. It guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Forwards in cross-connect mode from port to port until it ends by itself.
 fn run(from: &str, to: &str) -> Output {
@@ -22,16 +18,8 @@ fn run(from: &str, to: &str) -> Output {
 
 /// As [`run`], with other options.
 fn run_with(options: &str, from: &str, to: &str) -> Output {
-    let mut child = start(&format!("forward {options} --json --port {from} --port {to}"));
-    let begun = Instant::now();
-    while child.try_wait().expect("wait").is_none() {
-        if begun.elapsed() > PATIENCE {
-            kill_process(Pid::from_child(&child), Signal::KILL).expect("kill(2)");
-            panic!("{from} to {to} does not end");
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    child.wait_with_output().expect("wait")
+    let child = start(&format!("forward {options} --json --port {from} --port {to}"));
+    ended(&format!("{from} to {to}"), child)
 }
 
 /// A counter of one port.

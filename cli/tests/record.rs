@@ -251,6 +251,10 @@ fn impossible_recorder_settings_are_refused_in_one_line() {
             "forward --record 64 --record-to /tmp/x --record-when drop.tll>1/s".to_owned(),
             "no packet is dropped as",
         ),
+        (
+            "forward --record 64 --record-to /tmp/x --record-when drop.inbox_full>1/s".to_owned(),
+            "only between workers: give --steer as well",
+        ),
         (format!("record -o /nowhere/x --control {}", run.path.display()), "this run records nothing"),
         ("record -o /nowhere/x --control /nowhere/y".to_owned(), "control socket /nowhere/y"),
     ] {

@@ -3,7 +3,7 @@
 mod netmem;
 mod odd;
 
-use netmem::{assert_adds_up, number, object, start, stderr, stdout};
+use netmem::{PATIENCE, assert_adds_up, ended, number, object, start, stderr, stdout, wait_until};
 use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -12,9 +12,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Output};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// How long a test waits for what must happen. It guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends the signal once the program has its three threads: itself, the forwarder, the network.
 fn signal_in_mid_run(mut child: Child, signal: Signal) -> Output {
@@ -101,27 +98,16 @@ fn two_sigterms_one_behind_the_other_end_a_run_with_its_summary() {
 }
 
 /// Sends SIGINT once the program has a handler for it. Returns its exit status.
-fn interrupted(mut child: Child) -> Output {
+fn interrupted(child: Child) -> Output {
     let status = format!("/proc/{}/status", child.id());
     let handled = || {
         let status = fs::read_to_string(&status).unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
         Some(u64::from_str_radix(mask.trim(), 16).ok()? >> (Signal::INT.as_raw() - 1) & 1 == 1)
     };
-    let begun = Instant::now();
-    while handled() != Some(true) {
-        assert!(begun.elapsed() < PATIENCE, "it handles no signal");
-        thread::sleep(Duration::from_millis(1));
-    }
+    wait_until("it handles no signal", || handled() == Some(true));
     kill_process(Pid::from_child(&child), Signal::INT).expect("kill(2)");
-    while child.try_wait().expect("wait").is_none() {
-        if begun.elapsed() > PATIENCE {
-            child.kill().expect("kill(2)");
-            panic!("one SIGINT does not end it");
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.wait_with_output().expect("wait")
+    ended("a run that got one SIGINT", child)
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn one_value_can_be_read_and_zeros_are_shown_on_request() {
     assert!(value["value"].as_u64() > Some(0) && value["time"].as_f64() > Some(1.7e9), "{value}");
     for (words, said) in [
         ("stat ports rx", "no record for \"rx\": give NAME.VALUE, with one of the names mem:0, mem:1"),
-        ("stat ports mem:0.speed", "no value \"speed\": there are name, kind, worker, state, ring, rx, "),
+        ("stat ports mem:0.speed", "no value \"speed\": there are name, kind, number, worker, state, ring, "),
     ] {
         let out = run.ask(words);
         assert!(stderr(&out).contains(said), "{}", stderr(&out));

@@ -2,7 +2,7 @@
 
 mod netmem;
 
-use netmem::{Run, netmem, output, stderr, stdout};
+use netmem::{Run, netmem, output, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{self, OpenptFlags};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
@@ -11,20 +11,6 @@ use std::io::{Read, Write};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// How long something is waited for that must come.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until it is so.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < PATIENCE, "not seen: {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A terminal with `netmem top` on it.
 struct Terminal {
@@ -66,14 +52,14 @@ impl Terminal {
 
     #[track_caller]
     fn sees(&self, text: &str) {
-        until(text, || self.said.lock().expect("the text").contains(text));
+        wait_until(text, || self.said.lock().expect("the text").contains(text));
     }
 
     /// Waits for the end, and asserts that the terminal is as it was. Returns the standard error.
     #[track_caller]
     fn ends(mut self) -> (ExitStatus, String) {
         let mut ended = None;
-        until("the end", || {
+        wait_until("the end", || {
             ended = self.child.try_wait().expect("its state");
             ended.is_some()
         });

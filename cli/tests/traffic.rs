@@ -5,30 +5,17 @@
 mod netmem;
 mod odd;
 
-use netmem::{listens, number, object, output, start, stderr, stdout};
+use netmem::{ended, listens, number, object, output, start, stderr, stdout, wait_until};
 use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::fs;
 use std::path::Path;
 use std::process::Child;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
-
-/// How long a test waits for what must happen. It guards against hangs, nothing else.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
 
 /// Waits for the end of a process. Returns its object.
-fn ended(what: &str, mut child: Child) -> Value {
-    wait_until(what, || child.try_wait().expect("wait").is_some());
-    object(&child.wait_with_output().expect("output"))
+fn result(what: &str, child: Child) -> Value {
+    object(&ended(what, child))
 }
 
 /// Ends a process as Ctrl-C does. Returns its object, with any messages on standard error.
@@ -77,7 +64,7 @@ fn two_processes_measure_a_third_over_memif_and_all_counts_agree() {
         "gen --port memif:{} --ring 16384 --count {SENT} --rate 20000 --flows 30 --size imix --src-mac 02:00:00:00:00:01 --json",
         a.display()
     ));
-    let (sent, received) = (ended("the generator", generator), ended("the sink", sink));
+    let (sent, received) = (result("the generator", generator), result("the sink", sink));
     let forwarded = end(forwarder);
     assert_eq!(counts(&received, JUDGED), [SENT, 0, 0, 0, 0, 0], "{received}");
     assert_eq!(counts(&sent, ["sent", "flows"]), [SENT, 30]);
@@ -112,7 +99,7 @@ fn giants_between_two_processes_arrive_whole_where_both_have_frames_for_them_and
             "gen --port memif:{} --count {SENT} --rate 20000 --size 9014,14524,64 --frame-size 16384 --json",
             socket.display()
         ));
-        let (sent, received) = (ended("the generator", generator), ended("the sink", sink));
+        let (sent, received) = (result("the generator", generator), result("the sink", sink));
         assert_eq!(number(&sent, "bytes"), SENT / 3 * (64 + 9014 + 14_524));
         assert_eq!(counts(&received, ["received", "corrupt", "foreign"]), [arrive, 0, 0], "{received}");
         assert_eq!(number(&received["ports"][0], "rx_too_long"), SENT - arrive, "{received}");
@@ -292,6 +279,24 @@ fn bad_input_is_refused_with_one_line_and_exit_code_2() {
     refused("sink --port pcap:in=/dev/null --max-lost some", "whole number");
 }
 
+/// Seen: a generator opened its port and made the file of its report, and then refused its addresses. The file stayed.
+#[test]
+fn a_refused_generator_opens_no_port_and_leaves_no_file() {
+    let folder = Folder::new("refused");
+    let [sent, report] = ["sent.pcap", "report.json"].map(|name| folder.path(name));
+    let words = format!("gen --port pcap:out={} --json {}", sent.display(), report.display());
+    refused(&format!("{words} --dst fd01::1"), "give two IPv4 or two IPv6 addresses");
+    refused(&format!("{words} --size 64 --src fd00::1 --dst fd00::2"), "a size must be 84 to 29116");
+    assert!(!sent.exists() && !report.exists());
+    let socket = folder.path("none.sock");
+    let words = format!("gen --port memif:{} --wait 0.1 --json {}", socket.display(), report.display());
+    refused(&words, "is not up after 0.1 s");
+    assert!(!report.exists());
+    fs::write(&report, "of an earlier run").unwrap();
+    refused(&words, "is not up after 0.1 s");
+    assert_eq!(fs::read_to_string(&report).unwrap(), "of an earlier run");
+}
+
 /// Seen: a sink emptied a capture whose `in=` was mistyped as `out=`, and a generator sent to a port without an output.
 #[test]
 fn a_file_that_a_sink_would_write_or_a_generator_would_read_is_refused_and_stays() {
@@ -333,7 +338,7 @@ fn a_generator_whose_peer_has_gone_says_so_and_counts_the_packets_that_were_due_
     let sink = start(&format!("sink --port memif:{},role=server --count 10 --json", socket.display()));
     wait_until("the sink does not listen", || listens(&socket));
     let out = output(&format!("gen --port memif:{} --rate 1000 --seconds 3 --json", socket.display()));
-    ended("the sink", sink);
+    result("the sink", sink);
     let said = stderr(&out);
     assert!(out.status.code() == Some(1) && said.contains(" is down: "), "{said}");
     assert_eq!(said.matches(" is down: ").count(), 1, "{said}");

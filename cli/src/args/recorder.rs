@@ -11,6 +11,9 @@ use std::str::FromStr;
 /// Packets of each port and worker that can be recorded.
 const PACKETS: std::ops::RangeInclusive<usize> = 64..=1 << 20;
 
+/// The reasons for drops between workers.
+pub const LOST_BETWEEN: [&str; 3] = ["inbox_full", "flow_limit", "inbox_gone"];
+
 /// Flags about the flight recorder.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run and control")]
@@ -38,8 +41,8 @@ pub struct RecorderArgs {
 /// So many drops a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct When {
-    /// Of this reason; None of all together.
-    pub reason: Option<Reason>,
+    /// For the reason of this name; None for all together.
+    pub reason: Option<&'static str>,
     /// More than so many a second.
     pub rate: u64,
 }
@@ -54,18 +57,19 @@ impl FromStr for When {
         let reason = match counter.strip_prefix("drop.") {
             None if counter == "drops" => None,
             None => return Err(form()),
-            Some(name) => {
-                let known = Reason::ALL.iter().find(|reason| reason.name() == name);
-                Some(*known.ok_or_else(|| unknown(name))?)
-            }
+            Some(name) => Some(reasons().find(|known| *known == name).ok_or_else(|| unknown(name))?),
         };
         Ok(When { reason, rate })
     }
 }
 
+/// Returns the name of every reason that a run can have.
+fn reasons() -> impl Iterator<Item = &'static str> {
+    Reason::ALL.iter().map(|reason| reason.name()).chain(LOST_BETWEEN)
+}
+
 fn unknown(name: &str) -> String {
-    let near = nearest(Reason::ALL.iter().map(|reason| reason.name()), name);
-    match near {
+    match nearest(reasons(), name) {
         Some(near) => format!("no packet is dropped as {name:?}: did you mean {near}?"),
         None => format!("no packet is dropped as {name:?}: netmem stat drops --all lists the reasons"),
     }
@@ -74,9 +78,17 @@ fn unknown(name: &str) -> String {
 impl std::fmt::Display for When {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.reason {
-            Some(reason) => write!(f, "drop.{}>{}/s", reason.name(), self.rate),
+            Some(reason) => write!(f, "drop.{reason}>{}/s", self.rate),
             None => write!(f, "drops>{}/s", self.rate),
         }
+    }
+}
+
+impl When {
+    /// Returns the drops that are watched, of the drops by reason.
+    pub fn of(self, dropped: &[(&'static str, u64)]) -> u64 {
+        let is_watched = |name: &str| self.reason.is_none_or(|reason| reason == name);
+        dropped.iter().filter(|(name, _)| is_watched(name)).map(|(_, packets)| packets).sum()
     }
 }
 
@@ -120,7 +132,7 @@ impl RecorderArgs {
 /// Each packet is written as received (its first 144 bytes) under the port that received it, with its queue, its verdict as of an
 /// XDP program, and a comment. The comment has the egress port, the drop reason or that it was passed. It also says how long the
 /// packet waited, was in a lane between workers (--steer) and in the local queue (--hold). If packets are missing between two
-/// packets, the comment of the later one has their number. To watch packets live: netmem record --follow | wireshark -k -i -
+/// packets, the later one has their number (frame.drop_count). To watch packets live: netmem record --follow | wireshark -k -i -
 #[derive(Debug, Args)]
 pub struct RecordArgs {
     /// The file to write; by default the recording goes to standard output.
@@ -150,5 +162,17 @@ mod tests {
         }
         let near = "drop.ttl_expire>1/s".parse::<When>().unwrap_err();
         assert!(near.ends_with("did you mean ttl_expired?"), "{near}");
+    }
+
+    /// Seen: `drop.inbox_full>100/s` was refused as unknown, and `drops>N/s` did not see drops between workers.
+    #[test]
+    fn drops_between_workers_are_watched_by_name_and_among_all() {
+        let dropped = [("ttl_expired", 1), ("inbox_full", 20), ("flow_limit", 300)];
+        for (text, watched) in
+            [("drop.inbox_full>100/s", 20), ("drop.inbox_gone>100/s", 0), ("drops>100/s", 321)]
+        {
+            let when = text.parse::<When>().unwrap();
+            assert_eq!((when.to_string().as_str(), when.of(&dropped)), (text, watched));
+        }
     }
 }

@@ -31,8 +31,10 @@ pub fn forward(
     loop {
         forwarder.run(w, phases.look_up_flag(number));
         let states = forwarder.ports().map(|port| port.state()).collect();
+        let rx_posted = forwarder.ports().map(|port| port.rx_posted()).collect();
         let complaints = forwarder.ports().map(|port| port.complaint()).collect();
-        if phases.looked_up(number, Seen { states, complaints, is_over: forwarder.is_over() }) {
+        let seen = Seen { states, rx_posted, complaints, is_over: forwarder.is_over() };
+        if phases.looked_up(number, seen) {
             break;
         }
         if let Some(attendant) = &mut attendant {

@@ -52,10 +52,13 @@ impl Outlook {
         let _ = self.0.set(look_up);
     }
 
-    /// Returns the states of each worker's ports when it last looked up. Empty before that.
-    pub fn states(&self) -> Vec<Vec<PortState>> {
-        let seen =
-            |worker: &Lookout| worker.seen.lock().unwrap_or_else(PoisonError::into_inner).states.clone();
+    /// Returns the state of each worker's ports, and the number of frames that each had posted for reception, when the
+    /// worker last looked up. Empty before that.
+    pub fn ports(&self) -> Vec<Vec<(PortState, usize)>> {
+        let seen = |worker: &Lookout| {
+            let seen = worker.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.states.iter().cloned().zip(seen.rx_posted.iter().copied()).collect()
+        };
         self.0.get().map_or_else(Vec::new, |look_up| look_up.0.iter().map(seen).collect())
     }
 }
@@ -73,6 +76,8 @@ struct Lookout {
 pub struct Seen {
     /// The states of its ports.
     pub states: Vec<PortState>,
+    /// The frames that each has posted for reception.
+    pub rx_posted: Vec<usize>,
     /// Problems of each port, other than its state.
     pub complaints: Vec<Option<String>>,
     /// Nothing will be received any more, and everything received has left.

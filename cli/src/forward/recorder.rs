@@ -7,13 +7,12 @@ mod writer;
 
 use super::plan::Plan;
 use super::worker_setup::WorkerSetup;
-use crate::args::RecorderPlan;
 use crate::control::registry::Registry;
 use crate::failure::Failure;
 use crate::recorded::{ANSWER_PACKETS, Recorded, digits};
 use by_time::ByTime;
 use netmem::forward::recorder::{QueueTimes, RecordedPacket, RecorderConfig, Recording, recorder};
-use netmem::forward::{Decide, Verdict};
+use netmem::forward::{Decide, SteeringControl, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -54,13 +53,15 @@ pub fn around(
 /// # Errors
 /// Those of [`RecordWriter::new`].
 pub fn of_run(
-    plan: Option<&RecorderPlan>,
+    plan: &Plan,
     asked: Option<Arc<AtomicBool>>,
     setups: &[WorkerSetup],
+    steering: Option<&SteeringControl>,
 ) -> Result<(Option<Arc<Recordings>>, Option<RecordWriter>), Failure> {
     let recordings = Recordings::new(setups).map(Arc::new);
-    let writer = recordings.as_ref().zip(plan).zip(asked);
-    let writer = writer.map(|((recordings, plan), asked)| RecordWriter::new(recordings, plan, asked, setups));
+    let writer = recordings.as_ref().zip(plan.recorder.as_ref()).zip(asked);
+    let writer = writer
+        .map(|((recordings, plan), asked)| RecordWriter::new(recordings, plan, asked, (setups, steering)));
     Ok((recordings, writer.transpose()?.flatten()))
 }
 

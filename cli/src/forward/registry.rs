@@ -3,7 +3,7 @@
 use super::icmp_registry;
 use super::page_registry;
 use super::phases::Outlook;
-use super::plan::Plan;
+use super::plan::{Plan, Source};
 use super::report::{PortSource, dropped};
 use super::steer_registry;
 use super::worker_setup::WorkerSetup;
@@ -14,6 +14,7 @@ use netmem::forward::{Idle, Meters, SteeringControl};
 use netmem::page::Memory;
 use netmem::pool::{Holder, Ledger, Pool, PoolStats};
 use netmem::port::{Port, PortState};
+use netmem_ports::{DeviceSpec, PortSpec};
 use std::sync::Arc;
 
 /// The name for pages of any node.
@@ -27,7 +28,7 @@ pub fn registry(
     (plan, outlook): (&Plan, &Outlook),
 ) -> Registry {
     let mut registry = Registry::new();
-    sections(&mut registry, memory, setups, steering, (plan.ring, outlook));
+    sections(&mut registry, memory, setups, steering, (plan, outlook));
     steering.iter().for_each(|steering| steer_registry::steer(&mut registry, steering));
     idle_key(&mut registry, setups);
     if plan.mode == ModeArg::Ip {
@@ -46,12 +47,12 @@ fn sections(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
-    (ring, outlook): (u32, &Outlook),
+    (plan, outlook): (&Plan, &Outlook),
 ) {
     let pools: Vec<Pool> = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let of = pools.clone();
     registry.section("pools", move || of.iter().map(pool_record).collect());
-    ports(registry, setups, ring, outlook);
+    ports(registry, setups, (plan, outlook));
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let (of, between) = (meters.clone(), steering.cloned());
     registry.section("drops", move || {
@@ -69,34 +70,75 @@ fn sections(
     registry.section("pages", move || vec![page_record(&of)]);
 }
 
-/// Adds each port of each worker: its state when its worker last looked up, the slots of each of its rings, and its
-/// counters.
-fn ports(registry: &mut Registry, setups: &[WorkerSetup], ring: u32, outlook: &Outlook) {
+/// Adds each port of each worker: its state and its posted frames when its worker last looked up, its queues and the
+/// slots of each of their rings, and its counters.
+fn ports(registry: &mut Registry, setups: &[WorkerSetup], (plan, outlook): (&Plan, &Outlook)) {
+    let specs: &[PortSpec] = match &plan.source {
+        Source::BuiltIn(_) => &[],
+        Source::Ports { ports, .. } => ports,
+    };
     let ports = setups.iter().enumerate().flat_map(|(worker, setup)| {
-        let port = move |(at, port): (usize, &dyn Port)| {
-            let known = (port.name().to_owned(), port.kind(), port.state(), PortSource::new(port));
-            ((worker, at), known)
+        let port = move |(number, port): (usize, &dyn Port)| Known {
+            worker,
+            number,
+            name: port.name().to_owned(),
+            kind: port.kind(),
+            queues: queues(specs.get(number), port.name()),
+            first: (port.state(), port.rx_posted()),
+            counters: PortSource::new(port),
         };
         setup.forwarder.ports().enumerate().map(port)
     });
-    let (ports, outlook): (Vec<_>, _) = (ports.collect(), outlook.clone());
+    let (ports, outlook, ring): (Vec<_>, _, _) = (ports.collect(), outlook.clone(), plan.ring);
     registry.section("ports", move || {
-        let states = outlook.states();
-        let record = |((worker, at), (name, kind, first, counters)): &((usize, usize), Known)| {
-            let state = states.get(*worker).and_then(|states| states.get(*at)).unwrap_or(first);
-            let record = Record::default().with("name", name.as_str()).with("kind", *kind);
-            record
-                .with("worker", *worker)
-                .with("state", state.to_string())
-                .with("ring", ring)
-                .with_all(counters.read())
+        let seen = outlook.ports();
+        let record = |port: &Known| {
+            let seen = seen.get(port.worker).and_then(|ports| ports.get(port.number));
+            port.record(ring, seen.unwrap_or(&port.first))
         };
         ports.iter().map(record).collect()
     });
 }
 
-/// A port's name, its kind, its first state, and its counters.
-type Known = (String, &'static str, PortState, PortSource);
+/// A port of a worker.
+struct Known {
+    worker: usize,
+    /// Its number in the order of `--port`. Ports may share a name.
+    number: usize,
+    name: String,
+    kind: &'static str,
+    /// The numbers of its queues for reception and for transmission.
+    queues: (usize, usize),
+    /// Its state and its frames posted for reception, before its worker has looked up.
+    first: (PortState, usize),
+    counters: PortSource,
+}
+
+impl Known {
+    fn record(&self, ring: u32, (state, rx_posted): &(PortState, usize)) -> Record {
+        Record::default()
+            .with("name", self.name.as_str())
+            .with("kind", self.kind)
+            .with("number", self.number)
+            .with("worker", self.worker)
+            .with("state", state.to_string())
+            .with("ring", ring)
+            .with("rx_queues", self.queues.0)
+            .with("tx_queues", self.queues.1)
+            .with("rx_posted", *rx_posted)
+            .with_all(self.counters.read())
+    }
+}
+
+/// Returns the numbers of queues for reception and for transmission of a worker's port with this name.
+fn queues(spec: Option<&PortSpec>, name: &str) -> (usize, usize) {
+    match spec.map(|spec| &spec.device) {
+        // `xdp:eth0:1,3` has two queues, and transmits by the first.
+        Some(DeviceSpec::Xdp(_)) => (1 + name.matches(',').count(), 1),
+        Some(DeviceSpec::Memif { config, .. }) => (config.queues.into(), config.queues.into()),
+        Some(DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. }) | None => (1, 1),
+    }
+}
 
 /// Returns the counts of a worker's packets.
 fn counts(meters: &Meters) -> [(&'static str, u64); 11] {
@@ -264,4 +306,23 @@ fn node(text: &str, nodes: usize) -> Result<Option<usize>, String> {
     }
     let node = text.parse().map_err(|_| format!("{text:?} is neither a whole number nor {ANY_NODE}"))?;
     if node < nodes { Ok(Some(node)) } else { Err(format!("there is no node {node}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netmem_ports::port_spec;
+
+    /// Seen: `netmem top` showed a ring that was filled to 800 %, because a port's frames in eight rings were divided by
+    /// the slots of one.
+    #[test]
+    fn a_port_has_as_many_queues_as_its_device() {
+        let of = |text: &str, name: &str| queues(Some(&port_spec(text).unwrap()), name);
+        assert_eq!(of("xdp:eth0,queues=8", "xdp:eth0:0,2,4,6"), (4, 1));
+        assert_eq!(of("fault:drop=0.1/xdp:eth0,queues=2", "fault/xdp:eth0:0,1"), (2, 1));
+        assert_eq!(of("xdp:eth0", "xdp:eth0:1"), (1, 1));
+        assert_eq!(of("memif:/run/a,queues=3", "memif:/run/a"), (3, 3));
+        assert_eq!(of("tap:t0", "tap:t0"), (1, 1));
+        assert_eq!(queues(None, "mem:0"), (1, 1));
+    }
 }

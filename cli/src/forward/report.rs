@@ -2,6 +2,7 @@
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
+pub use crate::args::LOST_BETWEEN;
 use crate::args::{ModeArg, PathArg};
 use netmem::forward::Reason;
 use netmem::forward::filter::{FilterControl, RuleCount};
@@ -125,9 +126,6 @@ impl FilterReport {
         }
     }
 }
-
-/// The reasons for drops between workers.
-pub const LOST_BETWEEN: [&str; 3] = ["inbox_full", "flow_limit", "inbox_gone"];
 
 /// Returns the drops of all forwarders by reason, and the drops between workers.
 pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Vec<(&'static str, u64)> {

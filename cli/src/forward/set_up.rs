@@ -107,7 +107,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     }
     let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan, times.as_ref())).transpose()?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
-    let (recordings, writer) = recorder::of_run(plan.recorder.as_ref(), asked.recording, &setups)?;
+    let (recordings, writer) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
     let ((caller, requests), outlook) = (reload::requests(), Outlook::default());
     let listen = |socket| {
         let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));

@@ -13,7 +13,7 @@ const PLAIN: &str = "\x1b[0m";
 
 /// The current values of each section, which have no rate. All other values are counts since the start.
 const GAUGES: [(&str, &[&str]); 12] = [
-    ("ports", &["worker", "ring"]),
+    ("ports", &["number", "worker", "ring", "rx_queues", "tx_queues", "rx_posted"]),
     ("forward", &["held"]),
     ("workers", &["held"]),
     (
@@ -43,9 +43,9 @@ const GAUGES: [(&str, &[&str]); 12] = [
     ("routes", &["metric"]),
     ("netlink", &["routes"]),
 ];
-/// The values that tell the records of a section apart. Ports of several workers share a name, and so do holders of
-/// frames in several states, and routes for one prefix.
-const KEYS: [&str; 5] = ["name", "place", "worker", "table", "metric"];
+/// The values that tell the records of a section apart. Ports of several workers share a name, and so do memif ports of
+/// one socket, holders of frames in several states, and routes for one prefix.
+const KEYS: [&str; 6] = ["name", "number", "place", "worker", "table", "metric"];
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy)]
@@ -183,10 +183,26 @@ mod tests {
         assert!(text.contains(" 5,200               100/s\n") && text.matches("/s").count() == 1, "{text}");
     }
 
+    /// Seen: the rates of the second memif port of a socket came from the counters of the first.
+    #[test]
+    fn ports_of_one_worker_that_share_a_name_are_compared_each_with_itself() {
+        let port = |number: u64, rx: u64| {
+            let named = Record::default().with("name", "memif:/run/a").with("number", number);
+            named.with("worker", 0).with("rx", rx)
+        };
+        let old: Sections = vec![("ports".into(), vec![port(0, 1_000), port(1, 5_000)])];
+        assert_eq!(find(&old, "ports", &port(1, 7_000)), Some(&port(1, 5_000)));
+        let new: Sections = vec![("ports".into(), vec![port(0, 1_000), port(1, 5_200)])];
+        let text = LOOK.text(&new, Some((&old, Duration::from_secs(2))));
+        assert!(text.contains(" 5,200               100/s\n") && text.matches("/s").count() == 1, "{text}");
+    }
+
     #[test]
     fn what_is_there_now_has_no_rate() {
         for (section, name) in [
             ("ports", "worker"),
+            ("ports", "number"),
+            ("ports", "rx_posted"),
             ("routes", "metric"),
             ("pools", "limit"),
             ("pools", "leaving_pages"),

@@ -36,8 +36,9 @@ pub struct Traffic {
     pub lost: Rate,
     /// The reason why it carries nothing, of the first queue that does not. Empty if all do.
     pub down: String,
-    /// Slots of each ring, of all queues together, or 0 if not known.
+    /// Slots of the rings for reception, of all queues together, and of those for transmission; 0 if not known.
     pub ring: u64,
+    pub tx_ring: u64,
     /// Empty frames posted for reception.
     pub posted: u64,
     /// Frames posted for transmission and not completed.
@@ -90,7 +91,7 @@ impl Traffic {
 
     /// Returns the share of the slots for transmission that have a frame which is not sent.
     pub fn tx_fill(&self) -> Rate {
-        (self.ring > 0).then(|| self.sending as f64 / self.ring as f64)
+        (self.tx_ring > 0).then(|| self.sending as f64 / self.tx_ring as f64)
     }
 }
 
@@ -170,6 +171,7 @@ fn queues(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Traffic> {
             lost: rate(old, queue, |of| of.lost),
             down: queue.down.clone(),
             ring: queue.ring,
+            tx_ring: queue.tx_ring,
             posted: queue.posted,
             sending: queue.sending,
         }
@@ -207,6 +209,7 @@ impl Traffic {
             self.down.clone_from(&other.down);
         }
         self.ring += other.ring;
+        self.tx_ring += other.tx_ring;
         self.posted += other.posted;
         self.sending += other.sending;
     }
@@ -281,6 +284,7 @@ fn drops(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Drops> {
 mod tests {
     use super::super::reading::tests::recorded;
     use super::*;
+    use crate::control::Record;
 
     #[test]
     fn rates_are_what_grew_over_the_time_and_none_without_two_snapshots() {
@@ -364,6 +368,19 @@ mod tests {
         assert_eq!((of(0), of(1).0), (("interface nt0 is down", ring), ""));
         let fill = grown.ports[1].rx_fill().unwrap();
         assert!(fill > 0.0 && fill <= 1.0, "{fill}");
-        assert_eq!(Traffic { ring: 0, ..grown.ports[1].clone() }.tx_fill(), None);
+        let unknown = Traffic { ring: 0, tx_ring: 0, ..grown.ports[1].clone() };
+        assert_eq!((unknown.rx_fill(), unknown.tx_fill()), (None, None));
+    }
+
+    /// Seen: `netmem top` showed two memif ports of one socket as one port with two queues.
+    #[test]
+    fn ports_that_share_a_name_are_rows_of_their_own_and_workers_of_one_port_are_not() {
+        let port = |number: u64, worker: u64| {
+            Record::default().with("name", "memif:/a.sock").with("number", number).with("worker", worker)
+        };
+        let records = vec![port(0, 0), port(1, 0), port(0, 1), port(1, 1)];
+        let grown = Activity::new(None, &Snapshot::new(1.0, &vec![("ports".into(), records)]));
+        let names: Vec<_> = grown.ports.iter().map(|port| (port.name.as_str(), port.queues)).collect();
+        assert_eq!(names, [("memif:/a.sock#0", 2), ("memif:/a.sock#1", 2)]);
     }
 }

@@ -40,7 +40,7 @@ pub struct Snapshot {
 pub struct Queue {
     /// The name in `netmem stat ports`.
     pub name: String,
-    /// Its port, which it shares with the port's other queues.
+    /// Its port, which it shares with the port's other queues. It has the port's number if ports share a name.
     pub port: String,
     /// Its number at the port.
     pub number: String,
@@ -52,8 +52,9 @@ pub struct Queue {
     pub lost: u64,
     /// The reason why it carries nothing, or empty if it does.
     pub down: String,
-    /// Slots of each of its rings.
+    /// Slots of all its rings for reception, and of those for transmission.
     pub ring: u64,
+    pub tx_ring: u64,
     /// Empty frames that are posted for reception.
     pub posted: u64,
     /// Frames posted for transmission and not completed.
@@ -115,7 +116,7 @@ impl Snapshot {
         let reasons = of("drops").iter().flat_map(|record| &record.0);
         Snapshot {
             at,
-            queues: of("ports").iter().map(queue).collect(),
+            queues: queues(of("ports")),
             workers: of("workers").iter().map(worker).collect(),
             pools: of("pools").iter().map(pool).collect(),
             drops: reasons.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?))).collect(),
@@ -128,8 +129,25 @@ fn number(record: &Record, name: &str) -> u64 {
     record.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
+/// Reads the records of ports. Several ports may share a name, as memif ports of one socket do.
+fn queues(records: &[Record]) -> Vec<Queue> {
+    let is_other = |one: &Record, other: &Record| {
+        one.text("name") == other.text("name") && one.get("number") != other.get("number")
+    };
+    let read = |record: &Record| {
+        let mut queue = queue(record);
+        if records.iter().any(|other| is_other(record, other)) {
+            queue.port = format!("{}#{}", queue.port, number(record, "number"));
+        }
+        queue
+    };
+    records.iter().map(read).collect()
+}
+
 fn queue(record: &Record) -> Queue {
     let of = |name| number(record, name);
+    // A run of an earlier version does not have it. Its counters are not read at one moment: one may be ahead.
+    let posted = record.get("rx_posted").and_then(Value::as_u64);
     let name = record.text("name");
     let (port, queue) = port_and_queue(name);
     Queue {
@@ -142,9 +160,9 @@ fn queue(record: &Record) -> Queue {
         tx_bytes: of("tx_bytes"),
         lost: LOST.into_iter().map(of).sum(),
         down: record.text("state").strip_prefix(DOWN).unwrap_or_default().to_owned(),
-        ring: of("ring"),
-        // Not read at one moment: one may be ahead of the other.
-        posted: of("filled").saturating_sub(of("rx")),
+        ring: of("ring") * of("rx_queues").max(1),
+        tx_ring: of("ring") * of("tx_queues").max(1),
+        posted: posted.unwrap_or_else(|| of("filled").saturating_sub(of("rx"))),
         sending: of("tx").saturating_sub(of("completed") + of("tx_stranded")),
     }
 }
@@ -254,6 +272,20 @@ pub mod tests {
         assert!(new.drops.iter().any(|(reason, count)| reason == "policy" && *count > 0), "{:?}", new.drops);
         assert!(new.holders.iter().any(|holder| holder.name.contains(".rs:")), "{:?}", new.holders);
         assert_eq!(Snapshot::new(0.0, &Vec::new()), Snapshot::default());
+    }
+
+    /// Seen: `netmem top` showed `rx ring` of a port with eight queues as 800 %, and after frames had been given back
+    /// it stayed above what was posted.
+    #[test]
+    fn a_port_of_several_queues_has_the_slots_of_all_and_the_frames_that_are_posted_now() {
+        let port = Record::default().with("name", "xdp:eth0:0,1,2,3").with("ring", 512);
+        let port = port.with("rx_queues", 4).with("tx_queues", 1).with("rx_posted", 2048);
+        let read = queue(&port.with_all([("filled", 9_000), ("rx", 1_000)]));
+        assert_eq!((read.ring, read.tx_ring, read.posted), (2048, 512, 2048));
+        let early =
+            Record::default().with("name", "mem:0").with_all([("ring", 64), ("filled", 70), ("rx", 8)]);
+        let read = queue(&early);
+        assert_eq!((read.ring, read.tx_ring, read.posted), (64, 64, 62));
     }
 
     #[test]

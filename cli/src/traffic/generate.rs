@@ -11,7 +11,7 @@ use netmem::pool::Batch;
 use netmem::port::PortState;
 use netmem::system::clock::monotonic_ns;
 use netmem_ports::DeviceSpec;
-use netmem_traffic::{Addresses, INTERFACES, Pace, SIZE_MIN, SIZE_MIN_V6, Stream, StreamConfig};
+use netmem_traffic::{Addresses, HOSTS, INTERFACES, Pace, SIZE_MIN, SIZE_MIN_V6, Stream, StreamConfig};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -31,9 +31,12 @@ const AWAKE: Duration = Duration::from_micros(100);
 pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     let sizes = args.size.as_ref().map_or(&[][..], |sizes| &sizes.0);
     args.station.frame_size.check_packets(sizes).map_err(Failure::Input)?;
+    // Before the port is opened: an open xdp port already takes packets from the kernel.
+    let config = config(args)?;
+    Stream::new(config.clone()).map_err(Failure::input)?;
     let station = Station::open(std::slice::from_ref(&args.port), &args.station, false)?;
-    let config = config(args, &station)?;
-    let stream = Stream::new(config).map_err(Failure::input)?;
+    let src_mac = args.src_mac.unwrap_or(station.macs[0]);
+    let stream = Stream::new(StreamConfig { src_mac, ..config }).map_err(Failure::input)?;
     let mut generator = Generator { station, stream, waiting: Batch::new(), sent: 0, bytes: 0 };
     let patience = patience(args);
     if let Some(reason) = generator.wait_up(patience, stop) {
@@ -76,7 +79,11 @@ fn patience(args: &GenArgs) -> Duration {
     if is_file { Duration::ZERO } else { Duration::from_secs_f64(args.wait) }
 }
 
-fn config(args: &GenArgs, station: &Station) -> Result<StreamConfig, Failure> {
+/// Returns the stream that the arguments describe. Its source MAC address is a made-up one if none is given.
+///
+/// # Errors
+/// [`Failure::Input`] if the addresses do not fit together.
+fn config(args: &GenArgs) -> Result<StreamConfig, Failure> {
     let mixed = || Failure::input("--src and --dst: give two IPv4 or two IPv6 addresses");
     let addresses = Addresses::new(args.src, args.dst).ok_or_else(mixed)?;
     let least = match addresses {
@@ -87,7 +94,7 @@ fn config(args: &GenArgs, station: &Station) -> Result<StreamConfig, Failure> {
         stream: args.stream,
         flows: args.flows,
         sizes: args.size.clone().map_or_else(|| vec![least], |sizes| sizes.0),
-        src_mac: args.src_mac.unwrap_or(station.macs[0]),
+        src_mac: args.src_mac.unwrap_or(HOSTS[0]),
         dst_mac: args.dst_mac.unwrap_or(INTERFACES[0].mac),
         addresses,
         src_ports: args.sport,

@@ -4,9 +4,11 @@
 //!   station   the port, and the frames to send or receive by it
 //!   generate ─► port ─► the measured path ─► port ─► receive
 //!   report    what each of them says at the end
+//!   json_file the file that also gets it
 //! ```
 
 mod generate;
+mod json_file;
 mod receive;
 mod report;
 mod station;
@@ -14,8 +16,7 @@ mod station;
 use crate::args::{GenArgs, SinkArgs};
 use crate::failure::Failure;
 use crate::{output, stop};
-use std::fs::File;
-use std::io::Write;
+use json_file::JsonFile;
 use std::path::Path;
 use std::slice;
 
@@ -49,23 +50,20 @@ struct Ended<T> {
     /// A line for every failure.
     broken: Vec<String>,
     /// The file that also gets the report.
-    json: Option<File>,
+    json: Option<JsonFile>,
 }
 
 /// Prints the text, or the object in its place, to standard output. Writes the object to a file in addition to the
 /// text.
 fn print(
     to: Option<&Path>,
-    file: Option<File>,
+    file: Option<JsonFile>,
     object: impl Fn() -> String,
     text: impl Fn() -> String,
 ) -> Result<(), Failure> {
     match (to, file) {
-        (Some(to), Some(mut file)) => {
-            // A pipe has no length.
-            let _ = file.set_len(0);
-            let failed = |error| Failure::run(format!("cannot write {}: {error}", to.display()));
-            let written = file.write_all(object().as_bytes()).map_err(failed);
+        (Some(_), Some(mut file)) => {
+            let written = file.write(&object());
             output::print(&text()).and(written)
         }
         (Some(_), None) => output::print(&object()),

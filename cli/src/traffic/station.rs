@@ -1,5 +1,6 @@
 //! A station: ports, and the frames that they need to send or receive packets. COLD but for `free_sent`.
 
+use super::json_file::JsonFile;
 use crate::args::StationArgs;
 use crate::failure::Failure;
 use crate::forward::files;
@@ -18,7 +19,6 @@ use netmem::system::broker::BrokerProcess;
 use netmem::system::cpu;
 use netmem::wire::MacAddr;
 use netmem_ports::{DeviceSpec, PortPlace, PortSpec};
-use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ pub struct Station {
     /// The broker, which keeps the privileges, or None without a sandbox.
     broker: Option<BrokerProcess>,
     /// The file for the report, or None for standard output.
-    json: Option<File>,
+    json: Option<JsonFile>,
 }
 
 /// The results of a closed station.
 pub struct Closed {
     /// The file that also gets the report.
-    pub json: Option<File>,
+    pub json: Option<JsonFile>,
     pub ports: Vec<PortReport>,
     pub pool: Ledger,
     /// One line for each failed check.
@@ -122,7 +122,8 @@ impl Station {
         }
         // Opened now: without its capabilities, or as another user, the process may have no permission to write
         // there.
-        station.json = args.json.as_deref().filter(|to| *to != Path::new("-")).map(writable).transpose()?;
+        let file = args.json.as_deref().filter(|to| *to != Path::new("-"));
+        station.json = file.map(JsonFile::open).transpose()?;
         sandbox::enter(&plan, memory.bytes())?;
         Ok(station)
     }
@@ -198,12 +199,6 @@ fn check(specs: &[PortSpec], receives: bool) -> Result<(), Failure> {
 /// Returns true if peers connect to the port, or to the port that it wraps.
 fn has_peers(spec: &PortSpec) -> bool {
     matches!(spec.device, DeviceSpec::Memif { .. })
-}
-
-/// Opens a file that is written at the end. Its contents stay until then.
-fn writable(to: &Path) -> Result<File, Failure> {
-    let file = File::options().write(true).create(true).truncate(false).open(to);
-    file.map_err(|error| Failure::input(format!("--json: cannot write {}: {error}", to.display())))
 }
 
 /// Returns a line for each count of packets that a port accepted and did not send. The port need not have been down

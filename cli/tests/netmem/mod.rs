@@ -22,6 +22,7 @@ use std::{env, io, thread};
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until it is `done`. Otherwise fails with `what`.
+#[track_caller]
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
@@ -59,6 +60,13 @@ pub fn output(words: &str) -> Output {
 /// Starts it, with both outputs kept.
 pub fn start(words: &str) -> Child {
     netmem(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts")
+}
+
+/// Waits for a process to end by itself.
+#[track_caller]
+pub fn ended(what: &str, mut child: Child) -> Output {
+    wait_until(&format!("{what} does not end"), || child.try_wait().expect("wait").is_some());
+    child.wait_with_output().expect("its output")
 }
 
 /// What went to standard output.

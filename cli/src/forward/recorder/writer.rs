@@ -1,12 +1,13 @@
 //! The file that the recordings of a run are written to.
 
 use super::Recordings;
-use crate::args::{RecorderPlan, When};
+use crate::args::{LOST_BETWEEN, RecorderPlan, When};
 use crate::failure::Failure;
+use crate::forward::report::dropped;
 use crate::forward::worker_setup::WorkerSetup;
 use crate::log::Level;
 use crate::recorded::{Capture, Recorded};
-use netmem::forward::Meters;
+use netmem::forward::{Meters, SteeringControl};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ pub struct RecordWriter {
     asked: Arc<AtomicBool>,
     when: Vec<Rising>,
     meters: Vec<Arc<Meters>>,
+    /// The drops between workers, if they share packets.
+    steering: Option<SteeringControl>,
     looked: Instant,
     /// The time at which a rate last caused a file.
     last: Option<Instant>,
@@ -51,9 +54,15 @@ impl RecordWriter {
         recordings: &Arc<Recordings>,
         plan: &RecorderPlan,
         asked: Arc<AtomicBool>,
-        setups: &[WorkerSetup],
+        (setups, steering): (&[WorkerSetup], Option<&SteeringControl>),
     ) -> Result<Option<RecordWriter>, Failure> {
         let Some(to) = plan.to.clone() else { return Ok(None) };
+        let between = |when: &&When| when.reason.is_some_and(|reason| LOST_BETWEEN.contains(&reason));
+        if let Some(when) = plan.when.iter().find(between).filter(|_| steering.is_none()) {
+            return Err(Failure::Input(format!(
+                "--record-when {when}: packets are dropped for this reason only between workers: give --steer as well"
+            )));
+        }
         let part = part_of(&to);
         File::create(&part)
             .and_then(|_| fs::remove_file(&part))
@@ -64,6 +73,7 @@ impl RecordWriter {
             asked,
             when: plan.when.iter().map(|&when| Rising { when, before: 0 }).collect(),
             meters: setups.iter().map(|setup| setup.forwarder.meters()).collect(),
+            steering: steering.cloned(),
             looked: Instant::now(),
             last: None,
             writing: None,
@@ -120,12 +130,9 @@ impl RecordWriter {
         }
         self.looked = Instant::now();
         let mut risen = None;
+        let dropped = dropped(&self.meters, self.steering.as_ref());
         for Rising { when, before } in &mut self.when {
-            let dropped = |meters: &Arc<Meters>| match when.reason {
-                Some(reason) => meters.drops.get(reason),
-                None => meters.drops.total(),
-            };
-            let now: u64 = self.meters.iter().map(dropped).sum();
+            let now = when.of(&dropped);
             let rate = now.saturating_sub(std::mem::replace(before, now)) as f64 / passed.as_secs_f64();
             if rate > when.rate as f64 && risen.is_none() {
                 risen = Some(format!("{when}: {rate:.0}/s"));
