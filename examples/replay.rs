@@ -4,7 +4,9 @@
 
 use netmem::port::pcap::{PcapConfig, PcapPort, open};
 use netmem::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
-use netmem::{Batch, Complete, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Tx, Wake, Worker};
+use netmem::{
+    Batch, Complete, Fill, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Rx, Tx, Wake, Worker,
+};
 use std::error::Error;
 use std::path::Path;
 use std::{env, fs, process};
@@ -32,6 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Sends packets from one file to the other, except those that are not IPv4. Returns the packets read, and written.
+///
+/// # Errors
+/// Returns an error with both numbers if the input is damaged or the output cannot be written.
 fn replay(
     w: &mut Worker,
     pool: &Pool,
@@ -40,16 +45,28 @@ fn replay(
 ) -> Result<(usize, usize), Box<dyn Error>> {
     let config = PcapConfig { input: Some(from.into()), output: to.map(Into::into), ..PcapConfig::default() };
     let mut port = open("replay", &config)?;
-    let (mut read, mut written, mut frames) = (0, 0, Batch::new());
-    while !port.rx_finished() || port.tx_posted() > 0 {
+    let (mut read, mut taken, mut frames) = (0, 0, Batch::new());
+    while !(port.rx_finished() && port.tx_posted() == 0 && frames.is_empty()) {
         port.refill(w, pool);
         read += port.rx(w, &mut frames);
         frames.retain(w, |frame| {
             Ethernet::parse(frame.data()).is_ok_and(|(link, _)| link.ethertype() == ethernet::IPV4)
         });
-        written += send(w, &mut port, &mut frames);
+        taken += send(w, &mut port, &mut frames);
+        if !port.can_retry_tx() {
+            break; // the output failed, and takes no more frames
+        }
     }
-    Ok((read, written))
+    frames.free(w);
+    let (state, counters) = (port.state(), port.counters());
+    drop(port); // writes the rest, for a pipe that had no room
+    let lost = counters.tx_lost.get() as usize;
+    let written = taken - lost;
+    match state {
+        PortState::Down(reason) => Err(format!("{reason}; {read} packets read, {written} written").into()),
+        PortState::Up if lost > 0 => Err(format!("{lost} of {taken} packets could not be written").into()),
+        PortState::Up => Ok((read, written)),
+    }
 }
 
 /// A round's second half: frames that do not fit stay in `frames` for the next one.

@@ -32,41 +32,42 @@ impl Card {
 pub struct CardPort(pub Arc<Mutex<Card>>, Writer<PortCounters>);
 
 impl CardPort {
-    fn ring<T>(&self, ring: usize, work: impl FnOnce(&mut VecDeque<Posted>) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).0[ring])
+    /// Works on the rings under one lock, so that a frame which the card moves is never counted in two of them.
+    fn rings<T>(&self, work: impl FnOnce(&mut [VecDeque<Posted>; 4]) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 
 #[rustfmt::skip]
 impl Fill for CardPort {
-    fn fill_room(&mut self) -> usize { 64 - self.rx_posted() }
-    fn rx_posted(&self) -> usize { self.ring(0, |ring| ring.len()) + self.ring(1, |ring| ring.len()) }
+    fn fill_room(&mut self) -> usize { 64_usize.saturating_sub(self.rx_posted()) }
+    fn rx_posted(&self) -> usize { self.rings(|[empty, received, ..]| empty.len() + received.len()) }
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.fill_room().min(frames.len());
-        self.ring(0, |empty| empty.extend(frames.post(w, n)));
+        self.rings(|[empty, ..]| empty.extend(frames.post(w, n)));
         self.1.count_filled(n)
     }
 }
 impl Rx for CardPort {
     fn rx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let before = frames.len();
-        self.ring(1, |received| frames.claim(w, from_fn(|| received.pop_front())));
+        self.rings(|[_, received, ..]| frames.claim(w, from_fn(|| received.pop_front())));
         self.1.count_rx(&frames[before..])
     }
 }
 #[rustfmt::skip]
 impl Tx for CardPort {
-    fn tx_posted(&self) -> usize { self.ring(2, |ring| ring.len()) + self.ring(3, |ring| ring.len()) }
+    fn tx_posted(&self) -> usize { self.rings(|[.., queued, sent]| queued.len() + sent.len()) }
     fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let n = (64 - self.tx_posted()).min(frames.len());
+        let n = 64_usize.saturating_sub(self.tx_posted()).min(frames.len());
         self.1.count_tx(&frames[..n]);
-        self.ring(2, |queued| queued.extend(frames.post(w, n)));
+        self.rings(|[.., queued, _]| queued.extend(frames.post(w, n)));
         n
     }
 }
 impl Complete for CardPort {
     fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        self.1.count_completed(self.ring(3, |sent| frames.claim(w, from_fn(|| sent.pop_front()))))
+        self.1.count_completed(self.rings(|[.., sent]| frames.claim(w, from_fn(|| sent.pop_front()))))
     }
 }
 #[rustfmt::skip]

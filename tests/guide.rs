@@ -327,3 +327,36 @@ fn a_capture_that_is_not_there_and_an_interface_that_is_not_are_errors() {
     let said = String::from_utf8_lossy(&absent.stderr).into_owned();
     assert!(absent.status.code() == Some(2) && said.contains("no-such-if0"), "{said}");
 }
+
+/// A capture of 1,000 IPv4 packets of 60 bytes, without its last `cut` bytes.
+fn capture(name: &str, cut: usize) -> PathBuf {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    // Magic number in microseconds, version 2.4, zone, accuracy, snapshot length, Ethernet.
+    let mut bytes = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1]);
+    for number in 0..1000 {
+        bytes.extend(words(&[number, 0, 60, 60]));
+        bytes.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        bytes.extend([7; 46]);
+    }
+    bytes.truncate(bytes.len() - cut);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, bytes).expect("the capture can be written");
+    path
+}
+
+/// Seen: on a full disk the program went round without end, or reported lost packets as written; the end of a damaged
+/// capture was reported as the end of the capture.
+#[test]
+fn a_full_disk_and_a_damaged_capture_are_errors_with_what_was_written() {
+    let (whole, damaged) = (capture("replayed.pcap", 0), capture("replayed-damaged.pcap", 10));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replayed-out.pcap");
+    for (from, to, cause, counts) in [
+        (&whole, Path::new("/dev/full"), "write /dev/full: ", " packets read, 0 written"),
+        (&damaged, &*out, "ends within a packet", "999 packets read, 999 written"),
+    ] {
+        let output = run("replay", &[&from.display().to_string(), &to.display().to_string()]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.lines().count() == 1, "{said}");
+        assert!(said.contains(cause) && said.contains(counts), "{said}");
+    }
+}

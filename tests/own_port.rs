@@ -8,9 +8,10 @@ mod zero_copy_port;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::conformance::{Peer, check};
-use netmem::port::{Complete, Fill, Posted, Tx};
+use netmem::port::{Complete, Fill, Posted, Rx, Tx};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use zero_copy_port::{Card, CardPort};
 
 /// The card, played by the test.
@@ -57,6 +58,34 @@ fn frames_with_a_port_of_another_crate_are_counted_as_posted() {
     let ledger = pool.ledger();
     assert!(ledger.balanced() && (ledger.posted, ledger.owned) == (71, 1), "{ledger:?}");
     drop((port, card, frames));
+    assert!(pool.ledger().all_home());
+}
+
+/// Seen: the two rings were counted under one lock each. A frame that the card moved in between counted twice, and the
+/// room was less than nothing.
+#[test]
+fn a_frame_that_the_card_moves_during_the_count_is_counted_once() {
+    let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).expect("memory");
+    let mut w = memory.worker().expect("a worker");
+    let pool =
+        Pool::new(&memory, &mut w, &PoolConfig { frames: 128, ..PoolConfig::default() }).expect("a pool");
+    let mut port = CardPort::default();
+    let card = Arc::downgrade(&port.0);
+    // Ends with the port, also if the test fails.
+    let receives = thread::spawn(move || {
+        while let Some(card) = card.upgrade() {
+            let _ = card.lock().expect("the card").receive(&[7; 60]);
+        }
+    });
+    let mut frames = Batch::new();
+    for _ in 0..10_000 {
+        port.refill(&mut w, &pool);
+        (0..50).for_each(|_| assert_eq!(port.rx_posted(), 64));
+        port.rx(&mut w, &mut frames);
+        frames.free(&mut w);
+    }
+    drop(port);
+    receives.join().expect("the card's thread");
     assert!(pool.ledger().all_home());
 }
 

@@ -8,7 +8,6 @@ memory, worker, pool, port = (c_uint64() for _ in range(4))
 frames, packets = (c_uint64 * 64)(), 0
 def must(said):
     return said if said >= 0 else sys.exit(netmem.netmem_last_error().decode())
-
 must(netmem.netmem_memory_open(None, byref(memory)))
 must(netmem.netmem_worker_open(memory, byref(worker)))
 must(netmem.netmem_pool_open(worker, None, byref(pool)))
@@ -18,3 +17,4 @@ while not must(netmem.netmem_port_finished(worker, port)):
     packets += (came := must(netmem.netmem_port_rx_at(worker, port, frames, 64, None)))
     must(netmem.netmem_free_at(worker, frames, came, None))
 print(packets, "packets")
+must(netmem.netmem_port_state(worker, port))  # A capture that is damaged ends with an error.

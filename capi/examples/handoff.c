@@ -1,5 +1,6 @@
-/* One thread receives from a port and passes the frames through a lane. A second thread sends them through another port. Ends at the end of a capture,
- * or on SIGINT. Usage: handoff PORT PORT, for example: handoff pcap:in=a.pcap pcap:out=b.pcap */
+/* One thread receives from a port and passes the frames through a lane. A second thread sends them through another port, as soon as that port is
+ * up (a memif port waits for its peer). Ends at the end of a capture, or on SIGINT, and with 1 if a port is down or frames were not sent.
+ * Usage: handoff PORT PORT, for example: handoff pcap:in=a.pcap pcap:out=b.pcap */
 #include <err.h>
 #include <errno.h>
 #include <netmem.h>
@@ -7,14 +8,27 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BURST 32
+/* Rounds of a millisecond without progress, after which the program waits no longer for the port. */
+#define IDLE_MAX 1000
 #define MUST(call) ((call) < 0 ? errx(1, "%s: %s", #call, netmem_last_error()) : (void)0)
 
 static netmem_memory memory;
 static netmem_pool pool;
 static netmem_lane lane;
 static volatile sig_atomic_t stopped;
+/* Written by the second thread, read after it has ended. */
+static long not_sent;
+
+/* The second thread's port, and what became of its frames. */
+struct output {
+    netmem_worker worker;
+    netmem_port port;
+    long taken, completed, freed;
+    int idle;
+};
 
 static void stop(int signal)
 {
@@ -22,47 +36,87 @@ static void stop(int signal)
     stopped = 1;
 }
 
-/* Sends all frames of a burst: repeats the call for those that the port had no room for. */
-static void send_all(netmem_worker worker, netmem_port port, netmem_frame *frames, int n)
+/* Ends a round: claims the sent frames and wakes the port. Returns 0 if waiting is in vain: the port is down, or nothing moves. */
+static int end_round(struct output *to, int taken)
 {
-    while (n > 0) {
-        int taken = netmem_port_tx(worker, port, frames, (uint32_t)n);
-        MUST(taken);
-        frames += taken, n -= taken;
-        netmem_port_complete(worker, port);
-        netmem_port_kick(worker, port);
-    }
+    int completed = netmem_port_complete(to->worker, to->port);
+    MUST(completed);
+    MUST(netmem_port_kick(to->worker, to->port));
+    to->taken += taken, to->completed += completed;
+    to->idle = taken + completed > 0 ? 0 : to->idle + 1;
+    if (to->idle > 0)
+        poll(NULL, 0, 1);
+    return netmem_port_state(to->worker, to->port) == 0 && to->idle < IDLE_MAX;
 }
 
-/* The second thread. Sleeps while nothing arrives. Ends when the sender has closed its end and all frames are sent. */
+/* Sends a burst: repeats the call for the frames that the port had no room for. A port that is down takes none, and there are frames that a
+ * port never takes, such as those that are too long for it. They are freed and counted. */
+static void send_all(struct output *to, netmem_frame *frames, int n)
+{
+    int goes_on = 1;
+    while (n > 0 && goes_on) {
+        int taken = netmem_port_tx(to->worker, to->port, frames, (uint32_t)n);
+        MUST(taken);
+        frames += taken, n -= taken;
+        goes_on = end_round(to, taken);
+    }
+    MUST(netmem_free(to->worker, frames, (uint32_t)n));
+    to->freed += n;
+}
+
+/* Returns the frames that the port took and could not write or send: those of a capture on a full disk. */
+static long lost(struct output *to)
+{
+    netmem_count counts[64];
+    int n = netmem_port_counts(to->worker, to->port, counts, 64);
+    MUST(n);
+    for (int i = 0; i < n && i < 64; i++)
+        if (strcmp(counts[i].name, "tx_lost") == 0)
+            return (long)counts[i].value;
+    return 0;
+}
+
+/* Waits until the device has sent all frames, and prints what became of them. A memif peer may not have read the last ones yet. */
+static void report(struct output *to)
+{
+    while (to->completed < to->taken && end_round(to, 0))
+        ;
+    long sent = to->completed - lost(to);
+    not_sent = to->taken + to->freed - sent;
+    printf("%ld handed over and sent\n", sent);
+    if (not_sent > 0)
+        warnx("%ld not sent: %s", not_sent,
+              netmem_port_state(to->worker, to->port) < 0 ? netmem_last_error() : "the port has no room for them, or can never carry them");
+}
+
+/* The second thread. Sleeps while nothing arrives. Ends when the sender has closed its end and the lane is empty. */
 static void *send_what_comes(void *text)
 {
-    netmem_worker worker;
-    netmem_port port;
+    struct output to = {0};
     netmem_frame frames[BURST];
-    long sent = 0;
     int n;
-    MUST(netmem_worker_open(memory, &worker));
-    MUST(netmem_lane_join(worker, lane));
-    MUST(netmem_port_open(worker, pool, (const char *)text, NULL, &port));
-    struct pollfd bell = {netmem_lane_fd(worker, lane), POLLIN, 0};
-    while ((n = netmem_lane_receive(worker, lane, frames, BURST)) != -EPIPE) {
+    MUST(netmem_worker_open(memory, &to.worker));
+    MUST(netmem_lane_join(to.worker, lane));
+    MUST(netmem_port_open(to.worker, pool, (const char *)text, NULL, &to.port));
+    while (!stopped && netmem_port_state(to.worker, to.port) < 0)
+        end_round(&to, 0);
+    to.idle = 0;
+    struct pollfd bell = {netmem_lane_fd(to.worker, lane), POLLIN, 0};
+    while ((n = netmem_lane_receive(to.worker, lane, frames, BURST)) != -EPIPE) {
         MUST(n);
-        send_all(worker, port, frames, n);
-        sent += n;
+        send_all(&to, frames, n);
         if (n == 0) {
-            if (netmem_lane_arm(worker, lane) == 0)
+            if (netmem_lane_arm(to.worker, lane) == 0)
                 poll(&bell, 1, 50);
-            netmem_lane_disarm(worker, lane);
-            netmem_port_complete(worker, port);
+            netmem_lane_disarm(to.worker, lane);
+            to.completed += netmem_port_complete(to.worker, to.port);
+            netmem_port_kick(to.worker, to.port);
         }
     }
-    while (netmem_port_complete(worker, port) > 0)
-        ;
-    MUST(netmem_port_close(worker, port));
-    MUST(netmem_lane_close(worker, lane));
-    MUST(netmem_worker_close(worker));
-    printf("%ld handed over and sent\n", sent);
+    report(&to);
+    MUST(netmem_port_close(to.worker, to.port));
+    MUST(netmem_lane_close(to.worker, lane));
+    MUST(netmem_worker_close(to.worker));
     return NULL;
 }
 
@@ -86,19 +140,24 @@ int main(int argc, char **argv)
         netmem_port_refill(worker, port, pool);
         int n = netmem_port_rx(worker, port, frames, BURST), sent = 0;
         MUST(n);
-        /* If the lane is full, the receiving thread waits. No frame is dropped here. */
+        /* If the lane is full, this thread waits. No frame is dropped here: the second thread empties the lane, also after SIGINT. */
         while (sent < n) {
             int more = netmem_lane_send(worker, lane, frames + sent, (uint32_t)(n - sent));
             MUST(more);
-            sent += more;
+            if ((sent += more) < n)
+                poll(NULL, 0, 1);
         }
         netmem_port_kick(worker, port);
     }
     MUST(netmem_lane_close(worker, lane));
     pthread_join(thread, NULL);
+    /* A capture that is damaged ends early. */
+    int is_down = netmem_port_state(worker, port) < 0;
+    if (is_down)
+        warnx("%s", netmem_last_error());
     MUST(netmem_port_close(worker, port));
     MUST(netmem_pool_close(pool, 1000));
     MUST(netmem_worker_close(worker));
     MUST(netmem_memory_close(memory, 1000));
-    return 0;
+    return is_down || not_sent > 0;
 }

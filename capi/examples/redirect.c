@@ -1,7 +1,7 @@
 /* Forwards between two ports, in both directions: redirect xdp:eth0 xdp:eth1
+ * Ends with 1 if a port is down at the end, which may have lost the last frames that it took.
  *
- *   cc redirect.c -o redirect $(pkg-config --cflags --libs netmem)
- */
+ *   cc redirect.c -o redirect $(pkg-config --cflags --libs netmem) */
 #include <netmem.h>
 #include <poll.h>
 #include <signal.h>
@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 {
     netmem_memory memory;
     netmem_port ports[2];
-    unsigned long moved = 0, dropped = 0;
+    unsigned long moved = 0, dropped = 0, down = 0;
     if (argc != 3)
         return fprintf(stderr, "usage: redirect PORT PORT, as in redirect xdp:eth0 xdp:eth1\n"), 2;
     signal(SIGINT, stop), signal(SIGTERM, stop);
@@ -80,8 +80,11 @@ int main(int argc, char **argv)
         if (came == 0)
             rest(ports);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        if (netmem_port_state(worker, ports[i]) < 0)
+            fprintf(stderr, "redirect: %s\n", netmem_last_error()), down++;
         must(netmem_port_close(worker, ports[i]));
+    }
     must(netmem_pool_close(pool, 1000)), must(netmem_worker_close(worker)), must(netmem_memory_close(memory, 1000));
-    return printf("%lu moved, %lu dropped\n", moved - dropped, dropped), 0;
+    return printf("%lu moved, %lu dropped\n", moved - dropped, dropped), down > 0;
 }

@@ -4,7 +4,10 @@
  *   sessions PORT [THREADS]
  *
  * The listening thread allocates a session for each client and passes it to a thread, which serves the session and frees it. If the program
- * frees a session twice, or uses it after passing it on, the library refuses and reports the call. */
+ * frees a session twice, or uses it after passing it on, the library refuses and reports the call.
+ *
+ * A session ends when the client closes it, sends a line that does not end within 512 bytes, or does not read its answers: no thread waits
+ * for one client. SIGINT and SIGTERM end all sessions and the program. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netmem.h>
@@ -14,15 +17,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #define THREADS_MAX 16
+#define LINE_BYTES 512
 
 struct session {
     int socket;
     unsigned long lines;
+    /* The start of a line whose end has not come yet. */
+    size_t length;
+    char line[LINE_BYTES];
+    LIST_ENTRY(session) others;
+};
+
+/* A thread that serves sessions. */
+struct server {
+    netmem_worker worker;
+    int incoming, wait;
+    LIST_HEAD(, session) sessions;
 };
 
 static volatile sig_atomic_t stopped;
@@ -44,54 +60,74 @@ static int must(int said)
     return said;
 }
 
-/* Sends back the lines that a client has sent, each after its number. Returns 0 when the client is gone. */
+/* Sends back the lines that a client has sent, each after its number, and keeps the start of the next one. Returns 0 when the session ends. */
 static int serve(struct session *session)
 {
-    char in[512], out[640];
-    ssize_t n = recv(session->socket, in, sizeof in - 1, 0);
+    ssize_t n = recv(session->socket, session->line + session->length, LINE_BYTES - session->length, 0);
     if (n <= 0)
         return 0;
-    in[n] = 0;
-    for (char *rest = in, *line; (line = strsep(&rest, "\n")) && rest;) {
-        int length = snprintf(out, sizeof out, "%lu %s\n", ++session->lines, line);
-        if (send(session->socket, out, length, MSG_NOSIGNAL) != length)
+    char *line = session->line, *end, *behind = line + session->length + n, number[24];
+    for (; (end = memchr(line, '\n', behind - line)); line = end + 1) {
+        int digits = snprintf(number, sizeof number, "%lu ", ++session->lines);
+        struct iovec parts[] = {{number, digits}, {line, end + 1 - line}};
+        struct msghdr answer = {.msg_iov = parts, .msg_iovlen = 2};
+        if (sendmsg(session->socket, &answer, MSG_NOSIGNAL | MSG_DONTWAIT) != digits + (end + 1 - line))
             return 0;
     }
+    session->length = behind - line;
+    memmove(session->line, line, session->length);
+    return session->length < LINE_BYTES;
+}
+
+/* Takes a session over that arrives through the pipe. Returns 0 when the pipe is closed. */
+static int take(struct server *server)
+{
+    netmem_object object;
+    if (read(server->incoming, &object, sizeof object) != sizeof object)
+        return 0;
+    must(netmem_object_attach(server->worker, &object, 1));
+    struct session *session = netmem_object_data(server->worker, object);
+    LIST_INSERT_HEAD(&server->sessions, session, others);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = object.word};
+    epoll_ctl(server->wait, EPOLL_CTL_ADD, session->socket, &event);
     return 1;
 }
 
-/* Serves the sessions that arrive through a pipe, until the pipe is closed and all clients are gone. */
+/* Ends the sessions, as if their clients had closed them. */
+static void end_all(struct server *server)
+{
+    epoll_ctl(server->wait, EPOLL_CTL_DEL, server->incoming, NULL);
+    struct session *session;
+    LIST_FOREACH(session, &server->sessions, others)
+        shutdown(session->socket, SHUT_RDWR);
+}
+
+/* Serves the sessions that arrive through a pipe, until the pipe is closed. */
 static void *work(void *pipe)
 {
-    int incoming = *(int *)pipe, wait = epoll_create1(0), open = 1;
-    netmem_worker worker;
-    must(netmem_worker_open(memory, &worker));
-    epoll_ctl(wait, EPOLL_CTL_ADD, incoming, &(struct epoll_event){.events = EPOLLIN});
-    while (open || netmem_worker_held(worker) > 0) {
+    struct server server = {.incoming = *(int *)pipe, .wait = epoll_create1(0)};
+    int open = 1;
+    must(netmem_worker_open(memory, &server.worker));
+    epoll_ctl(server.wait, EPOLL_CTL_ADD, server.incoming, &(struct epoll_event){.events = EPOLLIN});
+    while (open || netmem_worker_held(server.worker) > 0) {
         struct epoll_event event;
-        if (epoll_wait(wait, &event, 1, -1) != 1)
+        if (epoll_wait(server.wait, &event, 1, -1) != 1)
             continue;
         netmem_object object = {event.data.u64};
         if (object.word == 0) {
-            open = read(incoming, &object, sizeof object) == sizeof object;
-            if (!open) {
-                epoll_ctl(wait, EPOLL_CTL_DEL, incoming, NULL);
-                continue;
-            }
-            must(netmem_object_attach(worker, &object, 1));
-            struct session *session = netmem_object_data(worker, object);
-            event = (struct epoll_event){.events = EPOLLIN, .data.u64 = object.word};
-            epoll_ctl(wait, EPOLL_CTL_ADD, session->socket, &event);
+            if (!(open = take(&server)))
+                end_all(&server);
             continue;
         }
-        struct session *session = netmem_object_data(worker, object);
+        struct session *session = netmem_object_data(server.worker, object);
         if (!session || serve(session))
             continue;
         close(session->socket);
-        must(netmem_object_free(worker, &object, 1));
+        LIST_REMOVE(session, others);
+        must(netmem_object_free(server.worker, &object, 1));
     }
-    close(wait);
-    must(netmem_worker_close(worker));
+    close(server.wait);
+    must(netmem_worker_close(server.worker));
     return NULL;
 }
 
@@ -132,6 +168,7 @@ int main(int argc, char **argv)
         if (write(pipes[sessions++ % threads][1], &object, sizeof object) != sizeof object)
             return perror("sessions"), 1;
     }
+    close(listening);
     for (int i = 0; i < threads; i++)
         close(pipes[i][1]), pthread_join(ids[i], NULL), close(pipes[i][0]);
     must(netmem_cache_close(cache)), must(netmem_worker_close(worker)), must(netmem_memory_close(memory, 1000));

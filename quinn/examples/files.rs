@@ -76,20 +76,29 @@ async fn serve(incoming: Incoming, folder: Arc<Path>) {
     }
 }
 
-async fn answer(mut reply: SendStream, mut request: RecvStream, folder: &Path) -> Result<(), Box<dyn Error>> {
-    let request = request.read_to_end(REQUEST_MAX).await?;
-    match wanted(&request, folder) {
-        Some(path) => {
-            let mut file = tokio::fs::File::open(path).await?;
-            if let Err(error) = tokio::io::copy(&mut file, &mut reply).await {
-                // Dropped, the stream would be finished, and the client would take what it has for the whole file.
-                reply.reset(1_u32.into())?;
-                return Err(error.into());
-            }
-        }
-        None => reply.write_all(b"no such file\n").await?,
+/// Answers a request. A failed answer is reset: if its stream were dropped, it would be finished, and the client would
+/// take what it has for the whole file.
+async fn answer(mut reply: SendStream, request: RecvStream, folder: &Path) -> Result<(), Box<dyn Error>> {
+    if let Err(error) = send_file(&mut reply, request, folder).await {
+        // The client may have stopped the stream itself.
+        reply.reset(1_u32.into()).ok();
+        return Err(error);
     }
     reply.finish()?;
+    Ok(())
+}
+
+async fn send_file(
+    reply: &mut SendStream,
+    mut request: RecvStream,
+    folder: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let request = request.read_to_end(REQUEST_MAX).await?;
+    let Some(path) = wanted(&request, folder) else {
+        return Ok(reply.write_all(b"no such file\n").await?);
+    };
+    let mut file = tokio::fs::File::open(path).await?;
+    tokio::io::copy(&mut file, reply).await?;
     Ok(())
 }
 

@@ -9,7 +9,10 @@ mod testbed;
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::rustls::pki_types::{CertificateDer, pem::PemObject};
-use quinn::{ClientConfig, Endpoint, EndpointConfig, TokioRuntime, TransportConfig, rustls};
+use quinn::{
+    ClientConfig, Endpoint, EndpointConfig, ReadError, ReadToEndError, TokioRuntime, TransportConfig, VarInt,
+    rustls,
+};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -19,6 +22,9 @@ use std::{fs, thread};
 use testbed::{Faults, Namespace, PATIENCE, Served, Testbed, Wiring, example, scratch, wait_until};
 
 const FILE: usize = 100 << 20;
+
+/// The bytes of a reply, or why its stream ended.
+type Answer = Result<Vec<u8>, ReadToEndError>;
 
 /// A certificate of the name `files.test` and its key, in a directory that is removed when dropped.
 struct Identity(PathBuf);
@@ -67,22 +73,31 @@ impl Server {
 
     /// Fetches the file that many times at once, by one connection each, and checks it.
     fn fetch(&self, from: &Namespace, at_once: usize, file: &Served, identity: &Identity) {
+        let request = format!("GET /{}\r\n", file.path.file_name().unwrap().display());
+        for answer in self.ask(from, at_once, &request, identity) {
+            let bytes = answer.expect("the file");
+            assert!(bytes == file.bytes, "{} bytes came, and not the file's {FILE}", bytes.len());
+        }
+    }
+
+    /// Sends a request that many times at once, by one connection each. Returns the answers.
+    fn ask(&self, from: &Namespace, at_once: usize, request: &str, identity: &Identity) -> Vec<Answer> {
         let any: SocketAddr = if self.1.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().unwrap();
         let sockets: Vec<_> = (0..at_once).map(|_| from.inside(|| UdpSocket::bind(any).unwrap())).collect();
         let config = trusting(identity);
-        let request = format!("GET /{}\r\n", file.path.file_name().unwrap().display());
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            let fetches: Vec<_> = sockets
+            let tasks: Vec<_> = sockets
                 .into_iter()
-                .map(|socket| tokio::spawn(fetched(socket, self.1, config.clone(), request.clone())))
+                .map(|socket| tokio::spawn(answered(socket, self.1, config.clone(), request.to_owned())))
                 .collect();
-            for fetch in fetches {
-                let bytes = fetch.await.unwrap();
-                assert!(bytes == file.bytes, "{} bytes came, and not the file's {FILE}", bytes.len());
+            let mut answers = Vec::new();
+            for task in tasks {
+                answers.push(task.await.unwrap());
             }
-        });
+            answers
+        })
     }
 }
 
@@ -106,17 +121,17 @@ fn trusting(identity: &Identity) -> ClientConfig {
     config
 }
 
-async fn fetched(socket: UdpSocket, to: SocketAddr, config: ClientConfig, request: String) -> Vec<u8> {
+async fn answered(socket: UdpSocket, to: SocketAddr, config: ClientConfig, request: String) -> Answer {
     let runtime = Arc::new(TokioRuntime);
     let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, runtime).unwrap();
     let connection = endpoint.connect_with(config, to, "files.test").unwrap().await.expect("a connection");
     let (mut send, mut reply) = connection.open_bi().await.unwrap();
     send.write_all(request.as_bytes()).await.unwrap();
     send.finish().unwrap();
-    let bytes = reply.read_to_end(FILE + 1).await.expect("the file");
+    let answer = reply.read_to_end(FILE + 1).await;
     connection.close(0_u32.into(), b"");
     endpoint.wait_idle().await;
-    bytes
+    answer
 }
 
 #[test]
@@ -154,4 +169,16 @@ fn what_is_lost_comes_twice_or_late_on_the_link_quic_has_whole() {
         server.fetch(&bed.h1, 8, &file, &identity);
         faults.assert_of_each_kind(10);
     });
+}
+
+/// Seen: the server finished the stream, and the client took no bytes for the whole file.
+#[test]
+fn the_answer_to_a_request_that_is_too_long_is_reset() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
+    bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    let (file, identity) = (Served::new("by-quic-small", 4096), Identity::new());
+    let server = Server::start(&bed.dut, "one", "10.77.0.254:4433", &file, &identity);
+    let answers = server.ask(&bed.h1, 1, &format!("GET /{}\r\n", "x".repeat(5000)), &identity);
+    let reset = ReadToEndError::Read(ReadError::Reset(VarInt::from_u32(1)));
+    assert_eq!(answers, [Err(reset)]);
 }

@@ -63,8 +63,13 @@ impl Client {
 
     /// Reads and answers as far as possible now. Returns the number of bytes.
     fn serve(&mut self, socket: &mut Socket, file: &[u8]) -> usize {
-        if socket.state() == State::Closed {
+        // The server closes first, so each socket would be in TIME-WAIT for ten seconds, and no client could connect
+        // meanwhile after `CLIENTS` requests. The last poll acknowledged the client's FIN. No poll comes between `abort`
+        // and `listen`, so no RST is sent. If the acknowledgement is lost, the FIN comes again and gets an RST, which
+        // only ends the client's own wait.
+        if matches!(socket.state(), State::Closed | State::TimeWait) {
             (self.request, self.given) = (Vec::new(), 0);
+            socket.abort();
             socket.listen(80).expect("a closed socket listens");
         }
         let asked =

@@ -46,7 +46,8 @@ fn fetch(from: &Namespace, address: &str, at_once: usize, file: &Served) {
         ]);
         let out = command.stderr(Stdio::inherit()).output().unwrap();
         assert!(out.status.success(), "curl: {}", out.status);
-        assert!(out.stdout == file.bytes, "{} bytes came, and not the file's {FILE}", out.stdout.len());
+        let (came, len) = (out.stdout.len(), file.bytes.len());
+        assert!(out.stdout == file.bytes, "{came} bytes came, and not the file's {len}");
     };
     thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(curl))));
 }
@@ -87,4 +88,20 @@ fn what_is_lost_comes_twice_or_late_on_the_link_curl_has_whole() {
         fetch(&bed.h1, "10.77.0.2", 8, &file);
         faults.assert_of_each_kind(10);
     });
+}
+
+/// Seen: each socket was in TIME-WAIT for ten seconds after its request, and the connection of the 33rd was refused.
+#[test]
+fn more_requests_than_sockets_in_ten_seconds_are_all_answered() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["curl"]) else { return };
+    bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    let file = Served::new("served-often", 4096);
+    let _server = Server::start(&bed.dut, "one", "10.77.0.254", &file);
+    // The first request may be repeated, until the server listens. None of the others may be.
+    fetch(&bed.h1, "10.77.0.254", 1, &file);
+    let mut curl = bed.h1.command("curl");
+    curl.args(["-sS", "--http1.1", "--fail-early", "http://10.77.0.254/[1-100]"]);
+    let out = curl.stderr(Stdio::inherit()).output().unwrap();
+    assert!(out.status.success(), "curl: {}", out.status);
+    assert!(out.stdout == file.bytes.repeat(100), "{} bytes came", out.stdout.len());
 }

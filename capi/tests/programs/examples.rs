@@ -1,14 +1,16 @@
 //! The examples do what they say.
 
 use crate::capture;
-use crate::prefix::{GCC, command, compiled, folder, good, prefix, scratch};
-use crate::testbed::{Testbed, Wiring};
+use crate::prefix::{GCC, command, compiled, folder, good, output, prefix, said, scratch};
+use crate::testbed::{self, PATIENCE, Testbed, Wiring, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 const REDIRECT: &str = "examples/redirect.c";
+const HANDOFF: &str = "examples/handoff.c";
 
 #[test]
 fn the_python_example_counts_the_packets_of_a_capture() {
@@ -29,7 +31,7 @@ fn the_redirect_example_moves_a_capture_to_another() {
 fn the_handoff_example_moves_a_capture_by_two_threads_in_order() {
     let (input, output) = (capture::write("handoff.pcap", 1000), scratch().join("handoff-out.pcap"));
     let ports = [format!("pcap:in={}", input.display()), format!("pcap:out={}", output.display())];
-    let said = good(command(compiled("examples/handoff.c", &GCC)).args(ports));
+    let said = good(command(compiled(HANDOFF, &GCC)).args(ports));
     assert_eq!(said, "1000 handed over and sent\n");
     assert!(capture::packets(&output) == capture::packets(&input));
 }
@@ -41,43 +43,156 @@ fn the_redirect_example_joins_two_hosts_by_af_xdp_and_leaves_nothing() {
     let mut redirect = bed.dut.command(program.to_str().unwrap());
     redirect.args(["xdp:one", "xdp:two"]).env("LD_LIBRARY_PATH", prefix().join("lib"));
     let mut redirect = redirect.stdout(Stdio::piped()).spawn().expect("the example");
-    crate::testbed::wait_until("both interfaces have their program", || bed.has_programs());
+    wait_until("both interfaces have their program", || bed.has_programs());
     bed.h1.ping(&bed.address(2), 5, "-i 0.1");
     bed.h2.ping(&bed.address(1), 5, "-i 0.1");
-    let id = rustix::process::Pid::from_child(&redirect);
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
+    kill_process(Pid::from_child(&redirect), Signal::TERM).expect("it runs");
     let mut said = String::new();
     redirect.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(redirect.wait().unwrap().success() && said.contains(" moved, 0 dropped"), "{said}");
     bed.assert_nothing_left();
 }
 
+/// What a command writes that must end with 1.
+fn failed(command: &mut Command) -> String {
+    let out = output(command);
+    assert!(out.status.code() == Some(1), "{command:?}: {}\n{}", out.status, said(&out));
+    said(&out)
+}
+
+/// Seen: the end of a damaged capture was reported as the end of the capture.
+#[test]
+fn a_capture_that_is_damaged_is_an_error_of_each_example() {
+    let (input, out) = (capture::write("damaged.pcap", 1000), scratch().join("damaged-out.pcap"));
+    let whole = fs::read(&input).unwrap();
+    fs::write(&input, &whole[..whole.len() - 10]).unwrap();
+    let ports = [format!("pcap:in={}", input.display()), format!("pcap:out={}", out.display())];
+    for (command, counts) in [
+        (command("python3").arg(folder().join("examples/count.py")).arg(&input), "999 packets\n"),
+        (command(compiled(REDIRECT, &GCC)).args(&ports), "999 moved, 0 dropped\n"),
+        (command(compiled(HANDOFF, &GCC)).args(&ports), "999 handed over and sent\n"),
+    ] {
+        let said = failed(command);
+        assert!(said.starts_with(counts) && said.contains("ends within a packet"), "{said}");
+    }
+}
+
+/// Seen: one example went round without end, the other ended as if all were well.
+#[test]
+fn a_full_disk_is_an_error_of_each_example() {
+    let ports =
+        [format!("pcap:in={}", capture::write("full.pcap", 1000).display()), "pcap:out=/dev/full".into()];
+    for (example, counts) in [(REDIRECT, " dropped\n"), (HANDOFF, "0 handed over and sent\n")] {
+        let said = failed(command(compiled(example, &GCC)).args(&ports));
+        assert!(said.contains(counts) && said.contains("write /dev/full: "), "{said}");
+    }
+}
+
+/// Seen: both threads went round without end, and Ctrl-C did nothing.
+#[test]
+fn the_handoff_example_ends_by_ctrl_c_while_its_output_has_no_peer() {
+    // More packets than the lane has room for.
+    let (input, socket) = (capture::write("handoff-alone.pcap", 5000), testbed::scratch("handoff"));
+    let ports = [format!("pcap:in={}", input.display()), format!("memif:{},role=server", socket.display())];
+    let mut handoff = command(compiled(HANDOFF, &GCC));
+    let handoff =
+        handoff.args(ports).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    wait_until("it listens", || socket.exists());
+    kill_process(Pid::from_child(&handoff), Signal::INT).expect("it runs");
+    let out = handoff.wait_with_output().unwrap();
+    let said = said(&out);
+    assert!(out.status.code() == Some(1) && said.contains(" not sent: no peer has connected"), "{said}");
+    fs::remove_file(socket).ok();
+}
+
+/// The server example.
+struct Server {
+    program: Child,
+    said: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Server {
+    fn start(threads: &str) -> Server {
+        let mut server = command(compiled("examples/sessions.c", &GCC));
+        let mut program = server.args(["0", threads]).stdout(Stdio::piped()).spawn().expect("the example");
+        let mut said = BufReader::new(program.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        let port = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok()).expect(&line);
+        Server { program, said, port }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        client.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        client
+    }
+
+    /// Ends it by SIGTERM, which `timeout` passes on, and checks what it says.
+    fn end(mut self, sessions: usize) {
+        kill_process(Pid::from_child(&self.program), Signal::TERM).expect("it runs");
+        let mut rest = String::new();
+        self.said.read_to_string(&mut rest).expect("text");
+        assert_eq!(rest, format!("{sessions} sessions, none left\n"));
+        assert!(self.program.wait().expect("its end").success());
+    }
+}
+
+/// Sends bytes, and checks the answer.
+fn ask(mut client: &TcpStream, bytes: &str, want: &str) {
+    client.write_all(bytes.as_bytes()).expect("the server reads");
+    let mut answer = vec![0; want.len()];
+    client.read_exact(&mut answer).expect("an answer");
+    assert_eq!(String::from_utf8_lossy(&answer), want);
+}
+
 #[test]
 fn the_server_example_serves_clients_on_two_threads_and_keeps_no_session() {
-    let mut server = command(compiled("examples/sessions.c", &GCC));
-    let mut server = server.args(["0", "2"]).stdout(Stdio::piped()).spawn().expect("the example");
-    let mut said = BufReader::new(server.stdout.take().unwrap());
-    let mut line = String::new();
-    said.read_line(&mut line).unwrap();
-    let port: u16 = line.trim().strip_prefix("port ").and_then(|port| port.parse().ok()).expect(&line);
-    let clients: Vec<TcpStream> =
-        (0..20).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("it listens")).collect();
+    let server = Server::start("2");
+    let clients: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();
     for number in 1..=3 {
-        for mut client in &clients {
-            writeln!(client, "hello").unwrap();
-            let (mut answer, want) = ([0; 8], format!("{number} hello\n"));
-            client.read_exact(&mut answer).unwrap();
-            assert_eq!(String::from_utf8_lossy(&answer), want);
-        }
+        clients.iter().for_each(|client| ask(client, "hello\n", &format!("{number} hello\n")));
     }
     drop(clients);
-    let id = rustix::process::Pid::from_child(&server);
-    // `timeout`, under which it runs, passes the signal on.
-    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
-    let mut rest = String::new();
-    said.read_to_string(&mut rest).unwrap();
-    assert!(rest == "20 sessions, none left\n", "{rest}");
-    server.wait().unwrap();
+    server.end(20);
+}
+
+/// Seen: the line's first part was lost.
+#[test]
+fn a_line_that_the_server_example_gets_in_two_parts_is_one_line() {
+    let server = Server::start("1");
+    let client = server.connect();
+    // The answer to the first line says that the start of the second one was received.
+    ask(&client, "one\nhel", "1 one\n");
+    ask(&client, "lo\n", "2 hello\n");
+    ask(&client, &format!("{}\n", "x".repeat(511)), &format!("3 {}\n", "x".repeat(511)));
+    drop(client);
+    server.end(1);
+}
+
+/// Seen: a thread that waited for one client served no other one.
+#[test]
+fn a_client_that_reads_nothing_or_sends_a_line_without_an_end_loses_its_session_only() {
+    let server = Server::start("1");
+    let (mut deaf, mut endless, other) = (server.connect(), server.connect(), server.connect());
+    while deaf.write_all(b"hello\n").is_ok() {}
+    ask(&other, "hello\n", "1 hello\n");
+    while endless.write_all(&[b'x'; 400]).is_ok() {}
+    ask(&other, "hello\n", "2 hello\n");
+    drop(other);
+    server.end(3);
+}
+
+/// Seen: the program waited for its clients without end.
+#[test]
+fn the_server_example_ends_while_a_client_is_idle() {
+    let server = Server::start("2");
+    let mut client = server.connect();
+    ask(&client, "hello\n", "1 hello\n");
+    server.end(1);
+    assert_eq!(client.read(&mut [0; 9]).unwrap(), 0);
 }
 
 #[test]
