@@ -315,7 +315,7 @@ fn lingering() -> (TcpStream, TcpStream) {
 
 #[test]
 fn clients_that_send_sockets_whose_close_waits_do_not_affect_an_honest_pair() {
-    let mut others = Vec::new();
+    let (mut others, mut closing) = (Vec::new(), Vec::new());
     beside_an_honest_pair("evil-sockets", "server", |_, socket| {
         let (mut random, until) = (Random(0xd1b5_4a32_d192_ed03), Instant::now() + attack_time());
         while Instant::now() < until || others.is_empty() {
@@ -325,9 +325,13 @@ fn clients_that_send_sockets_whose_close_waits_do_not_affect_an_honest_pair() {
                 let (stream, other) = lingering();
                 let _ = hand.connection.send(&Hand::words()[2].bytes(), Some(stream.as_fd()));
                 others.push(other);
+                // Seen: the server had closed its own first, so that this close waited, and the test for it.
+                closing.push(thread::spawn(move || drop(stream)));
             }
         }
     });
+    drop(others);
+    closing.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 /// Returns for each thread of a process its name, its capabilities in force, and how system calls are filtered.
@@ -360,9 +364,12 @@ fn a_server_that_sent_such_a_socket_during_the_set_up_had_a_thread_that_kept_all
     });
     let (stream, _other) = lingering();
     let hello = Hello { min_version: VERSION, max_version: VERSION, ..Hello::default() };
+    // Stopped, the client cannot close the socket before this process does, whose close would wait then.
+    kill_process(Pid::from_child(&run), Signal::STOP).unwrap();
     connection.unwrap().send(&Message::Hello(hello).bytes(), Some(stream.as_fd())).unwrap();
     // Only the client has it now, and the client finds no server any more.
     drop((stream, listener));
+    kill_process(Pid::from_child(&run), Signal::CONT).unwrap();
     let closes = |threads: &[[String; 3]]| threads.iter().any(|[name, ..]| name == "close");
     wait_until("no thread closes the socket", || closes(&privileges(run.id())));
     let without = |[_, capabilities, filtered]: &[String; 3]| {
