@@ -47,6 +47,8 @@ struct known {
 };
 
 static struct known *first;
+/* The process that listed the newest of them. */
+static pid_t listed_by;
 /* Protects the list. Never held while the ops of a mempool move objects. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -171,6 +173,7 @@ static int alloc_stock(struct rte_mempool *mp)
     pthread_mutex_lock(&list_lock);
     pool->next = first;
     first = pool;
+    listed_by = getpid();
     if (!is_registered && rte_mempool_event_callback_register(on_event, NULL) < 0)
         fprintf(stderr, "netmem: what mempools hold at their end is not said: no callback\n");
     is_registered = true;
@@ -365,17 +368,10 @@ RTE_INIT(netmem_tell)
     rte_telemetry_register_cmd("/netmem/holders", tell_holders, "Where objects that are out were taken. No parameters.");
 }
 
-static pid_t loaded_by;
-
-RTE_INIT(netmem_begin)
-{
-    loaded_by = getpid();
-}
-
 /* Reports the mempools that were not freed when the program ends. In a child of fork(2) another thread may have had the lock. */
 RTE_FINI(netmem_end)
 {
-    if (getpid() != loaded_by)
+    if (getpid() != listed_by)
         return;
     pthread_mutex_lock(&list_lock);
     for (const struct known *pool = first; pool; pool = pool->next)

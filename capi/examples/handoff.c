@@ -1,5 +1,5 @@
 /* One thread receives from a port and passes the frames through a lane. A second thread sends them through another port, as soon as that port is
- * up (a memif port waits for its peer). Ends at the end of a capture, or on SIGINT, and with 1 if a port is down or frames were not sent.
+ * up: it waits for a memif peer or a link until SIGINT. Ends at the end of a capture, or on SIGINT, and with 1 if a port is down or frames were not sent.
  * Usage: handoff PORT PORT, for example: handoff pcap:in=a.pcap pcap:out=b.pcap */
 #include <err.h>
 #include <errno.h>
@@ -109,8 +109,10 @@ static void *send_what_comes(void *text)
             if (netmem_lane_arm(to.worker, lane) == 0)
                 poll(&bell, 1, 50);
             netmem_lane_disarm(to.worker, lane);
-            to.completed += netmem_port_complete(to.worker, to.port);
-            netmem_port_kick(to.worker, to.port);
+            int completed = netmem_port_complete(to.worker, to.port);
+            MUST(completed);
+            to.completed += completed;
+            MUST(netmem_port_kick(to.worker, to.port));
         }
     }
     report(&to);

@@ -34,7 +34,7 @@ pub fn value((section, records): &Section, key: &str) -> Result<Value, String> {
     match (numbers, &each[..]) {
         (_, [only]) => Ok((*only).clone()),
         (Some(numbers), _) if section == "ports" && !SHARED.contains(&value) => {
-            Ok(numbers.iter().sum::<u64>().into())
+            Ok(numbers.into_iter().fold(0, u64::saturating_add).into())
         }
         (_, [first, others @ ..]) if others.iter().all(|other| other == first) => Ok((*first).clone()),
         _ => Err(format!("{key:?} differs between {} records: netmem stat {section} shows each", each.len())),

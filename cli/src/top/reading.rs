@@ -160,10 +160,10 @@ fn queue(record: &Record) -> Queue {
         tx_bytes: of("tx_bytes"),
         lost: LOST.into_iter().map(of).sum(),
         down: record.text("state").strip_prefix(DOWN).unwrap_or_default().to_owned(),
-        ring: of("ring") * of("rx_queues").max(1),
-        tx_ring: of("ring") * of("tx_queues").max(1),
+        ring: of("ring").saturating_mul(of("rx_queues").max(1)),
+        tx_ring: of("ring").saturating_mul(of("tx_queues").max(1)),
         posted: posted.unwrap_or_else(|| of("filled").saturating_sub(of("rx"))),
-        sending: of("tx").saturating_sub(of("completed") + of("tx_stranded")),
+        sending: of("tx").saturating_sub(of("completed").saturating_add(of("tx_stranded"))),
     }
 }
 

@@ -71,8 +71,12 @@ pub fn cores(allowed: Vec<u32>) -> Cores {
     Cores { governors, allowed, isolated, nodes, ..Cores::default() }
 }
 
-/// Returns the interrupts of a device on a bus: one for each queue with MSI-X, or else that of its line.
+/// Returns the interrupts of a device on a bus: one for each queue with MSI-X, or else that of its line. A device on USB
+/// has none: those of the controller are of all devices on that bus.
 pub fn interrupts(parent: &(String, String)) -> BTreeMap<u32, Vec<u32>> {
+    if parent.0 == "usb" {
+        return BTreeMap::new();
+    }
     let Some(folder) = nearest_with(&folder_of(parent), &["msi_irqs", "irq"]) else { return BTreeMap::new() };
     let number = |name: &str| name.parse().ok().filter(|number| *number > 0_u32);
     let messages = fs::read_dir(folder.join("msi_irqs")).into_iter().flatten().flatten();

@@ -199,8 +199,8 @@ impl XdpPort {
     ///
     /// # Errors
     /// Returns [`XdpError`] with the step and the remedy. Nothing is left behind, and every frame is free again (in
-    /// zero-copy mode, unless the kernel refused the last step: see [the module](super)). A busy queue is tried for a
-    /// second before it is an error.
+    /// zero-copy mode, unless the kernel refused the last step: see [the module](super)). A busy queue is tried for
+    /// five seconds before it is an error.
     ///
     /// # Panics
     /// Panics if `w` is a worker of another memory than `pool`.
@@ -261,7 +261,7 @@ impl Bound {
         (interface, several): (u32, bool),
         attempt: &Attempt<'_>,
         config: &XdpConfig,
-        (mut given, busy_tries): (Option<Socket>, u32),
+        (mut given, tries): (Option<Socket>, u32),
     ) -> Result<(Socket, Rings), XdpError> {
         let queue = attempt.queue;
         if self.sockets.iter().any(|one| one.interface == interface && one.queue == queue) {
@@ -269,7 +269,7 @@ impl Bound {
         }
         // Without privileges no other socket can be opened.
         let is_given = given.is_some();
-        let mut open = |registration: &Registration| {
+        let mut open = |registration: &Registration, busy_tries: u32| {
             let socket = given.take().map_or_else(Socket::new, Ok)?;
             if let Registration::Own(_) = registration {
                 // SAFETY: only FillQueue and TxQueue (burst, burst_long) publish addresses. They take the addresses
@@ -277,7 +277,7 @@ impl Bound {
                 // when the kernel has given the chunk back.
                 let register = || unsafe { socket.register(&umem.region, umem.chunk_size) };
                 // Memory that a killed program had locked counts for its user until the kernel has released it.
-                let tries = if fits_the_limit(&umem.region) { busy_tries } else { 0 };
+                let tries = if fits_the_limit(&umem.region) { tries } else { 0 };
                 while_refused(Errno::NOBUFS, tries, register)?;
             }
             let rings = socket.rings(&config.rings)?;
@@ -288,12 +288,13 @@ impl Bound {
             Ok((socket, rings))
         };
         let (first, others) = Registration::choose(&self.sockets, config.zero_copy, several);
-        let mut opened = open(&first);
+        let mut opened = open(&first, tries);
         for other in others {
             if opened.is_ok() || is_given {
                 break;
             }
-            opened = open(&other);
+            // A queue that is still busy is busy for each of them.
+            opened = open(&other, 0);
         }
         opened.map_err(|error| attempt.socket(error))
     }
