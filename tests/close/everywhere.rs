@@ -77,6 +77,8 @@ impl Everywhere {
             PoolConfig { frames: 64, cache: 16, refill: 8, dma: DmaMap::Umem, ..PoolConfig::default() };
         let pool = Pool::new(memory, w, &config).unwrap();
         let heads = HeadCache::new(memory).unwrap();
+        // While the pool traces, no packet is kept ready.
+        let (stack, pairs) = ready(&pool, &heads, w, other);
         pool.trace(traced);
         let (mut port, mut device) = wire("0", &MemConfig { ring: 8, coalesce: 2 }).unwrap();
         port.refill_to(w, &pool, 6);
@@ -98,7 +100,6 @@ impl Everywhere {
         let (mut piece, cut) = (pieces.alloc(w, 64).unwrap(), line!());
         piece.put(BYTES.len()).unwrap();
         write(piece.data_mut());
-        let (stack, pairs) = ready(&pool, &heads, w, other);
         take(&pool, w, 3).free(other);
         let sites = vec![
             (posted, 3, Some(Place::Posted)),
