@@ -21,6 +21,7 @@ mod output;
 mod pcapng;
 mod record;
 mod recorded;
+mod report_file;
 mod sandbox;
 mod service;
 mod set;

@@ -82,7 +82,7 @@ impl Fragments {
         // No closure here: a trace would name the closure as the caller.
         let frame = match self.finish() {
             Some(mut frame) => {
-                if self.pool.shared.clears_between {
+                if self.pool.shared.clears_between() {
                     frame.clear();
                 }
                 frame

@@ -52,7 +52,6 @@ impl Pool {
         let [frames, capacity] =
             [config.frames, config.capacity.max(config.frames)].map(|n| n.next_multiple_of(per_page));
         let init_on_free = memory.hardening().clear;
-        let clears_between = config.init_on_alloc || init_on_free;
         let cache = config.cache.min(capacity);
         let cache = (cache, config.refill.min(cache));
         let shared = frame_table::register(|number| {
@@ -66,13 +65,12 @@ impl Pool {
                 homes: frame_table.homes(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
-                renewable: AtomicU16::new(if clears_between { 0 } else { number }),
+                renewable: AtomicU16::new(if config.init_on_alloc || init_on_free { 0 } else { number }),
                 frame_table: Arc::clone(&frame_table),
                 lanes: Lanes::new(memory.roster(), || ()),
                 frame_size: config.frame_size,
                 capacity,
                 urgent: config.urgent,
-                clears_between,
                 clears: config.init_on_alloc,
                 name: config.name.clone(),
                 home: Box::new(Home::new(config.cache as u32)),

@@ -72,8 +72,6 @@ pub(crate) struct Shared {
     pub(super) capacity: usize,
     /// Whether the page stage's reserve may be used.
     pub(super) urgent: bool,
-    /// Whether frames are cleared between two uses, when they are freed or when they are given out.
-    pub(super) clears_between: bool,
     /// Whether frames are cleared when they are given out ([`PoolConfig::init_on_alloc`](super::PoolConfig::init_on_alloc)).
     pub(super) clears: bool,
     pub(super) name: String,
@@ -129,6 +127,12 @@ impl Shared {
     pub(super) fn take_all_at_once(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
         let Some(mut local) = self.local.enter_at_once(w) else { return false };
         self.write_out(&mut local, places)
+    }
+
+    /// Whether frames are cleared between two uses, when they are freed or when they are given out.
+    #[cold]
+    pub(super) fn clears_between(&self) -> bool {
+        self.clears || self.memory.hardening().clear
     }
 
     /// Writes a frame of the cache into each of `places`. Returns false if the cache has fewer.

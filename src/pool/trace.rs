@@ -51,7 +51,7 @@ impl Pool {
             }
         }
         shared.traced.store(on, Relaxed);
-        let is_renewable = !on && !shared.clears_between;
+        let is_renewable = !on && !shared.clears_between();
         shared.renewable.store(if is_renewable { shared.number } else { 0 }, Relaxed);
         shared.change(|depot| depot.traced = on);
     }

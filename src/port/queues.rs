@@ -63,8 +63,9 @@ pub trait Fill {
         }
     }
 
-    /// Returns whether the last refill to `most` frames fell short: the pool was dry. Whoever then sleeps until the device
-    /// has work must refill again by time, since no event reports that frames have come home.
+    /// Returns whether fewer than `most` frames are posted for reception although there is room for more: the pool had
+    /// no more for the last refill. Code that sleeps until the device has work must then wake after a while and refill
+    /// again, because no event reports the frames that return to the pool.
     ///
     /// False for a port that receives into a pool of its own, which takes no frames.
     fn lacks_frames(&mut self, most: usize) -> bool {

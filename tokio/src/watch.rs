@@ -32,8 +32,8 @@ pub struct PortWatch {
     waiting: Waiting,
     /// The last pause did not begin, since the port reported work. No work was done since then.
     was_ready: bool,
-    /// The last transmission left frames for which the device had no room, and no pause has begun since. Whoever still
-    /// wants them sent transmits them again after the pause; frames that were given up shorten no other one.
+    /// The last transmission left frames for which the device had no room, and no pause has begun since. A task that
+    /// still wants to send them transmits them again after the pause. Frames that it gave up shorten no later pause.
     has_unsent: bool,
     /// The pool had too few frames for the last refill, and frames that are elsewhere may return to it.
     is_short: bool,

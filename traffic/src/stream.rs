@@ -138,6 +138,11 @@ impl Stream {
         Ok(Stream { config, ethernet, noises, turn: 0, flow: 0, seq: 0 })
     }
 
+    /// Sets the sender's MAC address, which may be known only when the port is open.
+    pub fn set_src_mac(&mut self, mac: MacAddr) {
+        (self.config.src_mac, self.ethernet.src) = (mac, mac);
+    }
+
     /// Returns the bytes of the next frame.
     #[inline]
     pub fn next_size(&self) -> usize {

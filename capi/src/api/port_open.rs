@@ -27,7 +27,8 @@ const RING: u32 = 2048;
 
 /// Opens a port that receives into frames of `pool`. `text` names the port as the option `--port` of the
 /// program netmem does: "xdp:eth0", "memif:/run/memif.sock", "packet:eth0", "tap:tap0" or "pcap:in=FILE",
-/// with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL, which selects the defaults.
+/// with "fault:" and "trace:" as wrappers. Only mac= of tap and pcap ports is refused. `config` may be NULL,
+/// which selects the defaults.
 /// The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
 /// frames: call netmem_port_refill.
 /// "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also to a peer of another user that

@@ -31,6 +31,15 @@ impl Record {
     pub fn text(&self, name: &str) -> &str {
         self.get(name).and_then(Value::as_str).unwrap_or_default()
     }
+
+    /// Returns whether another port among `all` has this port's name, as memif ports of one socket do. The ports of
+    /// several workers have one number and are one port.
+    pub fn shares_name(&self, all: &[Record]) -> bool {
+        let is_other = |other: &Record| {
+            other.text("name") == self.text("name") && other.get("number") != self.get("number")
+        };
+        all.iter().any(is_other)
+    }
 }
 
 impl Serialize for Record {

@@ -2,7 +2,8 @@
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
-use super::report::{LOST_BETWEEN, PortReport, Report, WorkerReport, down};
+use super::report::{PortReport, Report, WorkerReport, down};
+use crate::args::LOST_BETWEEN;
 use netmem::forward::Reason;
 
 /// Returns one line for each failed check. If a signal `stopped` the run, a missing peer is not a failure: a person

@@ -16,8 +16,8 @@ mod sizes;
 mod standing;
 
 use super::phases::LookUp;
-use super::report::LOST_BETWEEN;
 use super::worker_setup::WorkerSetup;
+use crate::args::LOST_BETWEEN;
 pub use answer::{Answer, Attendant, Packets, PortAnswer};
 use meeting::{Meeting, Met};
 use netmem::forward::SteeringControl;

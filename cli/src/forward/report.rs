@@ -2,8 +2,7 @@
 
 use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
-pub use crate::args::LOST_BETWEEN;
-use crate::args::{ModeArg, PathArg};
+use crate::args::{LOST_BETWEEN, ModeArg, PathArg};
 use netmem::forward::Reason;
 use netmem::forward::filter::{FilterControl, RuleCount};
 use netmem::forward::{Meters, Protocols, SteeringControl};

@@ -61,10 +61,8 @@ fn numbered(record: &Record) -> Option<String> {
 fn names(all: &[Record], wanted: &[&Record]) -> Vec<String> {
     let mut names = Vec::new();
     for record in wanted {
-        let name = record.text("name");
-        let mut others = all.iter().filter(|other| other.text("name") == name);
-        let shares = others.any(|other| other.get("number") != record.get("number"));
-        let name = numbered(record).filter(|_| shares).unwrap_or_else(|| name.to_owned());
+        let number = numbered(record).filter(|_| record.shares_name(all));
+        let name = number.unwrap_or_else(|| record.text("name").to_owned());
         if !names.contains(&name) {
             names.push(name);
         }

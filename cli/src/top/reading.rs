@@ -129,14 +129,11 @@ fn number(record: &Record, name: &str) -> u64 {
     record.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Reads the records of ports. Several ports may share a name, as memif ports of one socket do.
+/// Reads the records of ports, several of which may share a name.
 fn queues(records: &[Record]) -> Vec<Queue> {
-    let is_other = |one: &Record, other: &Record| {
-        one.text("name") == other.text("name") && one.get("number") != other.get("number")
-    };
     let read = |record: &Record| {
         let mut queue = queue(record);
-        if records.iter().any(|other| is_other(record, other)) {
+        if record.shares_name(records) {
             queue.port = format!("{}#{}", queue.port, number(record, "number"));
         }
         queue

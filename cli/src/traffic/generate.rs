@@ -11,7 +11,7 @@ use netmem::pool::Batch;
 use netmem::port::PortState;
 use netmem::system::clock::monotonic_ns;
 use netmem_ports::DeviceSpec;
-use netmem_traffic::{Addresses, HOSTS, INTERFACES, Pace, SIZE_MIN, SIZE_MIN_V6, Stream, StreamConfig};
+use netmem_traffic::{Addresses, INTERFACES, Pace, SIZE_MIN, SIZE_MIN_V6, Stream, StreamConfig};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -32,11 +32,9 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     let sizes = args.size.as_ref().map_or(&[][..], |sizes| &sizes.0);
     args.station.frame_size.check_packets(sizes).map_err(Failure::Input)?;
     // Before the port is opened: an open xdp port already takes packets from the kernel.
-    let config = config(args)?;
-    Stream::new(config.clone()).map_err(Failure::input)?;
+    let mut stream = Stream::new(config(args)?).map_err(Failure::input)?;
     let station = Station::open(std::slice::from_ref(&args.port), &args.station, false)?;
-    let src_mac = args.src_mac.unwrap_or(station.macs[0]);
-    let stream = Stream::new(StreamConfig { src_mac, ..config }).map_err(Failure::input)?;
+    stream.set_src_mac(args.src_mac.unwrap_or(station.macs[0]));
     let mut generator = Generator { station, stream, waiting: Batch::new(), sent: 0, bytes: 0 };
     let patience = patience(args);
     if let Some(reason) = generator.wait_up(patience, stop) {
@@ -79,7 +77,7 @@ fn patience(args: &GenArgs) -> Duration {
     if is_file { Duration::ZERO } else { Duration::from_secs_f64(args.wait) }
 }
 
-/// Returns the stream that the arguments describe. Its source MAC address is a made-up one if none is given.
+/// Returns the stream that the arguments describe, but for its source MAC address.
 ///
 /// # Errors
 /// [`Failure::Input`] if the addresses do not fit together.
@@ -94,12 +92,12 @@ fn config(args: &GenArgs) -> Result<StreamConfig, Failure> {
         stream: args.stream,
         flows: args.flows,
         sizes: args.size.clone().map_or_else(|| vec![least], |sizes| sizes.0),
-        src_mac: args.src_mac.unwrap_or(HOSTS[0]),
         dst_mac: args.dst_mac.unwrap_or(INTERFACES[0].mac),
         addresses,
         src_ports: args.sport,
         dst_ports: args.dport,
         ttl: args.ttl,
+        ..StreamConfig::default()
     })
 }
 

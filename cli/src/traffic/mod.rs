@@ -4,19 +4,17 @@
 //!   station   the port, and the frames to send or receive by it
 //!   generate ─► port ─► the measured path ─► port ─► receive
 //!   report    what each of them says at the end
-//!   json_file the file that also gets it
 //! ```
 
 mod generate;
-mod json_file;
 mod receive;
 mod report;
 mod station;
 
 use crate::args::{GenArgs, SinkArgs};
 use crate::failure::Failure;
+use crate::report_file::ReportFile;
 use crate::{output, stop};
-use json_file::JsonFile;
 use std::path::Path;
 use std::slice;
 
@@ -50,20 +48,21 @@ struct Ended<T> {
     /// A line for every failure.
     broken: Vec<String>,
     /// The file that also gets the report.
-    json: Option<JsonFile>,
+    json: Option<ReportFile>,
 }
 
 /// Prints the text, or the object in its place, to standard output. Writes the object to a file in addition to the
 /// text.
 fn print(
     to: Option<&Path>,
-    file: Option<JsonFile>,
+    file: Option<ReportFile>,
     object: impl Fn() -> String,
     text: impl Fn() -> String,
 ) -> Result<(), Failure> {
     match (to, file) {
-        (Some(_), Some(mut file)) => {
-            let written = file.write(&object());
+        (Some(to), Some(mut file)) => {
+            let failed = |error| Failure::run(format!("cannot write {}: {error}", to.display()));
+            let written = file.write(&object()).map_err(failed);
             output::print(&text()).and(written)
         }
         (Some(_), None) => output::print(&object()),

@@ -1,6 +1,5 @@
 //! A station: ports, and the frames that they need to send or receive packets. COLD but for `free_sent`.
 
-use super::json_file::JsonFile;
 use crate::args::StationArgs;
 use crate::failure::Failure;
 use crate::forward::files;
@@ -10,6 +9,7 @@ use crate::forward::ports::{Opened, opened};
 use crate::forward::report::{PortReport, down};
 use crate::forward::worker_setup::Owner;
 use crate::log::{self, Level};
+use crate::report_file::ReportFile;
 use crate::sandbox::{self, SandboxPlan};
 use netmem::page::MemoryConfig;
 use netmem::pool::{Batch, DmaMap, Ledger, Pool, PoolConfig};
@@ -37,13 +37,13 @@ pub struct Station {
     /// The broker, which keeps the privileges, or None without a sandbox.
     broker: Option<BrokerProcess>,
     /// The file for the report, or None for standard output.
-    json: Option<JsonFile>,
+    json: Option<ReportFile>,
 }
 
 /// The results of a closed station.
 pub struct Closed {
     /// The file that also gets the report.
-    pub json: Option<JsonFile>,
+    pub json: Option<ReportFile>,
     pub ports: Vec<PortReport>,
     pub pool: Ledger,
     /// One line for each failed check.
@@ -123,7 +123,7 @@ impl Station {
         // Opened now: without its capabilities, or as another user, the process may have no permission to write
         // there.
         let file = args.json.as_deref().filter(|to| *to != Path::new("-"));
-        station.json = file.map(JsonFile::open).transpose()?;
+        station.json = file.map(writable).transpose()?;
         sandbox::enter(&plan, memory.bytes())?;
         Ok(station)
     }
@@ -199,6 +199,11 @@ fn check(specs: &[PortSpec], receives: bool) -> Result<(), Failure> {
 /// Returns true if peers connect to the port, or to the port that it wraps.
 fn has_peers(spec: &PortSpec) -> bool {
     matches!(spec.device, DeviceSpec::Memif { .. })
+}
+
+fn writable(to: &Path) -> Result<ReportFile, Failure> {
+    let failed = |error| Failure::input(format!("--json: cannot write {}: {error}", to.display()));
+    ReportFile::open(to).map_err(failed)
 }
 
 /// Returns a line for each count of packets that a port accepted and did not send. The port need not have been down

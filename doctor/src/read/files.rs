@@ -71,8 +71,8 @@ pub fn cores(allowed: Vec<u32>) -> Cores {
     Cores { governors, allowed, isolated, nodes, ..Cores::default() }
 }
 
-/// Returns the interrupts of a device on a bus: one for each queue with MSI-X, or else that of its line. A device on USB
-/// has none: those of the controller are of all devices on that bus.
+/// Returns the interrupts of a device on a bus: one for each queue with MSI-X, or else that of its line. A USB
+/// device has no interrupts of its own: its controller has them, for all devices on the bus.
 pub fn interrupts(parent: &(String, String)) -> BTreeMap<u32, Vec<u32>> {
     if parent.0 == "usb" {
         return BTreeMap::new();

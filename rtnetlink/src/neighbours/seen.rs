@@ -7,7 +7,7 @@ use std::time::Instant;
 /// Bits of a generation. 20,000 names set a tenth of them, and then one name of 400 counts as seen that was not.
 const BITS: usize = 1 << 19;
 const WORDS: usize = BITS / u64::BITS as usize;
-/// A generation is of one second. One is written, and the others are read.
+/// Each generation covers one second. Names are written to the newest one and looked up in the older ones.
 const GENERATIONS: usize = 3;
 
 /// Bloom filters of the names of the last seconds. A set of names would grow with a scan, or lose names to it.

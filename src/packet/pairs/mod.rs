@@ -76,7 +76,8 @@ impl ReadyPackets {
 
     /// Makes pairs of frames of `pool` and heads of `heads`, at most `max` for each worker. 0 keeps none. A pool with
     /// [`init_on_alloc`](crate::pool::PoolConfig::init_on_alloc) keeps none either, since it clears frames before each
-    /// use, and a pool that [traces](Pool::trace) puts none back, since each use has a call site of its own. `max` is limited to the maximum number of frames of the pool ([`Pool::capacity`]).
+    /// use. While a pool [traces](Pool::trace), no pair is put back, since each use has a call site of its own. `max` is
+    /// limited to the maximum number of frames of the pool ([`Pool::capacity`]).
     #[cold]
     pub fn new(pool: &Pool, heads: &HeadCache, max: usize) -> ReadyPackets {
         let roster = pool.memory().roster();

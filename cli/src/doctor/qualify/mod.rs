@@ -17,12 +17,11 @@ mod way;
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
 use crate::output;
+use crate::report_file::ReportFile;
 use crate::stop;
 use bench::Bench;
 use mode::Mode;
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use trial::{Load, Outcome};
 
 /// Tries every mode under every load, restores the host and writes the report.
@@ -36,27 +35,12 @@ pub fn run(args: &DoctorArgs, names: [&str; 2]) -> Result<(), Failure> {
     let file = args.report.clone().unwrap_or_else(usual);
     let unwritten = |error| Failure::Input(format!("--report {}: {error}", file.display()));
     // Checked before five minutes are spent.
-    let is_made = make(&file).map_err(unwritten)?;
-    let (bench, outcomes) = measured(args, names).inspect_err(|_| {
-        // An earlier report is kept, and so is a device.
-        if is_made {
-            fs::remove_file(&file).ok();
-        }
-    })?;
-    fs::write(&file, report::page(&bench, &outcomes, args.seconds)).map_err(unwritten)?;
+    let mut opened = ReportFile::open(&file).map_err(unwritten)?;
+    let (bench, outcomes) = measured(args, names)?;
+    opened.write(&report::page(&bench, &outcomes, args.seconds)).map_err(unwritten)?;
     output::print(&format!("report: {}\n", file.display()))?;
     let failures: Vec<_> = outcomes.iter().flat_map(report::lines).collect();
     if failures.is_empty() { Ok(()) } else { Err(Failure::Run(failures)) }
-}
-
-/// Checks that the report can be written. Returns true if this made the file.
-fn make(file: &Path) -> io::Result<bool> {
-    match OpenOptions::new().write(true).create_new(true).open(file) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            OpenOptions::new().append(true).create(true).open(file).map(|_| false)
-        }
-        made => made.map(|_| true),
-    }
 }
 
 /// Returns the outcome of each trial. The host is restored.
@@ -116,21 +100,5 @@ fn said(outcome: &Outcome) -> String {
         (Some(why), _) => format!("{mode}, {load}: not offered: {why}"),
         (None, []) => format!("{mode}, {load}: holds"),
         (None, failures) => format!("{mode}, {load}: FAILED: {}", failures.join("; ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Seen: after a failure, `--report /dev/null` removed the device, and an empty file of the user was removed too.
-    #[test]
-    fn only_a_file_that_did_not_exist_is_made_and_so_may_be_removed() {
-        let file = std::env::temp_dir().join(format!("netmem-qualify-report-{}", std::process::id()));
-        fs::remove_file(&file).ok();
-        assert_eq!([make(&file).unwrap(), make(&file).unwrap()], [true, false]);
-        fs::remove_file(&file).unwrap();
-        assert!(!make(Path::new("/dev/null")).unwrap());
-        assert!(make(Path::new("/nonexistent/r.md")).is_err());
     }
 }

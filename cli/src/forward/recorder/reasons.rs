@@ -2,7 +2,7 @@
 //! reads them.
 
 use super::*;
-use crate::forward::report::LOST_BETWEEN;
+use crate::args::LOST_BETWEEN;
 use crate::recorded::Capture;
 use netmem::forward::local_queue::local_queue;
 use netmem::forward::{CrossConnect, Forwarder, PacketPath, PassAll, Reason, Verdicts};

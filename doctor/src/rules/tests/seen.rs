@@ -113,7 +113,7 @@ fn queues_are_removed_only_behind_those_that_ports_take() {
     assert_eq!(alone.remedy, "xdp:eth0,queues=all, or move its ports to the first queues");
 }
 
-/// Seen: both kinds of memory were added up, and a region is of one kind.
+/// Seen: free huge pages were added to the other free memory, although a region uses only one of the two.
 #[test]
 fn frames_must_fit_into_small_pages_or_into_huge_pages() {
     const MIB: u64 = 1 << 20;

@@ -1,50 +1,47 @@
-//! The file of `--json`, which is opened before the run and written after it.
+//! A file for a report, which is opened before the run and written after it.
 
-use crate::failure::Failure;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An open file. Dropping it removes the file if it was created here and was not written.
 #[derive(Debug)]
-pub struct JsonFile {
+pub struct ReportFile {
     file: File,
     to: PathBuf,
     is_to_remove: bool,
 }
 
-impl JsonFile {
+impl ReportFile {
     /// Opens a file that is written at the end. Its contents stay until then.
     ///
     /// # Errors
-    /// [`Failure::Input`] if it cannot be written.
-    pub fn open(to: &Path) -> Result<JsonFile, Failure> {
-        let (opened, is_new) = match File::options().write(true).create_new(true).open(to) {
+    /// The system's error if it cannot be written.
+    pub fn open(to: &Path) -> io::Result<ReportFile> {
+        let (file, is_to_remove) = match File::options().write(true).create_new(true).open(to) {
             // A link to a missing file exists too, so the file that it leads to is created here.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                (File::options().write(true).create(true).truncate(false).open(to), false)
+                (File::options().write(true).create(true).truncate(false).open(to)?, false)
             }
-            created => (created, true),
+            created => (created?, true),
         };
-        let failed = |error| Failure::input(format!("--json: cannot write {}: {error}", to.display()));
-        Ok(JsonFile { file: opened.map_err(failed)?, to: to.to_owned(), is_to_remove: is_new })
+        Ok(ReportFile { file, to: to.to_owned(), is_to_remove })
     }
 
-    /// Writes the object in place of the contents.
+    /// Writes the report in place of the contents.
     ///
     /// # Errors
-    /// [`Failure::Run`] with the path.
-    pub fn write(&mut self, object: &str) -> Result<(), Failure> {
+    /// The system's error.
+    pub fn write(&mut self, report: &str) -> io::Result<()> {
         self.is_to_remove = false;
         // A pipe has no length.
         let _ = self.file.set_len(0);
-        let failed = |error| Failure::run(format!("cannot write {}: {error}", self.to.display()));
-        self.file.write_all(object.as_bytes()).map_err(failed)
+        self.file.write_all(report.as_bytes())
     }
 }
 
-impl Drop for JsonFile {
+impl Drop for ReportFile {
     fn drop(&mut self) {
         if !self.is_to_remove {
             return;
@@ -65,29 +62,35 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Seen: a generator that was refused left an empty file.
+    /// Seen: a generator that was refused left an empty file. A measurement that failed removed the device `/dev/null`, and
+    /// an empty file of the user.
     #[test]
     fn a_file_that_was_made_and_not_written_goes_and_others_stay() {
-        let folder = std::env::temp_dir().join(format!("netmem-json-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("netmem-report-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let [new, old, link, written] = ["new", "old", "link", "written"].map(|name| folder.join(name));
         fs::write(&old, "old").unwrap();
         symlink(&old, &link).unwrap();
         for path in [&new, &old, &link] {
-            drop(JsonFile::open(path).unwrap());
+            drop(ReportFile::open(path).unwrap());
         }
         assert!(!new.exists() && link.exists());
         assert_eq!(fs::read_to_string(&old).unwrap(), "old");
-        let mut file = JsonFile::open(&written).unwrap();
+        let mut file = ReportFile::open(&written).unwrap();
         file.write("{}\n").unwrap();
         drop(file);
         assert_eq!(fs::read_to_string(&written).unwrap(), "{}\n");
-        let replaced = JsonFile::open(&new).unwrap();
+        let replaced = ReportFile::open(&new).unwrap();
         fs::remove_file(&new).unwrap();
         fs::write(&new, "of another program").unwrap();
         drop(replaced);
         assert!(new.exists(), "the file is another one");
-        assert!(JsonFile::open(&folder.join("none/new")).is_err());
+        assert!(ReportFile::open(&folder.join("none/new")).is_err());
+        fs::write(&old, "").unwrap();
+        for path in [&old, Path::new("/dev/null")] {
+            drop(ReportFile::open(path).unwrap());
+        }
+        assert!(old.exists() && Path::new("/dev/null").exists());
         fs::remove_dir_all(folder).unwrap();
     }
 }
