@@ -1043,9 +1043,10 @@ int netmem_worker_reclaim(netmem_worker worker);
  * which selects the defaults.
  * The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
  * frames: call netmem_port_refill.
- * "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also to a peer of another user that
- * the option peer= admits. The memory must have been opened with `in_file` and be smaller than 4 GiB, so
- * that the peer can map it.
+ * "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
+ * `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
+ * another user, the port lends them frames of a memory of its own, as many as `pool` has, and copies
+ * between both.
  * Returns 0, -EINVAL if `text`, the options or the memory are not usable, or -EIO if the device cannot be
  * opened. */
 int netmem_port_open(netmem_worker worker,

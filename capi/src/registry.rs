@@ -7,7 +7,8 @@ use crate::word;
 use netmem::packet::ReadyPackets;
 use netmem::page::Region;
 use netmem::slab::{RawCache, SizeClasses};
-use netmem::{HeadCache, Memory, Pool, Umem};
+use netmem::{HeadCache, Memory, Pool};
+use netmem_ports::{OpenConfig, PortOpener};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -68,8 +69,8 @@ pub struct OpenMemory {
     pub memory: Option<Memory>,
     /// Can be upgraded as long as a part of the memory is in use.
     pub region: Weak<Region>,
-    /// The UMEM that its AF_XDP ports share. The first such port makes it.
-    pub umem: Option<Arc<Umem>>,
+    /// Opens its ports, one after another. None after the memory was closed.
+    pub opener: Option<Arc<Mutex<PortOpener>>>,
 }
 
 fn memories() -> MutexGuard<'static, Vec<Option<OpenMemory>>> {
@@ -105,7 +106,10 @@ fn put<T>(list: &mut Vec<Option<T>>, at_most: usize, make: impl FnOnce(u64) -> T
 /// The process has the maximum number already.
 pub fn add_memory(memory: Memory) -> Result<u64, Failure> {
     let region = Arc::downgrade(memory.region());
-    let open = |word| OpenMemory { word, memory: Some(memory), region, umem: None };
+    // Of the packets that a packet port leaves to it the kernel keeps copies: no call of C could tell that it cannot drop them.
+    let opener = PortOpener::new(&memory, OpenConfig { packets_alone: false, ..OpenConfig::default() });
+    let opener = Some(Arc::new(Mutex::new(opener)));
+    let open = |word| OpenMemory { word, memory: Some(memory), region, opener };
     let word = put(&mut memories(), 1 << 12, open);
     word.ok_or_else(|| Failure::new(ENFILE, "the process has 4096 memories already: close one"))
 }

@@ -123,6 +123,11 @@ impl PortSpec {
         matches!(&self.device, DeviceSpec::Memif { config, .. } if config.lend.is_some() && !lends_its_own(config))
     }
 
+    /// Returns whether it would lend peers of other users frames of a pool of its own, in a memory of its own.
+    pub fn lends_its_own(&self) -> bool {
+        matches!(&self.device, DeviceSpec::Memif { config, .. } if lends_its_own(config))
+    }
+
     /// Returns whether it receives nothing, or a file a given number of times.
     pub fn ends(&self) -> bool {
         matches!(&self.device, DeviceSpec::Pcap { config, .. } if config.input.is_none() || config.times.is_some())

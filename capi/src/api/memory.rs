@@ -143,7 +143,7 @@ pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) 
         }
         registry::remove_closed_pools(word);
         // Drops the last handle without holding the lock.
-        drop(registry::with_memory(word, |open| (open.memory.take(), open.umem.take()))?);
+        drop(registry::with_memory(word, |open| (open.memory.take(), open.opener.take()))?);
         let begun = Instant::now();
         let deadline = Duration::from_millis(milliseconds.into());
         while registry::with_memory(word, |open| open.region.strong_count())? > 0 {

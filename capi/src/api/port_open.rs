@@ -9,18 +9,11 @@ use crate::registry;
 use crate::sites::Site;
 use crate::word;
 use crate::workers::{OpenPort, State};
-use netmem::limits::PAGE_SIZE;
-use netmem::port::af_packet::{self, ControlTraffic};
-use netmem::port::fault::FaultPort;
-use netmem::port::memif::MemifConfig;
-use netmem::port::pcap::{self, PcapConfig};
-use netmem::port::tap::{self, TapConfig};
-use netmem::port::trace::TracePort;
-use netmem::port::xdp::{RingSizes, XdpConfig, XdpQueues};
-use netmem::{Batch, MemifPort, Pool, Port, Umem, Worker, XdpPort};
-use netmem_ports::{DeviceSpec, PortSpec, WrapSpec, XdpSpec, port_spec};
+use netmem::port::xdp::XdpError;
+use netmem::{Batch, Pool, Port, Worker};
+use netmem_ports::{DeviceSpec, OpenError, PortPlace, PortSpec, port_spec};
 use std::ffi::{CString, c_char, c_int};
-use std::sync::Arc;
+use std::sync::PoisonError;
 
 /// Default number of slots of each ring.
 const RING: u32 = 2048;
@@ -31,9 +24,10 @@ const RING: u32 = 2048;
 /// which selects the defaults.
 /// The port belongs to the calling worker until netmem_port_close. A port can receive only after it was given
 /// frames: call netmem_port_refill.
-/// "memif:PATH,lend=yes" lends frames of the whole memory to the peer, also to a peer of another user that
-/// the option peer= admits. The memory must have been opened with `in_file` and be smaller than 4 GiB, so
-/// that the peer can map it.
+/// "memif:PATH,lend=yes" lends frames of the whole memory to the peer. The memory must have been opened with
+/// `in_file` and be smaller than 4 GiB, so that the peer can map it. If the option peer= admits peers of
+/// another user, the port lends them frames of a memory of its own, as many as `pool` has, and copies
+/// between both.
 /// Returns 0, -EINVAL if `text`, the options or the memory are not usable, or -EIO if the device cannot be
 /// opened.
 ///
@@ -98,96 +92,66 @@ fn can_lend(is_in_file: bool, bytes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether a memory with as many frames as the pool has can be lent to a peer of another user.
+///
+/// # Errors
+/// It is too large, with the reason. The port would copy instead.
+fn can_lend_its_own(frames: usize, bytes: usize) -> Result<(), Failure> {
+    let all = (frames * bytes).next_multiple_of(2 << 20);
+    if u32::try_from(all).is_err() {
+        return Err(Failure::invalid(format!(
+            "lend=yes: a memory for {frames} frames of {bytes} bytes has {all} bytes, and memif can address less than 4 GiB: give a pool of fewer frames, or leave lend=yes out to copy"
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses a MAC address for the port's end of its link: the calls of C have no use for one.
 fn no_address(given: bool) -> Result<(), Failure> {
     let refused = || Failure::invalid("mac= gives a router its address on the link: leave it out here");
     if given { Err(refused()) } else { Ok(()) }
 }
 
-/// Opens the device of a port, with its wrappers.
+/// Opens a port with its wrappers, by the opener of the memory.
 fn opened(
     spec: &PortSpec,
     (memory, ring): (u64, u32),
     worker: &mut Worker,
     pool: &Pool,
 ) -> Result<Box<dyn Port>, Failure> {
-    fn failed(error: impl ToString) -> Failure {
-        Failure::new(EIO, error)
+    match spec.device {
+        DeviceSpec::Tap { mac, .. } => no_address(mac.is_some())?,
+        DeviceSpec::Pcap { mac, any_mac, .. } => no_address(mac.is_some() || any_mac)?,
+        _ => (),
     }
-    let mut port: Box<dyn Port> = match &spec.device {
-        DeviceSpec::Xdp(spec) => xdp(spec, (memory, ring), worker, pool)?,
-        DeviceSpec::Memif { path, config } => {
-            let config = MemifConfig { ring, frame_size: pool.frame_size(), ..config.clone() };
-            let memory = registry::with_memory(memory, |open| open.memory.clone())?;
-            let memory = memory.ok_or_else(|| Failure::new(EINVAL, "the memory was closed"))?;
-            if config.lend.is_some() {
-                can_lend(memory.region().file().is_some(), memory.region().len())?;
-            }
-            Box::new(MemifPort::open(path, &memory, &config).map_err(failed)?)
-        }
-        DeviceSpec::Packet { interface, leaves_control } => {
-            let mut port = af_packet::open(interface, ring as usize).map_err(failed)?;
-            if *leaves_control == Some(true) {
-                let control = ControlTraffic::default();
-                control.follow().map_err(failed)?;
-                port.leave_to_kernel(Arc::new(control));
-            }
-            Box::new(port)
-        }
-        DeviceSpec::Tap { interface, mac } => {
-            no_address(mac.is_some())?;
-            let config = TapConfig { several: false, ring: ring as usize };
-            Box::new(tap::open(interface, &config).map_err(failed)?)
-        }
-        DeviceSpec::Pcap { config, mac, any_mac } => {
-            no_address(mac.is_some() || *any_mac)?;
-            let config = PcapConfig { ring: ring as usize, ..config.clone() };
-            Box::new(pcap::open("0", &config).map_err(failed)?)
-        }
+    let open = registry::with_memory(memory, |open| open.clone())?;
+    let (Some(memory), Some(opener)) = (open.memory, open.opener) else {
+        return Err(Failure::new(EINVAL, "the memory was closed"));
     };
-    for wrap in spec.wraps.iter().rev() {
-        port = match wrap {
-            WrapSpec::Fault(config) => Box::new(FaultPort::new(port, pool.clone(), config.clone())),
-            WrapSpec::Trace(config) => Box::new(TracePort::new(port, config).map_err(failed)?),
-        };
+    if spec.lends() {
+        can_lend(memory.region().file().is_some(), memory.region().len())?;
+    } else if spec.lends_its_own() {
+        can_lend_its_own(pool.frames(), pool.frame_size())?;
     }
-    Ok(port)
+    let mut opener = opener.lock().unwrap_or_else(PoisonError::into_inner);
+    opener.set_ring(ring);
+    let opened = opener.open(spec, PortPlace::default(), worker, pool).map_err(failure)?;
+    Ok(opened.port)
 }
 
-/// Opens a port on queues of an interface. All AF_XDP ports of the memory share one UMEM.
-fn xdp(
-    spec: &XdpSpec,
-    (memory, ring): (u64, u32),
-    worker: &mut Worker,
-    pool: &Pool,
-) -> Result<Box<dyn Port>, Failure> {
-    let chunk = pool.frame_size().min(PAGE_SIZE);
-    let umem = registry::with_memory(memory, |open| -> Result<Arc<Umem>, Failure> {
-        if let (None, Some(memory)) = (&open.umem, &open.memory) {
-            open.umem = Some(Umem::with_chunks(memory, chunk).map_err(|error| Failure::new(EINVAL, error))?);
-        }
-        open.umem.clone().ok_or_else(|| Failure::new(EINVAL, "the memory was closed"))
-    })??;
-    let rings = RingSizes { fill: ring, rx: ring, tx: ring, completion: ring };
-    let (punt, take) = (spec.punt.unwrap_or_default(), spec.take.clone());
-    let config = XdpConfig { rings, punt, take, ..XdpConfig::default() };
-    let count = spec.count(1).map_err(Failure::invalid)?;
-    let failed = |error: netmem::port::xdp::XdpError| Failure::new(EIO, error);
-    match spec.of_worker(0, 1, count)[..] {
-        [queue] => {
-            let port = XdpPort::open(&umem, worker, pool, &spec.interface, queue, &config).map_err(failed)?;
-            Ok(Box::new(port))
-        }
-        ref queues => {
-            let ports = XdpQueues::open(&umem, worker, pool, &spec.interface, queues, &config);
-            Ok(Box::new(ports.map_err(failed)?))
-        }
-    }
+/// The failure of a port that could not be opened: of its options or its memory, or of its device.
+fn failure(error: OpenError) -> Failure {
+    let errno = match error {
+        OpenError::QueueCount(_) => EINVAL,
+        OpenError::Xdp(XdpError::RingSize { .. } | XdpError::ChunkSize(_) | XdpError::GuardPages) => EINVAL,
+        _ => EIO,
+    };
+    Failure::new(errno, error)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::can_lend;
+    use super::{can_lend, can_lend_its_own};
 
     /// Seen: a port with lend=yes copied without a message. No memory of 4 GiB is made here, because some
     /// machines have no more than that.
@@ -197,5 +161,8 @@ mod tests {
         assert!(why(false, 64 << 20).contains("netmem_memory_config.in_file = 1"));
         assert!(why(true, 4 << 30).contains("less than 4 GiB"));
         assert!(can_lend(true, (4 << 30) - (2 << 20)).is_ok());
+        let why = can_lend_its_own((4 << 30) / 2048, 2048).unwrap_err().text;
+        assert!(why.contains("a pool of fewer frames"));
+        assert!(can_lend_its_own((4 << 30) / 2048 - 1024, 2048).is_ok());
     }
 }

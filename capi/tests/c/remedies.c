@@ -77,6 +77,8 @@ static void lend(void)
     CHECK(opened(16u << 20, 0, LENDS) == -EINVAL && says("netmem_memory_config.in_file = 1"));
     CHECK(opened(16u << 20, 0, "fault:seed=1/memif:@netmem-remedies-%d,lend=yes") == -EINVAL && says("in_file"));
     CHECK(opened(16u << 20, 1, LENDS) == 0 && opened(16u << 20, 0, "memif:@netmem-remedies-%d") == 0);
+    /* For peers of other users the port makes a memory of its own. */
+    CHECK(opened(16u << 20, 0, "memif:@netmem-remedies-%d,lend=yes,peer=any") == 0);
 }
 
 /* Frees a burst with two words that are not good: what is returned is of the first, and the line that is kept too. */

@@ -131,6 +131,11 @@ impl PortOpener {
         PortOpener { memory: memory.clone(), config, umem: None, control: None }
     }
 
+    /// Sets the slots of each ring of the ports that are opened from now on: a power of two.
+    pub fn set_ring(&mut self, ring: u32) {
+        self.config.ring = ring;
+    }
+
     /// Opens the port at `place` that `spec` names, to receive into frames of `pool`. The pool belongs to `worker`. Its
     /// frame size must be the same for all of this memory's `xdp` ports.
     ///

@@ -143,9 +143,26 @@ impl Follower {
     fn hear_between_dumps(&mut self, heard: &mut Heard) -> Result<bool, FollowError> {
         let first = heard.events.len();
         let is_quiet = self.hear(heard, BACKLOG)?;
-        for event in &heard.events[first..] {
+        self.take_at_once(&mut heard.events[first..]);
+        // During the first resync no neighbour is known or wanted.
+        if !self.wanted.is_empty() {
+            self.ask_for_neighbours();
+        }
+        self.publish();
+        Ok(is_quiet)
+    }
+
+    /// Applies what cannot wait of these events, which are applied again after the answers.
+    fn take_at_once(&mut self, events: &mut [Event]) {
+        for event in events {
             match event {
-                Event::Neighbour { link, address, state } => self.neighbour((*link, *address), *state),
+                Event::Neighbour { link, address, state } => {
+                    self.neighbour((*link, *address), *state);
+                    // A failure ends the request for its neighbour. Later it must not end a newer one.
+                    if matches!(state, State::Failed) {
+                        *state = State::Unknown;
+                    }
+                }
                 Event::Link { index, signal: Signal::Down, .. } | Event::LinkGone(index) => {
                     self.withdrawals.down(*index);
                 }
@@ -155,12 +172,6 @@ impl Follower {
             }
         }
         self.withdraw();
-        // During the first resync no neighbour is known or wanted.
-        if !self.wanted.is_empty() {
-            self.ask_for_neighbours();
-        }
-        self.publish();
-        Ok(is_quiet)
     }
 
     /// Replaces the known state by the answers.

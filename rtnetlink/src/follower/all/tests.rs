@@ -12,7 +12,8 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::io;
-use std::time::Instant;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 /// The link of all routes of the model.
 const LINK: u32 = 7;
@@ -363,4 +364,22 @@ fn a_known_neighbour_behind_a_port_that_a_dump_lacks_is_looked_for_in_another_du
     let of = |link| Event::Neighbour { link, address: known, state: State::Stale(mac) };
     assert!(misses_any(&rib, &[]) && misses_any(&rib, &[of(OTHER)]));
     assert!(!misses_any(&rib, &[of(OTHER), of(LINK)]));
+}
+
+/// Seen: the failure was applied a second time after the answers, and the neighbour, which had been asked for again,
+/// counted as silent for another second.
+#[test]
+fn a_failure_between_dumps_ends_no_newer_request() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    let (address, state) = (IpAddr::from([10, 0, 0, 7]), State::Failed);
+    let key = (LINK, address);
+    assert!(follower.asking.want(key, Instant::now()));
+    let mut events = vec![Event::Neighbour { link: LINK, address, state }];
+    follower.take_at_once(&mut events);
+    let later = Instant::now() + Duration::from_secs(10);
+    assert!(!follower.asking.want(key, later), "silent");
+    assert_eq!(follower.asking.due(later, |_| true).forgotten, [key]);
+    assert!(follower.asking.want(key, later));
+    events.into_iter().for_each(|event| follower.take(event));
+    assert!(follower.asking.failed(key, later), "it is still asked for");
 }
