@@ -121,6 +121,34 @@ fn packets_left_in_the_buffer_do_not_hold_up_the_next_interface_and_are_counted_
     });
 }
 
+/// Seen: they stayed in the buffer until the interface was up again, hours later, and a worker that sleeps found the port
+/// ready in each round.
+#[test]
+fn packets_that_came_before_the_interface_went_down_are_received() {
+    in_namespace("packets_that_came_before_the_interface_went_down_are_received", || {
+        let (mut port, mut fixture) = (port_with(10, 3), Fixture::new(64));
+        let mut host = tap::open("t0", &TapConfig::default()).unwrap();
+        Wire::open("t0").send(&packet(7));
+        while !host.arm() {
+            yield_now();
+        }
+        ip("link set a0 down");
+        ip("link set t0 down");
+        let mut received = Vec::new();
+        while received.len() < 10 {
+            received.extend(receive(&mut port, &mut fixture));
+        }
+        assert_eq!(received, (0..10).collect::<Vec<u8>>());
+        assert_eq!(receive(&mut host, &mut fixture), [7]);
+        let ports: [&mut dyn Port; 2] = [&mut port, &mut host];
+        for port in ports {
+            assert!(!port.arm(), "no packet is left");
+            port.disarm();
+            assert!(matches!(port.state(), PortState::Down(reason) if reason.contains("is down")));
+        }
+    });
+}
+
 /// A TCP packet of four segments, whose checksums are left to a card.
 fn packet_of_four_segments() -> (Vec<u8>, Offload) {
     let mut packet = [&packet(0)[..12], &[8, 0, 0x45, 0]].concat();

@@ -4,6 +4,9 @@
 //!   PATIENCE rounds without work ─► arm every port ─► one has something ───────────────────► next round
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
+//! If the next round receives nothing although a port had something, only time can help: the pool is dry, or a packet is
+//! not due yet. The worker then sleeps without descriptors, a little longer each time, up to [`SHORTEST`].
+//!
 //! No wake-up is lost. An armed port or an inbox either wakes the sleeper or reports that it already has frames
 //! ([`Wake::arm`](crate::port::Wake::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). Some events wake no
 //! sleeper: frames that were sent, frames that return to a dry pool, and the flag that ends the run. They are checked
@@ -21,6 +24,8 @@ use std::time::Duration;
 
 /// The first sleep, and every sleep while frames wait for a slot or the pool is dry.
 pub const SHORTEST: Duration = Duration::from_millis(1);
+/// The first sleep of a worker whose ports have packets that it cannot receive yet.
+const BRIEFEST: Duration = Duration::from_micros(40);
 /// No sleep is longer.
 pub const LONGEST: Duration = Duration::from_millis(50);
 
@@ -97,7 +102,12 @@ impl Forwarder {
         // All ports, also those behind one that is ready: each is disarmed below.
         let ready = self.egresses.iter_mut().filter_map(|egress| egress.port.arm().then_some(())).count();
         let waiting = self.steering.as_mut().is_some_and(|steering| steering.arm(w));
-        if ready == 0 && !waiting {
+        let vain = if rounds == 0 { 0 } else { self.vain };
+        self.vain = if ready == 0 && !waiting { 0 } else { vain + 1 };
+        if self.vain > 1 {
+            self.meters.sleeps.add(1);
+            sleep_until_readable(&[], (BRIEFEST * (1 << vain.min(5))).min(SHORTEST));
+        } else if self.vain == 0 {
             let ports = self.egresses.iter().filter_map(|egress| egress.port.wakeup_fd());
             let inboxes = self.steering.iter().flat_map(|steering| steering.descriptors());
             self.meters.sleeps.add(1);

@@ -77,6 +77,8 @@ pub struct Forwarder {
     pub(super) short: bool,
     /// The time when the worker's lists of free pages could last shrink, in ticks.
     pub(super) decayed: u64,
+    /// Number of rests in a row in which a port reported packets that the rounds between did not receive.
+    pub(super) vain: u32,
 }
 
 impl fmt::Debug for Forwarder {
@@ -131,6 +133,7 @@ impl Forwarder {
             share,
             short: false,
             decayed: clock::ticks(),
+            vain: 0,
         })
     }
 

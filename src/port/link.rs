@@ -44,6 +44,12 @@ impl Link {
         !self.is_down && !self.is_gone && self.failed.is_none()
     }
 
+    /// Returns whether the port is down for good.
+    #[inline]
+    pub(super) fn is_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// Ends a round. Returns true if the interface was due for a check, which has been made then.
     #[inline]
     pub(super) fn end_round(&mut self) -> bool {

@@ -1,9 +1,11 @@
 //! A worker without work.
 
 use super::{Hop, Rig, Sink, Traffic, ip, rig};
-use netmem::forward::{Idle, Meters};
+use netmem::forward::{Forwarder, Idle, Meters};
 use netmem::page::{Lists, Memory};
-use netmem::port::mem::MemDevice;
+use netmem::port::Port;
+use netmem::port::fault::{Chance, FaultConfig, FaultPort};
+use netmem::port::mem::{MemConfig, MemDevice, wire};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -113,6 +115,32 @@ fn frames_that_come_home_to_a_dry_pool_are_found_in_sleep() {
         }
     });
     rig.check();
+}
+
+/// Seen: a port that reported packets which could not be received yet kept a sleeping worker's core busy.
+#[test]
+fn a_worker_sleeps_while_a_port_has_only_packets_that_it_cannot_receive_yet() {
+    let mut rig = rig(512, ip());
+    let (port, mut network) = wire("late", &MemConfig::default()).unwrap();
+    let an_hour = Duration::from_secs(3600);
+    let config = FaultConfig { delay: Chance::Every(1), delay_by: an_hour, ..FaultConfig::default() };
+    let port = FaultPort::new(Box::new(port), rig.pool.clone(), config);
+    let (other, _far) = wire("other", &MemConfig::default()).unwrap();
+    let ports: Vec<Box<dyn Port>> = vec![Box::new(port), Box::new(other)];
+    rig.forwarder = Forwarder::new(ports, rig.pool.clone(), ip()).unwrap();
+    rig.forwarder.set_idle(Idle::Sleep);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    while_it_runs(rig, |_, meters| {
+        while network.deliver(1, |room| traffic.write(room)) == 0 {
+            thread::yield_now();
+        }
+        let sleeps = meters.sleeps.get();
+        wait_until(|| meters.sleeps.get() > sleeps + 20);
+        let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
+        thread::sleep(Duration::from_secs(1));
+        let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
+        assert!(rounds < 2_000 * seconds, "{rounds} rounds in {seconds} s without a packet to take");
+    });
 }
 
 #[test]

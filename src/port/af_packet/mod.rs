@@ -193,7 +193,7 @@ impl Device for AfPacketLink {
         self.link.look();
         self.publish(counters);
         self.come_back(counters);
-        !self.uncut.is_empty() || is_readable(self.socket.as_fd())
+        !self.link.is_failed() && (!self.uncut.is_empty() || is_readable(self.socket.as_fd()))
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {

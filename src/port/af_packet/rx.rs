@@ -14,8 +14,8 @@ const FEW: usize = 8;
 
 impl AfPacketLink {
     pub(super) fn receive_burst(&mut self, rooms: &mut RxBuffers<'_>, counters: &PortCounters) -> usize {
-        // A removed interface has left packets in the socket's buffer.
-        if !self.link.is_up() && !self.link.is_gone() {
+        // An interface that is down or was removed has left packets in the socket's buffer.
+        if self.link.is_failed() {
             return 0;
         }
         if !self.uncut.is_empty() {

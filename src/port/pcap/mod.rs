@@ -127,7 +127,7 @@ impl Device for Files {
 
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.input().is_some_and(|input| {
-            input.is_due() || input.pipe().is_some_and(|pipe| sleep_until_readable(&[pipe], Duration::ZERO))
+            input.has_next() || input.pipe().is_some_and(|pipe| sleep_until_readable(&[pipe], Duration::ZERO))
         })
     }
 

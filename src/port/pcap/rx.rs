@@ -177,16 +177,10 @@ impl Input {
         now.duration_since(begun) >= at.saturating_sub(first)
     }
 
-    /// Returns whether the next packet is there and due.
-    pub(super) fn is_due(&mut self) -> bool {
-        match self.peek() {
-            Ok(Some(Located { record, .. })) => {
-                self.speed == Speed::Full || self.due(&record, Instant::now())
-            }
-            Ok(None) => false,
-            // The caller must see the error.
-            Err(_) => true,
-        }
+    /// Returns whether the next packet is there. It may not be due yet: no descriptor becomes readable when it is.
+    pub(super) fn has_next(&mut self) -> bool {
+        // The caller must see an error.
+        self.peek().map_or(true, |next| next.is_some())
     }
 
     /// The descriptor that becomes readable when more can be read ahead. None if the input is always readable, or no

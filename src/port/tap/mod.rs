@@ -151,7 +151,7 @@ impl Device for TapLink {
     fn is_readable(&mut self, _counters: &Writer<PortCounters>) -> bool {
         self.link.look();
         self.come_back();
-        !self.uncut.is_empty() || is_readable(self.queue.as_fd())
+        !self.uncut.is_empty() || !self.link.is_failed() && is_readable(self.queue.as_fd())
     }
 
     fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -12,7 +12,8 @@ impl TapLink {
         // As many packets as there are rooms at most: one that is dropped takes none, and a host can send such packets
         // faster than they are dropped.
         for _ in 0..rooms.len() {
-            if !self.uncut.is_empty() || !self.link.is_up() || n >= rooms.len() {
+            // The queue of an interface that is down may still have packets.
+            if !self.uncut.is_empty() || self.link.is_failed() || n >= rooms.len() {
                 break;
             }
             let Some(got) = self.receive_one(rooms, n, counters) else { break };
