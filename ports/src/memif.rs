@@ -2,7 +2,7 @@
 
 use super::lend;
 use super::options::Keys;
-use netmem::port::memif::{Access, MemifConfig, PeerUser, Role, Sealing};
+use netmem::port::memif::{MemifConfig, PeerUser, Role, Sealing};
 use std::fs::{self, File};
 use std::io;
 use std::io::Read;
@@ -31,6 +31,8 @@ const KEYS: Keys = Keys {
 };
 /// Maximum number of bytes of a secret, according to the protocol.
 const SECRET_MAX: usize = 23;
+/// Maximum number of queues ([`MemifConfig::queues`]). Memory is taken for all of them before the port is opened.
+const QUEUES_MAX: u16 = 16;
 
 /// Parses the text behind `memif:`: the socket, and its options.
 ///
@@ -43,7 +45,9 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
     }
     let mut config = MemifConfig::default();
     let mut copy = false;
-    for (key, value) in KEYS.options(rest)? {
+    let options = KEYS.options(rest)?;
+    let gives_access = options.iter().any(|(key, _)| matches!(*key, "mode" | "group"));
+    for (key, value) in options {
         match (key, value) {
             ("role", "client") => config.role = Role::Client,
             ("role", "server") => config.role = Role::Server,
@@ -51,7 +55,8 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
                 config.id = number.parse().map_err(|_| "memif: id=N: give a number from 0")?;
             }
             ("queues", number) => {
-                config.queues = number.parse().map_err(|_| "memif: queues=N: give a number from 1")?;
+                let queues = number.parse::<u16>().ok().filter(|queues| (1..=QUEUES_MAX).contains(queues));
+                config.queues = queues.ok_or("memif: queues=N: give a number from 1 to 16")?;
             }
             ("secret" | "secret-file", _) if !config.secret.is_empty() => {
                 return Err("memif: two secrets: give secret=TEXT or secret-file=PATH, once".into());
@@ -73,6 +78,16 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
             other => return Err(KEYS.refuse(other)),
         }
     }
+    check(path, &config, copy, gives_access)?;
+    Ok((path.into(), config))
+}
+
+/// Checks options against each other. `copy` and `gives_access` say whether `copy=yes`, and `mode=` or `group=`, are among
+/// them.
+///
+/// # Errors
+/// Returns one line with the remedy.
+fn check(path: &str, config: &MemifConfig, copy: bool, gives_access: bool) -> Result<(), String> {
     if copy && config.lend.is_some() {
         return Err("memif: copy=yes and lend=yes: leave one out; without lend=yes, bytes are copied".into());
     }
@@ -81,12 +96,18 @@ pub fn memif(text: &str) -> Result<(PathBuf, MemifConfig), String> {
             "memif: lend=yes is for role=client: a server copies from and to its client's memory".into()
         );
     }
-    if path.starts_with('@') && config.access != Access::default() {
+    if path.starts_with('@') && gives_access {
         return Err("memif: mode= and group= are for a socket in the file system: every user can connect to an abstract one \
                     (@NAME), and peer= limits the users"
             .into());
     }
-    Ok((path.into(), config))
+    if gives_access && config.role == Role::Client {
+        return Err(
+            "memif: mode= and group= are for role=server: a client opens the socket that its server has made"
+                .into(),
+        );
+    }
+    Ok(())
 }
 
 /// The permission bits of a server's socket.
@@ -158,6 +179,7 @@ fn secret_of(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
     use crate::{DeviceSpec, port_spec};
+    use netmem::port::memif::Access;
 
     fn of(text: &str) -> (std::path::PathBuf, MemifConfig) {
         match port_spec(text).unwrap().device {
@@ -228,6 +250,29 @@ mod tests {
             }
         }
         assert!(secret_of(&path).unwrap_err().contains("No such file"));
+    }
+
+    /// Seen: a client with `mode=0660,group=x` had neither, and no line said so.
+    #[test]
+    fn a_client_has_no_socket_that_could_have_a_mode_or_a_group() {
+        for option in ["mode=0660", "mode=0600", "group=0", "mode=0660,group=0"] {
+            for role in ["", ",role=client"] {
+                let error = port_spec(&format!("memif:a,{option}{role}")).unwrap_err();
+                assert!(error.contains("mode= and group= are for role=server"), "{option}{role}: {error}");
+            }
+            assert!(port_spec(&format!("memif:a,role=server,{option}")).is_ok(), "{option}");
+            let error = port_spec(&format!("memif:@a,role=server,{option}")).unwrap_err();
+            assert!(error.contains("in the file system"), "{option}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_port_has_from_one_queue_to_sixteen() {
+        assert_eq!(["1", "16"].map(|n| of(&format!("memif:a,queues={n}")).1.queues), [1, 16]);
+        for n in ["0", "17", "65536", "-1", "x"] {
+            let error = port_spec(&format!("memif:a,queues={n}")).unwrap_err();
+            assert!(error.contains("from 1 to 16"), "{n}: {error}");
+        }
     }
 
     #[test]

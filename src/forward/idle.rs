@@ -5,7 +5,8 @@
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
 //! If the next round receives nothing although a port had something, only time can help: the pool is dry, or a packet is
-//! not due yet. The worker then sleeps without descriptors, a little longer each time, up to [`SHORTEST`].
+//! not due yet. The same holds while frames wait for a slot of a port that does not send. The worker then sleeps without
+//! descriptors, a little longer each time, up to [`SHORTEST`].
 //!
 //! No wake-up is lost. An armed port or an inbox either wakes the sleeper or reports that it already has frames
 //! ([`Wake::arm`](crate::port::Wake::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). Some events wake no
@@ -22,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::yield_now;
 use std::time::Duration;
 
-/// The first sleep, and every sleep while frames wait for a slot or the pool is dry.
+/// The first sleep, and every sleep while the decision holds frames or the pool is dry.
 pub const SHORTEST: Duration = Duration::from_millis(1);
-/// The first sleep of a worker whose ports have packets that it cannot receive yet.
+/// The first sleep of a worker whose frames wait for a slot, or whose ports have packets that it cannot receive yet.
 const BRIEFEST: Duration = Duration::from_micros(40);
 /// No sleep is longer.
 pub const LONGEST: Duration = Duration::from_millis(50);
@@ -95,7 +96,7 @@ impl Forwarder {
 
     fn sleep(&mut self, rounds: u32, w: &mut Worker) {
         if !self.is_settled() {
-            return yield_now();
+            return self.doze(rounds);
         }
         let waits = self.meters.held.get() > 0 || self.short;
         let at_most = if waits { SHORTEST } else { (SHORTEST * (1 << rounds.min(6))).min(LONGEST) };
@@ -105,8 +106,7 @@ impl Forwarder {
         let vain = if rounds == 0 { 0 } else { self.vain };
         self.vain = if ready == 0 && !waiting { 0 } else { vain + 1 };
         if self.vain > 1 {
-            self.meters.sleeps.add(1);
-            sleep_until_readable(&[], (BRIEFEST * (1 << vain.min(5))).min(SHORTEST));
+            self.doze(vain);
         } else if self.vain == 0 {
             let ports = self.egresses.iter().filter_map(|egress| egress.port.wakeup_fd());
             let inboxes = self.steering.iter().flat_map(|steering| steering.descriptors());
@@ -115,5 +115,11 @@ impl Forwarder {
         }
         self.egresses.iter_mut().for_each(|egress| egress.port.disarm());
         self.steering.iter().for_each(|steering| steering.disarm());
+    }
+
+    /// Sleeps without descriptors, after `times` sleeps that brought nothing.
+    fn doze(&self, times: u32) {
+        self.meters.sleeps.add(1);
+        sleep_until_readable(&[], (BRIEFEST * (1 << times.min(5))).min(SHORTEST));
     }
 }

@@ -440,7 +440,9 @@ impl Forwarder {
             idle = if worked { 0 } else { idle.saturating_add(1) };
             if idle > PATIENCE {
                 self.rest(idle - PATIENCE - 1, w);
-                self.clock.begin(clock::ticks());
+                let now = clock::ticks();
+                self.meters.windows.mark(&mut self.watch, now, None);
+                self.clock.begin(now);
             }
         }
     }

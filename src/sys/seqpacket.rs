@@ -66,20 +66,60 @@ impl Default for Access {
     }
 }
 
+/// Why no socket listens: the call that failed, and its error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// chown(2): this process may not give the socket to that group, or cannot.
+    Chown {
+        /// The group.
+        group: u32,
+        /// The error.
+        errno: Errno,
+    },
+    /// chmod(2): the socket cannot have these permission bits.
+    Chmod {
+        /// The permission bits.
+        mode: u32,
+        /// The error.
+        errno: Errno,
+    },
+    /// Any other call.
+    Listen(Errno),
+}
+
+impl ListenError {
+    fn errno(self) -> Errno {
+        match self {
+            ListenError::Chown { errno, .. }
+            | ListenError::Chmod { errno, .. }
+            | ListenError::Listen(errno) => errno,
+        }
+    }
+}
+
+impl From<Errno> for ListenError {
+    fn from(errno: Errno) -> ListenError {
+        ListenError::Listen(errno)
+    }
+}
+
 /// Gives a socket of this process, to which no peer can connect yet, the requested access. It uses a descriptor of its
 /// own and not the name, because others may have given the name to another file in the meantime.
-fn give_access(path: &Path, made: Option<Identity>, access: Access) -> Result<(), Errno> {
+fn give_access(path: &Path, made: Option<Identity>, access: Access) -> Result<(), ListenError> {
     let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let found = fstat(&file)?;
     if made != Some((found.st_dev, found.st_ino)) || found.st_uid != own_user() {
-        return Err(Errno::STALE);
+        return Err(Errno::STALE.into());
     }
     let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     if let Some(group) = access.group.filter(|group| *group != found.st_gid) {
-        std::os::unix::fs::chown(&by_descriptor, None, Some(group)).map_err(of_io)?;
+        let given = std::os::unix::fs::chown(&by_descriptor, None, Some(group));
+        given.map_err(|error| ListenError::Chown { group, errno: of_io(error) })?;
     }
-    if found.st_mode & 0o777 != access.mode {
-        fs::set_permissions(&by_descriptor, Permissions::from_mode(access.mode)).map_err(of_io)?;
+    let mode = access.mode;
+    if found.st_mode & 0o777 != mode {
+        let given = fs::set_permissions(&by_descriptor, Permissions::from_mode(mode));
+        given.map_err(|error| ListenError::Chmod { mode, errno: of_io(error) })?;
     }
     Ok(())
 }
@@ -113,8 +153,17 @@ impl Listener {
     /// another kind of file is there. `STALE` if another process put another file in its place.
     #[cold]
     pub fn open(path: &Path, access: Access) -> Result<Listener, Errno> {
+        Listener::open_by_steps(path, access).map_err(ListenError::errno)
+    }
+
+    /// Does the same as [`Listener::open`], and an error names the call that failed.
+    ///
+    /// # Errors
+    /// As for that function.
+    #[cold]
+    pub fn open_by_steps(path: &Path, access: Access) -> Result<Listener, ListenError> {
         if name::is_abstract(path) {
-            return Listener::open_abstract(path);
+            return Ok(Listener::open_abstract(path)?);
         }
         let found = socket_at(path);
         if found.is_some()

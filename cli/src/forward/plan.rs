@@ -20,7 +20,7 @@ use netmem::limits::BATCH_MAX;
 use netmem::page::Hardening;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
-use netmem_ports::{PortSpec, XdpSpec};
+use netmem_ports::{DeviceSpec, PortSpec, XdpSpec};
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{OwnAddress, RibRoute, Route};
 use netmem_router::{Allow, ReversePath};
@@ -410,9 +410,10 @@ fn check_queues(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
 
 /// Returns the maximum number of rings in each direction of one worker's ports.
 fn rings(ports: &[PortSpec], workers: usize) -> Result<usize, Failure> {
-    let of = |port: &PortSpec| match port.xdp() {
-        Some(spec) => spec.count(workers).map(|count| (count as usize).div_ceil(workers)),
-        None => Ok(1),
+    let of = |port: &PortSpec| match &port.device {
+        DeviceSpec::Xdp(spec) => spec.count(workers).map(|count| (count as usize).div_ceil(workers)),
+        DeviceSpec::Memif { config, .. } => Ok(config.queues.into()),
+        DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => Ok(1),
     };
     ports.iter().map(of).sum::<Result<_, _>>().map_err(Failure::Input)
 }
@@ -475,6 +476,13 @@ fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Seen: a memif port of eight queues got the frames of one queue.
+    #[test]
+    fn each_queue_of_a_memif_port_counts() {
+        let ports = ["memif:a,queues=8", "tap:t0"].map(|port| netmem_ports::port_spec(port).unwrap());
+        assert_eq!(rings(&ports, 1).unwrap(), 9);
+    }
 
     /// Seen on a loaded machine with 1,536 packets in flight: a worker was stopped between its transmission and its
     /// next look at the inbox. One packet more than half of an inbox for 3,072 then waited, and the flow limit

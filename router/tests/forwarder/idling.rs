@@ -143,6 +143,47 @@ fn a_worker_sleeps_while_a_port_has_only_packets_that_it_cannot_receive_yet() {
     });
 }
 
+/// Seen: frames that waited for a slot of a port that did not send kept a sleeping worker's core busy.
+#[test]
+fn a_worker_sleeps_while_frames_wait_for_a_slot() {
+    let mut rig = rig(512, ip());
+    let config = MemConfig { ring: 64, ..MemConfig::default() };
+    let ((a, mut from), (b, _to)) = (wire("0", &config).unwrap(), wire("1", &config).unwrap());
+    rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), ip()).unwrap();
+    rig.forwarder.set_idle(Idle::Sleep);
+    let mut traffic = Traffic::new(1, 64).unwrap();
+    while_it_runs(rig, |_, meters| {
+        wait_until(|| meters.sleeps.get() > 0);
+        while meters.held.get() == 0 {
+            from.deliver(1, |room| traffic.write(room));
+        }
+        let sleeps = meters.sleeps.get();
+        wait_until(|| meters.sleeps.get() > sleeps + 20);
+        let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
+        thread::sleep(Duration::from_secs(1));
+        let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
+        assert!(rounds < 2_000 * seconds, "{rounds} rounds in {seconds} s without a slot");
+    });
+}
+
+/// Seen: the time of a rest counted as work of the packet after it, or threw its window away as if the machine had stopped.
+#[test]
+fn a_rest_is_no_part_of_the_time_of_the_packet_after_it() {
+    let mut rig = rig(512, ip());
+    rig.forwarder.set_idle(Idle::Sleep);
+    let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
+    while_it_runs(rig, |devices, meters| {
+        let begun = Instant::now();
+        // A window has 256 packets. The machine may stop in one of them, but not in all.
+        while meters.windows.quantiles().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "no window counts");
+            let sleeps = meters.sleeps.get();
+            wait_until(|| meters.sleeps.get() > sleeps);
+            send_one(devices, &mut traffic, &mut sink);
+        }
+    });
+}
+
 #[test]
 fn a_worker_that_rests_gives_back_the_free_pages_that_its_tuned_lists_do_not_need() {
     const LEAST: u64 = 16;

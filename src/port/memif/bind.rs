@@ -12,7 +12,7 @@ use crate::pool::PoolConfig;
 use crate::steer::{DEFAULT_KEY, Toeplitz};
 use crate::sys::event::{Watch, sleep_until_readable};
 use crate::sys::fork::Birthplace;
-use crate::sys::seqpacket::Listener;
+use crate::sys::seqpacket::{Access, ListenError, Listener};
 use crate::sys::shared_event::Ringer;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -53,11 +53,7 @@ impl MemifPort {
             Role::Client => {
                 Conversation::Client(Client::new(path, config, lends.then(|| Arc::clone(region))))
             }
-            Role::Server => {
-                let listener = Listener::open(path, config.access)
-                    .map_err(|errno| MemifError::Listen { path: path.to_owned(), errno })?;
-                Conversation::Server(Server::new(listener, config))
-            }
+            Role::Server => Conversation::Server(Server::new(listen(path, config.access)?, config)),
         };
         let nobody = match config.role {
             Role::Client => format!("no process listens at {}{}", path.display(), of_dpdk(path)),
@@ -105,6 +101,18 @@ impl MemifPort {
         }
         self.active > 0
     }
+}
+
+/// Listens at `path`, for the users to whom `access` gives the socket.
+fn listen(path: &Path, access: Access) -> Result<Listener, MemifError> {
+    Listener::open_by_steps(path, access).map_err(|error| {
+        let path = path.to_owned();
+        match error {
+            ListenError::Chown { group, errno } => MemifError::Group { path, group, errno },
+            ListenError::Chmod { mode, errno } => MemifError::Mode { path, mode, errno },
+            ListenError::Listen(errno) => MemifError::Listen { path, errno },
+        }
+    })
 }
 
 /// Returns what to change if DPDK is at the other end: its socket and this path must be of the same kind.

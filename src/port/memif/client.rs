@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// How long a client waits before it tries again to connect. Under a fuzzer, an input has to do the same each time, so it
 /// does not wait by the clock. A replay in `cargo test` waits.
 const RETRY: Duration = Duration::from_millis(if cfg!(fuzzing) { 0 } else { 20 });
+/// The longest such pause, after several conversations in a row that failed before packets flowed. Each costs time on
+/// the worker, and may cost memory for the server.
+const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// Messages, each with the descriptor that is sent with it.
 type Messages = VecDeque<(Message, Option<OwnedFd>)>;
@@ -35,7 +38,16 @@ pub(super) struct Client {
     unreachable: Option<Errno>,
     /// A conversation has failed, so the reason is known.
     failed: bool,
+    /// The pause after the next conversation that fails. It doubles with each failure, until packets flow.
+    pause: Duration,
     state: State,
+}
+
+/// What a server lets a client offer.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    queues: u16,
+    log2_size: u8,
 }
 
 #[derive(Debug)]
@@ -44,6 +56,9 @@ enum State {
     Waiting(Instant),
     /// Connected to a server that has sent no message yet.
     Greeting(Session),
+    /// INIT is sent. The offer is made when the server has accepted it: memory for a server that refuses us would be
+    /// made and cleared with each attempt.
+    Introduced(Session, Terms),
     /// Sends one message after another, each when the one before has been acknowledged.
     Offering(Session, Messages, Vec<Rings>),
     /// Packets flow.
@@ -54,7 +69,7 @@ impl Client {
     pub(super) fn new(path: &Path, config: &MemifConfig, lent: Option<Arc<Region>>) -> Client {
         let state = State::Waiting(Instant::now());
         let (path, config) = (path.to_owned(), config.clone());
-        Client { path, config, lent, hopeful: false, unreachable: None, failed: false, state }
+        Client { path, config, lent, hopeful: false, unreachable: None, failed: false, pause: RETRY, state }
     }
 
     /// Makes one step of the conversation, if one is possible.
@@ -89,7 +104,10 @@ impl Client {
     fn session(&self) -> Option<&Session> {
         match &self.state {
             State::Waiting(_) => None,
-            State::Greeting(session) | State::Offering(session, ..) | State::Up(session) => Some(session),
+            State::Greeting(session)
+            | State::Introduced(session, _)
+            | State::Offering(session, ..)
+            | State::Up(session) => Some(session),
         }
     }
 
@@ -99,14 +117,25 @@ impl Client {
         let Some((message, _)) = session.receive(patient)? else { return Ok(Step::Wait) };
         match (std::mem::replace(&mut self.state, State::Waiting(Instant::now())), message) {
             (_, Message::Disconnect { reason, .. }) => Err(Fault::Disconnected(reason.to_string())),
-            (State::Greeting(session), Message::Hello(hello)) => match self.answer(&hello) {
+            (State::Greeting(session), Message::Hello(hello)) => match self.terms(&hello) {
+                Ok(terms) => {
+                    session.send(&self.init(), None)?;
+                    self.state = State::Introduced(session, terms);
+                    Ok(Step::Again)
+                }
+                Err(fault) => {
+                    self.state = State::Greeting(session);
+                    Err(fault)
+                }
+            },
+            (State::Introduced(session, terms), Message::Ack) => match self.offer(terms) {
                 Ok((mut left, rings)) => {
                     say_next(&session, &mut left)?;
                     self.state = State::Offering(session, left, rings);
                     Ok(Step::Again)
                 }
                 Err(fault) => {
-                    self.state = State::Greeting(session);
+                    self.state = State::Introduced(session, terms);
                     Err(fault)
                 }
             },
@@ -117,6 +146,7 @@ impl Client {
             }
             (State::Offering(session, left, rings), Message::Connected(name)) if left.is_empty() => {
                 self.state = State::Up(session);
+                self.pause = RETRY;
                 Ok(Step::Up(rings, name.to_string()))
             }
             (state, unexpected) => {
@@ -126,28 +156,38 @@ impl Client {
         }
     }
 
-    /// Returns all messages for a server with this HELLO, and the rings that they offer.
-    fn answer(&self, hello: &Hello) -> Result<(Messages, Vec<Rings>), Fault> {
+    /// Returns what can be offered to a server with this HELLO.
+    fn terms(&self, hello: &Hello) -> Result<Terms, Fault> {
         if hello.min_version > VERSION || hello.max_version < VERSION {
             return Err(Fault::Version(hello.min_version));
         }
         let offered = hello.max_ring_to_client.min(hello.max_ring_to_server).saturating_add(1);
         let queues = self.config.queues.min(offered);
         let log2_size = (self.config.ring.ilog2() as u8).min(hello.max_log2_ring_size);
-        let lent = self.lent.as_deref().filter(|_| hello.max_region >= FRAMES);
-        if self.lent.is_some() && lent.is_none() {
+        if self.lent.is_some() && hello.max_region < FRAMES {
             return Err(Fault::OneRegion);
         }
-        let Offer { messages, rings } = Offer::new(queues, log2_size, lent, self.config.frame_size)?;
-        let init = Init {
+        Ok(Terms { queues, log2_size })
+    }
+
+    /// Returns the first message, which the server accepts or refuses.
+    fn init(&self) -> Message {
+        Message::Init(Init {
             version: VERSION,
             id: self.config.id,
             mode: MODE_ETHERNET,
             secret: Text::new(&self.config.secret),
             name: Text::new(NAME),
-        };
-        let mut left = Messages::from([(Message::Init(init), None)]);
-        left.extend(messages.into_iter().map(|(message, descriptor)| (message, Some(descriptor))));
+        })
+    }
+
+    /// Makes the memory for a server with these terms. Returns all messages that offer it, and its rings.
+    fn offer(&self, terms: Terms) -> Result<(Messages, Vec<Rings>), Fault> {
+        let Terms { queues, log2_size } = terms;
+        let Offer { messages, rings } =
+            Offer::new(queues, log2_size, self.lent.as_deref(), self.config.frame_size)?;
+        let messages = messages.into_iter().map(|(message, descriptor)| (message, Some(descriptor)));
+        let mut left: Messages = messages.collect();
         left.push_back((Message::Connect(Text::new(NAME)), None));
         Ok((left, rings))
     }
@@ -160,7 +200,14 @@ impl Client {
         // DPDK's server listens, and refuses clients, before its ports are started.
         self.hopeful = matches!(fault, Fault::Silent | Fault::Gone | Fault::Send(_) | Fault::Disconnected(_));
         self.failed = true;
-        self.state = State::Waiting(Instant::now() + RETRY);
+        self.state = State::Waiting(Instant::now() + self.pause);
+        self.pause = (2 * self.pause).min(RETRY_MAX);
+    }
+
+    /// The pause after the next conversation that fails.
+    #[cfg(test)]
+    pub(super) fn pause(&self) -> Duration {
+        self.pause
     }
 
     /// Returns why no packets flow, if no conversation has given the reason.
@@ -172,7 +219,7 @@ impl Client {
                 "{path} may not be opened by this user: have its server allow it by mode= and group=, and its folder too"
             )),
             (Some(errno), _) => Some(format!("connect to {path}: {errno}")),
-            (None, State::Greeting(_) | State::Offering(..)) if !self.failed => {
+            (None, State::Greeting(_) | State::Introduced(..) | State::Offering(..)) if !self.failed => {
                 Some(format!("the server at {path} has not answered yet"))
             }
             _ => None,

@@ -43,6 +43,26 @@ pub enum MemifError {
         /// The error of bind(2) or listen(2).
         errno: Errno,
     },
+    /// The socket cannot belong to the group of [`MemifConfig::access`](super::MemifConfig::access).
+    #[error("chown {path} to group {group}: {errno}; {}", group_remedy(*.errno))]
+    Group {
+        /// The path.
+        path: PathBuf,
+        /// The group.
+        group: u32,
+        /// The error of chown(2).
+        errno: Errno,
+    },
+    /// The socket cannot have the mode of [`MemifConfig::access`](super::MemifConfig::access).
+    #[error("chmod {path} to {mode:04o}: {errno}; {KEEPS_ACCESS}")]
+    Mode {
+        /// The path.
+        path: PathBuf,
+        /// The permission bits.
+        mode: u32,
+        /// The error of chmod(2).
+        errno: Errno,
+    },
     /// The process is out of descriptors.
     #[error("memif needs a descriptor to sleep on: {0}; raise the limit with `ulimit -n`")]
     Watch(String),
@@ -62,6 +82,18 @@ fn bell_remedy(errno: Errno) -> &'static str {
         }
         Errno::MFILE | Errno::NFILE => "raise the limit with `ulimit -n`",
         _ => "free some memory",
+    }
+}
+
+/// The remedy if a file system keeps no groups and modes, or if the socket cannot be reached by its descriptor.
+const KEEPS_ACCESS: &str = "mount /proc, and give a path in a file system that keeps groups and modes";
+
+fn group_remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::PERM | Errno::ACCESS => "give a group that this user belongs to, or run as root",
+        // In a user namespace.
+        Errno::INVAL => "give a group that /proc/self/gid_map has",
+        _ => KEEPS_ACCESS,
     }
 }
 

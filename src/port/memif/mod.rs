@@ -50,7 +50,12 @@
 //! # When there is no peer
 //! A server waits for the next client, and a client tries to connect again. Frames that were sent to the former peer
 //! come back by [`Complete::complete`](super::Complete::complete). Frames posted for reception stay posted, for the
-//! next peer's packets, until the port is closed.
+//! next peer's packets, until the port is closed. Those for which the next peer has no queue or no slots are freed to
+//! their pools when it comes, and so are those that would leave other queues without frames.
+//!
+//! A client that is refused, or whose server goes before packets flow, waits before it connects again: 20 ms at first,
+//! and twice as long each time, up to a second. It makes the memory for a server when the server has accepted it
+//! (INIT), so a refused client costs almost nothing.
 //!
 //! What a peer sent before it went is still received, although the port is down already. This lasts for at most 4,096
 //! rounds, and no new peer is accepted until then. The packets that are left then are lost with the rings, and so are

@@ -21,6 +21,12 @@ pub(super) struct Offer {
     pub(super) rings: Vec<Rings>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of offers that this thread has made.
+    pub(super) static MADE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// Bytes of shared memory for this number of queues, with buffers of `buffer` bytes; 0 if there are none.
 pub(super) fn bytes(queues: u16, log2_size: u8, buffer: usize) -> usize {
     let rings = 2 * usize::from(queues);
@@ -41,6 +47,8 @@ impl Offer {
         lent: Option<&Region>,
         frame_size: usize,
     ) -> Result<Offer, Fault> {
+        #[cfg(test)]
+        MADE.set(MADE.get() + 1);
         let buffer = if lent.is_none() { frame_size } else { 0 };
         let len = bytes(queues, log2_size, buffer);
         let memory =

@@ -73,7 +73,7 @@ pub(super) struct Rings {
 /// whatever its descriptor says.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// Empty frames to receive into. They stay when the peer changes.
+    /// Empty frames to receive into. They stay when the peer changes, except those that are too many for the next one.
     pub(super) filled: PostedQueue,
     /// Frames that are being sent or have been sent. Without a peer, all of them have been sent.
     pub(super) sent: PostedQueue,

@@ -5,6 +5,8 @@ mod forked;
 mod giants;
 mod hand;
 mod hostile;
+mod refused;
+mod share;
 mod smaller;
 mod talking;
 mod traffic;

@@ -2,6 +2,7 @@
 
 use super::MemifPort;
 use super::error::Fault;
+use super::pair::Rings;
 use super::session::Step;
 use crate::port::Wake;
 use crate::sys::event::Watch;
@@ -119,19 +120,30 @@ impl MemifPort {
             match self.conversation.service() {
                 Step::Wait => return,
                 Step::Again => {}
-                Step::Up(rings, peer) => {
-                    self.active = rings.len().min(self.pairs.len());
-                    self.receiving = self.active;
-                    for (pair, rings) in self.pairs.iter_mut().zip(rings) {
-                        let former = pair.join(rings, self.lender);
-                        self.counters.completed.add(former as u64);
-                    }
-                    self.peer = Some(peer);
-                    self.watch_anew();
-                }
+                Step::Up(rings, peer) => self.join(rings, peer),
                 Step::Down(fault) => return self.fault(&fault),
             }
         }
+    }
+
+    /// Begins with a peer, over these rings. Frames that are posted on queues which the peer does not have, and those
+    /// that a queue has beyond the mean, are freed to their pools: they count against the port's share, so the other
+    /// queues would get none.
+    #[cold]
+    fn join(&mut self, rings: Vec<Rings>, peer: String) {
+        self.active = rings.len().min(self.pairs.len());
+        self.receiving = self.active;
+        let (used, unused) = self.pairs.split_at_mut(self.active);
+        unused.iter_mut().for_each(|pair| pair.filled.truncate(0));
+        let posted: usize = used.iter().map(|pair| pair.filled.len()).sum();
+        let mean = posted.div_ceil(used.len().max(1));
+        for (pair, rings) in used.iter_mut().zip(rings) {
+            pair.filled.truncate(mean);
+            let former = pair.join(rings, self.lender);
+            self.counters.completed.add(former as u64);
+        }
+        self.peer = Some(peer);
+        self.watch_anew();
     }
 
     /// Watches the descriptors by which a peer can wake the port: the socket, and the eventfd that the peer writes.

@@ -77,7 +77,7 @@ struct Served {
 }
 
 /// Returns the next message, and its descriptor if it has one.
-fn hear(connection: &Connection, client: &mut Side) -> (Message, Option<OwnedFd>) {
+pub(super) fn hear(connection: &Connection, client: &mut Side) -> (Message, Option<OwnedFd>) {
     let (mut bytes, end) = ([0; MESSAGE_LEN], Instant::now() + LONG);
     loop {
         assert!(Instant::now() < end, "the client says nothing: {:?}", client.port);

@@ -105,7 +105,7 @@ fn connected_by_four(shared: bool) -> (Side, Side) {
 }
 
 /// Returns a packet of a flow, with a number.
-fn packet(flow: u8, number: u8) -> Vec<u8> {
+pub(super) fn packet(flow: u8, number: u8) -> Vec<u8> {
     let mut bytes = vec![0; 60];
     bytes[12..16].copy_from_slice(&[8, 0, 0x45, 0]);
     bytes[26..34].copy_from_slice(&[10, flow.wrapping_mul(37), 0, flow, 10, 0, 1, 1]);
@@ -217,7 +217,7 @@ fn a_sleeper_is_woken_by_a_packet_and_by_a_peer() {
 }
 
 /// Services a side that receives nothing, until it is down.
-fn until_down(side: &mut Side) {
+pub(super) fn until_down(side: &mut Side) {
     let end = Instant::now() + LONG;
     while side.is_up() {
         assert!(Instant::now() < end);

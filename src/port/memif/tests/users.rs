@@ -2,6 +2,7 @@
 
 use super::message::{Init, MESSAGE_LEN, MODE_ETHERNET, Message, Text, VERSION};
 use super::*;
+use crate::sys::errno::Errno;
 use crate::sys::seqpacket::{Connection, Listener, Received};
 use crate::sys::user::own_user;
 use std::os::unix::fs::MetadataExt;
@@ -76,6 +77,29 @@ fn a_servers_socket_has_the_documented_mode() {
         assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o7777, mode);
         server.close();
     }
+}
+
+/// Seen: a server with `group=kvm`, whose user is not in that group, was said to need a folder that it may write.
+#[test]
+fn a_group_that_this_user_may_not_give_is_named_with_the_remedy_and_no_socket_is_left() {
+    let path = fresh_path();
+    // A group that no user belongs to.
+    let group = 65_533;
+    let open = || {
+        let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..MemoryConfig::default() }).unwrap();
+        let access = Access { mode: 0o660, group: Some(group) };
+        let config = MemifConfig { access, ..server_config() };
+        MemifPort::open(&path, &memory, &config).map(drop).unwrap_err()
+    };
+    // Root may give any group.
+    let error = as_another(&open).unwrap_or_else(&open);
+    assert_eq!(error, MemifError::Group { path: path.clone(), group, errno: Errno::PERM });
+    let line = error.to_string();
+    assert!(line.starts_with(&format!("chown {} to group 65533: ", path.display())), "{line}");
+    assert!(line.ends_with("; give a group that this user belongs to, or run as root"), "{line}");
+    assert!(std::fs::symlink_metadata(&path).is_err(), "a socket is left");
+    let mode = MemifError::Mode { path: "/a".into(), mode: 0o60, errno: Errno::NOENT }.to_string();
+    assert!(mode.starts_with("chmod /a to 0060: ") && mode.contains("; mount /proc"), "{mode}");
 }
 
 /// Returns the reason of the last DISCONNECT that this client was sent.
