@@ -91,8 +91,8 @@ pub fn turn() -> Result<(), Failure> {
     netmem_lab::take_turn().map_err(Failure::input)
 }
 
-/// Compares two runs, prints the ratios that disagree and the share that agrees, and fails if the share is too
-/// small.
+/// Compares two runs, prints the ratios that disagree, those that are undecided, and the share that agrees, and fails
+/// if the share is too small.
 ///
 /// # Errors
 /// [`Failure::Input`] for a file that is not a run, or two runs without a common ratio. [`Failure::Run`] if fewer
@@ -101,9 +101,11 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
     let read = |path| input::read(path).map_err(Failure::input);
     let agreement = Agreement::of(&read(&args.first)?, &read(&args.second)?);
     let Some(percent) = agreement.percent() else {
-        return Err(Failure::input(
-            "neither run has a ratio: name runs of experiments that compare variants",
-        ));
+        let why = agreement.notes.first().map_or_else(String::new, |note| format!(" ({note})"));
+        return Err(Failure::input(format!(
+            "the runs have no decided ratio of one experiment and machine in common{why}: name two runs of the same \
+             experiments on one machine, long enough to decide"
+        )));
     };
     if args.json {
         let text = serde_json::to_string(&agreement).map_err(Failure::run)?;
@@ -113,9 +115,10 @@ pub fn compare(args: &LabCompareArgs) -> Result<(), Failure> {
     }
     match percent >= f64::from(args.at_least) {
         true => Ok(()),
-        false => {
-            Err(Failure::run(format!("{percent:.1} % of the ratios agree, less than {} %", args.at_least)))
-        }
+        false => Err(Failure::run(format!(
+            "{percent:.1} % of the decided ratios agree, less than {} %",
+            args.at_least
+        ))),
     }
 }
 

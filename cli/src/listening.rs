@@ -42,6 +42,22 @@ struct Shared<S> {
     served: AtomicUsize,
 }
 
+/// One of the served connections. Dropping it makes room for another one, also if the service panicked.
+struct Slot<S>(Arc<Shared<S>>);
+
+impl<S> Slot<S> {
+    fn new(shared: &Arc<Shared<S>>) -> Slot<S> {
+        shared.served.fetch_add(1, Relaxed);
+        Slot(Arc::clone(shared))
+    }
+}
+
+impl<S> Drop for Slot<S> {
+    fn drop(&mut self) {
+        self.0.served.fetch_sub(1, Relaxed);
+    }
+}
+
 /// The threads of a service. Dropping it ends them.
 #[derive(Debug)]
 pub struct Server {
@@ -105,18 +121,62 @@ fn start<S: Service>(shared: &Arc<Shared<S>>, connection: S::Connection) -> Opti
     let connection = Arc::new(Mutex::new(Some(connection)));
     let take =
         |from: &Mutex<Option<S::Connection>>| from.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let (its, of) = (Arc::clone(&connection), Arc::clone(shared));
-    shared.served.fetch_add(1, Relaxed);
+    // Without a thread the slot is dropped with what the thread would have run.
+    let (its, taken) = (Arc::clone(&connection), Slot::new(shared));
     let thread = thread::Builder::new().name(format!("{} client", S::NAME)).spawn(move || {
         let mut connection = take(&its);
-        connection.iter_mut().for_each(|connection| of.service.serve(connection, &of.over));
-        of.served.fetch_sub(1, Relaxed);
+        // Declared after the connection, so that it is dropped before it: a client that sees the end finds room.
+        let slot = taken;
+        connection.iter_mut().for_each(|connection| slot.0.service.serve(connection, &slot.0.over));
     });
     let refuse = |error| {
-        shared.served.fetch_sub(1, Relaxed);
         if let Some(connection) = take(&connection) {
             shared.service.refuse(connection, &format!("no thread for a client: {error}: try again later"));
         }
     };
     thread.map_err(refuse).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// A service that panics about each connection except the one of number 0.
+    struct Panicking {
+        /// The connections to accept, the last one first.
+        waiting: Mutex<Vec<usize>>,
+        served: Sender<usize>,
+    }
+
+    impl Service for Panicking {
+        type Connection = usize;
+        const NAME: &'static str = "panicking";
+
+        fn accept(&self) -> io::Result<usize> {
+            self.waiting.lock().unwrap().pop().ok_or_else(|| ErrorKind::WouldBlock.into())
+        }
+
+        fn serve(&self, connection: &mut usize, _: &AtomicBool) {
+            assert_eq!(*connection, 0, "planted");
+            self.served.send(*connection).unwrap();
+        }
+
+        /// The client tries again.
+        fn refuse(&self, connection: usize, _: &str) {
+            self.waiting.lock().unwrap().push(connection);
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_client_is_served_after_more_panics_than_there_are_slots() {
+        let (sender, served) = channel();
+        let waiting = Mutex::new((0..=2 * CONNECTIONS).collect());
+        let server = Server::start(Panicking { waiting, served: sender }).unwrap();
+        // Only against a hang: a slot that is not given back is never free again.
+        assert_eq!(served.recv_timeout(Duration::from_secs(60)), Ok(0));
+        drop(server);
+    }
 }

@@ -18,7 +18,7 @@ pub struct Recorded {
     pub ring: usize,
     /// The worker that decided.
     pub worker: usize,
-    /// The name of the port that it came in on.
+    /// The name of the port that it came in on. It has the port's number if ports share a name.
     pub port: String,
     /// The queue of that port.
     pub queue: u16,
@@ -32,7 +32,7 @@ pub struct Recorded {
     pub bytes: String,
     /// redirect, tx, pass, wait, fragment or drop. Empty while it is being processed.
     pub verdict: Option<String>,
-    /// The name of the port that it was to leave by.
+    /// The name of the port that it was to leave by, in the same form.
     pub to: Option<String>,
     /// The reason for its drop, by its verdict or later.
     pub dropped: Option<String>,

@@ -85,6 +85,20 @@ fn two_runs_agree_where_their_intervals_overlap() {
 }
 
 #[test]
+fn runs_of_two_machines_are_not_compared() {
+    let runs = [run_with(1.0, 1.2, "here"), run_with(1.0, 1.2, "elsewhere")];
+    let text = std::fs::read_to_string(&runs[1]).expect("the file");
+    std::fs::write(&runs[1], text.replace("\"cores\":2", "\"cores\":64")).expect("the file");
+    let [here, elsewhere] = runs.each_ref().map(|path| path.display().to_string());
+    let out = output(&format!("lab compare {here} {elsewhere}"));
+    runs.iter().for_each(|path| std::fs::remove_file(path).expect("it was there"));
+    let said = stderr(&out);
+    assert_eq!((out.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("only the first run has it on this machine"), "{said}");
+    assert!(said.contains("name two runs of the same experiments on one machine"), "{said}");
+}
+
+#[test]
 fn a_run_of_several_prints_the_remaining_time_and_a_run_of_one_does_not() {
     let smallest = "--quick --set rounds=1 --set rounds-max=1 --set setups=1 --set windows=8 --set watch=1";
     let several = output(&format!("lab run page-fast-path page-order {smallest}"));

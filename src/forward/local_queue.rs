@@ -51,7 +51,14 @@ pub struct LocalQueueCounters {
 impl LocalQueueCounters {
     /// Number of held packets: in the queue, or with the retention, there also as copies.
     pub fn held(&self) -> u64 {
-        if self.gone.load(Relaxed) { 0 } else { self.taken.get().wrapping_sub(self.given.get()) }
+        if self.gone.load(Relaxed) {
+            return 0;
+        }
+        // `given` is read first, so that frames which pass through the queue in between do not make the result too
+        // small. It may be ahead of `taken` all the same: the forwarder counts frames after it sent them, when they
+        // may be read already, and Relaxed reads have no order.
+        let given = self.given.get();
+        self.taken.get().saturating_sub(given)
     }
 }
 

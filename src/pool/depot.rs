@@ -3,8 +3,8 @@
 //! As long as no page is to leave, frames pass through the owner's cache and are not checked. Pages are to leave when
 //! the pool was made smaller, or when they belong to another node or to the reserve. Then, or when every allocation is
 //! to be seen, the depot is *watched*. The owner's cache has no room then, so that every frame takes the cold path and
-//! passes here. The page descriptors count how many frames of each page are free. A page leaves when all of them are
-//! free.
+//! passes here. Code that uses a frame again without its pool ([`Renewal`](super::Renewal)) frees the frame instead.
+//! The page descriptors count how many frames of each page are free. A page leaves when all of them are free.
 
 use crate::page::Page;
 
@@ -73,6 +73,12 @@ impl Depot {
     /// Whether every frame has to pass here.
     pub(super) fn must_watch(&self) -> bool {
         !self.closed && (self.traced || self.clears || self.init_on_free || self.has_unwanted())
+    }
+
+    /// The number of the pool, for code that uses frames again without the pool. 0, which is no pool's number, while
+    /// every frame has to pass here.
+    pub(super) fn renewable(&self, number: u16) -> u16 {
+        if self.watched { 0 } else { number }
     }
 
     /// Whether some pages are to leave as soon as their frames are free.

@@ -6,7 +6,8 @@
 //! The frame's count in the frame table begins at a bias far above any number of pieces. So giving a piece out changes
 //! only a number of the cutter. When a frame is cut up, the unused rest of the bias is taken back at once (page_pool's
 //! fragments). From then on, the release of the last piece frees the frame. If all pieces are gone already, the cutter
-//! begins the same frame again.
+//! begins the same frame again. Exception: a frame that must pass its pool first, for example because its page is to
+//! leave, is freed, and another one is allocated.
 //!
 //! A piece pins its whole frame. A holder that keeps one piece of B bytes of each frame pins `frame_size / B rounded up
 //! to 64` times the bytes that it was given: at most 32 times with frames of 2 KiB, and 512 times with frames of 32
@@ -23,7 +24,6 @@ use crate::sync::Worker;
 use crate::sys::region;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
-use std::panic::Location;
 
 /// The claims that a frame has when cutting begins. They are more than there are lines in a frame, and so far below
 /// 2^31 that pieces can be shared a thousand million times.
@@ -74,25 +74,22 @@ impl Fragments {
         self.open.as_mut().map(|open| open.cut(bytes))
     }
 
-    /// Opens the next frame: the same one again if all its pieces are gone.
+    /// Opens the next frame: the same one again if all its pieces are gone, and it need not pass the pool.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn turn(&mut self, w: &mut Worker) -> Option<()> {
         // No closure here: a trace would name the closure as the caller.
         let frame = match self.finish() {
-            Some(mut frame) => {
-                if self.pool.shared.clears_between() {
-                    frame.clear();
+            Some(frame) if self.pool.shared.is_renewable() => frame,
+            finished => {
+                if let Some(frame) = finished {
+                    frame.free(w);
                 }
-                frame
+                self.pool.alloc(w)?
             }
-            None => self.pool.alloc(w)?,
         };
         let id = frame.into_desc().id;
-        if self.pool.is_traced() {
-            self.pool.shared.note(&[id.get()], Location::caller());
-        }
         refs(id).begin_with(BIAS);
         self.open = Some(Open { id, at: 0, pieces: 0 });
         Some(())
@@ -285,6 +282,7 @@ impl Fragment {
     /// # Cost
     /// One locked instruction; none for the last.
     #[inline]
+    #[must_use = "dropped, the frame of the last piece is freed by the slow way"]
     pub fn release(self) -> Option<Frame> {
         ManuallyDrop::new(self).give_up()
     }

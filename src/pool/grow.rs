@@ -147,10 +147,11 @@ fn refill_and_take(shared: &Shared, w: &mut Worker, into: &mut [u32]) -> usize {
 }
 
 /// Takes frames for an owner without a cache: from the depot, and from the remote free queue if that is not enough.
+/// While pages are to leave, the frames on the queue pass the depot in any case: the last frame of a page may be there.
 fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
     let mut depot = lock(&shared.depot);
     let got = shared.take(&mut depot, into);
-    if got == into.len() || depot.closed {
+    if depot.closed || (got == into.len() && !depot.has_unwanted()) {
         return got;
     }
     shared.gather(&mut depot);

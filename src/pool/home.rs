@@ -124,7 +124,8 @@ impl Home {
     }
 
     /// Calls `look` for each frame on the queue, for none once it is shut. Only for the thread that is inside the
-    /// pool's slot.
+    /// pool's slot, and not while another thread closes the queue: the links of frames that leave belong to their next
+    /// pool.
     #[cold]
     pub(crate) fn each(&self, links: Links<'_>, mut look: impl FnMut(u32)) {
         // Acquire: pairs with the Release in `stack`, for the links.
@@ -195,5 +196,11 @@ impl Latch {
     pub(crate) fn out(&self) -> u64 {
         // Acquire: a thread that waits for 0 sees everything that the holders did.
         self.0.load(Acquire)
+    }
+
+    /// The number of frames still out, if it is known: from [`Latch::arm`] on.
+    pub(crate) fn known(&self) -> Option<u64> {
+        // Before it is known, late frames bring the count down by far less than half.
+        Some(self.out()).filter(|&out| out < UNARMED / 2)
     }
 }

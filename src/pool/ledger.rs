@@ -139,20 +139,25 @@ impl Shared {
     }
 
     /// Does the same as [`Shared::refresh_gauges`]. Returns how many frames of other pools lie in the owner's cache and
-    /// on the remote free queue.
+    /// on the remote free queue. Does not look at the queue of a closed pool.
     fn refresh_and_count_foreign(&self) -> u64 {
         let slot = self.local.slot();
         let foreign = slot.steal(|local| {
             let mut foreign = 0;
             let mut visit = |id| foreign += u64::from(!self.is_own(id));
             local.stay(slot.gauges(), |stack| stack.iter().for_each(|&id| visit(id)));
-            self.home.each(self.frame_table.links(), visit);
+            // A pool that closes shuts its slot, and takes the frames off the queue when no thief is inside any more. A
+            // thief that comes later must not follow their links. One that finds the pool open is waited for.
+            let closed = lock(&self.depot).closed;
+            if !closed {
+                self.home.each(self.frame_table.links(), visit);
+            }
             foreign
         });
         foreign.unwrap_or(0)
     }
 
-    /// Whether the frame with this number belongs to the pool.
+    /// Whether the frame with this number belongs to the pool, if the pool is [listed](Shared::is_listed).
     pub(super) fn is_own(&self, id: u32) -> bool {
         NonZeroU32::new(id).is_some_and(|id| self.homes.of(id) == self.number)
     }
@@ -162,7 +167,8 @@ impl Shared {
         let sum = |pick: fn(&PoolLane) -> &Count| self.lanes.sum(pick);
         let said = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.said[place as usize]));
         let handed = Place::ALL.map(|place| self.lanes.sum(|lane| &lane.handed[place as usize]));
-        let kept = self.shrinkers.kept(|id| self.is_own(id));
+        let is_listed = self.is_listed();
+        let kept = self.shrinkers.kept(|id| is_listed && self.is_own(id));
         let foreign = self.refresh_and_count_foreign();
         let owner = self.local.slot().gauges();
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
@@ -170,7 +176,7 @@ impl Shared {
         let depot = lock(&self.depot);
         let total = self.total();
         // Frames that came after closing are counted by the latch alone.
-        let late = if depot.closed { total.saturating_sub(depot.free() + self.latch.out()) } else { 0 };
+        let late = self.latch.known().map_or(0, |out| total.saturating_sub(depot.free() + out));
         let gone = handed.into_iter().fold(given.wrapping_add(kept.named), u64::wrapping_add);
         let [ready, posted, queued] = said;
         Ledger {

@@ -17,6 +17,14 @@ impl Pool {
     }
 }
 
+impl Shared {
+    /// Whether a frame of the pool may be used again without passing it.
+    #[cold]
+    pub(super) fn is_renewable(&self) -> bool {
+        self.renewable.load(Relaxed) != 0
+    }
+}
+
 /// See [`Pool::renewal`].
 #[derive(Clone, Copy)]
 pub(crate) struct Renewal {

@@ -222,6 +222,7 @@ impl SharedFrame {
     /// # Cost
     /// One locked instruction; none if this is the only claim.
     #[inline]
+    #[must_use = "dropped, the frame of the last claim is freed by the slow way"]
     pub fn release(self) -> Option<Frame> {
         ManuallyDrop::new(self).give_up()
     }

@@ -21,6 +21,7 @@ use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Close, Leave, Owned, Steps, Worker};
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed};
 
@@ -61,8 +62,8 @@ pub(crate) struct Shared {
     /// The pool of each chunk, and this pool's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
-    /// The same number, or 0 if every frame must pass the pool before it is used again: to be cleared, or because
-    /// allocations record their call sites.
+    /// The same number, or 0 while the depot is watched: every frame must pass the pool then before it is used again.
+    /// Written under the depot's lock ([`Depot::renewable`]).
     pub(super) renewable: AtomicU16,
     pub(super) start: Start,
     pub(super) frame_table: Arc<FrameTable>,
@@ -129,12 +130,6 @@ impl Shared {
         self.write_out(&mut local, places)
     }
 
-    /// Whether frames are cleared between two uses, when they are freed or when they are given out.
-    #[cold]
-    pub(super) fn clears_between(&self) -> bool {
-        self.clears || self.memory.hardening().clear
-    }
-
     /// Writes a frame of the cache into each of `places`. Returns false if the cache has fewer.
     #[inline(always)]
     fn write_out(&self, local: &mut Local, places: &mut [MaybeUninit<Frame>]) -> bool {
@@ -184,7 +179,15 @@ impl Shared {
         others == 0
     }
 
-    /// Whether the numbers in the lower halves of all of these are chunks of this pool.
+    /// Whether the pool still has its number. A closed pool gives it up when its last frame is freed. Another pool may
+    /// have it from then on.
+    #[inline(always)]
+    pub(super) fn is_listed(&self) -> bool {
+        ptr::eq(frame_table::by_number(self.number), self)
+    }
+
+    /// Whether the numbers in the lower halves of all of these are chunks of this pool, if it is
+    /// [listed](Shared::is_listed).
     #[inline(always)]
     pub(super) fn has_words(&self, words: &[u64]) -> bool {
         let Shared { homes, number, .. } = *self;
@@ -373,7 +376,8 @@ impl Shared {
         let desc = self.memory.desc(NonZeroU32::new(page)?)?;
         // A closed pool whose pages have left has no mapped page, and another pool may have its number.
         let mapped = self.dma.pages() > 0 && self.homes.of(frame.id()) == self.number;
-        let offset = within as usize * CHUNK_SIZE + frame.headroom();
+        // Not the headroom: metadata lies before the data too.
+        let offset = within as usize * CHUNK_SIZE + usize::from(frame.desc().plain().off);
         mapped.then(|| desc.word.load(Relaxed) + offset as u64)
     }
 

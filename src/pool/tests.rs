@@ -335,10 +335,21 @@ fn a_device_finds_a_frame_at_its_offset_in_the_region_and_only_while_its_page_is
         let config = PoolConfig { frames: 8, frame_size, dma, ..PoolConfig::default() };
         let pool = Pool::new(&memory, &mut w, &config).unwrap();
         let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();
-        for frame in &mut frames {
-            frame.put(1).unwrap();
+        let assert_found = |frame: &Frame| {
             let offset = frame.data().as_ptr().addr() - memory.region().base().addr();
-            assert_eq!(pool.device_address(frame), Some(offset as u64));
+            assert_eq!(pool.device_address(frame), Some(offset as u64), "{frame:?}");
+        };
+        for frame in &mut frames {
+            assert_found(frame);
+            frame.put(8).unwrap();
+            assert_found(frame);
+            // Seen: with metadata, which lies before the headroom, the address was 18 bytes too low.
+            frame.set_timestamp(Some(Duration::from_secs(1))).unwrap();
+            assert_found(frame);
+            for _ in 0..2 {
+                frame.pull(4).unwrap();
+                assert_found(frame);
+            }
         }
         assert_eq!(pool.mapped_pages() as usize, 8 * frame_size / 4096);
         frames.into_iter().for_each(|frame| pool.free(&mut w, frame));

@@ -51,8 +51,6 @@ impl Pool {
             }
         }
         shared.traced.store(on, Relaxed);
-        let is_renewable = !on && !shared.clears_between();
-        shared.renewable.store(if is_renewable { shared.number } else { 0 }, Relaxed);
         shared.change(|depot| depot.traced = on);
     }
 
@@ -62,7 +60,8 @@ impl Pool {
     }
 
     /// The holders of the frames that are out, those with most frames first. With tracing they are listed by call site,
-    /// otherwise without one. Frames that move during the call may be counted in their old place.
+    /// otherwise without one. Frames that move during the call may be counted in their old place. While another thread
+    /// closes the pool, its free frames may be counted too.
     #[cold]
     pub fn holders(&self) -> Vec<Holder> {
         self.shared.holders()
@@ -146,9 +145,15 @@ impl Shared {
     /// All frames that are out, if their holders are not known.
     fn unknown_holder(&self) -> Vec<Holder> {
         let closed = lock(&self.depot).closed;
-        let frames = if closed { self.latch.out() } else { self.out().len() as u64 };
+        let frames = if closed { self.still_out() } else { self.out().len() as u64 };
         let holder = Holder { site: None, frames, oldest: Duration::ZERO, place: None };
         if frames > 0 { vec![holder] } else { Vec::new() }
+    }
+
+    /// The frames that are out of a closed pool. As long as another thread closes it, they are all that are not in the
+    /// depot: also free frames that this thread moves there.
+    fn still_out(&self) -> u64 {
+        self.latch.known().unwrap_or_else(|| self.total().saturating_sub(lock(&self.depot).free()))
     }
 }
 

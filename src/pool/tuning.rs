@@ -10,9 +10,13 @@ impl Pool {
     ///
     /// Up: pages are taken as they are needed. Down: excess pages whose frames are all free are unmapped and given back
     /// now. Other pages are given back when the last of their frames is freed. A page whose frames are on the remote
-    /// free queue goes when a worker next takes or gives frames in the cold path, or when this is called again. As long
-    /// as there are such pages, the owner's cache stays empty, so that every frame is checked. In that time the pool
-    /// allocates no new pages.
+    /// free queue goes when the owner next allocates, when another worker finds no free frame elsewhere, or when this
+    /// is called again. As long as there are such pages, the owner's cache stays empty, so that every frame is checked.
+    /// In that time the pool allocates no new pages.
+    ///
+    /// Ready pairs and the open frames of [`Fragments`](super::Fragments) are not free. They keep their pages until
+    /// they are used and freed. The pairs of a worker that takes no packets stay until
+    /// [`ReadyPackets::drain`](crate::packet::ReadyPackets::drain) is called, or until the pool runs out of frames.
     ///
     /// # Errors
     /// [`PoolError::Range`]; nothing has changed then.

@@ -197,6 +197,7 @@ impl Shared {
             }
         }
         depot.watched = depot.must_watch();
+        self.renewable.store(depot.renewable(self.number), Relaxed);
         depot.watched != before
     }
 

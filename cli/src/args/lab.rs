@@ -46,7 +46,7 @@ pub struct LabRunArgs {
     #[arg(long, value_name = "SECONDS", value_parser = whole(1_u64..=1_000_000), conflicts_with = "resume")]
     pub budget: Option<u64>,
     /// Run one experiment after the other and append each finished one to the FILE of --json. Experiments of this machine that FILE
-    /// already has are left out. Use it for a full run that may be ended and started again.
+    /// already has with this effort and these settings are left out. Use it for a full run that may be ended and started again.
     #[arg(long, requires = "json")]
     pub resume: bool,
     /// Set a key of the method or of an experiment to a whole number; `netmem lab list` shows the keys. Repeatable.
@@ -56,8 +56,10 @@ pub struct LabRunArgs {
 
 /// Report whether the ratios of two runs agree within their own intervals.
 ///
-/// Two ratios agree if their 95 % intervals overlap and both are decided. The command prints the ratios that do not agree, and
-/// then the share that agrees.
+/// Two ratios of one experiment on one machine agree if their 95 % intervals overlap. The command prints the ratios that do not
+/// agree, then those that are undecided in a run, and last the share of the decided ones that agrees. A ratio that one run lacks
+/// does not agree, unless it is that of a placement of the cores. Experiments that only one run has on a machine, or that a run
+/// lost to pauses, are left out, and a note says so; so does one for a quick run beside a full one.
 ///
 /// Exit codes: 0 at least the required share agrees, 1 less agrees, 2 bad input.
 #[derive(Debug, Args)]
@@ -71,7 +73,7 @@ pub struct LabCompareArgs {
     /// The share that must agree, in percent.
     #[arg(long, value_name = "PERCENT", default_value = "95", value_parser = whole(0_u32..=100), allow_negative_numbers = true)]
     pub at_least: u32,
-    /// Print one JSON object instead: how many ratios agree, and the ratios that do not.
+    /// Print one JSON object instead: how many ratios agree, the ratios that do not, the undecided ones, and the notes.
     #[arg(long)]
     pub json: bool,
 }

@@ -29,7 +29,9 @@ pub struct PacketArgs {
     /// drop,in=0,proto=udp,dport=53.
     /// A rule with an address matches only IPv4. A rule with a protocol or ports and no address matches both families; in IPv6 it looks
     /// behind extension headers. ethertype=ipv4 or ethertype=ipv6 limits it to one family. icmp is only IPv4's, and icmpv6 only IPv6's;
-    /// icmpv6 includes neighbour discovery. In a priority-tagged frame (802.1Q, VID 0), rules match the packet behind the tag.
+    /// icmpv6 includes neighbour discovery.
+    /// Addresses, protocol and ports are looked for behind all VLAN tags (802.1Q and 802.1ad). ethertype is the outer one, 0x8100 or
+    /// 0x88a8 in a tagged frame; a priority tag (802.1Q, VID 0) is skipped first.
     #[arg(long, value_name = "RULE", value_parser = rule)]
     pub rule: Vec<Rule>,
 

@@ -2,11 +2,14 @@
 
 mod by_time;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod reasons;
 mod writer;
 
 use super::plan::Plan;
 use super::worker_setup::WorkerSetup;
+use crate::control::Record;
 use crate::control::registry::Registry;
 use crate::failure::Failure;
 use crate::recorded::{ANSWER_PACKETS, Recorded, digits};
@@ -20,6 +23,7 @@ pub use writer::RecordWriter;
 
 /// The recordings of all workers. Any thread may read them.
 pub struct Recordings {
+    /// The ports' names, each of which is another one.
     ports: Vec<String>,
     workers: Vec<Recording>,
 }
@@ -65,6 +69,18 @@ pub fn of_run(
     Ok((recordings, writer.transpose()?.flatten()))
 }
 
+/// Returns the names of ports in their order, with the port's number where ports share a name, as memif ports of one
+/// socket do. A viewer would take them for one interface otherwise.
+fn unique_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let record = |(number, name): (usize, &str)| Record::default().with("name", name).with("number", number);
+    let ports: Vec<Record> = names.enumerate().map(record).collect();
+    let unique = |(number, port): (usize, &Record)| {
+        let name = port.text("name");
+        if port.shares_name(&ports) { format!("{name}#{number}") } else { name.to_owned() }
+    };
+    ports.iter().enumerate().map(unique).collect()
+}
+
 impl Recordings {
     /// Makes the recordings readable at the control socket.
     pub fn show(self: &Arc<Self>, registry: &mut Registry) {
@@ -77,8 +93,8 @@ impl Recordings {
     /// Returns the recordings of a run, or None if nothing is recorded.
     fn new(setups: &[WorkerSetup]) -> Option<Recordings> {
         let workers = setups.iter().map(|setup| setup.recording.clone()).collect::<Option<Vec<_>>>()?;
-        let ports = setups.first()?.forwarder.ports().map(|port| port.name().to_owned()).collect();
-        Some(Recordings { ports, workers })
+        let ports = setups.first()?.forwarder.ports().map(|port| port.name());
+        Some(Recordings { ports: unique_names(ports), workers })
     }
 
     /// Returns the packets that are recorded so far, by time, of each ring from its number in `since` on. Rings are in

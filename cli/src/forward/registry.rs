@@ -184,6 +184,9 @@ fn pool_record(pool: &Pool) -> Record {
         ("returning", returning),
         ("astray", astray),
     ];
+    // The counters are read one after another while frames move. So a term may be a count below 0 for a moment, which
+    // wraps. It is shown as 0.
+    let places = places.map(|(place, frames)| (place, if frames > i64::MAX as u64 { 0 } else { frames }));
     let PoolStats { alloc, recycle, released, failed, map_failed, .. } = pool.stats();
     let counters = [
         ("alloc_fast", alloc.fast),

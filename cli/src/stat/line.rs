@@ -29,7 +29,7 @@ pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
     let (free, made) = (now("pools", &["free", "cached", "returning"]), now("pools", &["total"]));
     // Frames that were not needed yet are as good as free ones.
     let all = now("pools", &["limit"]).max(made);
-    let share = 100.0 * (free + all - made) as f64 / all.max(1) as f64;
+    let share = 100.0 * (free.saturating_add(all) - made) as f64 / all.max(1) as f64;
     let workers = records(new, "workers").count().max(1);
     let busy = grown("workers", &["busy_ns"]) / 1e7 / workers as f64;
     format!(
@@ -58,10 +58,11 @@ fn records<'a>(of: &'a Sections, section: &'a str) -> impl Iterator<Item = &'a R
     of.iter().filter(move |(name, _)| name == section).flat_map(|(_, records)| records)
 }
 
-/// Returns the sum of these values over all records of a section.
+/// Returns the sum of these values over all records of a section. It is at most `u64::MAX`: a pool's count below 0 wraps,
+/// and the sum must not overflow.
 fn total(of: &Sections, section: &str, names: &[&str]) -> u64 {
     let values = records(of, section).flat_map(|record| names.iter().filter_map(|name| record.get(name)));
-    values.filter_map(Value::as_u64).sum()
+    values.filter_map(Value::as_u64).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -104,5 +105,16 @@ mod tests {
         );
         let widths: Vec<_> = HEADER.lines().map(str::len).collect();
         assert_eq!((widths, idle.len()), (vec![80; 2], 81));
+    }
+
+    /// Seen: `netmem stat --interval` panicked with several pools, because a count below 0 wraps.
+    #[test]
+    fn a_count_below_0_of_one_pool_does_not_overflow_the_line() {
+        for place in ["free", "cached", "returning", "posted", "queued"] {
+            let pool = |frames: u64| Record::default().with("name", "rx").with_all([(place, frames)]);
+            let pools: Sections = vec![("pools".into(), vec![pool(u64::MAX - 3), pool(14)])];
+            let text = line(&pools, &pools, Duration::from_secs(1));
+            assert!(text.ends_with(" 0.0\n"), "{place}: {text}");
+        }
     }
 }

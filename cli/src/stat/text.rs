@@ -38,7 +38,7 @@ const GAUGES: [(&str, &[&str]); 12] = [
     ("pages", &["bytes", "total", "free", "cached", "guards"]),
     ("ready", &["ready", "waiting", "now", "max"]),
     ("slabs", &["slabs", "partial", "total_objects", "cached_objects"]),
-    ("local_queue", &["kept", "held"]),
+    ("local_queue", &["kept", "copies", "held", "kept_bytes"]),
     ("steer", &["waiting"]),
     ("routes", &["metric"]),
     ("netlink", &["routes"]),
@@ -209,6 +209,10 @@ mod tests {
             ("netlink", "routes"),
             ("pages", "guards"),
             ("steer", "waiting"),
+            ("local_queue", "kept"),
+            ("local_queue", "copies"),
+            ("local_queue", "held"),
+            ("local_queue", "kept_bytes"),
         ] {
             let of = |value: u64| -> Sections {
                 vec![(section.into(), vec![Record::default().with("name", "one").with_all([(name, value)])])]

@@ -20,8 +20,10 @@ pub fn heading(columns: usize) -> Line {
 pub fn row(pool: &Pool, columns: usize) -> Line {
     let (name, total, state) = AROUND;
     let bar = bar(&pool.places, columns.saturating_sub(name + total + state + 2).min(BAR_MAX));
-    let known: u64 = pool.places[..PLACES.len() - 1].iter().sum();
-    let off = known.abs_diff(pool.total).max(pool.places[PLACES.len() - 1]);
+    // Wider than any sum of these: a count below 0 wraps.
+    let frames = pool.places.map(u128::from);
+    let known: u128 = frames[..PLACES.len() - 1].iter().sum();
+    let off = known.abs_diff(u128::from(pool.total)).max(frames[PLACES.len() - 1]);
     let said = if pool.is_balanced() { "balanced".to_owned() } else { format!("off {}", short(off as f64)) };
     let text = format!("{:<name$}{:>total$} {bar} {said}", pool.name, thousands(pool.total));
     Line::new(Style::Plain, &text, columns)
@@ -88,6 +90,9 @@ mod tests {
         );
         assert!(row(&pool([593, 0, 0, 0, 1000, 0, 0, 0]), 80).text.ends_with(" off 7"));
         assert!(row(&pool([600, 0, 0, 0, 1000, 0, 0, 2]), 80).text.ends_with(" off 2"));
+        // -4, which wraps.
+        let wrapped = row(&pool([600, 0, 0, u64::MAX - 3, 1004, 0, 0, 0]), 80).text;
+        assert!(wrapped.contains(" off "), "{wrapped}");
         assert_eq!(
             numbers(&pool([600, 0, 0, 0, 1000, 0, 0, 0]), 80).text.trim_start(),
             "free 600 posted 1,000"

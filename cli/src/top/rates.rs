@@ -265,8 +265,11 @@ fn pools(new: &Snapshot) -> Vec<Pool> {
     }
     let mut all = Pool { name: "all".to_owned(), total: 0, places: [0; PLACES.len()] };
     for pool in &new.pools {
-        all.total += pool.total;
-        all.places.iter_mut().zip(pool.places).for_each(|(sum, frames)| *sum += frames);
+        all.total = all.total.saturating_add(pool.total);
+        for (sum, frames) in all.places.iter_mut().zip(pool.places) {
+            // A count below 0 wraps: the sum must not overflow.
+            *sum = sum.saturating_add(frames);
+        }
     }
     [all].into_iter().chain(new.pools.iter().cloned()).collect()
 }
@@ -336,6 +339,17 @@ mod tests {
         assert_eq!(totals, [("all", 3200), ("rx0", 1600), ("rx1", 1600)]);
         let one = recorded("64-queues");
         assert_eq!(Activity::new(None, &one.1).workers.len(), 1);
+    }
+
+    /// Seen: `netmem top` panicked, because a count below 0 wraps.
+    #[test]
+    fn a_count_below_0_of_one_pool_does_not_overflow_the_row_of_all() {
+        let pool =
+            |owned, free| Pool { name: "rx".into(), total: 10, places: [free, 0, 0, owned, 0, 0, 0, 0] };
+        let pools = vec![pool(u64::MAX - 3, 14), pool(9, 1)];
+        let shown = Activity::new(None, &Snapshot { pools, ..Snapshot::default() }).pools;
+        assert_eq!((shown.len(), shown[0].total, shown[0].places[0]), (3, 20, 15));
+        assert_eq!(shown[0].places[3], u64::MAX);
     }
 
     #[test]

@@ -104,7 +104,9 @@ impl Pool {
     /// moves.
     pub fn is_balanced(&self) -> bool {
         let (astray, places) = self.places.split_last().unwrap_or((&0, &[]));
-        *astray == 0 && places.iter().sum::<u64>() == self.total
+        // Wider than any sum of these: a count below 0, which wraps, makes the sum too large.
+        let known: u128 = places.iter().map(|&frames| u128::from(frames)).sum();
+        *astray == 0 && known == u128::from(self.total)
     }
 }
 
@@ -285,11 +287,14 @@ pub mod tests {
         assert_eq!((read.ring, read.tx_ring, read.posted), (64, 64, 62));
     }
 
+    /// Seen: `netmem top` panicked, because a count below 0 wraps and the sum of the places overflowed.
     #[test]
     fn a_pool_is_balanced_when_its_places_add_up_and_no_frame_is_astray() {
         let pool = |places| Pool { name: "rx".into(), total: 10, places };
         assert!(pool([1, 2, 3, 0, 4, 0, 0, 0]).is_balanced());
         assert!(!pool([1, 2, 3, 0, 3, 0, 0, 0]).is_balanced());
         assert!(!pool([1, 2, 3, 0, 4, 0, 0, 1]).is_balanced());
+        // -4, which wraps: the sum is right only if it wraps too.
+        assert!(!pool([1, 2, 3, u64::MAX - 3, 8, 0, 0, 0]).is_balanced());
     }
 }

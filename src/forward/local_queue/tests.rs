@@ -1,6 +1,8 @@
 //! Mistakes in the counts of frames in a local queue: each makes the ledger wrong.
 
-use crate::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit, local_queue};
+use crate::forward::local_queue::{
+    LocalQueue, LocalQueueCounters, Reader, Retention, RetentionLimit, local_queue,
+};
 use crate::pool::tests::planted::{Scene, Site, all_are_seen};
 use crate::pool::{Batch, Place};
 use std::sync::Arc;
@@ -61,4 +63,15 @@ fn a_frame_miscounted_by_a_holder_its_reader_or_its_keeper_is_seen() {
         },
     ];
     assert!(all_are_seen(&sites) >= 200);
+}
+
+/// Seen: the number of held frames wrapped, because a reader had counted frames that the forwarder had not.
+#[test]
+fn nothing_is_held_while_more_frames_are_counted_as_given_than_as_taken() {
+    let counters = LocalQueueCounters::default();
+    counters.taken.add(3);
+    counters.given.add(5);
+    assert_eq!(counters.held(), 0);
+    counters.taken.add(4);
+    assert_eq!(counters.held(), 2);
 }

@@ -1,10 +1,15 @@
 //! [rizzo02-mbuf]'s own form in use: one stack of pairs for all, under a lock.
+//!
+//! Packets are made and freed without the lock, since that may run code of the caller: the `on_release` of an
+//! [`External`](crate::packet::External), shrinkers, callbacks of pages. That code may use the list.
 
-use super::{PairStack, ReadyPacketsStats};
+use super::{PairStack, ReadyPacketsStats, free_all};
+use crate::packet::heads::HeadCache;
 use crate::packet::packet::Packet;
 use crate::packet::packets::Packets;
-use crate::sync::Worker;
+use crate::pool::Pool;
 use crate::sync::shim::{Mutex, lock};
+use crate::sync::{Steps, Worker};
 use std::sync::Arc;
 
 /// When the lock of a [`PairList`] is taken.
@@ -24,54 +29,98 @@ pub enum Locking {
 pub struct PairList {
     stack: Arc<Mutex<PairStack>>,
     locking: Locking,
+    /// The pool and the heads of the stack, at hand without its lock.
+    pool: Pool,
+    heads: HeadCache,
 }
 
 impl PairList {
     /// Wraps the pairs of `stack`. `locking` says when its lock is taken.
     #[cold]
     pub fn new(stack: PairStack, locking: Locking) -> PairList {
-        PairList { stack: Arc::new(Mutex::new(stack)), locking }
+        let (pool, heads) = (stack.pool.clone(), stack.heads.clone());
+        PairList { stack: Arc::new(Mutex::new(stack)), locking, pool, heads }
     }
 
     /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
     pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
-        let n = n.min(packets.room());
-        match self.locking {
-            Locking::Caller => {
-                let mut stack = lock(&self.stack);
-                take(packets, n, || stack.get(w))
-            }
-            Locking::Each => take(packets, n, || lock(&self.stack).get(w)),
+        let before = packets.len();
+        let all = before + n.min(packets.room());
+        if self.locking == Locking::Caller {
+            let mut stack = lock(&self.stack);
+            let wanted = stack.wanted();
+            (before..all).filter_map(|_| stack.pop()).for_each(|pair| drop(packets.push(pair)));
+            drop(stack);
+            self.give_back(w, wanted);
         }
+        while packets.len() < all {
+            let packet = match self.locking {
+                Locking::Caller => self.heads.alloc(w, &self.pool),
+                Locking::Each => self.get(w),
+            };
+            let Some(packet) = packet else { break };
+            drop(packets.push(packet));
+        }
+        packets.len() - before
+    }
+
+    /// Allocates an empty packet.
+    fn get(&self, w: &mut Worker) -> Option<Packet> {
+        let mut stack = lock(&self.stack);
+        let (wanted, pair) = (stack.wanted(), stack.pop());
+        drop(stack);
+        self.give_back(w, wanted);
+        pair.or_else(|| self.heads.alloc(w, &self.pool))
     }
 
     /// Frees packets as [`PairStack::free`] does. `packets` is empty afterwards.
     pub fn free_bulk(&self, w: &mut Worker, packets: &mut Packets) {
+        let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         match self.locking {
             Locking::Caller => {
                 let mut stack = lock(&self.stack);
-                packets.drain().for_each(|packet| stack.free(w, packet));
+                wanted.extend(stack.wanted());
+                refused.extend(packets.drain().filter_map(|packet| stack.keep(packet).err()));
             }
-            Locking::Each => packets.drain().for_each(|packet| self.free(w, packet)),
+            Locking::Each => packets.drain().for_each(|packet| {
+                let mut stack = lock(&self.stack);
+                wanted.extend(stack.wanted());
+                refused.extend(stack.keep(packet).err());
+            }),
         }
+        if refused.is_empty() {
+            return self.give_back(w, wanted);
+        }
+        // They came out of this array, so there is room for all of them.
+        packets.extend(refused.into_iter());
+        let mut steps = Steps::new();
+        steps.run(|| self.give_back(w, wanted));
+        steps.run(|| self.heads.free_bulk(w, packets));
+        steps.end();
     }
 
     /// Frees one packet.
     pub fn free(&self, w: &mut Worker, packet: Packet) {
-        lock(&self.stack).free(w, packet);
+        let mut stack = lock(&self.stack);
+        let (wanted, kept) = (stack.wanted(), stack.keep(packet));
+        drop(stack);
+        let Err(packet) = kept else { return self.give_back(w, wanted) };
+        let mut steps = Steps::new();
+        steps.run(|| self.give_back(w, wanted));
+        steps.run(|| self.heads.free(w, packet));
+        steps.end();
+    }
+
+    /// Frees pairs that the pool wanted back.
+    #[inline]
+    fn give_back(&self, w: &mut Worker, wanted: Vec<Packet>) {
+        if !wanted.is_empty() {
+            free_all(&self.heads, w, wanted);
+        }
     }
 
     /// The counters.
     pub fn stats(&self) -> ReadyPacketsStats {
         lock(&self.stack).stats()
     }
-}
-
-/// Appends at most `n` of the packets that `get` returns, for which there is room.
-fn take(packets: &mut Packets, n: usize, mut get: impl FnMut() -> Option<Packet>) -> usize {
-    for got in 0..n {
-        let Some(packet) = get() else { return got };
-        drop(packets.push(packet));
-    }
-    n
 }

@@ -76,8 +76,11 @@ impl ReadyPackets {
 
     /// Makes pairs of frames of `pool` and heads of `heads`, at most `max` for each worker. 0 keeps none. A pool with
     /// [`init_on_alloc`](crate::pool::PoolConfig::init_on_alloc) keeps none either, since it clears frames before each
-    /// use. While a pool [traces](Pool::trace), no pair is put back, since each use has a call site of its own. `max` is
-    /// limited to the maximum number of frames of the pool ([`Pool::capacity`]).
+    /// use. While a pool [traces](Pool::trace), no pair is put back, since each use has a call site of its own. None is
+    /// put back either while pages are to leave the pool ([`Pool::leaving_pages`]). Pairs that are ready then keep
+    /// their pages until they are used and freed. Those of a worker that takes no packets stay until
+    /// [`ReadyPackets::drain`] is called, or until the pool runs out of frames. `max` is limited to the maximum number
+    /// of frames of the pool ([`Pool::capacity`]).
     #[cold]
     pub fn new(pool: &Pool, heads: &HeadCache, max: usize) -> ReadyPackets {
         let roster = pool.memory().roster();

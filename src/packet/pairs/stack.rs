@@ -100,8 +100,8 @@ pub struct PairStack {
     gauge: Arc<Gauge>,
     /// The numbers of the gauge, at hand.
     frames: Arc<[AtomicU32]>,
-    pool: Pool,
-    heads: HeadCache,
+    pub(super) pool: Pool,
+    pub(super) heads: HeadCache,
 }
 
 impl PairStack {
@@ -132,35 +132,19 @@ impl PairStack {
     /// or no memory for a head.
     pub fn get(&mut self, w: &mut Worker) -> Option<Packet> {
         self.give_what_is_wanted(w);
-        let Some(mut packet) = self.pairs.pop() else {
-            self.stats.missed += 1;
-            return self.heads.alloc(w, &self.pool);
-        };
-        self.stats.taken += 1;
-        self.note_from(self.pairs.len());
-        if self.reset == Reset::AtGet {
-            reset(self.pool.renewal(), &mut packet);
+        match self.pop() {
+            None => self.heads.alloc(w, &self.pool),
+            ready => ready,
         }
-        Some(packet)
     }
 
     /// Frees a packet. It stays ready as a pair if it is one part, in a frame of the pool that belongs to it alone, and
     /// there is room. Otherwise it is freed the ordinary way ([`HeadCache::free`]).
-    pub fn free(&mut self, w: &mut Worker, mut packet: Packet) {
+    pub fn free(&mut self, w: &mut Worker, packet: Packet) {
         self.give_what_is_wanted(w);
-        let ready = !self.closed
-            && self.pairs.len() < self.max
-            && match self.reset {
-                Reset::AtPut => renew(self.pool.renewal(), &mut packet),
-                Reset::AtGet => is_pair(self.pool.renewal(), &packet),
-            };
-        if !ready {
-            self.stats.passed += 1;
-            return self.heads.free(w, packet);
+        if let Err(packet) = self.keep(packet) {
+            self.heads.free(w, packet);
         }
-        self.pairs.push(packet);
-        self.stats.kept += 1;
-        self.note_from(self.pairs.len() - 1);
     }
 
     /// Number of pairs that are ready now.
@@ -181,15 +165,14 @@ impl PairStack {
             self.frames = numbers(room);
             *lock(&self.gauge.frames) = Arc::clone(&self.frames);
         }
-        let surplus = self.pairs.drain(..self.pairs.len().saturating_sub(max)).collect();
-        self.release(w, surplus);
+        let surplus = self.release(self.pairs.len().saturating_sub(max));
+        free_all(&self.heads, w, surplus);
     }
 
     /// Gives all pairs back. Returns their number.
     pub fn drain(&mut self, w: &mut Worker) -> usize {
-        // Through a copy, so that the stack keeps its capacity.
-        let all = self.pairs.drain(..).collect();
-        self.release(w, all)
+        let all = self.release(self.pairs.len());
+        free_all(&self.heads, w, all)
     }
 
     /// The counters.
@@ -197,18 +180,27 @@ impl PairStack {
         ReadyPacketsStats { now: self.now() as u64, max: self.max() as u64, ..self.stats }
     }
 
-    fn release(&mut self, w: &mut Worker, pairs: Vec<Packet>) -> usize {
+    /// Takes the `n` coldest pairs out. The caller frees them.
+    fn release(&mut self, n: usize) -> Vec<Packet> {
+        // A copy, so that the stack keeps its capacity.
+        let pairs: Vec<Packet> = self.pairs.drain(..n).collect();
         self.note_from(0);
-        let n = free_all(&self.heads, w, pairs);
-        self.stats.released += n as u64;
-        n
+        self.stats.released += pairs.len() as u64;
+        pairs
+    }
+
+    /// Takes all pairs out, because the pool wants them back.
+    #[cold]
+    fn give_up(&mut self, for_good: bool) -> Vec<Packet> {
+        self.closed |= for_good;
+        self.release(self.pairs.len())
     }
 
     #[inline]
     fn give_what_is_wanted(&mut self, w: &mut Worker) {
         if let Some(for_good) = self.gauge.asked() {
-            self.closed |= for_good;
-            self.drain(w);
+            let pairs = self.give_up(for_good);
+            free_all(&self.heads, w, pairs);
         }
     }
 
@@ -218,6 +210,56 @@ impl PairStack {
             id.store(pair.frame().map_or(0, |frame| frame.id().get()), Relaxed);
         }
         self.gauge.now.store(self.pairs.len() as u64, Relaxed);
+    }
+}
+
+// The steps of `get` and `free` that run no code of the caller, for use under a lock of this library. The packets that
+// come out are freed after the lock, and missing ones are made after it.
+impl PairStack {
+    /// Takes out the pairs that the pool wants back. This comes before the other steps.
+    #[inline]
+    pub(super) fn wanted(&mut self) -> Vec<Packet> {
+        match self.gauge.asked() {
+            Some(for_good) => self.give_up(for_good),
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes a ready pair. If there is none, the caller makes a packet.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Packet> {
+        let Some(mut packet) = self.pairs.pop() else {
+            self.stats.missed += 1;
+            return None;
+        };
+        self.stats.taken += 1;
+        self.note_from(self.pairs.len());
+        if self.reset == Reset::AtGet {
+            reset(self.pool.renewal(), &mut packet);
+        }
+        Some(packet)
+    }
+
+    /// Keeps a packet that is a pair.
+    ///
+    /// # Errors
+    /// Returns the packet if it is not a pair or there is no room: the caller frees it.
+    #[inline]
+    pub(super) fn keep(&mut self, mut packet: Packet) -> Result<(), Packet> {
+        let ready = !self.closed
+            && self.pairs.len() < self.max
+            && match self.reset {
+                Reset::AtPut => renew(self.pool.renewal(), &mut packet),
+                Reset::AtGet => is_pair(self.pool.renewal(), &packet),
+            };
+        if !ready {
+            self.stats.passed += 1;
+            return Err(packet);
+        }
+        self.pairs.push(packet);
+        self.stats.kept += 1;
+        self.note_from(self.pairs.len() - 1);
+        Ok(())
     }
 }
 

@@ -1,12 +1,18 @@
 //! Tests of pairs: which packets stay ready, in which state they come out, and that pairs starve no pool.
 #![cfg(not(loom))]
 
+mod leaving;
+
 use super::{Locking, PairList, PairStack, ReadyPackets, ReadyPacketsStats, Reset};
 use crate::packet::{External, HeadCache, Packet, Packets};
 use crate::page::{Memory, MemoryConfig};
-use crate::pool::{Batch, Place, Pool, PoolConfig};
+use crate::pool::{Batch, Place, Pool, PoolConfig, Shrinker};
 use crate::sync::Worker;
 use crate::sys::region::BackingPreference;
+use std::num::NonZeroU32;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 struct Bench {
@@ -301,6 +307,83 @@ fn one_list_gives_and_keeps_the_same_pairs_whoever_takes_its_lock() {
         check(&list.stats());
         drop(list);
         assert!(pool.ledger().all_home());
+    }
+}
+
+/// Runs `work`, which uses a list in code that the list calls, in a thread. Returns the counters that were seen there.
+fn seen_inside(work: impl FnOnce(Sender<ReadyPacketsStats>) + Send + 'static) -> ReadyPacketsStats {
+    let (sender, receiver) = channel();
+    let working = thread::spawn(move || work(sender));
+    let stats = receiver.recv_timeout(Duration::from_secs(120)).expect("the list waits for itself");
+    working.join().unwrap();
+    stats
+}
+
+/// Seen: the list called `on_release` under its lock, so an `on_release` that used the list waited for ever.
+#[test]
+fn memory_of_others_that_a_list_gives_back_may_use_the_list() {
+    for locking in [Locking::Caller, Locking::Each] {
+        for in_bulk in [false, true] {
+            let stats = seen_inside(move |sender| {
+                let Bench { workers: [mut w, _], pool, heads, .. } = bench(16);
+                let list = PairList::new(PairStack::new(&pool, &heads, 4, Reset::AtPut), locking);
+                let inside = list.clone();
+                let external = External::new(vec![1_u8], move |_| _ = sender.send(inside.stats()));
+                let external = heads.attach_external(&mut w, external).unwrap();
+                let pair = heads.alloc(&mut w, &pool).unwrap();
+                if in_bulk {
+                    let mut packets = Packets::new();
+                    assert_eq!(packets.extend([external, pair].into_iter()), 2);
+                    list.free_bulk(&mut w, &mut packets);
+                    assert!(packets.is_empty());
+                } else {
+                    list.free(&mut w, external);
+                    list.free(&mut w, pair);
+                }
+                assert_eq!((list.stats().kept, list.stats().passed, pool.ledger().ready), (1, 1, 1));
+            });
+            assert_eq!((stats.passed, stats.kept), (1, u64::from(in_bulk)), "{locking:?}: after the lock");
+        }
+    }
+}
+
+/// It has nothing to give when frames run out, and looks at a list.
+struct Looks {
+    list: PairList,
+    sender: Sender<ReadyPacketsStats>,
+}
+
+impl Shrinker for Looks {
+    fn relieve(&self, _: &mut Worker) -> usize {
+        _ = self.sender.send(self.list.stats());
+        0
+    }
+
+    fn ready(&self) -> u64 {
+        0
+    }
+
+    fn each_ready(&self, _: &mut dyn FnMut(NonZeroU32)) {}
+
+    fn close(&self) {}
+}
+
+/// Seen: the list allocated under its lock.
+#[test]
+fn a_shrinker_that_is_called_because_a_list_has_no_pair_may_use_the_list() {
+    for locking in [Locking::Caller, Locking::Each] {
+        let stats = seen_inside(move |sender| {
+            let Bench { workers: [mut w, _], pool, heads, .. } = bench(4);
+            let list = PairList::new(PairStack::new(&pool, &heads, 4, Reset::AtPut), locking);
+            let looks = Arc::new(Looks { list: list.clone(), sender });
+            let shrinker: Weak<Looks> = Arc::downgrade(&looks);
+            pool.on_pressure(shrinker);
+            let mut packets = Packets::new();
+            assert_eq!(list.get_bulk(&mut w, &mut packets, 9), 4);
+            list.free_bulk(&mut w, &mut packets);
+        });
+        assert_eq!((stats.now, stats.taken), (0, 0), "{locking:?}");
+        assert!(stats.missed >= 5);
     }
 }
 

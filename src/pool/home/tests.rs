@@ -128,6 +128,16 @@ fn the_one_who_learns_that_all_are_home_sees_what_was_done_with_each() {
     });
 }
 
+#[test]
+fn the_number_of_late_frames_is_known_from_the_moment_when_those_out_are_counted() {
+    model(|| {
+        let latch = Latch::new();
+        assert_eq!((latch.known(), latch.down(1), latch.known()), (None, false, None));
+        assert_eq!((latch.arm(3), latch.known()), (false, Some(2)));
+        assert_eq!((latch.down(2), latch.known()), (true, Some(0)));
+    });
+}
+
 /// What was done with all frames is seen.
 fn is_done(done: &[AtomicU32; 3]) -> bool {
     done.iter().for_each(|frame| assert_eq!(frame.load(Relaxed), 7, "it gives back what a holder is at"));

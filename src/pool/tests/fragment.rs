@@ -82,6 +82,25 @@ fn a_frame_whose_pieces_are_gone_is_cut_again_in_place() {
     assert!(check(&pool, 0).all_home());
 }
 
+/// Seen: a cutter used its frame again and again, so a page that was to leave never left.
+#[test]
+fn a_frame_whose_page_is_to_leave_is_not_cut_again() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 16);
+    let mut fragments = Fragments::new(&pool);
+    let piece = fragments.alloc(&mut w, 2048).unwrap();
+    let page = |id: std::num::NonZeroU32| id.get() / 2;
+    let elsewhere =
+        std::iter::from_fn(|| pool.alloc(&mut w)).find(|frame| page(frame.id()) != page(piece.id()));
+    pool.resize(2).unwrap();
+    assert_eq!((check(&pool, 2).total, pool.leaving_pages()), (4, 1));
+    piece.free(&mut w);
+    let piece = fragments.alloc(&mut w, 2048).unwrap();
+    assert_eq!((check(&pool, 2).total, pool.leaving_pages()), (2, 0));
+    assert_eq!(elsewhere.map(|frame| page(frame.id())), Some(page(piece.id())));
+}
+
 #[test]
 fn the_last_piece_brings_a_frame_home_that_the_cutter_has_left() {
     let memory = memory(2);

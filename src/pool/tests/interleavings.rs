@@ -116,6 +116,23 @@ fn who_waits_while_another_closes_the_pool_does_not_find_it_empty_while_a_frame_
 }
 
 #[test]
+fn a_ledger_that_is_made_while_its_pool_closes_looks_at_no_frame_that_has_left() {
+    model(|| {
+        let (memory, [mut w, mut other], pool) = tiny(2);
+        // Two onto the ring, two onto the stack.
+        all_of(&pool, &mut w).into_iter().flatten().for_each(|frame| frame.free(&mut other));
+        let closer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.close())
+        };
+        assert_eq!(pool.ledger().astray, 0);
+        closer.join().unwrap();
+        drop((pool, w, other));
+        assert_eq!(memory.stats().free, memory.stats().total);
+    });
+}
+
+#[test]
 fn the_owner_gives_a_page_back_that_leaves_with_its_last_frame_while_the_last_handle_goes() {
     model(|| {
         let (memory, [mut w, other], pool) = tiny(0);

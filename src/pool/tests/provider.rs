@@ -89,10 +89,14 @@ fn a_closed_pool_has_no_address_for_a_frame_of_the_pool_with_its_number() {
         let out = closed.alloc(&mut w).unwrap();
         closed.close();
         assert!(closed.device_address(&out).is_some(), "it is out, and the device may still have it");
+        assert!(closed.owns(&out) && closed.owns_words(&[out.id().get().into()]));
         drop(out);
         let successor = Pool::new(&memory, &mut w, &config).unwrap();
         let frame = successor.alloc(&mut w).unwrap();
         assert_eq!((closed.device_address(&frame), successor.device_address(&frame).is_some()), (None, true));
+        let words = [u64::from(frame.id().get())];
+        assert!(successor.owns(&frame) && successor.owns_words(&words));
+        assert!(!closed.owns(&frame) && !closed.owns_words(&words));
         // Pools of other tests may take the number first. If so, another one is tried.
         if closed.renewal().owns(&frame) {
             break;

@@ -1,7 +1,7 @@
 //! A shrinker is asked for its ready frames before an allocation fails.
 
 use super::*;
-use crate::pool::Shrinker;
+use crate::pool::{Holder, Shrinker};
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -51,6 +51,48 @@ fn frames_that_are_kept_ready_are_counted_so_and_come_back_before_an_allocation_
     drop(held);
     let mut batch = Batch::new();
     assert!(pool.alloc_bulk(&mut workers[1], &mut batch, 64), "in bulk as well");
+}
+
+/// Keeps nothing, and looks at the pool when that closes.
+struct Observer {
+    pool: Pool,
+    seen: Mutex<Option<(Ledger, Vec<Holder>)>>,
+}
+
+impl Shrinker for Observer {
+    fn relieve(&self, _: &mut Worker) -> usize {
+        0
+    }
+
+    fn ready(&self) -> u64 {
+        0
+    }
+
+    fn each_ready(&self, _: &mut dyn FnMut(NonZeroU32)) {}
+
+    fn close(&self) {
+        *self.seen.lock().unwrap() = Some((self.pool.ledger(), self.pool.holders()));
+    }
+}
+
+/// Seen: 9.2e18 frames had a holder while the pool closed.
+#[test]
+fn while_a_pool_closes_holders_have_no_more_frames_than_it_has() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 64);
+    // Every free frame is in the depot.
+    pool.set_cache(0, 0).unwrap();
+    let held = [(); 3].map(|()| pool.alloc(&mut w).unwrap());
+    let observer = Arc::new(Observer { pool: pool.clone(), seen: Mutex::default() });
+    let shrinker: Weak<Observer> = Arc::downgrade(&observer);
+    pool.on_pressure(shrinker);
+    pool.close();
+    let (ledger, holders) = observer.seen.lock().unwrap().take().expect("called");
+    assert!(ledger.balanced(), "{ledger:?}");
+    assert_eq!((ledger.owned, holders.iter().map(|holder| holder.frames).sum::<u64>()), (3, 3));
+    drop(held);
+    assert_eq!(pool.holders(), []);
 }
 
 #[test]

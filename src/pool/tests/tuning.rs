@@ -103,6 +103,27 @@ fn frames_of_a_smaller_pool_that_others_send_home_leave_with_the_next_cold_call(
     assert!(pool.alloc_bulk(&mut other, &mut batch, 32), "and up again");
 }
 
+/// Seen: they stayed on the remote free queue as long as the depot had a frame for each allocation.
+#[test]
+fn frames_that_others_send_home_leave_although_the_owner_finds_enough_in_the_depot() {
+    let memory = memory(2);
+    let (mut w, mut other) = (memory.worker().unwrap(), memory.worker().unwrap());
+    let pool = growing(&memory, &mut w, 32, 0, 2048);
+    let mut held = all(&pool, &mut w);
+    pool.resize(4).unwrap();
+    let half = held.pop().unwrap();
+    let second = held.iter().position(|frame| frame.id().get() == half.id().get() ^ 1).unwrap();
+    let second = held.swap_remove(second);
+    half.free(&mut w);
+    held.into_iter().for_each(|frame| frame.free(&mut other));
+    let ledger = check(&pool, 1);
+    assert_eq!((ledger.free, ledger.returning, ledger.total), (1, 30, 32));
+    pool.alloc(&mut w).unwrap().free(&mut w);
+    let ledger = check(&pool, 1);
+    assert_eq!((ledger.returning, ledger.total, pool.leaving_pages()), (0, 4, 0));
+    drop(second);
+}
+
 #[test]
 fn after_the_last_page_too_many_the_cache_is_used_again() {
     let memory = memory(1);
@@ -239,6 +260,24 @@ fn the_kernels_counters_say_how_frames_were_got_and_where_they_went() {
     let jumbo = growing(&memory, &mut w, 8, 0, 16384);
     drop(jumbo.alloc(&mut w));
     assert_eq!((jumbo.stats().alloc.slow, jumbo.stats().alloc.slow_high_order), (0, 1));
+}
+
+#[test]
+fn a_burst_that_is_larger_than_the_room_in_the_batch_comes_from_the_cache() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let config = PoolConfig { frames: 128, cache: 64, refill: 64, ..PoolConfig::default() };
+    let pool = Pool::new(&memory, &mut w, &config).unwrap();
+    let mut batch = Batch::new();
+    assert_eq!(pool.alloc_burst(&mut w, &mut batch, 64), 64);
+    batch.free(&mut w);
+    assert_eq!(pool.alloc_burst(&mut w, &mut batch, 32), 32);
+    let before = pool.stats().alloc;
+    assert_eq!((pool.alloc_burst(&mut w, &mut batch, 64), batch.room()), (32, 0));
+    let after = pool.stats().alloc;
+    assert_eq!((after.fast - before.fast, after.refill), (32, before.refill));
+    batch.free(&mut w);
+    assert!(check(&pool, 0).all_home());
 }
 
 #[test]
