@@ -11,10 +11,17 @@
 //!
 //! **Order.** Frames that the outbox left here, or that the inbox returned, are in a transmit ring before either is
 //! called again. If the ring is full, or returning frames are not transmitted yet, nothing more is taken in. So *done*,
-//! in the sense of the policies, means transmitted. Returning frames wait only for a transmit ring, so no two workers
-//! wait for each other. Frames for which another worker's inbox has no room are dropped and counted: a slow worker
-//! holds up no other. (ADR 0018)
+//! in the sense of the policies, means transmitted or dropped. Returning frames wait only for a transmit ring, so no
+//! two workers wait for each other. Frames for which another worker's inbox has no room are dropped and counted: a slow
+//! worker holds up no other. Frames wait for a ring only while it moves (`progress.rs`): a port whose other side stands
+//! still holds up no other. (ADR 0018)
+//!
+//! **Turns.** Each port has a turn, and the inbox has one. A round begins with the turn before which the last round had
+//! to stop. So a port with many frames for a slow ring leaves every other port its turn.
 
+mod progress;
+
+use self::progress::TxProgress;
 use super::path::Path;
 use super::poll::Forwarder;
 use super::position::Call;
@@ -25,6 +32,8 @@ use crate::steer::{
     Source, WorkerStats, tx_queue,
 };
 use crate::sync::Worker;
+use crate::sys::clock;
+use std::cmp::Ordering;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -39,6 +48,10 @@ pub struct Steering {
     workers: u16,
     /// The place where the frames that are being forwarded were received.
     source: Source,
+    /// The next turn: a port's number, then the inbox, then the lists for other workers.
+    turn: usize,
+    /// The progress of the transmit rings for which frames wait.
+    progress: TxProgress,
 }
 
 /// The steering of all workers, which other threads can read and change under traffic.
@@ -69,7 +82,7 @@ impl Steering {
         let workers = config.workers as u16;
         let end = |(outbox, inbox)| {
             let (back, source) = (backs.next(), Source::default());
-            Steering { outbox, inbox, back, workers, source }
+            Steering { outbox, inbox, back, workers, source, turn: 0, progress: TxProgress::default() }
         };
         let ends = ends.into_iter().map(end).collect();
         Ok((SteeringControl { mesh, back }, ends))
@@ -88,7 +101,7 @@ impl Steering {
         (owner != self.outbox.worker()).then_some(owner)
     }
 
-    /// Returns whether all frames that went back for transmission have been transmitted.
+    /// Returns whether all frames that went back for transmission have been transmitted or dropped.
     #[inline]
     fn is_back_done(&mut self) -> bool {
         self.back.as_mut().is_none_or(|(outbox, _)| outbox.is_finished())
@@ -165,7 +178,8 @@ impl SteeringControl {
 impl Forwarder {
     /// Shares received frames with the other workers from now on.
     #[cold]
-    pub fn set_steering(&mut self, steering: Steering) {
+    pub fn set_steering(&mut self, mut steering: Steering) {
+        steering.progress = TxProgress::new(self.egresses.len());
         self.steering = Some(Box::new(steering));
     }
 
@@ -215,23 +229,72 @@ impl Forwarder {
         self.egresses.iter().all(|egress| egress.out.is_empty())
     }
 
-    /// Takes in frames: decided frames first, then frames of the ports, then frames that others received. Returns their
-    /// number.
+    /// Takes in frames: decided frames first, then frames of the ports and frames that others received, turn by turn
+    /// until frames wait for a transmit ring. Returns their number.
     #[inline]
     pub(super) fn receive_steered(&mut self, w: &mut Worker) -> usize {
-        let mut received = self.take_back(w);
-        for from in 0..self.egresses.len() {
-            if self.is_clear() {
-                received += self.steer(from, w);
-            }
+        if self.must_watch_rings() {
+            self.watch_rings(w);
         }
-        received += self.take_in(w);
+        let mut received = self.take_back(w);
+        for _ in 0..self.egresses.len() + 2 {
+            if !self.is_clear() {
+                return received;
+            }
+            received += self.take_turn(w);
+        }
+        // Every turn was taken, so any may be first. With this one, lists leave in the round in which they grew.
         if self.is_clear()
             && let Some(steering) = &mut self.steering
         {
-            steering.outbox.flush(w);
+            steering.turn = 0;
         }
         received
+    }
+
+    /// Takes the next turn: receives from a port, takes frames out of the inbox, or sends listed frames. Returns the
+    /// number of received frames.
+    #[inline]
+    fn take_turn(&mut self, w: &mut Worker) -> usize {
+        let ports = self.egresses.len();
+        let Some(steering) = &mut self.steering else { return 0 };
+        let turn = steering.turn;
+        steering.turn = if turn > ports { 0 } else { turn + 1 };
+        match turn.cmp(&ports) {
+            Ordering::Less => self.steer(turn, w),
+            Ordering::Equal => self.take_in(w),
+            Ordering::Greater => {
+                steering.outbox.flush(w);
+                0
+            }
+        }
+    }
+
+    /// Returns whether frames wait for a slot in a transmit ring, or did at the start of the last round.
+    #[inline]
+    fn must_watch_rings(&self) -> bool {
+        !self.is_clear() || self.steering.as_ref().is_some_and(|steering| steering.progress.is_watching())
+    }
+
+    /// Notes the progress of the rings for which frames wait. Drops the frames that wait for a ring that stood still
+    /// too long, since nothing is taken in while they wait.
+    #[cold]
+    #[inline(never)]
+    fn watch_rings(&mut self, w: &mut Worker) {
+        let now = clock::ticks();
+        for port in 0..self.egresses.len() {
+            let egress = &self.egresses[port];
+            let (waiting, posted) = (egress.out.len(), egress.port.tx_posted());
+            let Some(steering) = &mut self.steering else { return };
+            steering.progress.look(port, waiting, posted, now);
+        }
+        let Some(steering) = &mut self.steering else { return };
+        steering.progress.end_look();
+        for port in 0..self.egresses.len() {
+            if self.is_still(port) && !self.egresses[port].out.is_empty() {
+                self.give_up(port, Reason::TxFull, w);
+            }
+        }
     }
 
     /// Takes a burst off a port, and forwards the frames that are for this worker.
@@ -288,7 +351,7 @@ impl Forwarder {
             self.decision.returned(&burst);
             let port = usize::from(source.port);
             self.egresses[port].out.append(&mut burst);
-            self.transmit(port, w);
+            self.transmit_or_drop(port, w);
         }
         taken
     }
@@ -335,12 +398,42 @@ impl Forwarder {
     #[inline]
     pub(super) fn leave_by(&mut self, port: usize, w: &mut Worker) -> usize {
         match self.steering.as_ref().and_then(|steering| steering.transmitter()) {
-            None => self.transmit(port, w),
+            None => self.transmit_or_drop(port, w),
             Some(worker) => {
                 self.send_back(port, worker, w);
                 0
             }
         }
+    }
+
+    /// Returns whether a port's transmit ring stood still too long.
+    #[inline]
+    fn is_still(&self, port: usize) -> bool {
+        self.steering.as_ref().is_some_and(|steering| steering.progress.is_still(port))
+    }
+
+    /// Transmits the frames that wait for a port. If its ring stood still too long and still does, they are dropped.
+    /// Returns how many are left.
+    #[inline]
+    fn transmit_or_drop(&mut self, port: usize, w: &mut Worker) -> usize {
+        if self.is_still(port) { self.transmit_if_moving(port, w) } else { self.transmit(port, w) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transmit_if_moving(&mut self, port: usize, w: &mut Worker) -> usize {
+        let before = (self.meters.transmitted.get(), self.meters.completed.get());
+        let left = self.transmit(port, w);
+        if (self.meters.transmitted.get(), self.meters.completed.get()) != before {
+            if let Some(steering) = &mut self.steering {
+                steering.progress.has_moved(port);
+            }
+            return left;
+        }
+        if left > 0 {
+            self.give_up(port, Reason::TxFull, w);
+        }
+        0
     }
 
     /// Gives the frames that will leave by a port to the worker whose queue they use.

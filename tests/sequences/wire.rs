@@ -26,7 +26,15 @@ pub fn run(frame: &[u8]) {
 fn over_fields(frame: &[u8], ethertype: u16, packet: &[u8]) {
     let fields = Fields::read(frame, 3);
     assert_eq!(fields.ingress, 3);
-    if ethertype == ethernet::VLAN {
+    if matches!(ethertype, ethernet::VLAN | ethernet::SERVICE_VLAN) {
+        // The packet behind all tags is read as that of an untagged frame.
+        let behind = ethernet::behind_tags(frame).ok();
+        let untagged = behind.map(|(_, rest)| &frame[frame.len() - rest.len() - ethernet::HEADER_LEN..]);
+        let wanted = untagged.map_or((None, None), |frame| {
+            let fields = Fields::read(frame, 3);
+            (fields.ipv4, fields.ipv6)
+        });
+        assert_eq!((fields.ipv4, fields.ipv6), wanted);
         return;
     }
     assert_eq!(fields.ethertype, ethertype);

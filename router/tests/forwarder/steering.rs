@@ -1,9 +1,10 @@
 //! Forwarders that share received packets, one round after the other on one thread.
 
 use super::{Hop, Sink, Traffic, check, ip, traffic};
-use netmem::forward::{Decide, DropAll, Forwarder, Idle, Steering, SteeringControl};
+use netmem::forward::{CrossConnect, Decide, DropAll, Forwarder, Idle, Reason, Steering, SteeringControl};
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
+use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
 use netmem::steer::{DEFAULT_KEY, MeshConfig, Record};
 use netmem::sync::Worker;
@@ -12,14 +13,14 @@ use netmem_router::route::{Change, HopId, NextHop, Path, fib};
 use netmem_router::{Router, waiting};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// One worker with two ports.
+/// One worker with its ports.
 struct One {
     w: Worker,
     pool: Pool,
     forwarder: Forwarder,
-    devices: [MemDevice; 2],
+    devices: Vec<MemDevice>,
 }
 
 /// Workers that share packets by a policy, and a sink for the packets that they send.
@@ -44,6 +45,26 @@ fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
 }
 
 fn team_in(decision: impl Fn(usize) -> Box<dyn Decide>, mesh: &MeshConfig, ring: usize) -> Team {
+    team_with(2, decision, mesh, ring)
+}
+
+/// Makes workers of which each sends what port 0 receives by port 1, and what port 2 receives by port 3. The rings of
+/// ports 1 and 3 have four slots.
+fn crossed(policy: &str, record: Record) -> Team {
+    let policy = policy.parse().unwrap();
+    let mesh = MeshConfig { workers: 2, policy, record, key: DEFAULT_KEY, ..MeshConfig::default() };
+    let mut team = team_with(4, |_| Box::new(CrossConnect), &mesh, 4);
+    team.sink = Sink::new(FLOWS, 64, Hop::Unchanged).unwrap();
+    team
+}
+
+/// Makes workers with this number of ports. The rings of every second port have `ring` slots.
+fn team_with(
+    ports: usize,
+    decision: impl Fn(usize) -> Box<dyn Decide>,
+    mesh: &MeshConfig,
+    ring: usize,
+) -> Team {
     let backing = BackingPreference::Small;
     let config = MemoryConfig { bytes: 16 << 20, workers: mesh.workers, backing, ..MemoryConfig::default() };
     let memory = Memory::new(&config).unwrap();
@@ -51,12 +72,16 @@ fn team_in(decision: impl Fn(usize) -> Box<dyn Decide>, mesh: &MeshConfig, ring:
     let one = |end: Steering| {
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2048, ..PoolConfig::default() }).unwrap();
-        let (a, da) = wire("0", &MemConfig::default()).unwrap();
-        let (b, db) = wire("1", &MemConfig { ring, coalesce: 1 }).unwrap();
-        let mut forwarder =
-            Forwarder::new(vec![Box::new(a), Box::new(b)], pool.clone(), decision(end.worker())).unwrap();
+        let wires = (0..ports).map(|port| {
+            let is_first = port.is_multiple_of(2);
+            let config = if is_first { MemConfig::default() } else { MemConfig { ring, coalesce: 1 } };
+            let (port, device) = wire(&port.to_string(), &config).unwrap();
+            (Box::new(port) as Box<dyn Port>, device)
+        });
+        let (ports, devices) = wires.unzip();
+        let mut forwarder = Forwarder::new(ports, pool.clone(), decision(end.worker())).unwrap();
         forwarder.set_steering(end);
-        One { w, pool, forwarder, devices: [da, db] }
+        One { w, pool, forwarder, devices }
     };
     let workers = ends.into_iter().map(one).collect();
     let (traffic, sink) = (Traffic::new(FLOWS, 64).unwrap(), Sink::new(FLOWS, 64, Hop::Routed).unwrap());
@@ -84,11 +109,22 @@ impl Team {
         self.workers[0].devices[0].deliver(n, |room| self.traffic.write(room))
     }
 
-    /// Takes up to `n` sent packets of each worker.
+    /// Takes up to `n` sent packets of each worker and each second port.
     fn collect(&mut self, n: usize) {
-        for one in &mut self.workers {
-            one.devices[1].collect(n, |data| check(&mut self.sink, data));
+        for port in (1..self.workers[0].devices.len()).step_by(2) {
+            self.collect_of(port, n);
         }
+    }
+
+    /// Takes up to `n` packets of each worker that a port sent. Returns their number.
+    fn collect_of(&mut self, port: usize, n: usize) -> usize {
+        let Team { workers, sink, .. } = self;
+        workers.iter_mut().map(|one| one.devices[port].collect(n, |data| check(sink, data))).sum()
+    }
+
+    /// Packets dropped because the ring of their port was full.
+    fn dropped(&self) -> u64 {
+        self.workers.iter().map(|one| one.forwarder.meters().drops.get(Reason::TxFull)).sum()
     }
 
     /// Polls all workers until nothing moves.
@@ -209,6 +245,64 @@ fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
         assert_eq!((sent, team.control.drops().total()), (2_000, 0));
         team.end();
     }
+}
+
+/// Seen: frames for a port whose other side stood still waited without end. No port received any more, and other
+/// workers waited for the frames that they had handed over.
+#[test]
+fn a_port_whose_other_side_stands_still_loses_its_frames_and_holds_up_no_other_port() {
+    for record in [Record::First, Record::Second] {
+        let mut team = crossed("hash", record);
+        team.traffic = Traffic::of(0..25, 64).unwrap();
+        let mut other = Traffic::of(25..FLOWS, 64).unwrap();
+        team.begin();
+        assert_eq!(team.deliver(100), 100);
+        assert_eq!(team.workers[0].devices[2].deliver(50, |room| other.write(room)), 50);
+        let (begun, mut left) = (Instant::now(), 0);
+        while left < 50 || team.dropped() == 0 {
+            assert!(begun.elapsed() < super::idling::PATIENCE, "{left} left, {} dropped", team.dropped());
+            team.workers.iter_mut().for_each(One::poll);
+            left += team.collect_of(3, 64);
+        }
+        team.settle();
+        assert_eq!((team.sink.tally().corrupt, team.sink.tally().reordered), (0, 0));
+        // The port moves again. Frames wait for it again, as long as it moves.
+        let (dropped, received) = (team.dropped(), team.sink.tally().received);
+        assert_eq!(team.deliver(100), 100);
+        for _ in 0..200 {
+            team.workers.iter_mut().for_each(One::poll);
+            team.collect(1);
+        }
+        team.settle();
+        assert_eq!((team.dropped(), team.sink.tally().received), (dropped, received + 100));
+        assert_eq!(team.control.drops().total(), 0);
+        team.end();
+    }
+}
+
+/// Seen: every round began with port 0, whose frames for a slow port ended it. No later port had a turn, nor had the
+/// frames that other workers received.
+#[test]
+fn a_port_with_many_frames_for_a_slow_port_leaves_other_ports_and_workers_their_turns() {
+    let mut team = crossed("hash=0", Record::First);
+    let mut other = Traffic::new(20, 64).unwrap();
+    team.begin();
+    let mut left = 0;
+    for round in 0..1_000 {
+        team.deliver(64);
+        if round == 10 {
+            for one in &mut team.workers {
+                assert_eq!(one.devices[2].deliver(10, |room| other.write(room)), 10);
+            }
+        }
+        team.workers.iter_mut().for_each(One::poll);
+        team.collect_of(1, 1);
+        left += team.collect_of(3, 64);
+    }
+    assert_eq!((left, team.dropped()), (20, 0));
+    // What port 0 still has leaves by four packets a round.
+    (0..4).for_each(|_| team.settle());
+    team.end();
 }
 
 /// Seen: frames whose neighbour had answered took other frames along to the worker that was to transmit them. Those
@@ -348,7 +442,7 @@ fn a_sleeping_worker_wakes_for_what_another_hands_it() {
                 let sleeps = meters.sleeps.get();
                 super::idling::wait_until(|| meters.sleeps.get() > sleeps);
                 assert_eq!(zero.devices[0].deliver(1, |room| traffic.write(room)), 1);
-                let begun = std::time::Instant::now();
+                let begun = Instant::now();
                 while sink.tally().received < number {
                     assert!(begun.elapsed() < super::idling::PATIENCE, "packet {number} does not come out");
                     for device in [&mut zero.devices[1], &mut one.devices[1]] {

@@ -11,12 +11,13 @@ use std::net::Ipv4Addr;
 pub struct Fields {
     /// The port of reception.
     pub ingress: u8,
+    /// The outer ethertype, in a tagged frame that of its first tag. An 802.1Q tag that names no VLAN is skipped first.
     /// 0 in a frame shorter than its link header.
     pub ethertype: u16,
-    /// The IPv4 header, if there is a whole one.
+    /// The IPv4 header behind all VLAN tags, if there is a whole one.
     pub ipv4: Option<Ipv4Fields>,
-    /// The content of an IPv6 packet. None also if its extension headers do not end within the frame, or there are more
-    /// than eight.
+    /// The content of an IPv6 packet, behind all VLAN tags. None also if its extension headers do not end within the
+    /// frame, or there are more than eight.
     pub ipv6: Option<Ipv6Fields>,
 }
 
@@ -44,11 +45,12 @@ pub struct Ipv6Fields {
 }
 
 impl Fields {
-    /// Reads `frame`, which was received on port `ingress`. An 802.1Q tag that names no VLAN is skipped.
+    /// Reads `frame`, which was received on port `ingress`. The packet is looked for behind all VLAN tags (802.1Q and
+    /// 802.1ad), as by [`ethernet::behind_tags`]. If the tags do not end within the frame, there is none.
     ///
     /// # Cost
     /// The first 38 bytes of the frame, and more only with IPv4 options. For IPv6 the first 58, and more only with
-    /// extension headers; and a call.
+    /// extension headers; and a call. With tags, four more bytes for each, and a call.
     #[inline]
     pub fn read(frame: &[u8], ingress: u8) -> Fields {
         Fields::read_for(frame, ingress, true)
@@ -62,7 +64,7 @@ impl Fields {
         let ipv4 = match ethertype {
             ethernet::IPV4 => Ipv4Fields::read(frame),
             ethernet::IPV6 if asks_carried => return Fields::read_ipv6(frame, ingress),
-            ethernet::VLAN => return Fields::read_tagged(frame, ingress),
+            ethernet::VLAN | ethernet::SERVICE_VLAN => return Fields::read_tagged(frame, ingress),
             _ => None,
         };
         Fields { ingress, ethertype, ipv4, ipv6: None }
@@ -77,13 +79,16 @@ impl Fields {
     #[cold]
     #[inline(never)]
     fn read_tagged(frame: &[u8], ingress: u8) -> Fields {
-        let none = Fields { ingress, ethertype: ethernet::VLAN, ipv4: None, ipv6: None };
-        let Some(frame) = ethernet::behind_priority_tag(frame) else { return none };
-        match Ethernet::parse(frame).map(|(link, _)| link.ethertype()) {
-            Ok(ethernet::IPV4) => Fields { ethertype: ethernet::IPV4, ipv4: Ipv4Fields::read(frame), ..none },
-            Ok(ethernet::IPV6) => Fields::read_ipv6(frame, ingress),
-            Ok(ethertype) => Fields { ethertype, ..none },
-            Err(_) => none,
+        let outer = ethernet::behind_priority_tag(frame).unwrap_or(frame);
+        let ethertype = Ethernet::parse(outer).map_or(0, |(link, _)| link.ethertype());
+        let none = Fields { ingress, ethertype, ipv4: None, ipv6: None };
+        let Ok((content, packet)) = ethernet::behind_tags(frame) else { return none };
+        // The packet with the bytes in front of it, which stand for the header of an untagged frame.
+        let untagged = frame.get(frame.len() - packet.len() - ethernet::HEADER_LEN..);
+        match content {
+            ethernet::IPV4 => Fields { ipv4: untagged.and_then(Ipv4Fields::read), ..none },
+            ethernet::IPV6 => Fields { ipv6: Ipv6Fields::read(packet), ..none },
+            _ => none,
         }
     }
 }

@@ -36,13 +36,18 @@ pub enum Action {
 /// matches no rule that names a protocol or ports. Nor does a later fragment whose fragment header names another
 /// extension header. `icmp` is only that of IPv4 (1). `icmpv6` is that of IPv6 (58), to which neighbour discovery
 /// belongs.
+///
+/// Addresses, protocol and ports are those of the packet behind all VLAN tags (802.1Q and 802.1ad). If the tags do not
+/// end within the frame's first buffer, no rule that names one of them matches. `ethertype` is the outer one: 0x8100 or
+/// 0x88a8 in a tagged frame, so a rule with `ethertype=ipv4` does not match it. The tag of a priority-tagged frame
+/// (802.1Q, VID 0) is skipped first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The action.
     pub action: Action,
     /// The port of reception.
     pub ingress: Option<u8>,
-    /// The ethertype.
+    /// The outer ethertype.
     pub ethertype: Option<u16>,
     /// A prefix that contains the source address.
     pub src: Option<Ipv4Net>,

@@ -94,20 +94,66 @@ fn ports_are_found_behind_options_and_not_in_later_fragments_nor_other_protocols
     assert_eq!(Fields::read(&six, 0).ipv4, None, "version 6 under IPv4's ethertype");
 }
 
+/// Returns the frame with these tags.
+fn tagged(frame: &[u8], tags: &[[u8; 4]]) -> Vec<u8> {
+    [&frame[..12], tags.as_flattened(), &frame[12..]].concat()
+}
+
+const PRIORITY: [u8; 4] = [0x81, 0, 0xe0, 0];
+const VLAN: [u8; 4] = [0x81, 0, 0, 5];
+const SERVICE: [u8; 4] = [0x88, 0xa8, 0, 9];
+
 /// Observed: after a router forwarded priority-tagged frames, rules that did not look behind the tag let them all pass.
+/// Later a tag that names a VLAN carried a packet past every rule with an address, a protocol or a port.
 #[test]
-fn rules_see_what_stands_behind_a_tag_that_names_no_vlan() {
-    let frame = udp([10, 1, 2, 3], [192, 168, 0, 9], (1000, 53));
-    let tagged = |tag: [u8; 4]| [&frame[..12], &tag, &frame[12..]].concat();
-    let priority = tagged([0x81, 0, 0xe0, 0]);
-    for rule in ["drop,ethertype=ipv4", "drop,src=10.1.2.3", "drop,proto=udp,dport=53"] {
-        assert!(judged(&[rule], &priority, 0).is_some(), "{rule}");
-        assert!(judged(&[rule], &tagged([0x81, 0, 0, 5]), 0).is_none(), "{rule}");
+fn a_tag_carries_no_packet_past_a_rule_with_an_address_a_protocol_or_a_port() {
+    let frame = udp([10, 1, 2, 3], [10, 0, 0, 5], (1000, 53));
+    let sequences: [&[[u8; 4]]; 6] =
+        [&[PRIORITY], &[VLAN], &[SERVICE], &[SERVICE, VLAN], &[PRIORITY, VLAN], &[VLAN; 40]];
+    for tags in sequences {
+        let tagged = tagged(&frame, tags);
+        for rule in ["drop,dst=10.0.0.5", "drop,src=10.1.0.0/16", "drop,proto=udp,dport=53"] {
+            assert!(judged(&[rule], &tagged, 0).is_some(), "{rule} behind {tags:x?}");
+        }
+        assert!(judged(&["drop,dst=10.0.0.6"], &tagged, 0).is_none(), "{tags:x?}");
+        for length in 0..=tagged.len() {
+            let fields = Fields::read(&tagged[..length], 0);
+            let packet = length.saturating_sub(4 * tags.len());
+            assert_eq!(fields.ipv4.is_some(), packet >= 34, "{length} bytes with {tags:x?}");
+        }
     }
-    assert!(judged(&["drop,ethertype=0x8100"], &tagged([0x81, 0, 0, 5]), 0).is_some());
-    for length in 0..priority.len() {
-        let fields = Fields::read(&priority[..length], 0);
-        assert_eq!(fields.ipv4.is_some(), length >= 38, "{length} bytes");
+}
+
+#[test]
+fn the_ethertype_of_a_rule_is_that_of_the_first_tag_unless_this_names_no_vlan() {
+    let frame = udp([10, 1, 2, 3], [10, 0, 0, 5], (1000, 53));
+    let seen: [(&[[u8; 4]], &str); 6] = [
+        (&[], "ipv4"),
+        (&[PRIORITY], "ipv4"),
+        (&[VLAN], "0x8100"),
+        (&[SERVICE], "0x88a8"),
+        (&[SERVICE, VLAN], "0x88a8"),
+        (&[PRIORITY, SERVICE, VLAN], "0x88a8"),
+    ];
+    for (tags, outer) in seen {
+        let tagged = tagged(&frame, tags);
+        for ethertype in ["ipv4", "0x8100", "0x88a8"] {
+            let rule = format!("drop,ethertype={ethertype},dst=10.0.0.5");
+            assert_eq!(judged(&[&rule], &tagged, 0).is_some(), ethertype == outer, "{rule} for {tags:x?}");
+        }
+    }
+}
+
+/// There is no packet in such a frame that a rule could miss.
+#[test]
+fn a_frame_that_ends_within_its_tags_matches_only_rules_without_an_address_a_protocol_or_a_port() {
+    let frame = udp([10, 1, 2, 3], [10, 0, 0, 5], (1000, 53));
+    let cut = &tagged(&frame, &[VLAN; 300])[..1200];
+    for rule in ["drop,dst=0.0.0.0/0", "drop,proto=udp", "drop,dport=53", "drop,ethertype=ipv4"] {
+        assert!(judged(&[rule], cut, 0).is_none(), "{rule}");
+    }
+    for rule in ["drop", "drop,ethertype=0x8100"] {
+        assert!(judged(&[rule], cut, 0).is_some(), "{rule}");
     }
 }
 

@@ -130,8 +130,8 @@ fn what_there_is_of_an_ipv6_frame_is_read_and_of_another_version_nothing() {
     let mut four = whole.clone();
     four[14] = 0x45;
     assert_eq!(Fields::read(&four, 0).ipv6, None, "version 4 under IPv6's ethertype");
-    let vlan = [&whole[..12], &[0x81, 0, 0, 5], &whole[12..]].concat();
-    assert!(judged(&["drop,proto=udp"], &vlan, 0).is_none());
+    let vlan = [&whole[..12], &[0x88, 0xa8, 0, 9, 0x81, 0, 0, 5], &whole[12..]].concat();
+    assert!(judged(&["drop,proto=udp,dport=1900"], &vlan, 0).is_some(), "behind two tags");
 }
 
 #[test]
