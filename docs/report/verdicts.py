@@ -335,7 +335,9 @@ def over_tenth(run, fixed):
     except Missing:
         return []
     bounds = {end: ours[of] / rival["p10"] for end, of in (("low", "p10"), ("median", "median"), ("high", "p90"))}
-    return [{"metric": "ns_per_op", **bounds}]
+    # Rows do not tell their set-ups; the first ratio of the same variants does.
+    inside = [r for r in run["ratios"] if (r["a"], r["b"]) == ("netmem", "dpdk") and has(r, fixed)]
+    return [{"metric": "ns_per_op", "too_few": bool(inside) and inside[0].get("too_few", False), **bounds}]
 
 
 def target(place, runs):
@@ -351,8 +353,9 @@ def target(place, runs):
         else:
             found = [r for r in run["ratios"] if r["a"] in ours and is_rival(r["b"]) and has(r, fixed)]
         reached += [(run, ratio) for ratio in found]
-    # A run that does not stand counts only where there is no other.
-    reached = [pair for pair in reached if not does_not_stand(pair[0])] or reached
+    # A run that does not stand, and a ratio of too few set-ups, counts only where there is no other.
+    stands = lambda pair: not does_not_stand(pair[0]) and not pair[1].get("too_few", False)
+    reached = [pair for pair in reached if stands(pair)] or reached
     if not reached:
         return "not measured"
     cost = lambda ratio: -ratio["median"] if ratio["metric"] == "pps" else ratio["median"]
@@ -360,7 +363,7 @@ def target(place, runs):
     rate = ratio["metric"] == "pps"
     best, worst = (ratio["high"], ratio["low"]) if rate else (ratio["low"], ratio["high"])
     within = (lambda x, bound: x > bound) if rate else (lambda x, bound: x <= bound)
-    if does_not_stand(run):
+    if not stands((run, ratio)):
         return "undecided"
     if within(worst, must):
         return "aim reached" if within(worst, aim) else "reached"
@@ -384,7 +387,7 @@ def losses(runs):
             low, median = (1 / ratio["high"], 1 / ratio["median"]) if inverse else (ratio["low"], ratio["median"])
             of = pairs.setdefault((run["experiment"], a, b, ratio["metric"]), [0, 0, 0.0])
             of[1] += 1
-            if low > 1:
+            if low > 1 and not ratio.get("too_few", False):
                 of[0], of[2] = of[0] + 1, max(of[2], median)
         for (experiment, a, b, _), (lost, count, worst) in pairs.items():
             if lost:

@@ -8,7 +8,7 @@ use crate::history::{History, Lengths, is_asked};
 use crate::json::{Check, Counters, Params, Pauses, Published, Ratio, Report, Row, shared};
 use crate::method::clock::{Clock, Tsc};
 use crate::method::pauses::Gaps;
-use crate::method::placement::{self, Placement};
+use crate::method::placement::{self, PARAMETER as PLACEMENT, Placement};
 use crate::method::ratio::Interval;
 use crate::method::round::{Label, Plan, Series, Variant, interleave};
 use crate::metric::Metric;
@@ -16,9 +16,6 @@ use crate::settings::Settings;
 
 /// The share of windows that may be lost to a slow generator before the run's result is void.
 pub const STARVED_MAX: f64 = 0.2;
-
-/// The parameter that names the [`Placement`] of a ratio. A ratio without it counts all rounds.
-const PLACEMENT: &str = "placement";
 
 /// Number of set-ups from which the ratio of a placement comes, if there are as many: an interval over fewer is too narrow.
 const PLACEMENT_SETUPS: usize = 5;
@@ -254,15 +251,17 @@ impl<'a> Bench<'a> {
         let Comparison { a, b, metric } = *comparison;
         let (a, b) = (&series[a], &series[b]);
         let Some(ticks) = a.over(b, seed) else { return };
-        let asked = (self.setting("setups") as usize).min(self.history.setups + 1);
-        let undecided = setups(std::slice::from_ref(a)) < asked || !ticks.decided(half_width);
+        let least = self.setting("setups") as usize;
+        let too_few = self.is_too_few(a, &ticks);
+        let undecided = too_few || !ticks.decided(half_width);
         let params = shared(&a.label.params, &b.label.params);
         let reported = |ticks: Interval, params: Params| {
             let Interval { median, low, high, .. } =
                 if metric.falls_with_ticks() { ticks.inverted() } else { ticks };
             let [median, low, high] = [median, low, high].map(rounded);
             let [a, b] = [a, b].map(|series| series.label.variant.clone());
-            Ratio { a, b, params, metric: metric.name().to_owned(), median, low, high, undecided: false }
+            let metric = metric.name().to_owned();
+            Ratio { a, b, params, metric, median, low, high, undecided: too_few, too_few }
         };
         self.report.ratios.push(Ratio { undecided, ..reported(ticks, params.clone()) });
         let seen = Placement::ALL.map(|placement| (placement, a.over_in(b, placement, seed)));
@@ -271,7 +270,7 @@ impl<'a> Bench<'a> {
             for (placement, ticks) in seen {
                 // The rounds of one set-up agree better than those of several.
                 let stands = |ticks: &Interval| {
-                    ticks.setups >= asked.min(PLACEMENT_SETUPS) && ticks.decided(half_width)
+                    ticks.setups >= least.min(PLACEMENT_SETUPS) && ticks.decided(half_width)
                 };
                 let Some(ticks) = ticks.filter(stands) else { continue };
                 let mut params = params.clone();
@@ -279,6 +278,13 @@ impl<'a> Bench<'a> {
                 self.report.ratios.push(reported(ticks, params));
             }
         }
+    }
+
+    /// Returns true if a ratio of `series` has fewer set-ups than the run shall have at least, or fewer rounds than an
+    /// interval needs. So it is in a run that ended early, and whenever its variants changed from one set-up to the
+    /// next.
+    pub fn is_too_few(&self, series: &Series, ticks: &Interval) -> bool {
+        setups(std::slice::from_ref(series)) < self.setting("setups") as usize || !ticks.has_enough_rounds()
     }
 
     /// Reports one metric of one variant. Reports nothing if no window of it counts, which
@@ -394,7 +400,15 @@ impl<'a> Bench<'a> {
             self.note(format!("stopped: the last rows are of the {done} rounds that were finished"));
         }
         let ratios = self.report.ratios.len();
-        let open = self.report.ratios.iter().filter(|ratio| ratio.undecided).count();
+        let count = |is: fn(&Ratio) -> bool| self.report.ratios.iter().filter(|ratio| is(ratio)).count();
+        let (too_few, open) =
+            (count(|ratio| ratio.too_few), count(|ratio| ratio.undecided && !ratio.too_few));
+        if too_few > 0 {
+            self.note(format!(
+                "too few: {too_few} of {ratios} ratios, also marked as undecided, have fewer set-ups or rounds than an \
+                 interval needs, and nothing is concluded from them; more time or rounds give them more"
+            ));
+        }
         if open > 0 {
             self.note(format!(
                 "undecided: {open} of {ratios} ratios, marked so, have a wider interval than they may; \

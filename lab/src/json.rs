@@ -1,5 +1,7 @@
 //! The report's schema, version 1. Its names are stable for scripts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -23,6 +25,12 @@ pub struct Report {
     pub source: String,
     /// True if run with fewer rounds.
     pub quick: bool,
+    /// The keys of `--set` that this experiment has, with their values. Absent without one, and from older reports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Whether the program was built with the feature `rivals`. Absent from older reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rivals: Option<bool>,
     /// Present and true if the run was ended early. Its values are then those of the finished set-ups, or rounds.
     #[serde(default, skip_serializing_if = "is_false")]
     pub interrupted: bool,
@@ -129,9 +137,14 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the median's 95 % interval.
     pub high: f64,
-    /// Present and true if the interval was still too wide after the last allowed round.
+    /// Present and true if the interval was still too wide after the last allowed round, or [too few](Self::too_few)
+    /// set-ups are behind it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub undecided: bool,
+    /// Present and true if it has fewer set-ups or rounds than an interval needs. The interval is then too narrow, and
+    /// nothing is concluded from it, not even the side of 1 on which it lies.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub too_few: bool,
 }
 
 /// A condition that must hold at the end of the run.
@@ -195,6 +208,8 @@ pub(crate) mod tests {
             experiment: "page-fast-path".into(),
             source: "brouer17-pages".into(),
             quick: true,
+            set: BTreeMap::new(),
+            rivals: None,
             interrupted: false,
             machine: Machine {
                 cpu: Some("a processor".into()),
@@ -229,6 +244,7 @@ pub(crate) mod tests {
                 low: 1.9,
                 high: 2.1,
                 undecided: false,
+                too_few: false,
             }],
             checks: vec![Check { name: "ledger balanced".into(), ok: true, detail: "16 = 16".into() }],
             notes: vec!["a note".into()],
@@ -245,7 +261,9 @@ pub(crate) mod tests {
     #[test]
     fn a_report_survives_the_way_through_json() {
         let mut report = sample();
-        report.ratios[0].undecided = true;
+        (report.ratios[0].undecided, report.ratios[0].too_few) = (true, true);
+        report.set.insert("ring".into(), "512".into());
+        report.rivals = Some(true);
         let text = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
     }

@@ -27,6 +27,9 @@ use std::sync::OnceLock;
 
 use crate::bench::Bench;
 
+/// Whether this program was built with rivals.
+pub const BUILT: bool = cfg!(feature = "rivals");
+
 /// One general allocator, used through its `malloc(bytes)` and `free`. Blocks have the allocator's alignment.
 #[derive(Debug)]
 pub struct Rival {

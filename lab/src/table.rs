@@ -138,6 +138,7 @@ fn ratio_cells(ratio: &Ratio, common: &Params) -> [String; 5] {
         format!("{:.3}", ratio.median),
         format!("{:.3} to {:.3}", ratio.low, ratio.high),
         match ratio.low <= 1.0 && ratio.high >= 1.0 {
+            _ if ratio.too_few => "too few set-ups".to_owned(),
             _ if !ratio.undecided => String::new(),
             true => "undecided".to_owned(),
             false => "imprecise".to_owned(),
@@ -304,6 +305,8 @@ mod tests {
         report.checks[0].ok = false;
         let text = text(&report, None);
         assert!(text.contains("undecided") && text.contains("FAIL  ledger balanced"), "{text}");
+        report.ratios[0].too_few = true;
+        assert!(super::text(&report, None).contains("too few set-ups"));
     }
 
     #[test]

@@ -238,6 +238,7 @@ mod tests {
             low,
             high: 1.3,
             undecided: false,
+            too_few: false,
         };
         assert!(at_rest("random", &ratio(1.1)).ends_with("it costs something where nothing is fresh"));
         assert!(at_rest("random", &ratio(0.9)).ends_with("no cost is seen where nothing is fresh"));

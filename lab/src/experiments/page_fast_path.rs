@@ -199,6 +199,7 @@ mod tests {
             low,
             high: 1.3,
             undecided: false,
+            too_few: false,
         };
         assert!(statistics(&ratio(1.1)).ends_with("here too"));
         assert!(statistics(&ratio(0.9)).ends_with("nothing that shows here"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use netmem::forward::filter::filter;
 use netmem::forward::local_queue::{LocalQueueCounters, Retention, RetentionLimit, local_queue};
 use netmem::forward::{
-    CrossConnect, Decide, DropAll, Forwarder, Free, LatencyQuantiles, PacketPath, PassAll, Reflect,
+    CrossConnect, Decide, DropAll, Forwarder, Free, LatencyQuantiles, PacketPath, PassAll, Reflect, Verdict,
 };
 use netmem::limits::BATCH_MAX;
 use netmem::packet::{HeadCache, HeadCacheConfig, Locking, PairList, PairStack, ReadyPackets, Reset};
@@ -15,6 +15,7 @@ use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem_traffic::{Hop, INTERFACES, Outcome, Sink, Traffic};
 
@@ -55,8 +56,10 @@ pub(super) enum Fate {
     Routed,
     /// They leave by the other port, unchanged.
     Redirected,
-    /// They leave by the port on which they came in.
+    /// They leave by the port on which they came in, with their MAC addresses swapped.
     Reflected,
+    /// They leave by the other port, with their MAC addresses swapped.
+    Crossed,
     /// They are dropped.
     Dropped,
     /// They go to a local queue, which frees them, on a worker of its own, when this many newer ones have come.
@@ -304,11 +307,29 @@ pub(super) fn packet_path(
     Ok((path, pairs))
 }
 
+/// Rewrites frames as [`Reflect`] does, and sends them by the other port.
+struct Cross;
+
+impl Decide for Cross {
+    fn takes_offloads(&self) -> bool {
+        Reflect.takes_offloads()
+    }
+
+    #[inline]
+    fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
+        match Reflect.decide(from, frame) {
+            Verdict::Tx => Verdict::Redirect(from.port ^ 1),
+            dropped => dropped,
+        }
+    }
+}
+
 fn decision(fate: Fate) -> Box<dyn Decide> {
     match fate {
         Fate::Routed => Box::new(netmem_router::Router::new(netmem_traffic::router().into())),
         Fate::Redirected => Box::new(CrossConnect),
         Fate::Reflected => Box::new(Reflect),
+        Fate::Crossed => Box::new(Cross),
         Fate::Dropped => Box::new(DropAll),
         Fate::Kept(_) => Box::new(PassAll),
     }
@@ -317,7 +338,7 @@ fn decision(fate: Fate) -> Box<dyn Decide> {
 /// Returns the device by which packets come out.
 fn out(fate: Fate) -> Option<usize> {
     match fate {
-        Fate::Routed | Fate::Redirected => Some(1),
+        Fate::Routed | Fate::Redirected | Fate::Crossed => Some(1),
         Fate::Reflected => Some(0),
         Fate::Dropped | Fate::Kept(_) => None,
     }
@@ -346,7 +367,7 @@ fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
     let said = |error: netmem_traffic::TrafficError| error.to_string();
     let hop = match fate {
         Fate::Routed => Hop::Routed,
-        Fate::Reflected => Hop::Reflected,
+        Fate::Reflected | Fate::Crossed => Hop::Reflected,
         Fate::Redirected | Fate::Dropped | Fate::Kept(_) => Hop::Unchanged,
     };
     let mut traffic = Traffic::new(1, PACKET_BYTES).map_err(said)?;
@@ -360,7 +381,7 @@ fn frames(fate: Fate) -> Result<Vec<(Bytes, Bytes)>, String> {
             Fate::Routed => {
                 netmem_router::ip::forward_ip(&mut out, &INTERFACES[0], &router);
             }
-            Fate::Reflected => {
+            Fate::Reflected | Fate::Crossed => {
                 let (to, from) = (sent[..6].to_vec(), sent[6..12].to_vec());
                 out[..6].copy_from_slice(&from);
                 out[6..12].copy_from_slice(&to);
@@ -428,9 +449,8 @@ mod tests {
 
     #[test]
     fn every_packet_is_accounted_for_and_every_frame_goes_home() {
-        for fate in
-            [Fate::Routed, Fate::Redirected, Fate::Reflected, Fate::Dropped, Fate::Kept(0), Fate::Kept(300)]
-        {
+        let sent = [Fate::Routed, Fate::Redirected, Fate::Reflected, Fate::Crossed];
+        for fate in sent.into_iter().chain([Fate::Dropped, Fate::Kept(0), Fate::Kept(300)]) {
             for free in [Free::Single, Free::Bulk] {
                 let report = settled(fate, free, |_| ());
                 assert!(report.ok() && report.checks.len() == 3, "{fate:?} {:?}", report.checks);
@@ -446,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_packet_spoilt_on_the_way_fails_its_check() {
-        for fate in [Fate::Reflected, Fate::Kept(300)] {
+        for fate in [Fate::Reflected, Fate::Crossed, Fate::Kept(300)] {
             let report = settled(fate, Free::Bulk, |far| {
                 far.frames.iter_mut().for_each(|(_, wanted)| wanted[60] ^= 1)
             });

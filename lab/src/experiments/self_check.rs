@@ -210,6 +210,7 @@ mod tests {
                     low,
                     high,
                     undecided: false,
+                    too_few: false,
                 });
                 check_known(bench, "limit/twin", "ties", 1.0);
             });

@@ -70,6 +70,11 @@ impl Machine {
             governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         }
     }
+
+    /// Returns true if both have the same processor, cores and kernel, by which reports tell machines apart.
+    pub fn is_named_as(&self, other: &Self) -> bool {
+        (&self.cpu, self.cores, &self.kernel) == (&other.cpu, other.cores, &other.kernel)
+    }
 }
 
 /// Returns the bytes of memory that can be allocated without reclaim, by the kernel's estimate (proc_meminfo(5),

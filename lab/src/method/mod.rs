@@ -9,7 +9,8 @@
 //!
 //! - [`clock`]: the source of ticks, so that tests can control time.
 //! - [`window`]: windows of a loop of operations on one core.
-//! - [`poll`]: windows of a poll loop that a generator on another core feeds.
+//! - [`poll`]: windows of a poll loop that a generator on another core feeds. [`peer`]: a thread there that stays from
+//!   round to round.
 //! - [`round`]: the interleaving. [`placement`]: the distance between two cores in each round. [`layout`]: the
 //!   differences between set-ups.
 //! - [`ratio`]: the bootstrap interval, which uses [`quantile`] and [`random`].
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod layout;
 pub mod machine;
 pub mod pauses;
+pub mod peer;
 pub mod placement;
 pub mod poll;
 pub mod quantile;

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::quantile::median;
 
+/// The parameter that names the [`Placement`] of a ratio. A ratio without it counts all rounds.
+pub const PARAMETER: &str = "placement";
+
 /// Groups of round trips. The median over groups is not affected by a pause.
 const GROUPS: u64 = 21;
 

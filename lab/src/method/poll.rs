@@ -12,6 +12,7 @@ use std::thread;
 
 use super::clock::Clock;
 use super::pauses::Gaps;
+use super::peer::Peer;
 use super::round::{Label, Variant};
 use super::window::{Window, Windows, empty_cost};
 
@@ -126,10 +127,30 @@ impl<'a, C: Clock> PollSampler<'a, C> {
         poll: &mut dyn FnMut() -> usize,
         peer: &mut (dyn FnMut() + Send),
     ) -> Windows {
+        self.round_inside(count, poll, |measured| beside(peer_core, peer, measured))
+    }
+
+    /// The same with a peer that stays from round to round.
+    pub fn round_with<P>(
+        &mut self,
+        count: usize,
+        peer: &Peer<'_, P>,
+        poll: &mut dyn FnMut() -> usize,
+    ) -> Windows {
+        self.round_inside(count, poll, |measured| peer.beside(measured))
+    }
+
+    /// Runs one round. `inside` runs the measurement while the peer runs.
+    fn round_inside(
+        &mut self,
+        count: usize,
+        poll: &mut dyn FnMut() -> usize,
+        inside: impl FnOnce(&mut dyn FnMut() -> Polled) -> Polled,
+    ) -> Windows {
         let Self { clock, shape, .. } = *self;
         let nothing = &mut || black_box(shape.burst);
         let empty = PollSampler::new(clock, shape).sample(count / 4, nothing).full;
-        let Polled { full, starved, paused, gaps } = beside(peer_core, peer, || {
+        let Polled { full, starved, paused, gaps } = inside(&mut || {
             self.sample(WARM_UP, poll);
             self.sample(count, poll)
         });

@@ -16,7 +16,7 @@ pub const STEP_FACTOR: f64 = 16.0;
 
 /// Minimum duration of a window of operations. With doubling it lasts up to twice as long. So it stays within 10 µs
 /// to 1 ms, which is short compared with the gaps of a paused machine and long compared with one reading of the
-/// clock.
+/// clock. One bulk may last longer, and is a window then.
 const WINDOW_NS: f64 = 25_000.0;
 
 /// Minimum operations in a window.

@@ -46,8 +46,10 @@ fn is_a_race(ratio: &Ratio) -> bool {
         || (pick::is_rival(&ratio.a) && pick::is_netmem(&ratio.b))
 }
 
+/// Returns true for a lost race. An imprecise ratio counts, because its side of 1 is certain; one of too few set-ups
+/// does not.
 fn is_lost(ratio: &Ratio) -> bool {
-    is_a_race(ratio) && cost(ratio).1 > 1.0
+    is_a_race(ratio) && cost(ratio).1 > 1.0 && !ratio.too_few
 }
 
 /// Returns every loss, in the order of the reports.
@@ -214,5 +216,13 @@ mod tests {
         let page = shown(vec![ratio("netmem", "dpdk", "ns_per_op", 0.4, 0.6)]);
         assert!(page.contains("Nowhere for certain"), "{page}");
         assert!(shown(vec![]).contains("had no rivals"));
+    }
+
+    /// Seen: a run that its budget ended after two set-ups listed losses.
+    #[test]
+    fn a_ratio_of_too_few_set_ups_is_no_loss_and_an_imprecise_one_is() {
+        let imprecise = Ratio { undecided: true, ..ratio("netmem", "dpdk", "ns_per_op", 1.5, 2.5) };
+        assert!(is_lost(&imprecise));
+        assert!(!is_lost(&Ratio { too_few: true, ..imprecise }));
     }
 }

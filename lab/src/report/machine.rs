@@ -9,12 +9,12 @@ use crate::method::machine::Cache;
 const PAUSES_WORTH_A_WARNING: f64 = 20.0;
 
 /// Returns the share of its time that a run lost to pauses, in percent, if that is so much that the run is void.
-pub(super) fn does_not_stand(report: &Report) -> Option<f64> {
+pub(crate) fn does_not_stand(report: &Report) -> Option<f64> {
     report.pauses.and_then(|pauses| pauses.too_many())
 }
 
 /// Returns the name of a machine: its processor, cores and kernel.
-pub(super) fn name(report: &Report) -> String {
+pub(crate) fn name(report: &Report) -> String {
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     let machine = &report.machine;
     format!("{}, {} cores, Linux {}", known(&machine.cpu), machine.cores, known(&machine.kernel))

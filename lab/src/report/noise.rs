@@ -9,6 +9,8 @@ const EQUAL: f64 = 0.01;
 /// The uncertainty of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doubt {
+    /// It has fewer set-ups or rounds than an interval needs, so its interval is too narrow.
+    TooFew,
     /// Its interval stayed wider than the method allows, and contains 1.
     Undecided,
     /// Its interval stayed wider than the method allows, on one side of 1: there is a difference of uncertain size.
@@ -24,6 +26,7 @@ impl Doubt {
     pub(super) fn about(ratio: &Ratio) -> Option<Doubt> {
         let Ratio { low, high, undecided, .. } = *ratio;
         match low <= 1.0 && high >= 1.0 {
+            _ if ratio.too_few => Some(Self::TooFew),
             true if undecided => Some(Self::Undecided),
             false if undecided => Some(Self::Imprecise),
             true if low >= 1.0 - EQUAL && high <= 1.0 + EQUAL => Some(Self::Equal),
@@ -34,12 +37,13 @@ impl Doubt {
 
     /// Returns true if noise is larger than the effect.
     fn is_noise(self) -> bool {
-        matches!(self, Self::Undecided | Self::SpansOne)
+        matches!(self, Self::TooFew | Self::Undecided | Self::SpansOne)
     }
 
     /// Returns the text of its mark.
     pub(super) fn words(self) -> &'static str {
         match self {
+            Self::TooFew => "too few set-ups",
             Self::Undecided => "undecided",
             Self::Imprecise => "imprecise",
             Self::SpansOne => "cannot tell",
@@ -55,12 +59,17 @@ fn count(report: &Report, doubt: Doubt) -> usize {
 /// Writes the warning of one experiment, or nothing if every ratio is decided.
 pub(super) fn warn(html: &mut Html, report: &Report) {
     let (undecided, ties) = (count(report, Doubt::Undecided), count(report, Doubt::SpansOne));
-    let imprecise = count(report, Doubt::Imprecise);
-    if undecided + ties + imprecise == 0 {
+    let (imprecise, few) = (count(report, Doubt::Imprecise), count(report, Doubt::TooFew));
+    if undecided + ties + imprecise + few == 0 {
         return;
     }
-    let (all, noise) = (report.ratios.len(), undecided + ties);
+    let (all, noise) = (report.ratios.len(), undecided + ties + few);
     let mut parts = Vec::new();
+    if few > 0 {
+        parts.push(format!(
+            "{few} of {all} ratios have fewer set-ups or rounds than an interval needs: nothing is concluded from them"
+        ));
+    }
     if ties > 0 {
         parts.push(format!(
             "{ties} of {all} ratios have an interval that holds 1: no difference can be told from noise"
@@ -102,7 +111,7 @@ pub(super) fn write(html: &mut Html, reports: &[Report]) {
             html.element("li", &[], |html| {
                 html.leaf("a", &[("href", &format!("#{}", report.experiment))], &report.experiment);
                 let (ties, undecided) = (count(report, Doubt::SpansOne), count(report, Doubt::Undecided));
-                let all = report.ratios.len();
+                let (all, undecided) = (report.ratios.len(), undecided + count(report, Doubt::TooFew));
                 html.text(&format!(": of {all} ratios {ties} have an interval that includes 1 (no difference shown), {undecided} are undecided"));
             });
         }
@@ -165,6 +174,18 @@ mod tests {
         let mut html = Html::default();
         warn(&mut html, &report);
         assert!(html.into_markup().contains("1 of 1 ratios have an interval that holds 1"));
+    }
+
+    #[test]
+    fn a_ratio_of_too_few_set_ups_shows_nothing_wherever_its_interval_lies() {
+        let mut report = sample();
+        (report.ratios[0].undecided, report.ratios[0].too_few) = (true, true);
+        assert_eq!(Doubt::about(&report.ratios[0]), Some(Doubt::TooFew));
+        let (mut html, mut page) = (Html::default(), Html::default());
+        warn(&mut html, &report);
+        assert!(html.into_markup().contains("1 of 1 ratios have fewer set-ups"));
+        write(&mut page, &[report]);
+        assert!(page.into_markup().contains("1 are undecided"));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn page(reports: &[Report]) -> String {
 }
 
 /// Returns the last report of each experiment on each machine, in the registry's order, unknown ones last.
-pub(super) fn last_of_each(reports: &[Report]) -> Vec<Report> {
+pub(crate) fn last_of_each(reports: &[Report]) -> Vec<Report> {
     let place = |name: &str| EXPERIMENTS.iter().position(|e| e.name == name).unwrap_or(EXPERIMENTS.len());
     let mut shown: Vec<Report> = Vec::new();
     for report in reports {

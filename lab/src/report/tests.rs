@@ -96,6 +96,7 @@ fn a_failed_check_and_a_claim_that_does_not_hold_stand_in_the_open() {
         low: 0.7,
         high: 0.9,
         undecided: false,
+        too_few: false,
         params: crate::json::params([("load", "light".into())]),
     };
     report.ratios.push(slower);
@@ -124,7 +125,8 @@ fn of_two_machines_both_are_shown_and_the_worst_verdict_counts() {
         let [low, high] = [median - 0.05, median + 0.05];
         let (a, b, metric) = ("netmem/handed".into(), "netmem/one".into(), "pps".into());
         let params = crate::json::params([("load", "light".into())]);
-        report.ratios = vec![Ratio { a, b, metric, median, low, high, undecided: false, params }];
+        report.ratios =
+            vec![Ratio { a, b, metric, median, low, high, undecided: false, too_few: false, params }];
         report
     };
     let reports = [handed("the first", 1.4), handed("the second", 0.8)];

@@ -1,5 +1,6 @@
 //! One experiment of a run: set up again for each of its turns, until its ratios are decided.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -17,7 +18,8 @@ use crate::method::layout::Shift;
 use crate::method::machine::Machine;
 use crate::method::pauses::Gaps;
 use crate::remaining::Remaining;
-use crate::settings::Settings;
+use crate::rivals;
+use crate::settings::{METHOD_KEYS, Settings};
 
 /// An experiment that is run in turns.
 pub(super) struct Turns<'a> {
@@ -47,6 +49,14 @@ impl<'a> Turns<'a> {
     pub(super) fn new(experiment: &'static Experiment, settings: &'a Settings, options: &'a Options) -> Self {
         let (history, report) = (History::default(), None);
         Self { experiment, settings, options, history, report, over: false, slowest: 0.0 }
+    }
+
+    /// Returns the keys of `--set` that this experiment has. Of a key that is given twice, the last counts.
+    pub(super) fn set(&self) -> BTreeMap<String, String> {
+        let is_known = |(name, _): &&(String, String)| {
+            METHOD_KEYS.iter().chain(self.experiment.keys).any(|key| key.name == name)
+        };
+        self.options.set.iter().filter(is_known).cloned().collect()
     }
 
     /// Returns the minimum number of set-ups.
@@ -116,6 +126,7 @@ impl<'a> Turns<'a> {
         }
         // Relaxed, as above.
         report.interrupted = stop.load(Ordering::Relaxed);
+        (report.set, report.rivals) = (self.set(), Some(rivals::BUILT));
         self.history = history;
         self.report = Some(report);
     }
@@ -203,6 +214,8 @@ fn empty(experiment: &Experiment, quick: bool, machine: Machine) -> Report {
         experiment: experiment.name.to_owned(),
         source: experiment.source.to_owned(),
         quick,
+        set: BTreeMap::new(),
+        rivals: None,
         interrupted: false,
         machine,
         pauses: None,

@@ -4,7 +4,7 @@ use super::alone::{ALONE, Alone, BESIDE, NONE_OUT};
 use super::{DELAYED, PAGE, PAIR_UNDER_WAY, RING, TOUCHED, of};
 use crate::bench::Bench;
 use crate::method::clock::Clock;
-use crate::method::ratio::Interval;
+use crate::method::ratio::{Interval, Judgement};
 use crate::method::round::Series;
 
 /// Positions of the questions, as in [`super::ASKED`].
@@ -29,8 +29,11 @@ pub(super) fn notes(bench: &mut Bench<'_>, crossed: &[Series], on_one: &Alone, s
     ));
     let seed = bench.setting("seed");
     for (asked, policy) in [(SPIN, "spin"), (BACK_OFF, "back-off")] {
-        if let Some(ratio) = of(crossed, PAGE, asked).over(of(crossed, RING, asked), seed) {
-            bench.note(target(policy, ratio));
+        let page = of(crossed, PAGE, asked);
+        if let Some(ratio) = page.over(of(crossed, RING, asked), seed) {
+            let too_few = bench.is_too_few(page, &ratio);
+            let judgement = if too_few { Judgement::Undecided } else { ratio.at_most(TARGET) };
+            bench.note(target(policy, ratio, judgement));
         }
     }
     let ticks = bench.clock.ticks_per_ns();
@@ -82,13 +85,8 @@ impl std::fmt::Display for Spread {
     }
 }
 
-fn target(policy: &str, ratio: Interval) -> String {
-    let reached = match () {
-        () if ratio.high <= TARGET => "reached",
-        () if ratio.low > TARGET => "missed",
-        () => "undecided",
-    };
-    let Interval { median, low, high, .. } = ratio;
+fn target(policy: &str, ratio: Interval, judgement: Judgement) -> String {
+    let (Interval { median, low, high, .. }, reached) = (ratio, judgement.word());
     format!(
         "{policy} on both sides: a page costs {median:.2} ({low:.2} to {high:.2}) times the bare ring (the source: \
          210 / 31 = 6.8); the target of {TARGET} is {reached}"
@@ -159,10 +157,13 @@ mod tests {
 
     #[test]
     fn the_target_is_two_bare_rings_for_the_whole_interval() {
-        let ratio = |low, high| Interval { median: f64::midpoint(low, high), low, high, count: 9, setups: 1 };
-        assert!(target("spin", ratio(1.0, 2.0)).ends_with("is reached"));
-        assert!(target("spin", ratio(2.01, 2.2)).ends_with("is missed"));
-        assert!(target("spin", ratio(1.5, 2.2)).ends_with("is undecided"));
+        let told = |low, high| {
+            let ratio = Interval { median: f64::midpoint(low, high), low, high, count: 9, setups: 1 };
+            target("spin", ratio, ratio.at_most(TARGET))
+        };
+        assert!(told(1.0, 2.0).ends_with("is reached"));
+        assert!(told(2.01, 2.2).ends_with("is missed"));
+        assert!(told(1.5, 2.2).ends_with("is undecided"));
     }
 
     #[test]

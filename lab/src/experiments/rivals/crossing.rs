@@ -10,6 +10,7 @@ mod queues;
 mod rings;
 
 use std::cell::RefCell;
+use std::thread;
 
 use super::sides::Side;
 use super::target::Target;
@@ -17,6 +18,7 @@ use super::{Scene, over_first, rows};
 use crate::bench::{Bench, Cores, Effort, SetUpError};
 use crate::experiments::page_cross_worker::pair;
 use crate::method::clock::Tsc;
+use crate::method::peer::Peer;
 use crate::method::poll::{PollSampler, Shape};
 use crate::method::round::{Label, Series, Variant};
 use crate::method::window::Windows;
@@ -96,24 +98,22 @@ impl<'a> Crossing<'a> {
     }
 }
 
-/// The pace of both, measured at the receiving end. The other end is on another core and never rests.
-struct Pace<'p, 'a> {
+/// The pace of both, measured at the receiving end. The other end is on another core, on one thread in all rounds, and
+/// never rests in a round.
+struct Pace<'p, 'scope, 'a> {
     label: Label,
-    crossing: &'p Crossing<'a>,
+    takes: &'p mut End<'a>,
+    gives: &'p Peer<'scope, End<'a>>,
     sampler: PollSampler<'p, Tsc>,
-    peer_core: usize,
 }
 
-impl Variant for Pace<'_, '_> {
+impl Variant for Pace<'_, '_, '_> {
     fn label(&self) -> &Label {
         &self.label
     }
 
     fn round(&mut self, windows: usize) -> Windows {
-        let ends = &mut *self.crossing.ends.borrow_mut();
-        let (gives, takes) = (&mut ends.0, &mut ends.1);
-        let mut give = || _ = gives.pass();
-        self.sampler.round(windows, Some(self.peer_core), &mut || takes.pass(), &mut give)
+        self.sampler.round_with(windows, self.gives, &mut || self.takes.pass())
     }
 }
 
@@ -153,14 +153,26 @@ fn measure(
     (what, named): (&str, &dyn Fn(&str) -> Label),
 ) -> Vec<Series> {
     let shape = Shape { burst: BURST, packets: WINDOW, waits: true };
-    let pace = |crossing| -> Box<dyn Variant + '_> {
-        let crossing: &Crossing<'_> = crossing;
-        let (label, sampler) = (named(crossing.variant), PollSampler::new(scene.clock, shape));
-        Box::new(Pace { label, crossing, sampler, peer_core })
-    };
-    let mut variants: Vec<Box<dyn Variant + '_>> = crossings.iter().map(pace).collect();
-    let series = bench.measure_with(&mut variants, &over_first(crossings.len()), Cores::Cross, effort(bench));
-    drop(variants);
+    let (compared, effort) = (over_first(crossings.len()), effort(bench));
+    let (series, crossings) = thread::scope(|scope| {
+        let mut pairs = Vec::new();
+        for Crossing { variant, ends } in crossings {
+            let (gives, takes) = ends.into_inner();
+            let gives = Peer::spawn(scope, Some(peer_core), gives, |gives| _ = gives.pass());
+            pairs.push((variant, gives, takes));
+        }
+        let mut variants: Vec<Box<dyn Variant + '_>> = Vec::new();
+        for (variant, gives, takes) in &mut pairs {
+            let (label, sampler) = (named(variant), PollSampler::new(scene.clock, shape));
+            variants.push(Box::new(Pace { label, takes, gives: &*gives, sampler }));
+        }
+        let series = bench.measure_with(&mut variants, &compared, Cores::Cross, effort);
+        drop(variants);
+        let back = pairs
+            .into_iter()
+            .map(|(variant, gives, takes)| Crossing { variant, ends: RefCell::new((gives.end(), takes)) });
+        (series, back.collect::<Vec<_>>())
+    });
     rows(bench, &series);
     crossings.into_iter().for_each(|crossing| crossing.settle(bench, what));
     series

@@ -9,10 +9,16 @@ use netmem::pool::{Batch, Pool};
 use netmem::sync::Worker;
 
 use super::target::Target;
-use super::{CACHE, FRAME, FRAMES, LINE, STAMP, Scene, check_dpdk, check_netmem, label};
-use crate::bench::{Bench, SetUpError};
+use super::{CACHE, FRAME, FRAMES, LINE, STAMP, Scene, check_dpdk, check_netmem, label, over_first, rows};
+use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::method::round::Series;
+use crate::metric::Metric;
 use crate::rivals::dpdk;
+
+/// The variants of netmem, by their index: a ready pool, and a head that is attached to a frame at each use.
+const READY: usize = 0;
+const ATTACH: usize = 1;
+const OURS: usize = 2;
 
 /// The source of packets.
 pub(super) trait Way {
@@ -199,7 +205,9 @@ pub(super) fn group(
         let run = |ops| refused.set(refused.get() + packets.run(burst, ops));
         scene.op_loop(named(variant), burst, run)
     }));
-    let series = scene.measure(bench, &mut variants);
+    let compared = comparisons(variants.len() - OURS);
+    let series = bench.measure_with(&mut variants, &compared, Cores::Same, scene.effort);
+    rows(bench, &series);
     drop(variants);
     let what = format!("packets by {burst}");
     let mut w = scene.worker.borrow_mut();
@@ -212,6 +220,22 @@ pub(super) fn group(
         check_dpdk(bench, &format!("{what} ({variant})"), refused.get(), packets.out());
     }
     Ok(target(bench, &what, burst, &series))
+}
+
+/// Returns the comparisons: both variants of netmem, and each of them with each of so many of DPDK.
+fn comparisons(theirs: usize) -> Vec<Comparison> {
+    let attached = (OURS..OURS + theirs).map(|b| Comparison { a: ATTACH, b, metric: Metric::NsPerOp });
+    over_first(OURS + theirs).into_iter().chain(attached).collect()
+}
+
+/// Notes how packets are made on one core.
+pub(super) fn note(bench: &mut Bench<'_>) {
+    bench.note(format!(
+        "packets on one core: netmem takes them from a ready pool of at most {CACHE} pairs of head and frame, as many \
+         as the rival's cache has mbufs (the library's default is {}); netmem/attach attaches a head to a frame at \
+         each use, as a port without a ready pool does, with the library's default of heads",
+        ReadyPackets::MAX
+    ));
 }
 
 /// Returns a mempool of mbufs. For a burst of one also a second, in the slower of two modes.
@@ -235,7 +259,20 @@ pub(super) fn rivals(
 }
 
 fn target(bench: &Bench<'_>, what: &str, burst: usize, series: &[Series]) -> Option<Target> {
-    let (ours, _) = series.split_first()?;
+    let ours = series.get(READY)?;
     let rivals: Vec<&Series> = series.iter().filter(|one| one.label.variant.starts_with("dpdk")).collect();
     [1, 32].contains(&burst).then(|| Target::over_fastest(bench, what, 0.5, ours, &rivals))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seen: a head that is attached at each use, the path of ports, was never compared with DPDK.
+    #[test]
+    fn each_variant_of_netmem_is_compared_with_each_of_dpdk() {
+        let pairs = |theirs| comparisons(theirs).iter().map(|one| (one.a, one.b)).collect::<Vec<_>>();
+        assert_eq!(pairs(0), [(READY, ATTACH)]);
+        assert_eq!(pairs(2), [(READY, ATTACH), (READY, 2), (READY, 3), (ATTACH, 2), (ATTACH, 3)]);
+    }
 }

@@ -1,7 +1,7 @@
 //! The target of a row.
 
 use crate::bench::Bench;
-use crate::method::ratio::Interval;
+use crate::method::ratio::{Interval, Judgement};
 use crate::method::round::Series;
 
 /// The maximum share of a rival's time, and the measured one.
@@ -10,6 +10,8 @@ pub(in crate::experiments) struct Target {
     what: String,
     at_most: f64,
     reached: Interval,
+    /// True if nothing is concluded yet: [`Bench::is_too_few`].
+    too_few: bool,
 }
 
 impl Target {
@@ -24,24 +26,32 @@ impl Target {
         let time = |one: &&&Series| one.at(0.5).unwrap_or(f64::INFINITY);
         let fastest = rivals.iter().min_by(|a, b| time(a).total_cmp(&time(b)))?;
         let reached = ours.over(fastest, bench.setting("seed"))?;
-        Some(Target { what: format!("{what} of {}'s time", fastest.label.variant), at_most, reached })
+        let (what, too_few) =
+            (format!("{what} of {}'s time", fastest.label.variant), bench.is_too_few(ours, &reached));
+        Some(Target { what, at_most, reached, too_few })
     }
 
-    /// Compares the median of `ours` with the fastest tenth of the rival's windows.
+    /// Compares `ours` with the fastest tenth of the rival's windows. The tenth and the ninetieth percentile of our
+    /// windows replace an interval.
     pub(in crate::experiments) fn over_p10(
+        bench: &Bench<'_>,
         what: &str,
         at_most: f64,
         ours: &Series,
         rival: &Series,
     ) -> Option<Target> {
-        let ratio = ours.at(0.5)? / rival.at(0.1)?;
-        let reached = Interval { median: ratio, low: ratio, high: ratio, count: 1, setups: 1 };
-        Some(Target { what: format!("{what} of {}'s p10", rival.label.variant), at_most, reached })
+        let (fastest, count) = (rival.at(0.1)?, ours.rounds.len());
+        let at = |quantile| ours.at(quantile).map(|ticks| ticks / fastest);
+        let reached = Interval { median: at(0.5)?, low: at(0.1)?, high: at(0.9)?, count, setups: 1 };
+        let (what, too_few) =
+            (format!("{what} of {}'s p10", rival.label.variant), bench.is_too_few(ours, &reached));
+        Some(Target { what, at_most, reached, too_few })
     }
 
     fn text(&self) -> String {
-        let Self { what, at_most, reached: Interval { median, low, high, .. } } = self;
-        let verdict = if median <= at_most { "reached" } else { "missed" };
+        let Self { what, at_most, reached, too_few } = self;
+        let judgement = if *too_few { Judgement::Undecided } else { reached.at_most(*at_most) };
+        let (Interval { median, low, high, .. }, verdict) = (reached, judgement.word());
         format!("to reach, {what}: at most {at_most}; here {median:.2} ({low:.2} to {high:.2}): {verdict}")
     }
 }
@@ -80,7 +90,27 @@ mod tests {
     #[test]
     fn a_fast_tenth_is_harder_to_reach_than_the_median() {
         let (ours, rival) = (series("netmem", 4.0), series("dpdk", 6.0));
-        let text = Target::over_p10("crossing", 0.7, &ours, &rival).unwrap().text();
-        assert!(text.contains("p10") && text.ends_with("missed"), "{text}");
+        report_of(false, |bench| {
+            let of = |at_most| Target::over_p10(bench, "crossing", at_most, &ours, &rival).unwrap().text();
+            assert!(of(0.6).contains("p10") && of(0.6).ends_with("missed"), "{}", of(0.6));
+            assert!(of(0.7).ends_with("undecided"), "{}", of(0.7));
+            assert!(of(1.2).ends_with("reached"), "{}", of(1.2));
+        });
+    }
+
+    /// Seen: a target was noted as reached by the median alone, while the page called it undecided.
+    #[test]
+    fn a_bound_inside_the_interval_is_undecided_and_so_is_anything_of_too_few_rounds() {
+        let rounds = |ticks: [f64; 6]| Series { rounds: ticks.map(Some).to_vec(), ..series("netmem", 4.0) };
+        let rival = Series { rounds: vec![Some(10.0); 6], ..series("dpdk", 10.0) };
+        report_of(false, |bench| {
+            let of = |ours: &Series, at_most| {
+                Target::over_fastest(bench, "one", at_most, ours, &[&rival]).unwrap().text()
+            };
+            let wide = rounds([3.0, 3.0, 4.0, 4.0, 6.0, 6.0]);
+            assert!(of(&wide, 0.45).ends_with("undecided"), "{}", of(&wide, 0.45));
+            let few = Series { rounds: vec![Some(4.0); 4], ..wide };
+            assert!(of(&few, 0.45).ends_with("undecided"), "{}", of(&few, 0.45));
+        });
     }
 }

@@ -20,6 +20,10 @@ pub(super) const GROUPS: [(usize, bool); 4] = [(1, true), (1, false), (BULK, tru
 const BULK: usize = 64;
 const BULK_RIVAL: &str = "mimalloc";
 
+/// From so many objects at once on, none is to take longer than the fastest allocator's.
+const MANY: usize = 1_024;
+const MANY_AT_MOST: f64 = 1.0;
+
 /// Measures one bulk.
 pub(in crate::experiments) fn group(
     scene: &Scene<'_>,
@@ -108,6 +112,11 @@ fn targets(bench: &Bench<'_>, series: &[Series], bulk: usize) -> Vec<Target> {
         let what = "an object of 256 bytes, 64 of them written,";
         return Target::over_fastest(bench, what, 0.5, ours, &others).into_iter().collect();
     }
+    if bulk >= MANY {
+        let what = format!("an object of {bulk} at once");
+        let rivals: Vec<&Series> = others.into_iter().filter(|one| !is_ours(one)).collect();
+        return Target::over_fastest(bench, &what, MANY_AT_MOST, ours, &rivals).into_iter().collect();
+    }
     let at_most = |other: &Series| match (bulk, other.label.variant.as_str()) {
         (BULK, BULK_RIVAL) => Some(0.3),
         (BULK, "netmem/sheaf-loop") => Some(0.5),
@@ -116,4 +125,33 @@ fn targets(bench: &Bench<'_>, series: &[Series], bulk: usize) -> Vec<Target> {
     let what = "an object of a bulk of 64";
     let target = |other| Target::over_fastest(bench, what, at_most(other)?, ours, &[other]);
     others.into_iter().filter_map(target).collect()
+}
+
+fn is_ours(series: &Series) -> bool {
+    series.label.variant.starts_with("netmem")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tests::report_of;
+    use crate::experiments::rivals::target;
+    use crate::json::Params;
+
+    #[test]
+    fn many_objects_at_once_are_held_against_the_fastest_allocator_and_not_against_the_loop() {
+        let series = |(variant, ticks): (&str, f64)| {
+            let label = Label { variant: variant.to_owned(), params: Params::new() };
+            Series { rounds: vec![Some(ticks); 9], per_op: vec![ticks; 9], ..Series::new(label) }
+        };
+        let all =
+            [("netmem", 6.0), ("netmem/sheaf-loop", 4.0), ("glibc", 9.0), ("mimalloc", 5.0)].map(series);
+        let report = report_of(false, |bench| {
+            let targets = targets(bench, &all, 65_536);
+            target::note(bench, &targets);
+        });
+        assert_eq!(report.notes.len(), 1, "{:?}", report.notes);
+        assert!(report.notes[0].contains("an object of 65536 at once of mimalloc's time: at most 1"));
+        assert!(report.notes[0].ends_with("1.20 (1.20 to 1.20): missed"), "{:?}", report.notes);
+    }
 }

@@ -92,7 +92,7 @@ fn a_group_that_this_user_may_not_give_is_named_with_the_remedy_and_no_socket_is
         MemifPort::open(&path, &memory, &config).map(drop).unwrap_err()
     };
     // Root may give any group.
-    let error = as_another(&open).unwrap_or_else(open);
+    let error = as_another(open).unwrap_or_else(open);
     assert_eq!(error, MemifError::Group { path: path.clone(), group, errno: Errno::PERM });
     let line = error.to_string();
     assert!(line.starts_with(&format!("chown {} to group 65533: ", path.display())), "{line}");

@@ -26,8 +26,8 @@ pub(super) fn groups(scene: &Scene<'_>, bench: &mut Bench<'_>, peer_core: usize)
     }
     bench.note(
         "objects and pages across cores: all pass netmem's ring in bursts of 32. The 32 calls of a general \
-         allocator are one loop in C on each side. Its sending thread is new in each round, while netmem's worker \
-         stays",
+         allocator are one loop in C on each side. Each pair's sending thread is the same in all rounds of a set-up, \
+         as netmem's worker is",
     );
     Ok(())
 }

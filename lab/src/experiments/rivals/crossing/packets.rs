@@ -63,7 +63,7 @@ pub(super) fn group(
     let (Some(_), [ours, theirs, ..]) = (mempool, series.as_slice()) else { return Ok(Vec::new()) };
     let what = "packets across cores by 32";
     let over_median = Target::over_fastest(bench, what, 0.5, ours, &[theirs]);
-    Ok(over_median.into_iter().chain(Target::over_p10(what, 0.7, ours, theirs)).collect())
+    Ok(over_median.into_iter().chain(Target::over_p10(bench, what, 0.7, ours, theirs)).collect())
 }
 
 /// Returns packets by libnetmem's calls, and the lane through which they pass.
