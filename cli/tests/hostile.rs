@@ -45,32 +45,52 @@ fn object(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap_or_else(|error| panic!("{error}: {out:?}"))
 }
 
-/// Sends numbered packets through the honest ports of a worker that also sends frames to a memif port with this `role`.
-/// The function `attack` plays the peer at that port's socket. Returns how often the peer was woken.
-fn beside_an_honest_pair(name: &str, role: &str, attack: impl FnOnce(&Folder, &Path)) -> u64 {
-    let folder = Folder::new(name);
-    let (honest, out, evil) = (folder.path("honest.sock"), folder.path("out.pcap"), folder.path("evil.sock"));
+/// Starts a worker with a pair of honest ports, which also sends frames to a memif port with this `role`.
+fn start_worker(folder: &Folder, role: &str) -> Child {
+    let (honest, evil) = (folder.path("honest.sock"), folder.path("evil.sock"));
     let input = folder.write("in.pcap", &pcap_at_intervals(&frames(), 50));
     let worker = start(&format!(
         "forward --mode cross-connect --json --ring {RING} --port memif:{},role=server --port pcap:out={} --port \
          pcap:in={},speed=recorded,loop=0 --port memif:{},role={role}",
         honest.display(),
-        out.display(),
+        folder.path("out.pcap").display(),
         input.display(),
         evil.display()
     ));
     wait_until("nobody listens", || listens(&honest));
-    let sender =
-        start(&format!("gen --port memif:{} --rate {RATE} --ring {RING} --json -", honest.display()));
-    let come = || fs::read(&out).map_or(0, |bytes| packets(&bytes).len());
-    wait_until("no honest packet comes", || come() > 0);
-    attack(&folder, &evil);
+    worker
+}
+
+/// Starts a sender of numbered packets to the honest ports.
+fn start_sender(folder: &Folder) -> Child {
+    let honest = folder.path("honest.sock");
+    start(&format!("gen --port memif:{} --rate {RATE} --ring {RING} --json -", honest.display()))
+}
+
+/// Number of packets that have come through the honest ports.
+fn come(folder: &Folder) -> usize {
+    fs::read(folder.path("out.pcap")).map_or(0, |bytes| packets(&bytes).len())
+}
+
+/// Ends the sender. Returns how many packets it has sent.
+fn sent(sender: Child) -> usize {
     interrupt(&sender);
-    let sent = number(&object(&ended("gen", sender)), "sent") as usize;
-    wait_until("honest packets are missing", || come() >= sent);
+    number(&object(&ended("gen", sender)), "sent") as usize
+}
+
+/// Sends numbered packets through the honest ports of a worker that also sends frames to a memif port with this `role`.
+/// The function `attack` plays the peer at that port's socket. Returns how often the peer was woken.
+fn beside_an_honest_pair(name: &str, role: &str, attack: impl FnOnce(&Folder, &Path)) -> u64 {
+    let folder = Folder::new(name);
+    let worker = start_worker(&folder, role);
+    let sender = start_sender(&folder);
+    wait_until("no honest packet comes", || come(&folder) > 0);
+    attack(&folder, &folder.path("evil.sock"));
+    let sent = sent(sender);
+    wait_until("honest packets are missing", || come(&folder) >= sent);
     interrupt(&worker);
     let report = ended("the run", worker);
-    assert_eq!(come(), sent);
+    assert_eq!(come(&folder), sent);
     let report = object(&report);
     let pools = report["pools"].as_array().unwrap();
     assert!(pools.iter().all(|pool| pool["balanced"] == true), "{report}");
@@ -347,6 +367,45 @@ fn privileges(process: u32) -> Vec<[String; 3]> {
     tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok()).map(of).collect()
 }
 
+/// Number of threads of a process that close a descriptor of a peer.
+fn closing_threads(process: u32) -> usize {
+    privileges(process).iter().filter(|[name, ..]| name == "close").count()
+}
+
+#[test]
+fn a_client_that_sent_64_such_sockets_kept_the_clients_of_all_other_ports_out() {
+    let folder = Folder::new("evil-hour");
+    let (worker, evil) = (start_worker(&folder, "server"), folder.path("evil.sock"));
+    let sender = start_sender(&folder);
+    wait_until("no honest packet comes", || come(&folder) > 0);
+    let (mut others, mut closing) = (Vec::new(), Vec::new());
+    wait_until("64 closes do not wait at once", || {
+        if closing_threads(worker.id()) >= 64 {
+            return true;
+        }
+        let soon = Instant::now() + Duration::from_millis(100);
+        if let Some(hand) = Hand::new(&evil)
+            && hear(&hand.connection, soon).is_some()
+        {
+            let (stream, other) = lingering();
+            let _ = hand.connection.send(&Hand::words()[0].bytes(), Some(stream.as_fd()));
+            others.push(other);
+            closing.push(thread::spawn(move || drop(stream)));
+        }
+        false
+    });
+    let first = sent(sender);
+    wait_until("honest packets are missing", || come(&folder) >= first);
+    let sender = start_sender(&folder);
+    wait_until("the client of the other port is kept out", || come(&folder) > first);
+    let second = sent(sender);
+    wait_until("honest packets are missing", || come(&folder) >= first + second);
+    interrupt(&worker);
+    object(&ended("the run", worker));
+    drop(others);
+    closing.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 #[test]
 fn a_server_that_sent_such_a_socket_during_the_set_up_had_a_thread_that_kept_all_capabilities() {
     let folder = Folder::new("evil-set-up");
@@ -370,8 +429,7 @@ fn a_server_that_sent_such_a_socket_during_the_set_up_had_a_thread_that_kept_all
     // Only the client has it now, and the client finds no server any more.
     drop((stream, listener));
     kill_process(Pid::from_child(&run), Signal::CONT).unwrap();
-    let closes = |threads: &[[String; 3]]| threads.iter().any(|[name, ..]| name == "close");
-    wait_until("no thread closes the socket", || closes(&privileges(run.id())));
+    wait_until("no thread closes the socket", || closing_threads(run.id()) > 0);
     let without = |[_, capabilities, filtered]: &[String; 3]| {
         u64::from_str_radix(capabilities, 16) == Ok(0) && filtered == "2"
     };

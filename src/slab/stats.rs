@@ -18,6 +18,7 @@ macro_rules! counters {
 
         /// A cache's counters, summed over the workers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[non_exhaustive]
         pub struct SlabStats {
             /// The requested size of an object in bytes.
             pub object_size: u64,

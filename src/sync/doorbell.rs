@@ -16,7 +16,7 @@
 //! one of them raises the event. Without membarrier(2) `FENCED` stays set, and the ringing thread runs a real fence:
 //! this is slower and still correct. Loom checks that path.
 
-use super::shim::{AtomicU32, fence};
+use super::shim::{AtomicU32, fence, yield_now};
 use crate::sys::event::Event;
 use crate::sys::membarrier;
 use std::io;
@@ -119,9 +119,14 @@ impl Doorbell {
     #[cold]
     pub fn arm(&self) {
         self.state.fetch_or(ASLEEP, Relaxed);
-        if cfg!(loom) || !membarrier::all_cores() {
+        if cfg!(loom) || !membarrier::available() {
             // SeqCst fence: pairs with the one in `wake`.
             fence(SeqCst);
+            return;
+        }
+        // Those who wake have no fence then. The kernel may have no memory for the barrier at the moment.
+        while !membarrier::all_cores() {
+            yield_now();
         }
     }
 

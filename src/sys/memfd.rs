@@ -14,7 +14,7 @@ mod lost;
 
 use super::cpu;
 use super::dump::leave_out_of_dumps;
-use super::slow_close::{PeerDescriptor, leave};
+use super::slow_close::PeerDescriptor;
 use lost::Guard;
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs,
@@ -295,8 +295,7 @@ impl Drop for SharedMemory {
         let Some((mapping, file)) = self.held.take() else { return };
         // The guard goes before another mapping may be made there.
         self.guard = None;
-        let held = (mapping, file.into_known());
-        if self.is_foreign { leave(held) } else { drop(held) }
+        if self.is_foreign { file.leave_with(mapping) } else { drop((mapping, file.into_known())) }
     }
 }
 

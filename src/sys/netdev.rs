@@ -53,6 +53,38 @@ pub struct Queues {
     pub tx: u32,
 }
 
+/// An interface among those of all network namespaces. Another one may have the same number in another namespace.
+#[cfg(feature = "xdp")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NetdevId {
+    /// The namespace; None if the kernel does not tell which.
+    namespace: Option<u64>,
+    index: u32,
+}
+
+#[cfg(feature = "xdp")]
+impl NetdevId {
+    /// The interface of that number in the network namespace of `socket`.
+    pub(crate) fn of(socket: &impl AsFd, index: u32) -> NetdevId {
+        NetdevId { namespace: super::netns::number(socket.as_fd()), index }
+    }
+
+    /// The number of the interface in its namespace.
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Whether both are in one namespace. It is not known to be another one if the kernel does not tell.
+    pub(crate) fn is_beside(self, other: NetdevId) -> bool {
+        self.namespace.zip(other.namespace).is_none_or(|(one, other)| one == other)
+    }
+
+    /// Whether both are the same interface.
+    pub(crate) fn is(self, other: NetdevId) -> bool {
+        self.index == other.index && self.is_beside(other)
+    }
+}
+
 /// One network interface of the namespace in which it was opened. A later rename does not matter.
 #[derive(Debug)]
 pub struct Netdev {
@@ -136,6 +168,12 @@ impl Netdev {
     /// The kernel's number of the interface. It stays when the interface is renamed.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The interface among those of all network namespaces.
+    #[cfg(feature = "xdp")]
+    pub(crate) fn id(&self) -> NetdevId {
+        NetdevId::of(&self.socket, self.index)
     }
 
     /// Whether the interface is up (IFF_UP): packets can be given to it.
@@ -283,6 +321,19 @@ mod tests {
         assert_eq!(lo.mac(), Err(Errno::AFNOSUPPORT));
         assert_eq!((lo.queues(), lo.is_virtual()), (Ok(None), Ok(true)));
         assert!(!lo.is_running().unwrap() || lo.is_up().unwrap());
+    }
+
+    #[cfg(feature = "xdp")]
+    #[test]
+    fn an_interface_of_another_namespace_is_not_the_same_though_it_has_the_same_number() {
+        let at = |namespace, index| NetdevId { namespace, index };
+        let (one, other) = (at(Some(1), 7), at(Some(2), 7));
+        assert!(one.is(one) && !one.is(other) && !one.is_beside(other));
+        assert!(!one.is(at(Some(1), 8)) && one.is_beside(at(Some(1), 8)));
+        // Where the kernel does not tell, the number decides.
+        assert!(one.is(at(None, 7)) && at(None, 7).is(other) && !one.is(at(None, 8)));
+        let lo = Netdev::open("lo").unwrap();
+        assert!(lo.id().is(lo.again().unwrap().id()));
     }
 
     /// Seen: a TAP interface was taken for a card, which completes checksums, and packets of guests left without them.

@@ -91,6 +91,14 @@ fn cookie(socket: BorrowedFd<'_>) -> Option<u64> {
     (done == 0).then_some(cookie)
 }
 
+/// A number of the socket's namespace, which no other namespace has at the same time. None if the kernel does not tell:
+/// before Linux 5.14, without CAP_NET_ADMIN there.
+#[cfg(feature = "xdp")]
+pub(super) fn number(socket: BorrowedFd<'_>) -> Option<u64> {
+    let file = || Some(NetworkNamespace::of(socket).ok()?.0.metadata().ok()?.ino());
+    cookie(socket).or_else(file)
+}
+
 /// Runs `f` on a new thread inside the network namespace that ip-netns(8) calls `name`, as [`NetworkNamespace::inside`]
 /// does.
 ///

@@ -7,9 +7,11 @@ mod tests;
 use super::broker::{self, Request};
 use super::errno::of_io;
 use super::fork::Birthplace;
+#[cfg(feature = "memif")]
 use super::slow_close;
 #[cfg(feature = "memif")]
 pub use super::slow_close::PeerDescriptor;
+pub use super::slow_close::Unclosed;
 use super::user::own_user;
 use rustix::fs::{Mode, OFlags, fchmod, fstat, open};
 use rustix::io::Errno;
@@ -131,6 +133,8 @@ pub struct Listener {
     path: PathBuf,
     /// The file that was made at the path.
     made: Option<Identity>,
+    /// What its peers have left unclosed.
+    unclosed: Unclosed,
     birthplace: Birthplace,
 }
 
@@ -165,9 +169,10 @@ impl Listener {
         if name::is_abstract(path) {
             return Ok(Listener::open_abstract(path)?);
         }
-        let found = socket_at(path);
+        let (found, unclosed) = (socket_at(path), Unclosed::default());
         if found.is_some()
-            && connected(path).map(Connection::new).err() == Some(Errno::CONNREFUSED)
+            && connected(path).map(|socket| Connection::new(socket, &unclosed)).err()
+                == Some(Errno::CONNREFUSED)
             // No other process has removed the dead socket and listens at its own.
             && socket_at(path) == found
         {
@@ -179,7 +184,7 @@ impl Listener {
         fchmod(&socket, Mode::from_raw_mode(access.mode))?;
         bind(&socket, &name::address(path)?)?;
         let (path, made, birthplace) = (path.to_owned(), socket_at(path), Birthplace::here());
-        let listener = Listener { socket, path, made, birthplace };
+        let listener = Listener { socket, path, made, unclosed, birthplace };
         // The umask may have removed some of them.
         give_access(&listener.path, listener.made, access)?;
         listen(&listener.socket, BACKLOG)?;
@@ -192,21 +197,26 @@ impl Listener {
         let socket = new()?;
         bind(&socket, &name::address(name)?)?;
         listen(&socket, BACKLOG)?;
-        Ok(Listener { socket, path: name.to_owned(), made: None, birthplace: Birthplace::here() })
+        let (path, unclosed, birthplace) = (name.to_owned(), Unclosed::default(), Birthplace::here());
+        Ok(Listener { socket, path, made: None, unclosed, birthplace })
     }
 
-    /// Accepts a peer that has connected. None if there is none now, or if too many peers have sent descriptors that
-    /// cannot be closed.
+    /// Accepts a peer that has connected. None if there is none now, or if no peer is accepted
+    /// ([`refuses_peers`](Self::refuses_peers)).
     pub fn accept(&self) -> Option<Connection> {
-        if slow_close::are_too_many() {
-            return None;
-        }
-        self.take()
+        if self.refuses_peers() { None } else { self.take() }
+    }
+
+    /// Whether no peer is accepted, because former peers have sent too many descriptors whose close waits. Peers of other
+    /// listeners do not count, except if those of all ports together have sent very many ([`Unclosed`]).
+    pub fn refuses_peers(&self) -> bool {
+        self.unclosed.is_too_much()
     }
 
     fn take(&self) -> Option<Connection> {
         // A peer that came and went does not count. Any other error occurs the next time as well.
-        accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok().map(Connection::new)
+        let accepted = accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
+        Some(Connection::new(accepted, &self.unclosed))
     }
 }
 
@@ -239,6 +249,8 @@ pub struct Connection {
     socket: Option<OwnedFd>,
     /// The peer sent a descriptor whose close may wait, and the message is still in the socket.
     has_unknown: Cell<bool>,
+    /// What peers have left unclosed: those of the listener that accepted this one, or of the port that connected.
+    unclosed: Unclosed,
     birthplace: Birthplace,
 }
 
@@ -269,23 +281,41 @@ impl Connection {
     /// Connects to the listener at `path`, or at the abstract name `@NAME`.
     ///
     /// # Errors
-    /// The error of connect(2): `NOENT` and `CONNREFUSED` if there is no listener.
+    /// The error of connect(2): `NOENT` and `CONNREFUSED` if there is no listener. `TOOMANYREFS`, which is not an error of
+    /// connect(2), if the peers of very many ports have sent descriptors whose close waits.
     #[cold]
     pub fn open(path: &Path) -> Result<Connection, Errno> {
-        if slow_close::are_too_many() {
-            return Err(Errno::AGAIN);
-        }
-        if let Some(broker) = broker::current() {
-            let connected = broker::ask_for_one(broker, &Request::Connect(path.to_owned()), &[]);
-            return Ok(Connection::new(connected?));
-        }
-        connected(path).map(Connection::new)
+        Connection::open_counted(path, &Unclosed::default())
     }
 
-    fn new(socket: OwnedFd) -> Connection {
+    /// Does the same for a port that connects again and again. What its peers leave unclosed counts there.
+    ///
+    /// # Errors
+    /// As for that function. `TOOMANYREFS` also if the peers of this port have sent too many descriptors whose close
+    /// waits.
+    #[cold]
+    pub fn open_counted(path: &Path, unclosed: &Unclosed) -> Result<Connection, Errno> {
+        if unclosed.is_too_much() {
+            return Err(Errno::TOOMANYREFS);
+        }
+        let socket = match broker::current() {
+            Some(broker) => broker::ask_for_one(broker, &Request::Connect(path.to_owned()), &[])?,
+            None => connected(path)?,
+        };
+        Ok(Connection::new(socket, unclosed))
+    }
+
+    fn new(socket: OwnedFd, unclosed: &Unclosed) -> Connection {
         // Without it an empty message is taken for the end, and messages behind it are not seen.
         let _ = set_socket_passcred(&socket, true);
-        Connection { socket: Some(socket), has_unknown: Cell::new(false), birthplace: Birthplace::here() }
+        let (has_unknown, unclosed) = (Cell::new(false), unclosed.clone());
+        Connection { socket: Some(socket), has_unknown, unclosed, birthplace: Birthplace::here() }
+    }
+
+    /// A descriptor that came with a message of the peer. If it is left, it counts as what the peer left unclosed.
+    #[cfg(feature = "memif")]
+    pub fn peer_descriptor(&self, descriptor: OwnedFd) -> PeerDescriptor {
+        PeerDescriptor::new(descriptor, &self.unclosed)
     }
 
     fn socket(&self) -> BorrowedFd<'_> {
@@ -352,7 +382,7 @@ impl Connection {
         };
         if unseen || !descriptors.iter().all(is_known) {
             self.has_unknown.set(true);
-            slow_close::leave(descriptors);
+            self.unclosed.leave(descriptors);
             return Received::UnknownDescriptor;
         }
         match self.take(into, most, RecvFlags::empty()) {
@@ -417,7 +447,7 @@ impl Drop for Connection {
         }
         let socket = self.socket.take();
         if self.has_unknown.get() || unread == 0 {
-            slow_close::leave(socket);
+            self.unclosed.leave(socket);
         }
     }
 }

@@ -6,8 +6,12 @@
 //! room for them, or that is never received. The last close of memory frees its pages, of which a peer may have many.
 //!
 //! So no descriptor of a message is closed before its kind is known ([`is_known`]). Descriptors of unknown kind, memory
-//! and its mappings are left to a thread of their own, or to the process's end if there is no thread. When too many are
-//! left, no new peer is accepted ([`are_too_many`]).
+//! and its mappings are left to a thread of their own, or to the process's end if there is no thread.
+//!
+//! What is left counts for the listener that accepted the peer, or for the port that connected to it ([`Unclosed`]). If
+//! 64 things of one listener or port are left, it gets no new peer, and all others still get theirs. So a hostile peer
+//! stops no port but its own. In the whole process 1,024 things may be left, which bounds the number of threads. Only
+//! hostile peers of 16 ports together reach that number. No port gets a new peer then.
 //!
 //! Such a thread has the privileges that its process had when it started, for as long as the peer likes. So a program
 //! that is about to give privileges up first keeps everything open ([`defer_closing`]), and closes it afterwards
@@ -22,38 +26,100 @@ use std::thread;
 
 /// The name in /proc of an eventfd. No file can have such a name, which has no slash.
 const EVENT: &str = "anon_inode:[eventfd]";
-/// Maximum number of threads that close something.
+/// The number of things of one listener, or of one port that connects, with which it gets no new peer.
 const MOST: usize = 64;
+/// The number of things of the whole process with which no port gets a new peer. A thread closes each.
+const MOST_OF_ALL: usize = 16 * MOST;
 
-/// The number of things that are left, on a thread or until threads may start.
+/// The number of things of the whole process that are left, on a thread or until threads may start.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// What was left while no thread was to start. None: threads may start.
-static DEFERRED: Mutex<Option<Vec<Box<dyn Send>>>> = Mutex::new(None);
+static DEFERRED: Mutex<Option<Vec<Left>>> = Mutex::new(None);
+
+/// The number of things that the peers of one listener, or of one port that connects, have left unclosed. A clone has
+/// the same number.
+#[derive(Clone, Debug, Default)]
+pub struct Unclosed(Arc<AtomicUsize>);
+
+/// Something that is left. It counts until it is closed.
+struct Left {
+    /// Some until the drop.
+    what: Option<Box<dyn Send>>,
+    unclosed: Unclosed,
+}
+
+impl Unclosed {
+    /// Drops it on a thread of its own. Never drops it if there is no thread.
+    #[cold]
+    pub(super) fn leave<T: Send + 'static>(&self, what: T) {
+        self.0.fetch_add(1, Relaxed);
+        LEFT.fetch_add(1, Relaxed);
+        let left = Left { what: Some(Box::new(what)), unclosed: self.clone() };
+        if let Some(deferred) = deferred().as_mut() {
+            return deferred.push(left);
+        }
+        // Without the lock: other workers may have something to leave.
+        close(left);
+    }
+
+    /// Whether so much is left unclosed that no new peer is to be accepted or connected to.
+    pub(super) fn is_too_much(&self) -> bool {
+        are_too_many(self.0.load(Relaxed), LEFT.load(Relaxed))
+    }
+}
+
+fn are_too_many(own: usize, all: usize) -> bool {
+    own >= MOST || all >= MOST_OF_ALL
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.what = None;
+        self.unclosed.0.fetch_sub(1, Relaxed);
+        LEFT.fetch_sub(1, Relaxed);
+    }
+}
 
 /// A descriptor that a peer sent: memory or an eventfd. A drop closes it on a thread of its own.
 #[derive(Debug)]
-pub struct PeerDescriptor(Option<OwnedFd>);
+pub struct PeerDescriptor {
+    /// Some until the drop.
+    descriptor: Option<OwnedFd>,
+    unclosed: Unclosed,
+}
 
 impl PeerDescriptor {
+    /// A descriptor that counts there while it is left.
+    pub(super) fn new(descriptor: OwnedFd, unclosed: &Unclosed) -> PeerDescriptor {
+        PeerDescriptor { descriptor: Some(descriptor), unclosed: unclosed.clone() }
+    }
+
+    /// Drops `mapped`, and closes the descriptor, on a thread of their own.
+    pub(super) fn leave_with<T: Send + 'static>(mut self, mapped: T) {
+        let descriptor = self.descriptor.take();
+        self.unclosed.leave((mapped, descriptor));
+    }
+
     /// The descriptor, whose close no longer takes long: it is an event, or its holder closes it on another thread.
     pub(super) fn into_known(mut self) -> OwnedFd {
-        match self.0.take() {
+        match self.descriptor.take() {
             Some(descriptor) => descriptor,
             None => unreachable!("the descriptor is there until the drop"),
         }
     }
 }
 
+/// A descriptor that counts only for the whole process while it is left.
 impl From<OwnedFd> for PeerDescriptor {
     fn from(descriptor: OwnedFd) -> Self {
-        PeerDescriptor(Some(descriptor))
+        PeerDescriptor::new(descriptor, &Unclosed::default())
     }
 }
 
 impl AsFd for PeerDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.0 {
+        match &self.descriptor {
             Some(descriptor) => descriptor.as_fd(),
             None => unreachable!("the descriptor is there until the drop"),
         }
@@ -62,8 +128,8 @@ impl AsFd for PeerDescriptor {
 
 impl Drop for PeerDescriptor {
     fn drop(&mut self) {
-        if let Some(descriptor) = self.0.take() {
-            leave(descriptor);
+        if let Some(descriptor) = self.descriptor.take() {
+            self.unclosed.leave(descriptor);
         }
     }
 }
@@ -83,37 +149,22 @@ pub(super) fn is_event(descriptor: &impl AsFd) -> bool {
     name.is_ok_and(|name| name.as_os_str() == EVENT)
 }
 
-/// Drops it on a thread of its own. Never drops it if there is no thread.
-#[cold]
-pub(super) fn leave<T: Send + 'static>(what: T) {
-    LEFT.fetch_add(1, Relaxed);
-    let what = Box::new(what);
-    if let Some(deferred) = deferred().as_mut() {
-        return deferred.push(what);
-    }
-    // Without the lock: other workers may have something to leave.
-    close(what);
-}
-
 /// Starts a thread that drops it.
-fn close(what: Box<dyn Send>) {
-    let left = Arc::new(Mutex::new(Some(what)));
+fn close(left: Left) {
+    let left = Arc::new(Mutex::new(Some(left)));
     let its = Arc::clone(&left);
-    let close = move || {
-        drop(its.lock().unwrap_or_else(PoisonError::into_inner).take());
-        LEFT.fetch_sub(1, Relaxed);
-    };
+    let close = move || drop(its.lock().unwrap_or_else(PoisonError::into_inner).take());
     if thread::Builder::new().name("close".into()).spawn(close).is_err() {
         std::mem::forget(left);
     }
 }
 
-fn deferred() -> MutexGuard<'static, Option<Vec<Box<dyn Send>>>> {
+fn deferred() -> MutexGuard<'static, Option<Vec<Left>>> {
     DEFERRED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Keeps everything open that is left from now on, and starts no thread, until [`close_deferred`] is called. What is kept
-/// counts as unclosed: with 64 such things no new peer is accepted.
+/// counts as unclosed: a listener with 64 such things accepts no new peer.
 #[cold]
 pub fn defer_closing() {
     deferred().get_or_insert_default();
@@ -126,15 +177,11 @@ pub fn close_deferred() {
     deferred.into_iter().flatten().for_each(close);
 }
 
-/// Whether so much is left unclosed that no new peer is to be accepted.
-pub(super) fn are_too_many() -> bool {
-    LEFT.load(Relaxed) >= MOST
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
+    use std::time::{Duration, Instant};
 
     struct Told(Sender<Option<String>>);
 
@@ -148,9 +195,9 @@ mod tests {
     fn what_a_peer_sent_before_privileges_are_given_up_is_closed_afterwards() {
         let (tell, told) = channel();
         defer_closing();
-        leave(Told(tell.clone()));
+        Unclosed::default().leave(Told(tell.clone()));
         defer_closing();
-        leave(Told(tell));
+        Unclosed::default().leave(Told(tell));
         // Kept while its sender lives.
         assert!(deferred().as_ref().is_some_and(|deferred| deferred.len() >= 2));
         assert!(told.try_recv().is_err());
@@ -158,5 +205,39 @@ mod tests {
         let closed: Vec<_> = told.iter().collect();
         assert_eq!(closed, [Some("close".to_owned()), Some("close".to_owned())]);
         assert!(deferred().is_none());
+    }
+
+    /// Its drop waits while a thread has the lock, as a close waits for a peer.
+    struct Waits(Arc<Mutex<()>>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            drop(self.0.lock());
+        }
+    }
+
+    /// Found: 64 things that the peers of one port had left, and no port of the process got a new peer.
+    #[test]
+    fn what_the_peers_of_one_port_leave_unclosed_keeps_new_peers_from_no_other_port() {
+        let (attacked, other) = (Unclosed::default(), Unclosed::default());
+        let lock = Arc::new(Mutex::new(()));
+        let waiting = lock.lock().unwrap();
+        for n in 0..MOST {
+            assert!(!attacked.is_too_much(), "{n}");
+            attacked.clone().leave(Waits(Arc::clone(&lock)));
+        }
+        assert!(attacked.is_too_much() && !other.is_too_much());
+        drop(waiting);
+        let until = Instant::now() + Duration::from_secs(60);
+        while attacked.is_too_much() {
+            assert!(Instant::now() < until, "what is closed counts no longer");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn all_ports_together_leave_no_more_than_is_left_by_sixteen() {
+        assert!(!are_too_many(63, 1023));
+        assert!(are_too_many(64, 64) && are_too_many(0, 1024));
     }
 }

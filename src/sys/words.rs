@@ -105,8 +105,8 @@ impl<const SHIFT: u32> Words<SHIFT> {
     #[inline(always)]
     unsafe fn write_wide(&self, to: *mut u64, from: *const u32, n: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: the caller's promise. The assembly declares what it changes: a register's upper half belongs to it,
-        // and the upper halves of other registers are cleared only where the compiler uses none.
+        // SAFETY: the caller's promise. The assembly declares what it changes. This includes the upper halves of all
+        // registers, which are cleared at the end: it may be inlined into a function for AVX2.
         unsafe {
             core::arch::asm!(
                 "vpbroadcastd ymm0, dword ptr [{words}]",
@@ -143,6 +143,8 @@ impl<const SHIFT: u32> Words<SHIFT> {
                 words = in(reg) std::ptr::from_ref(self),
                 shift = const SHIFT,
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+                out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
                 options(nostack)
             )
         };
@@ -212,7 +214,9 @@ unsafe fn write_lower_wide(to: *mut u32, from: *const u64, n: usize) {
             at = inout(reg) n => _,
             from = in(reg) from,
             to = in(reg) to,
-            out("xmm0") _,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+            out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
             options(nostack)
         )
     };
@@ -344,6 +348,35 @@ mod tests {
                     assert_eq!((whole[at], lower[at]), meant, "{at} of {n}");
                 }
             }
+        }
+    }
+
+    /// Seen: the end of the assembly cleared the upper halves of registers in which a caller with AVX2 had values.
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn a_caller_with_avx2_keeps_its_vectors() {
+        use std::arch::asm;
+        use std::arch::x86_64::{_mm256_extract_epi64, _mm256_set1_epi64x};
+
+        #[target_feature(enable = "avx2")]
+        fn last_of_kept(numbers: &[u32; 16]) -> [i64; 3] {
+            let words = Words::<5>::new(0x1c0, 64);
+            let (mut whole, mut lower) = ([MaybeUninit::new(0); 16], [0; 16]);
+            let (mut a, mut b, mut c) = (_mm256_set1_epi64x(1), _mm256_set1_epi64x(2), _mm256_set1_epi64x(3));
+            // SAFETY: it does nothing, but the compiler no longer knows the values.
+            unsafe {
+                asm!("/* {a} {b} {c} */", a = inout(ymm_reg) a, b = inout(ymm_reg) b, c = inout(ymm_reg) c);
+            }
+            words.write(&mut whole, numbers);
+            // SAFETY: all were written.
+            words.write_lower(&mut lower, &whole.map(|word| unsafe { word.assume_init() }));
+            assert_eq!(lower, *numbers);
+            [_mm256_extract_epi64(a, 3), _mm256_extract_epi64(b, 3), _mm256_extract_epi64(c, 3)]
+        }
+
+        if is_wide() {
+            // SAFETY: the processor has AVX2.
+            assert_eq!(unsafe { last_of_kept(&std::array::from_fn(|at| at as u32)) }, [1, 2, 3]);
         }
     }
 }

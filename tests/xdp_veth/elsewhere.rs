@@ -5,6 +5,7 @@ use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, small, wait_for};
 use netmem::pool::{Batch, Pool};
 use netmem::port::tap::{self, TapConfig};
+use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpPort};
 use netmem::port::{Fill, Port, Rx, Wake, af_packet};
 use netmem::sync::Worker;
 use netmem::system::netns::inside;
@@ -46,10 +47,20 @@ impl Drop for There {
     }
 }
 
+/// Opens a port on queue 0 of the interface `a0` there, over the memory of `here`.
+fn open_there(there: &There, here: &mut Bench, config: &XdpConfig) -> Result<XdpPort, XdpError> {
+    let Bench { umem, w, pool, .. } = here;
+    there.inside(|| XdpPort::open(umem, w, pool, "a0", 0, config))
+}
+
 /// Sends frames from the far end there until one comes by the port.
 fn assert_receives(there: &There, port: &mut dyn Port, w: &mut Worker, pool: &Pool) {
-    let wire = there.inside(|| Wire::open("a1"));
-    wait_for("a frame from there", || {
+    assert_receives_from(&there.inside(|| Wire::open("a1")), port, w, pool);
+}
+
+/// Sends frames from the far end until one comes by the port.
+fn assert_receives_from(wire: &Wire, port: &mut dyn Port, w: &mut Worker, pool: &Pool) {
+    wait_for("a frame from the far end", || {
         let mut frames = Batch::new();
         wire.send(&ethernet(7));
         port.refill(w, pool);
@@ -87,6 +98,97 @@ fn a_port_comes_back_in_the_namespace_it_was_opened_in_and_uses_nothing_of_the_p
         drop(port);
         assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
         there.ip("link del dev a0");
+    });
+}
+
+/// Found: on the same queue the second port was refused, as if the first one were bound to it. On another queue it shared
+/// the first one's program, which was not on its interface, and received nothing.
+#[test]
+fn interfaces_with_one_number_in_two_namespaces_each_have_a_port_over_one_memory() {
+    const TEST: &str =
+        "elsewhere::interfaces_with_one_number_in_two_namespaces_each_have_a_port_over_one_memory";
+    in_namespace(TEST, || {
+        let there = There::new();
+        ip("link add a0 index 77 numrxqueues 2 numtxqueues 2 type veth peer name a1 index 78");
+        ip("link set dev a0 up");
+        ip("link set dev a1 up");
+        there.veth(77, 78);
+        let mut here = bench(512);
+        for queue in [1, 0] {
+            let mut one = here.open_with("a0", queue, &small()).unwrap();
+            let mut other = open_there(&there, &mut here, &small()).unwrap();
+            assert_eq!((one.netdev().index(), other.netdev().index()), (77, 77));
+            assert_receives(&there, &mut other, &mut here.w, &here.pool);
+            if queue == 0 {
+                // The far end here has one queue, whose packets come by this one.
+                assert_receives_from(&Wire::open("a1"), &mut one, &mut here.w, &here.pool);
+            }
+            drop(other);
+            assert!(program_on("a0").is_some(), "that of the other namespace is not its own");
+            drop(one);
+            assert!(program_on("a0").is_none());
+            assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_is_in_another_namespace_for_a_while_is_used_there_and_then_here_again() {
+    const TEST: &str =
+        "elsewhere::an_interface_that_is_in_another_namespace_for_a_while_is_used_there_and_then_here_again";
+    in_namespace(TEST, || {
+        let there = There::new();
+        ip("link add a0 index 77 type veth peer name a1");
+        ip("link set dev a0 up");
+        ip("link set dev a1 up");
+        let mut here = bench(512);
+        let mut port = here.open("a0").unwrap();
+        // The far end stays here.
+        let wire = Wire::open("a1");
+        for _ in 0..2 {
+            assert_receives_from(&wire, &mut port, &mut here.w, &here.pool);
+            ip(&format!("link set dev a0 netns {}", there.0));
+            there.ip("link set dev a0 up");
+            poll_until(&mut port, &mut here.w, &here.pool, says("is gone"));
+            wait_for("its program to leave the interface", || {
+                port.kick();
+                (port.rx_posted() == 0).then_some(())
+            });
+            let mut meanwhile = open_there(&there, &mut here, &small()).unwrap();
+            assert_receives_from(&wire, &mut meanwhile, &mut here.w, &here.pool);
+            poll_until(&mut port, &mut here.w, &here.pool, says("is gone"));
+            drop(meanwhile);
+            there.ip(&format!("link set dev a0 netns {}", std::process::id()));
+            ip("link set dev a0 up");
+            poll_until(&mut port, &mut here.w, &here.pool, is_up);
+        }
+        assert_receives_from(&wire, &mut port, &mut here.w, &here.pool);
+        drop(port);
+        assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
+    });
+}
+
+/// Found: the program there left packets to this namespace's addresses to the kernel, and took those to its own.
+#[test]
+fn a_port_in_a_second_namespace_that_needs_its_own_addresses_is_refused_over_the_same_umem() {
+    const TEST: &str =
+        "elsewhere::a_port_in_a_second_namespace_that_needs_its_own_addresses_is_refused_over_the_same_umem";
+    in_namespace(TEST, || {
+        let there = There::new();
+        veth("a0", "a1", 1);
+        there.veth(77, 78);
+        let config = XdpConfig { punt: Punt::Control, ..small() };
+        let mut here = bench(512);
+        let port = here.open_with("a0", 0, &config).unwrap();
+        let refused = open_there(&there, &mut here, &config).unwrap_err();
+        assert_eq!(refused, XdpError::OtherNamespace { interface: "a0".into() });
+        // A port that needs no addresses is not refused.
+        drop(open_there(&there, &mut here, &small()).unwrap());
+        // With a UMEM of its own, as the error says.
+        here.umem = Umem::new(&here.memory);
+        let other = open_there(&there, &mut here, &config).unwrap();
+        drop((port, other));
+        assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
     });
 }
 

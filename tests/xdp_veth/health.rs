@@ -1,10 +1,11 @@
 //! What other programs may do to a port: take its program off the interface, and its socket out of the program's map.
 
-use crate::netns::{Wire, in_namespace, veth};
+use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, wait_for};
 use netmem::pool::Batch;
 use netmem::port::xdp::XdpPort;
 use netmem::port::{Fill, Port, PortState, Rx, Wake};
+use netmem::system::bpf::{RedirectLink, RedirectProgram, SocketMap};
 use netmem::system::errno::Errno;
 use std::fs;
 
@@ -103,6 +104,21 @@ fn a_socket_that_was_removed_from_the_map_is_reported_and_put_back() {
     is_seen_and_mended(test, empty_map, "taken queue 0 of a0 out of the XDP program's map");
 }
 
+/// Detaches the port's program, and attaches another one.
+fn replace_program(port: &XdpPort) -> RedirectLink {
+    detach();
+    let sockets = SocketMap::new(1).unwrap();
+    let program = RedirectProgram::load(&sockets, None, false).unwrap();
+    program.attach(port.netdev().index(), port.mode()).unwrap()
+}
+
+fn until_it_cannot_be_attached(port: &mut XdpPort) {
+    wait_for("the reason", || {
+        port.arm();
+        says(port).contains("cannot be attached").then_some(())
+    });
+}
+
 #[test]
 fn an_interface_that_another_program_has_taken_meanwhile_leaves_the_port_down_with_the_reason() {
     let test =
@@ -111,16 +127,8 @@ fn an_interface_that_another_program_has_taken_meanwhile_leaves_the_port_down_wi
         veth("a0", "a1", 1);
         let mut here = bench(256);
         let mut port = here.open("a0").unwrap();
-        detach();
-        let sockets = netmem::system::bpf::SocketMap::new(1).unwrap();
-        let program = netmem::system::bpf::RedirectProgram::load(&sockets, None, false).unwrap();
-        let index = port.netdev().index();
-        let other = program.attach(index, port.mode()).unwrap();
-        wait_for("the reason", || {
-            port.arm();
-            matches!(port.state(), PortState::Down(reason) if reason.contains("cannot be attached"))
-                .then_some(())
-        });
+        let other = replace_program(&port);
+        until_it_cannot_be_attached(&mut port);
         assert!(says(&port).contains(&Errno::BUSY.to_string()), "{}", says(&port));
         drop(other);
         let wire = Wire::open("a1");
@@ -129,5 +137,32 @@ fn an_interface_that_another_program_has_taken_meanwhile_leaves_the_port_down_wi
             (port.state() == PortState::Up).then_some(())
         });
         receives(&mut here, &mut port, &wire);
+    });
+}
+
+/// Found: a port whose program could not be put back before its interface was removed reported the loss of that program
+/// on the next interface.
+#[test]
+fn a_program_that_could_not_be_put_back_is_not_missed_on_the_next_interface() {
+    let test = "health::a_program_that_could_not_be_put_back_is_not_missed_on_the_next_interface";
+    in_namespace(test, || {
+        veth("a0", "a1", 1);
+        let mut here = bench(256);
+        let mut port = here.open("a0").unwrap();
+        let other = replace_program(&port);
+        until_it_cannot_be_attached(&mut port);
+        ip("link del dev a0");
+        wait_for("the port sees that its interface is gone", || {
+            port.arm();
+            says(&port).contains("is gone").then_some(())
+        });
+        drop(other);
+        veth("a0", "a1", 1);
+        let next = wait_for("the port has the next interface", || {
+            port.arm();
+            Some(says(&port)).filter(|said| !said.contains("is gone") && !said.contains("is down"))
+        });
+        assert_eq!(next, "");
+        receives(&mut here, &mut port, &Wire::open("a1"));
     });
 }

@@ -8,7 +8,7 @@ use super::session::{Session, Step};
 use super::{MemifConfig, NAME};
 use crate::sys::errno::Errno;
 use crate::sys::region::Region;
-use crate::sys::seqpacket::Connection;
+use crate::sys::seqpacket::{Connection, Unclosed};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,8 @@ pub(super) struct Client {
     failed: bool,
     /// The pause after the next conversation that fails. It doubles with each failure, until packets flow.
     pause: Duration,
+    /// What servers have left unclosed.
+    unclosed: Unclosed,
     state: State,
 }
 
@@ -68,8 +70,9 @@ enum State {
 impl Client {
     pub(super) fn new(path: &Path, config: &MemifConfig, lent: Option<Arc<Region>>) -> Client {
         let state = State::Waiting(Instant::now());
-        let (path, config) = (path.to_owned(), config.clone());
-        Client { path, config, lent, hopeful: false, unreachable: None, failed: false, pause: RETRY, state }
+        let (path, config, unclosed) = (path.to_owned(), config.clone(), Unclosed::default());
+        let (hopeful, unreachable, failed, pause) = (false, None, false, RETRY);
+        Client { path, config, lent, hopeful, unreachable, failed, pause, unclosed, state }
     }
 
     /// Makes one step of the conversation, if one is possible.
@@ -78,7 +81,7 @@ impl Client {
             if Instant::now() < until {
                 return Step::Wait;
             }
-            match Connection::open(&self.path) {
+            match Connection::open_counted(&self.path, &self.unclosed) {
                 Ok(connection) => {
                     self.unreachable = None;
                     // Only a permitted peer gets the secret and packets.
@@ -217,6 +220,10 @@ impl Client {
         match (self.unreachable, &self.state) {
             (Some(Errno::ACCESS | Errno::PERM), _) => Some(format!(
                 "{path} may not be opened by this user: have its server allow it by mode= and group=, and its folder too"
+            )),
+            (Some(Errno::TOOMANYREFS), _) => Some(format!(
+                "no connection to {path} until the descriptors that its servers sent are closed, which waits for other \
+                 processes: end those servers, or start this program again"
             )),
             (Some(errno), _) => Some(format!("connect to {path}: {errno}")),
             (None, State::Greeting(_) | State::Introduced(..) | State::Offering(..)) if !self.failed => {

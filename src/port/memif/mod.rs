@@ -28,8 +28,9 @@
 //! Two kinds of descriptors are accepted with messages: memory, which is mapped, and an eventfd(2), which is written
 //! and never read. Any other is refused and closed. A peer is woken by a call that never waits, whatever the peer does
 //! with its eventfd (ADR 0035). A descriptor whose close may wait (a socket, a file of FUSE) is not received. It is
-//! closed on a thread of its own, and beyond 64 connections that left such descriptors, no new connection is accepted.
-//! With [`Sealing::Trusted`] the peer is trusted with all this.
+//! closed on a thread of its own. A port whose peers have left 64 such descriptors gets no new peer until some are
+//! closed, and its state says so. Other ports still get theirs, unless 1,024 are left in the whole process. With
+//! [`Sealing::Trusted`] the peer is trusted with all this.
 //!
 //! A peer that is lent frames ([`MemifConfig::lend`]) can read and write all frames of that memory at any time. This is
 //! the price of zero copy by memif. The peer sees other ports' packets, and could change bytes after they were checked,
@@ -296,7 +297,7 @@ impl Conversation {
     fn why_down(&self) -> Option<String> {
         match self {
             Conversation::Client(client) => client.why_down(),
-            Conversation::Server(_) => None,
+            Conversation::Server(server) => server.why_down(),
         }
     }
 

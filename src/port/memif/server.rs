@@ -144,6 +144,16 @@ impl Server {
     pub(super) fn listener(&self) -> &Listener {
         &self.listener
     }
+
+    /// Returns why no client is accepted, if that is so.
+    #[cold]
+    pub(super) fn why_down(&self) -> Option<String> {
+        self.listener.refuses_peers().then(|| {
+            "no peer is accepted until the descriptors that former peers sent are closed, which waits for other \
+             processes: end those peers, or start this program again"
+                .into()
+        })
+    }
 }
 
 impl Default for Heard {

@@ -57,7 +57,9 @@ impl Session {
         match received {
             Received::UnknownDescriptor => Err(Fault::UnknownDescriptor),
             Received::Message(len, descriptors) => {
-                let descriptors: Vec<_> = descriptors.into_iter().map(PeerDescriptor::from).collect();
+                let of_peer = |descriptor| self.connection.peer_descriptor(descriptor);
+                // Each of them, also those that are not returned, is closed on another thread.
+                let descriptors: Vec<PeerDescriptor> = descriptors.into_iter().map(of_peer).collect();
                 let message = Message::parse(&room[..len.min(room.len())])?;
                 Ok(Some((message, descriptors.into_iter().next())))
             }

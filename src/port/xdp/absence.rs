@@ -15,6 +15,7 @@
 //! resumes with them when it is up again.
 
 use super::XdpPort;
+use super::bind::{Former, Means};
 use super::error::{Attempt, XdpError};
 use crate::pool::Batch;
 use crate::port::ENTER;
@@ -130,10 +131,10 @@ impl XdpPort {
         let name = self.netdev.name().to_owned();
         let attempt = Attempt::new(&self.umem, &name, self.queue, &config);
         let netdev = self.netdev.again().map_err(|errno| attempt.netdev("find the interface", errno))?;
+        let means = Means::Own(Former { taking: self.taking.clone(), mode: Some(self.mode) });
         // Socket and program belong to the namespace of the thread that makes them. That thread may poll in another
         // one.
-        let bound =
-            netdev.in_its_namespace(|| self.umem.bind(&netdev, &attempt, &config, (self.taking.clone(), 0)));
+        let bound = netdev.in_its_namespace(|| self.umem.bind(&netdev, &attempt, &config, (means, 0)));
         let elsewhere =
             |error| XdpError::Refused { interface: name.clone(), cause: format!("{ENTER}: {error}") };
         let (binding, rings) = bound.map_err(elsewhere)??;

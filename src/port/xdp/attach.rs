@@ -7,7 +7,7 @@ use super::take::TakeControl;
 use super::{XdpConfig, XdpModePreference};
 use crate::sys::bpf::{BpfError, BpfStep, Punted, RedirectLink, RedirectProgram, XdpMode};
 use crate::sys::errno::Errno;
-use crate::sys::netdev::Netdev;
+use crate::sys::netdev::{Netdev, NetdevId};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 #[derive(Debug)]
 pub(super) struct Attachment {
     installed: Arc<Installed>,
+    /// Its interface.
+    on: NetdevId,
     /// The packets that its program takes; None if it takes all.
     taking: Option<Arc<TakeControl>>,
     /// The reason why it is not in native mode, if that was tried.
@@ -51,13 +53,13 @@ impl Attachment {
         let installed = Arc::new(Installed::new(netdev.index(), link, program, maps));
         held.iter_mut().for_each(|held| held.installed = Arc::downgrade(&installed));
         drop(held);
-        Ok(Attachment { installed, taking, native_refused, lost: AtomicBool::new(false) })
+        Ok(Attachment { installed, on: netdev.id(), taking, native_refused, lost: AtomicBool::new(false) })
     }
 
-    /// Wraps a program that another process attached.
-    pub(super) fn given(installed: Installed) -> Attachment {
+    /// Wraps a program that another process attached to the interface `on`.
+    pub(super) fn given(installed: Installed, on: NetdevId) -> Attachment {
         let installed = Arc::new(installed);
-        Attachment { installed, taking: None, native_refused: None, lost: AtomicBool::new(false) }
+        Attachment { installed, on, taking: None, native_refused: None, lost: AtomicBool::new(false) }
     }
 
     /// Calls a function with its descriptors in the order of a grant.
@@ -114,14 +116,14 @@ impl Attachment {
         self.installed.attach_again()
     }
 
-    /// Marks its interface as gone, with the program. Another interface that has the same number is not its own.
+    /// Marks its interface as gone, with the program. A later interface that has the same number is not its own.
     pub(super) fn lose(&self) {
         self.lost.store(true, Relaxed);
     }
 
-    /// Returns whether the program is on the interface of that number.
-    pub(super) fn is_on(&self, interface: u32) -> bool {
-        self.installed.interface == interface && !self.lost.load(Relaxed)
+    /// Returns whether the program is on that interface.
+    pub(super) fn is_on(&self, interface: NetdevId) -> bool {
+        self.on.is(interface) && !self.lost.load(Relaxed)
     }
 
     pub(super) fn mode(&self) -> XdpMode {

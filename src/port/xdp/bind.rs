@@ -21,7 +21,7 @@ use crate::sync::shim::{Mutex, lock};
 use crate::sys::bpf::{Punted, QUEUES_MAX, XdpMode};
 use crate::sys::capability::locked_memory_limit;
 use crate::sys::errno::Errno;
-use crate::sys::netdev::Netdev;
+use crate::sys::netdev::{Netdev, NetdevId};
 use crate::sys::region::Region;
 use crate::sys::xdp::{RingSizes, Rings, Socket, SocketError};
 use std::os::fd::AsFd;
@@ -37,7 +37,7 @@ pub(super) const BUSY_TRIES: u32 = 500;
 pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// The packet memory that any number of interfaces and queues share. A frame received on one is sent by another without
-/// a copy.
+/// a copy. The interfaces may be those of several network namespaces, but with [`Punt::Control`] those of one.
 #[derive(Debug)]
 pub struct Umem {
     region: Arc<Region>,
@@ -51,8 +51,8 @@ pub struct Umem {
 struct Bound {
     sockets: Vec<BoundSocket>,
     attachments: Vec<Weak<Attachment>>,
-    /// Set from the first program on that punts control traffic.
-    own: Option<Arc<OwnAddresses>>,
+    /// Set from the first program on that punts control traffic, with its interface.
+    own: Option<(Arc<OwnAddresses>, NetdevId)>,
     /// One for each interface whose ports do not take all packets; its ports hold it.
     takes: Vec<Weak<TakeControl>>,
 }
@@ -91,9 +91,10 @@ impl Umem {
     }
 
     /// The addresses that the redirect programs of its ports treat as the host's own. They are those of the time when
-    /// the first port was opened with [`Punt::Control`], until they are changed. None before that.
+    /// the first port was opened with [`Punt::Control`], until they are changed. None before that. They belong to the
+    /// network namespace of that port. In another namespace no such port can be opened over this memory.
     pub fn own_addresses(&self) -> Option<Arc<OwnAddresses>> {
-        lock(&self.bound).own.clone()
+        lock(&self.bound).own.as_ref().map(|(own, _)| Arc::clone(own))
     }
 
     /// The packets that the ports of each interface take, for ports that do not take all.
@@ -111,20 +112,8 @@ impl Umem {
     }
 
     /// Returns a socket bound to the queue and an attached program, which still passes packets on to the kernel's
-    /// stack. A port that has lost its interface passes the packets that it took. A busy queue is tried that many more
-    /// times.
+    /// stack. A busy queue is tried that many more times.
     pub(super) fn bind(
-        &self,
-        netdev: &Netdev,
-        attempt: &Attempt<'_>,
-        config: &XdpConfig,
-        (taking, busy_tries): (Option<Arc<TakeControl>>, u32),
-    ) -> Result<(Binding, Rings), XdpError> {
-        self.bind_by(netdev, attempt, config, (Means::Own(taking), busy_tries))
-    }
-
-    /// As [`Umem::bind`], by these means.
-    pub(super) fn bind_by(
         &self,
         netdev: &Netdev,
         attempt: &Attempt<'_>,
@@ -135,20 +124,19 @@ impl Umem {
             return Err(XdpError::GuardPages);
         }
         check_usable(netdev, attempt)?;
-        let (interface, queue) = (netdev.index(), attempt.queue);
+        let (interface, queue) = (netdev.id(), attempt.queue);
         let watch = watch(attempt.interface)?;
         let mut bound = lock(&self.bound);
         bound.forget_closed();
-        let mut several = may_be_long(netdev, config);
+        let mut several = means.are_generic() || may_be_long(netdev, config);
         let bind = |bound: &Bound, given, several| {
             bound.bind(self, (interface, several), attempt, config, (given, busy_tries))
         };
-        let is_generic = |attachment: &Attachment| attachment.mode() == XdpMode::Generic;
         let (socket, rings, attachment) = match means {
-            Means::Own(taking) => {
+            Means::Own(Former { taking, .. }) => {
                 let (mut socket, mut rings) = bind(&bound, None, several)?;
                 let attachment = bound.attach(netdev, taking, config, attempt)?;
-                if !several && is_generic(&attachment) {
+                if !several && attachment.mode() == XdpMode::Generic {
                     // The driver has no XDP. The program runs behind it, and gets packets that GRO has joined.
                     several = true;
                     drop((socket, rings));
@@ -157,7 +145,6 @@ impl Umem {
                 (socket, rings, attachment)
             }
             Means::Granted(socket, attachment) => {
-                several |= is_generic(&attachment);
                 let (socket, rings) = bind(&bound, Some(socket), several)?;
                 bound.attachments.push(Arc::downgrade(&attachment));
                 (socket, rings, attachment)
@@ -229,7 +216,8 @@ impl XdpPort {
         check_rings(&config.rings)?;
         let attempt = Attempt::new(umem, interface, queue, config);
         let netdev = Netdev::open(interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
-        let (binding, rings) = umem.bind(&netdev, &attempt, config, (None, BUSY_TRIES))?;
+        let means = Means::Own(Former::default());
+        let (binding, rings) = umem.bind(&netdev, &attempt, config, (means, BUSY_TRIES))?;
         let mut port = XdpPort::new(umem.clone(), netdev, queue, config, binding, rings);
         port.refill_to(w, pool, most);
         // A driver that found the FILL ring empty when the socket was bound sleeps until it is woken.
@@ -258,15 +246,16 @@ impl Bound {
     fn bind(
         &self,
         umem: &Umem,
-        (interface, several): (u32, bool),
+        (interface, several): (NetdevId, bool),
         attempt: &Attempt<'_>,
         config: &XdpConfig,
         (mut given, tries): (Option<Socket>, u32),
     ) -> Result<(Socket, Rings), XdpError> {
         let queue = attempt.queue;
-        if self.sockets.iter().any(|one| one.interface == interface && one.queue == queue) {
+        if self.sockets.iter().any(|one| one.interface.is(interface) && one.queue == queue) {
             return Err(XdpError::QueueBound { interface: attempt.interface.into(), queue });
         }
+        let interface = interface.index();
         // Without privileges no other socket can be opened.
         let is_given = given.is_some();
         let mut open = |registration: &Registration, busy_tries: u32| {
@@ -308,14 +297,15 @@ impl Bound {
         config: &XdpConfig,
         attempt: &Attempt<'_>,
     ) -> Result<Arc<Attachment>, XdpError> {
-        let is_there = |one: &Weak<Attachment>| one.upgrade().filter(|one| one.is_on(netdev.index()));
+        let interface = netdev.id();
+        let is_there = |one: &Weak<Attachment>| one.upgrade().filter(|one| one.is_on(interface));
         if let Some(attachment) = self.attachments.iter().find_map(is_there) {
             return attachment.check(config, attempt).map(|()| attachment);
         }
         let punted = match config.punt {
             Punt::Nothing => Punted::Nothing,
             Punt::Neighbours => Punted::Neighbours,
-            Punt::Control => Punted::Control(self.own_addresses(attempt)?),
+            Punt::Control => Punted::Control(self.own_addresses(interface, attempt)?),
         };
         let new = || {
             let taking = Arc::new(TakeControl::new(netdev.name(), config.take.as_ref()?));
@@ -328,20 +318,50 @@ impl Bound {
         Ok(attachment)
     }
 
-    /// Returns the own addresses, which are read at the first call.
-    fn own_addresses(&mut self, attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, XdpError> {
-        let own = match self.own.take() {
-            Some(own) => own,
-            None => own_addresses(attempt)?,
+    /// Returns the own addresses, which are read at the first call. Those of another namespace would leave to the kernel
+    /// packets that are not for it, and not those that are.
+    fn own_addresses(
+        &mut self,
+        interface: NetdevId,
+        attempt: &Attempt<'_>,
+    ) -> Result<Arc<OwnAddresses>, XdpError> {
+        let (own, first) = match self.own.take() {
+            Some(known) => known,
+            None => (own_addresses(attempt)?, interface),
         };
-        Ok(self.own.insert(own).clone())
+        let (own, first) = self.own.insert((own, first));
+        if !first.is_beside(interface) {
+            return Err(XdpError::OtherNamespace { interface: attempt.interface.into() });
+        }
+        Ok(Arc::clone(own))
     }
 }
 
-/// The means to bind a port: what it may open and attach itself, with the packets that it took before, or a grant.
+/// The means to bind a port: what it may open and attach itself, or a grant.
 pub(super) enum Means {
-    Own(Option<Arc<TakeControl>>),
+    Own(Former),
     Granted(Socket, Arc<Attachment>),
+}
+
+/// What a port that has lost its interface goes on with. Default: a port that had none.
+#[derive(Default)]
+pub(super) struct Former {
+    /// The packets that it took.
+    pub(super) taking: Option<Arc<TakeControl>>,
+    /// The mode that its program ran in.
+    pub(super) mode: Option<XdpMode>,
+}
+
+impl Means {
+    /// Returns whether the program is known to run in generic mode. Then packets of several chunks are requested at
+    /// once, since a second socket finds the queue busy for a while. An interface that comes back is usually the same.
+    fn are_generic(&self) -> bool {
+        let mode = match self {
+            Means::Own(former) => former.mode,
+            Means::Granted(_, attachment) => Some(attachment.mode()),
+        };
+        mode == Some(XdpMode::Generic)
+    }
 }
 
 /// Tries again while the kernel refuses with `errno`, that many times. The kernel frees a queue and memory from a work
@@ -428,6 +448,15 @@ mod tests {
         let error = opened.unwrap_err();
         assert_eq!(error, XdpError::GuardPages);
         assert!(error.to_string().ends_with("leave guard out (random,clear,canary)"), "{error}");
+    }
+
+    /// Found: the port bound a socket, dropped it for another one, found the queue still busy with the first, and reported a
+    /// socket of another program.
+    #[test]
+    fn a_port_that_was_in_generic_mode_binds_one_socket_when_its_interface_is_back() {
+        let by = |mode| Means::Own(Former { mode, ..Former::default() }).are_generic();
+        assert!(by(Some(XdpMode::Generic)));
+        assert!(!by(Some(XdpMode::Native)) && !by(None));
     }
 
     #[test]

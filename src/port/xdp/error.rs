@@ -125,6 +125,16 @@ pub enum XdpError {
         /// The interface.
         interface: String,
     },
+    /// A port of another network namespace punts control traffic, and all ports of a UMEM know the same addresses of the
+    /// host.
+    #[error(
+        "interface {interface} is in another network namespace than the host's addresses that are left to the kernel: \
+         give the ports of each namespace a Umem of their own"
+    )]
+    OtherNamespace {
+        /// The interface.
+        interface: String,
+    },
     /// The kernel lacks AF_XDP or a part of bpf(2).
     #[error(
         "{step} for {interface}: this kernel cannot ({errno}); AF_XDP needs Linux 5.9 or later with CONFIG_XDP_SOCKETS"
@@ -310,6 +320,13 @@ mod tests {
             assert!(needles.iter().all(|needle| line.contains(needle)), "{line}");
             assert!(!line.contains('\n') && !line.contains("  "), "{line}");
         }
+    }
+
+    #[test]
+    fn a_second_namespace_with_addresses_of_its_own_is_refused_with_the_remedy() {
+        let line = XdpError::OtherNamespace { interface: "eth9".into() }.to_string();
+        assert!(line.contains("eth9 is in another network namespace"), "{line}");
+        assert!(line.ends_with("a Umem of their own") && !line.contains("  "), "{line}");
     }
 
     #[test]

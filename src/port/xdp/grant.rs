@@ -27,7 +27,7 @@ use crate::sys::bpf::{
 };
 use crate::sys::errno::Errno;
 use crate::sys::event::sleep_until_readable;
-use crate::sys::netdev::Netdev;
+use crate::sys::netdev::{Netdev, NetdevId};
 use crate::sys::seqpacket::{Access, Connection, Listener, Received};
 use crate::sys::user::own_user;
 use crate::sys::xdp::{Socket, SocketError};
@@ -146,10 +146,12 @@ impl XdpGrant {
         let (index, queue) = (number(index)?, number(queue)?);
         let take = take.parse().map_err(|_| GrantError::Nonsense("the rules are none"))?;
         let socket = Socket::given(socket)?;
+        // The number is that of the interface in the other process's network namespace, which the socket belongs to.
+        let on = NetdevId::of(&socket, index);
         let rest = || next(&giver, until).map(|(_, descriptor)| descriptor);
         let (link, program) = (RedirectLink::given(rest()?, mode), RedirectProgram::from(rest()?));
         let maps = Maps::given(SocketMap::given(rest()?)?, KernelCounts::given(rest()?)?);
-        let attachment = Attachment::given(Installed::new(index, link, program, maps));
+        let attachment = Attachment::given(Installed::new(index, link, program, maps), on);
         Ok(XdpGrant { interface: interface.to_owned(), queue, take, socket, attachment })
     }
 
@@ -199,12 +201,12 @@ impl XdpPort {
         let config = XdpConfig { take: Some(take), punt: Punt::Nothing, ..config.clone() };
         let attempt = Attempt::new(umem, &interface, queue, &config);
         let netdev = Netdev::open(&interface).map_err(|errno| attempt.netdev("find the interface", errno))?;
-        if !attachment.is_on(netdev.index()) {
+        if !attachment.is_on(netdev.id()) {
             // The grant is for another network namespace, or for an interface that has been removed.
             return Err(XdpError::UnknownInterface { interface });
         }
         let means = Means::Granted(socket, Arc::new(attachment));
-        let (binding, rings) = umem.bind_by(&netdev, &attempt, &config, (means, BUSY_TRIES))?;
+        let (binding, rings) = umem.bind(&netdev, &attempt, &config, (means, BUSY_TRIES))?;
         let mut port = XdpPort::new(umem.clone(), netdev, queue, &config, binding, rings);
         port.refill_to(w, pool, pool.frames() / 4);
         port.kick();

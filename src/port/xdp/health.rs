@@ -103,7 +103,8 @@ impl XdpPort {
     }
 
     /// Returns whether the interface is still the one on which the port was opened.
-    fn is_there(&self) -> bool {
+    #[cold]
+    pub(super) fn is_there(&self) -> bool {
         self.netdev.again().is_ok_and(|netdev| netdev.index() == self.netdev.index())
     }
 

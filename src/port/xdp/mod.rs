@@ -350,6 +350,8 @@ impl XdpPort {
         self.zero_copy = binding.socket.is_zero_copy();
         self.queues = Some(Queues::new(rings));
         self.left.set(binding.attachment.left(self.queue));
+        // What was lost of the last binding went with it.
+        self.health = Health::default();
         self.taking = binding.attachment.taking().cloned();
         self.binding = Some(binding);
         self.sockets = self.sockets.wrapping_add(1);

@@ -5,13 +5,14 @@
 //! is zero-copy beside a port on a software device. A frame belongs to no registration, and goes from one to the other
 //! as it goes from port to port.
 
+use crate::sys::netdev::NetdevId;
 use crate::sys::xdp::{Socket, ZeroCopy};
 use std::sync::{Arc, Weak};
 
 /// A socket of a port that is open.
 #[derive(Debug)]
 pub(super) struct BoundSocket {
-    pub(super) interface: u32,
+    pub(super) interface: NetdevId,
     pub(super) queue: u32,
     pub(super) socket: Weak<Socket>,
     /// Packets of several chunks were requested.

@@ -14,6 +14,16 @@ const COMPLETION_ROUNDS: u32 = 64;
 /// Maximum number of sends in a row: kernels before 6.17 take 32 frames at a time.
 const SENDS_MAX: u32 = 8;
 
+/// What a wake-up that the kernel refuses is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// The program is missing, and is put back.
+    Program,
+    /// The interface is gone.
+    Interface,
+    Socket(Errno),
+}
+
 impl port::Wake for XdpPort {
     /// # Cost
     /// Without frames in flight, one load of a flag. In copy mode the kernel sends inside this call.
@@ -135,17 +145,15 @@ impl XdpPort {
         }
     }
 
-    /// Handles a wake-up that the kernel refuses. A driver also refuses those of a zero-copy socket while no program is
-    /// attached (as ixgbe by ENXIO, and i40e by EINVAL).
+    /// Handles a wake-up that the kernel refuses.
     #[cold]
     #[inline(never)]
     fn heed_refusal(&mut self, errno: Errno) {
-        if self.zero_copy && self.lacks_program() {
-            return;
-        }
-        match errno {
-            Errno::NXIO => self.lose(),
-            errno => self.fault(&Fault::Broken(errno)),
+        let lacks_program = self.zero_copy && self.lacks_program();
+        match Refusal::of(errno, lacks_program, || self.is_there()) {
+            Refusal::Program => {}
+            Refusal::Interface => self.lose(),
+            Refusal::Socket(errno) => self.fault(&Fault::Broken(errno)),
         }
     }
 
@@ -182,5 +190,41 @@ impl XdpPort {
         self.counters.rx_ring_full.add(now.rx_ring_full.saturating_sub(told.rx_ring_full));
         self.counters.rx_dropped.add(now.rx_dropped.saturating_sub(told.rx_dropped));
         self.counters.tx_invalid.add(now.tx_invalid.saturating_sub(told.tx_invalid));
+    }
+}
+
+impl Refusal {
+    /// Tells why the kernel refuses with `errno`. A driver refuses the wake-ups of a zero-copy socket while no program is
+    /// attached (as ixgbe by ENXIO, and i40e by EINVAL). ENXIO also means that the interface is gone, which takes a
+    /// program with it that is missing already and can never be put back.
+    #[cold]
+    fn of(errno: Errno, lacks_program: bool, is_there: impl FnOnce() -> bool) -> Refusal {
+        if errno == Errno::NXIO && !(lacks_program && is_there()) {
+            Refusal::Interface
+        } else if lacks_program {
+            Refusal::Program
+        } else {
+            Refusal::Socket(errno)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Found: the port was down for its program, and stayed down when there was an interface of its name again.
+    #[test]
+    fn a_zero_copy_port_whose_program_could_not_be_put_back_notices_that_its_interface_was_removed() {
+        assert_eq!(Refusal::of(Errno::NXIO, true, || false), Refusal::Interface);
+        assert_eq!(Refusal::of(Errno::NXIO, true, || true), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::NXIO, false, || true), Refusal::Interface);
+    }
+
+    #[test]
+    fn a_driver_that_refuses_for_want_of_a_program_breaks_no_socket() {
+        let asked = || -> bool { panic!("only ENXIO can mean that the interface is gone") };
+        assert_eq!(Refusal::of(Errno::INVAL, true, asked), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::INVAL, false, asked), Refusal::Socket(Errno::INVAL));
     }
 }

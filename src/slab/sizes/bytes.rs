@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 /// println!("{}", bytes[0]); // freed bytes cannot be read
 /// # }
 /// ```
+#[must_use = "dropped, it is freed by the slow way"]
 pub struct SlabBytes {
     /// Invariant: an allocation of a [`SizeClasses`] without another claim, with room for `len` bytes, all written.
     at: NonNull<u8>,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::sys::event::Event;
 use rustix::net::SocketAddrUnix;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("netmem-{}-{name}", std::process::id()))
@@ -90,9 +90,12 @@ fn a_peer_is_known_by_its_user_at_both_ends() {
 
 /// One end of a connection whose last close waits for ten minutes, because the other end takes nothing.
 fn lingering() -> (OwnedFd, [OwnedFd; 2]) {
+    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
     use std::net::{TcpListener, TcpStream};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    set_socket_recv_buffer_size(&listener, 4096).unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    set_socket_send_buffer_size(&stream, 4096).unwrap();
     let (other, _) = listener.accept().unwrap();
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(600))).unwrap();
     stream.set_nonblocking(true).unwrap();
@@ -138,6 +141,71 @@ fn a_descriptor_whose_close_waits_is_not_waited_for_received_unread_or_never_acc
     }
     // Only now are the other ends closed, which resets the streams and ends their lingering.
     drop(others);
+}
+
+/// Waits for a peer that has connected.
+fn accepted(listener: &Listener) -> Connection {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(Instant::now() < until, "no peer is accepted");
+        match listener.accept() {
+            Some(connection) => break connection,
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Number of connections whose peer sends a descriptor whose close waits, after which there is no new peer.
+const HOSTILE: usize = 64;
+
+/// Found: no other port of the process got a peer any more, and a peer that had ended and started again was not accepted.
+#[test]
+fn clients_that_send_descriptors_whose_close_waits_keep_no_client_from_another_listener() {
+    let (attacked, other) = (path("attacked"), path("not-attacked"));
+    let (attacked, other) = (Listener::new(&attacked).unwrap(), Listener::new(&other).unwrap());
+    let mut far_ends = Vec::new();
+    for _ in 0..HOSTILE {
+        let client = Connection::open(&attacked.path).unwrap();
+        let (stream, far_end) = lingering();
+        far_ends.push(far_end);
+        send_all(&client, vec![stream]);
+        // Two descriptors of the stream are left each time. The close of the last one waits. Until the other one is
+        // closed it counts as well, so this one may have to wait.
+        let server = accepted(&attacked);
+        assert!(matches!(server.receive(&mut [0; 8]), Received::UnknownDescriptor));
+    }
+    let _clients = [&attacked, &other].map(|listener| Connection::open(&listener.path).unwrap());
+    assert!(attacked.accept().is_none() && attacked.refuses_peers() && !other.refuses_peers());
+    drop(accepted(&other));
+    // The streams are reset, and the closes end.
+    drop(far_ends);
+    drop(accepted(&attacked));
+}
+
+/// Found: as above, and no port of the process connected to its server.
+#[test]
+fn servers_that_send_descriptors_whose_close_waits_keep_no_other_port_from_its_server() {
+    let listener = Listener::new(&path("hostile-server")).unwrap();
+    let (attacked, other) = (Unclosed::default(), Unclosed::default());
+    let connect = |unclosed: &Unclosed| Connection::open_counted(&listener.path, unclosed);
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut far_ends = Vec::new();
+    while far_ends.len() < HOSTILE {
+        assert!(Instant::now() < until, "it does not connect");
+        // Refused for a moment, as above.
+        let Ok(client) = connect(&attacked) else { continue };
+        let (stream, far_end) = lingering();
+        far_ends.push(far_end);
+        send_all(&accepted(&listener), vec![stream]);
+        assert!(matches!(client.receive(&mut [0; 8]), Received::UnknownDescriptor));
+    }
+    assert_eq!(connect(&attacked).unwrap_err(), Errno::TOOMANYREFS);
+    connect(&other).unwrap();
+    drop(far_ends);
+    while connect(&attacked).is_err() {
+        assert!(Instant::now() < until, "what is closed counts no longer");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
