@@ -1,4 +1,5 @@
-//! Tests of the README's table of results: every figure is that of the report in the repository.
+//! Tests of the figures in the README's table of results and on the pages of the sources: each is that of a report in the
+//! repository.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -187,4 +188,96 @@ fn the_largest_loss_of_the_readme_is_the_largest_of_the_reports() {
     }
     assert!(worst.0 > 1.0, "no race was lost");
     assert!(read("README.md").contains(&worst.1), "README.md does not say {:?}", worst.1);
+}
+
+/// The pages that print intervals.
+fn pages_of_the_sources() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sources");
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let names = entries.map(|entry| entry.expect("a page").file_name().into_string().expect("a name"));
+    names.map(|name| format!("docs/sources/{name}")).chain(["docs/sources.md".to_owned()]).collect()
+}
+
+/// The numbers of each text "median (low to high)" or "median (low–high)" in a line.
+fn intervals(line: &str) -> Vec<[&str; 3]> {
+    let mut found = Vec::new();
+    for (at, _) in line.match_indices(" (") {
+        let median = line[..at].rsplit(|letter: char| !letter.is_ascii_digit() && letter != '.').next();
+        let Some((inside, _)) = line[at + 2..].split_once(')') else { continue };
+        let ends = inside.split_once(" to ").or_else(|| inside.split_once('–'));
+        let (Some(median), Some((low, high))) = (median, ends) else { continue };
+        let interval = [median, low, high];
+        if interval.iter().all(|number| number.parse::<f64>().is_ok()) {
+            found.push(interval);
+        }
+    }
+    found
+}
+
+/// Whether `printed` is `value`, to its precision.
+fn is_rounded(printed: &str, value: f64) -> bool {
+    let decimals = printed.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let half = 0.5 / 10_f64.powf(decimals as f64);
+    printed.parse::<f64>().is_ok_and(|printed| (printed - value).abs() <= half + 1e-9)
+}
+
+fn numbers(of: &Value, names: [&str; 3]) -> [f64; 3] {
+    names.map(|name| of[name].as_f64().unwrap_or(f64::NAN))
+}
+
+/// The intervals of a report that a line may print: its ratios of a variant that the line names, and those of two rows
+/// that it names, by their 10th and 90th percentiles.
+fn measured(report: &Value, line: &str) -> Vec<[f64; 3]> {
+    let is_named = |variant: &Value| line.contains(&format!("`{}`", text(variant)));
+    let of_line = ratios(report).iter().filter(|ratio| is_named(&ratio["a"]) || is_named(&ratio["b"]));
+    let mut found: Vec<_> = of_line.map(|ratio| numbers(ratio, ["median", "low", "high"])).collect();
+    let rows = report["rows"].as_array().into_iter().flatten();
+    let rows: Vec<&Value> = rows.filter(|row| is_named(&row["variant"])).collect();
+    for &a in &rows {
+        for &b in rows.iter().filter(|b| a["metric"] == b["metric"]) {
+            let [a, b] = [a, b].map(|row| numbers(row, ["median", "p10", "p90"]));
+            found.push([a[0] / b[0], a[1] / b[2], a[2] / b[1]]);
+        }
+    }
+    found
+}
+
+/// Whether the report has the printed interval, measured or said in a note.
+fn has(report: &Value, line: &str, printed: [&str; 3]) -> bool {
+    let is_it =
+        |found: [f64; 3]| printed.iter().zip(found).all(|(printed, value)| is_rounded(printed, value));
+    let [median, low, high] = printed;
+    let said = format!("{median} ({low} to {high})");
+    let mut notes = report["notes"].as_array().into_iter().flatten();
+    measured(report, line).into_iter().any(is_it) || notes.any(|note| text(note).contains(&said))
+}
+
+#[test]
+fn intervals_are_found_in_a_line_and_compared_to_their_precision() {
+    let line = "a gain, 1.2 (1.1 to 1.3), of 5 (-4–6) ns, in part (6, 12 to 15), 3 (of 4 to 5)";
+    assert_eq!(intervals(line), [["1.2", "1.1", "1.3"], ["5", "-4", "6"]]);
+    assert!(is_rounded("1.017", 1.0174) && is_rounded("1.017", 1.0165) && is_rounded("-4", -4.4));
+    assert!(!is_rounded("1.018", 1.0174) && !is_rounded("1.017", f64::NAN));
+}
+
+/// Seen: a run was published again, and the pages had the figures of the one before.
+#[test]
+fn each_interval_on_the_pages_of_the_sources_is_in_a_report_of_the_experiment_that_its_line_names() {
+    let reports = RUNS.map(reports).concat();
+    let (mut count, mut unknown) = (0, Vec::new());
+    for page in pages_of_the_sources() {
+        for (at, line) in read(&page).lines().enumerate() {
+            let is_named = |report: &&Value| line.contains(&text(&report["experiment"]));
+            let named: Vec<&Value> = reports.iter().filter(is_named).collect();
+            for printed in intervals(line) {
+                count += 1;
+                if !named.iter().any(|report| has(report, line, printed)) {
+                    let ([median, low, high], number) = (printed, at + 1);
+                    unknown.push(format!("{page}:{number}: {median} ({low} to {high})"));
+                }
+            }
+        }
+    }
+    assert!(count > 60, "{count} intervals: the pages of the sources print more");
+    assert!(unknown.is_empty(), "in no published report of the experiment that the line names: {unknown:#?}");
 }
