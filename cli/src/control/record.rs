@@ -32,6 +32,18 @@ impl Record {
         self.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Returns a port's name with its number, `NAME#NUMBER`. None if the record has no number.
+    pub fn numbered_name(&self) -> Option<String> {
+        let number = self.get("number")?.as_u64()?;
+        Some(format!("{}#{number}", self.text("name")))
+    }
+
+    /// Returns the port's name, with its number if another port among `all` shares the name.
+    pub fn unique_name(&self, all: &[Record]) -> String {
+        let numbered = self.numbered_name().filter(|_| self.shares_name(all));
+        numbered.unwrap_or_else(|| self.text("name").to_owned())
+    }
+
     /// Returns whether another port among `all` has this port's name, as memif ports of one socket do. The ports of
     /// several workers have one number and are one port.
     pub fn shares_name(&self, all: &[Record]) -> bool {

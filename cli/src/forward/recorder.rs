@@ -74,11 +74,7 @@ pub fn of_run(
 fn unique_names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let record = |(number, name): (usize, &str)| Record::default().with("name", name).with("number", number);
     let ports: Vec<Record> = names.enumerate().map(record).collect();
-    let unique = |(number, port): (usize, &Record)| {
-        let name = port.text("name");
-        if port.shares_name(&ports) { format!("{name}#{number}") } else { name.to_owned() }
-    };
-    ports.iter().enumerate().map(unique).collect()
+    ports.iter().map(|port| port.unique_name(&ports)).collect()
 }
 
 impl Recordings {

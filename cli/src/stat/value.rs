@@ -48,21 +48,14 @@ fn of_name<'a>(records: &'a [Record], name: &str) -> Vec<&'a Record> {
     if !named.is_empty() {
         return named;
     }
-    records.iter().filter(|record| numbered(record).is_some_and(|full| full == name)).collect()
-}
-
-/// Returns the record's name with its number.
-fn numbered(record: &Record) -> Option<String> {
-    let number = record.get("number")?.as_u64()?;
-    Some(format!("{}#{number}", record.text("name")))
+    records.iter().filter(|record| record.numbered_name().is_some_and(|full| full == name)).collect()
 }
 
 /// Returns the names of the wanted records, each once. Ports that share a name with another one have their number too.
 fn names(all: &[Record], wanted: &[&Record]) -> Vec<String> {
     let mut names = Vec::new();
     for record in wanted {
-        let number = numbered(record).filter(|_| record.shares_name(all));
-        let name = number.unwrap_or_else(|| record.text("name").to_owned());
+        let name = record.unique_name(all);
         if !names.contains(&name) {
             names.push(name);
         }

@@ -35,6 +35,14 @@ pub(super) fn wait_until(happened: impl Fn() -> bool) {
     }
 }
 
+/// Checks that the worker begins fewer than `at_most` rounds without work in a second.
+fn check_rounds(meters: &Meters, at_most: u64, what: &str) {
+    let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
+    thread::sleep(Duration::from_secs(1));
+    let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
+    assert!(rounds < at_most * seconds, "{rounds} rounds in {seconds} s {what}");
+}
+
 /// Sends one packet and waits until it has left at the other end.
 fn send_one(devices: &mut [MemDevice; 2], traffic: &mut Traffic, sink: &mut Sink) {
     let [from, to] = devices;
@@ -56,10 +64,7 @@ fn a_sleeping_worker_polls_a_few_times_a_second_and_wakes_for_a_packet() {
     let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
     let rig = while_it_runs(rig, |devices, meters| {
         wait_until(|| meters.sleeps.get() > 0);
-        let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
-        thread::sleep(Duration::from_secs(1));
-        let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
-        assert!(rounds < 100 * seconds, "{rounds} rounds in {seconds} s of silence");
+        check_rounds(meters, 100, "of silence");
         send_one(devices, &mut traffic, &mut sink);
     });
     assert_eq!((sink.tally().received, sink.tally().corrupt), (1, 0));
@@ -136,10 +141,7 @@ fn a_worker_sleeps_while_a_port_has_only_packets_that_it_cannot_receive_yet() {
         }
         let sleeps = meters.sleeps.get();
         wait_until(|| meters.sleeps.get() > sleeps + 20);
-        let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
-        thread::sleep(Duration::from_secs(1));
-        let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
-        assert!(rounds < 2_000 * seconds, "{rounds} rounds in {seconds} s without a packet to take");
+        check_rounds(meters, 2_000, "without a packet to take");
     });
 }
 
@@ -159,10 +161,7 @@ fn a_worker_sleeps_while_frames_wait_for_a_slot() {
         }
         let sleeps = meters.sleeps.get();
         wait_until(|| meters.sleeps.get() > sleeps + 20);
-        let (rounds, begun) = (meters.idle_rounds.get(), Instant::now());
-        thread::sleep(Duration::from_secs(1));
-        let (rounds, seconds) = (meters.idle_rounds.get() - rounds, begun.elapsed().as_secs() + 1);
-        assert!(rounds < 2_000 * seconds, "{rounds} rounds in {seconds} s without a slot");
+        check_rounds(meters, 2_000, "without a slot");
     });
 }
 

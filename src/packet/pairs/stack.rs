@@ -198,8 +198,8 @@ impl PairStack {
 
     #[inline]
     fn give_what_is_wanted(&mut self, w: &mut Worker) {
-        if let Some(for_good) = self.gauge.asked() {
-            let pairs = self.give_up(for_good);
+        let pairs = self.wanted();
+        if !pairs.is_empty() {
             free_all(&self.heads, w, pairs);
         }
     }

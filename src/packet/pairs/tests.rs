@@ -319,7 +319,7 @@ fn seen_inside(work: impl FnOnce(Sender<ReadyPacketsStats>) + Send + 'static) ->
     stats
 }
 
-/// Seen: the list called `on_release` under its lock, so an `on_release` that used the list waited for ever.
+/// Seen: the list called `on_release` while it held its lock. An `on_release` that used the list then deadlocked.
 #[test]
 fn memory_of_others_that_a_list_gives_back_may_use_the_list() {
     for locking in [Locking::Caller, Locking::Each] {

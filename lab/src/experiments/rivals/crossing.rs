@@ -9,7 +9,6 @@ mod packets;
 mod queues;
 mod rings;
 
-use std::cell::RefCell;
 use std::thread;
 
 use super::sides::Side;
@@ -71,17 +70,17 @@ impl<'a> End<'a> {
 struct Crossing<'a> {
     variant: &'static str,
     /// The giving end and the taking end.
-    ends: RefCell<(End<'a>, End<'a>)>,
+    ends: (End<'a>, End<'a>),
 }
 
 impl<'a> Crossing<'a> {
     fn new(variant: &'static str, gives: impl Side + 'a, takes: impl Side + 'a) -> Self {
-        Self { variant, ends: RefCell::new((End::new(gives), End::new(takes))) }
+        Self { variant, ends: (End::new(gives), End::new(takes)) }
     }
 
     /// Takes the items in flight, and checks that every sent item arrived, in order and unchanged.
     fn settle(self, bench: &mut Bench<'_>, what: &str) {
-        let (gives, mut takes) = self.ends.into_inner();
+        let (gives, mut takes) = self.ends;
         let sent = gives.done.items + takes.side.stop_sending();
         let mut looks = 0;
         while looks < LAST_LOOKS {
@@ -156,8 +155,7 @@ fn measure(
     let (compared, effort) = (over_first(crossings.len()), effort(bench));
     let (series, crossings) = thread::scope(|scope| {
         let mut pairs = Vec::new();
-        for Crossing { variant, ends } in crossings {
-            let (gives, takes) = ends.into_inner();
+        for Crossing { variant, ends: (gives, takes) } in crossings {
             let gives = Peer::spawn(scope, Some(peer_core), gives, |gives| _ = gives.pass());
             pairs.push((variant, gives, takes));
         }
@@ -168,9 +166,8 @@ fn measure(
         }
         let series = bench.measure_with(&mut variants, &compared, Cores::Cross, effort);
         drop(variants);
-        let back = pairs
-            .into_iter()
-            .map(|(variant, gives, takes)| Crossing { variant, ends: RefCell::new((gives.end(), takes)) });
+        let back =
+            pairs.into_iter().map(|(variant, gives, takes)| Crossing { variant, ends: (gives.end(), takes) });
         (series, back.collect::<Vec<_>>())
     });
     rows(bench, &series);
@@ -191,8 +188,8 @@ mod tests {
 
     #[test]
     fn what_is_still_under_way_at_the_end_is_taken_and_counted() {
-        let crossing = crossing();
-        assert_eq!(crossing.ends.borrow_mut().0.pass(), 256);
+        let mut crossing = crossing();
+        assert_eq!(crossing.ends.0.pass(), 256);
         let report = report_of(false, |bench| crossing.settle(bench, "ring"));
         assert!(report.ok(), "{:?}", report.checks);
     }
@@ -207,12 +204,9 @@ mod tests {
 
     #[test]
     fn an_item_that_is_missing_fails_the_check() {
-        let crossing = crossing();
-        {
-            let ends = &mut *crossing.ends.borrow_mut();
-            ends.0.pass();
-            ends.1.done.items = 1;
-        }
+        let mut crossing = crossing();
+        crossing.ends.0.pass();
+        crossing.ends.1.done.items = 1;
         let report = report_of(false, |bench| crossing.settle(bench, "ring"));
         assert!(!report.ok() && report.checks[0].detail.contains("256 wrong"), "{:?}", report.checks);
     }

@@ -87,8 +87,7 @@ mod tests {
 
     #[test]
     fn a_line_with_another_number_is_counted() {
-        let crossing = crossing();
-        let (gives, takes) = &mut *crossing.ends.borrow_mut();
+        let (mut gives, mut takes) = crossing().ends;
         assert_eq!((gives.pass(), gives.done.items), (256, 256));
         // The reading side expects the numbers from 1 on.
         takes.done.items = 1;

@@ -188,13 +188,11 @@ mod tests {
     #[test]
     fn what_the_receivers_own_core_sends_arrives_too_and_each_senders_ids_in_order() {
         for senders in SENDERS {
-            let crossing = crossing("netmem", senders, id_ring(SLOTS as u32));
-            {
-                let (gives, takes) = &mut *crossing.ends.borrow_mut();
-                for _ in 0..10 {
-                    gives.pass();
-                    assert!(takes.pass() > 0);
-                }
+            let mut crossing = crossing("netmem", senders, id_ring(SLOTS as u32));
+            let (gives, takes) = &mut crossing.ends;
+            for _ in 0..10 {
+                gives.pass();
+                assert!(takes.pass() > 0);
             }
             let report = report_of(false, |bench| crossing.settle(bench, "ids"));
             assert!(report.ok(), "{:?}", report.checks);
