@@ -53,7 +53,8 @@ impl FlowConsumers {
         self.hash.flow(frame, queue)
     }
 
-    /// Records that `worker` consumes a flow. A worker that the policy does not choose from counts as none.
+    /// Records that `worker` consumes a flow. A worker that the policy does not choose from counts as none, and so does
+    /// one whose inbox no worker reads ([`Outbox::has_reader`](super::Outbox::has_reader)).
     ///
     /// # Cost
     /// One load, and one store if the worker has changed.

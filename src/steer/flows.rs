@@ -51,12 +51,17 @@ impl FlowTable {
     }
 
     /// Chooses the worker out of `targets` for the next frame of the flow with this hash: the worker that consumes it,
-    /// or otherwise the idlest. `ahead[worker]` frames of the list go to each worker before it.
+    /// or otherwise the idlest. `closed` has one bit for each worker that is not a choice now: this worker if frames
+    /// for it are not direct, and others whose inboxes no worker reads. `ahead[worker]` frames of the list go to each
+    /// worker before it.
+    ///
+    /// A flow whose worker is gone moves on with the next batch. Order holds: frames that were sent there are never
+    /// forwarded, and frames that stayed with the caller come first in that batch.
     #[inline]
     pub(super) fn choose(
         &mut self,
         hash: u32,
-        targets: &[u8],
+        (targets, closed): (&[u8], u64),
         out: &[Outgoing],
         own: Own,
         ahead: &mut [u32],
@@ -65,17 +70,19 @@ impl FlowTable {
         let place = hash as usize & (self.entries.len() - 1);
         let entry = &mut self.entries[place];
         if entry.worker == NOBODY || is_finished(*entry, out, own, ahead) {
-            let may_go = |worker: u8| worker != own.worker || own.direct;
+            let may_go = |worker: u8| closed >> worker & 1 == 0;
+            let may_stay = entry.worker != NOBODY && may_go(entry.worker);
             let consumer = consumers.of(hash);
             let next = match targets.iter().copied().find(|&t| Some(usize::from(t)) == consumer) {
                 Some(consumer) if may_go(consumer) => consumer,
-                // Not yet: it is this worker, which still has to read the frames in its lane.
-                Some(_) if entry.worker != NOBODY => entry.worker,
+                // Not yet: this worker still has to read the frames in its lane. Another consumer that is closed has no
+                // inbox any more, and counts as none.
+                Some(consumer) if consumer == own.worker && may_stay => entry.worker,
                 _ => {
                     let load = |worker: u8| load(worker, out, own, ahead);
                     let idlest = targets.iter().copied().filter(|&t| may_go(t)).min_by_key(|&t| load(t));
-                    let idlest = idlest.unwrap_or(own.worker);
-                    let stays = entry.worker != NOBODY && load(entry.worker) < load(idlest) + WORTH_MOVING;
+                    let idlest = idlest.unwrap_or_else(|| of_closed(targets, own));
+                    let stays = may_stay && load(entry.worker) < load(idlest) + WORTH_MOVING;
                     if stays { entry.worker } else { idlest }
                 }
             };
@@ -87,6 +94,16 @@ impl FlowTable {
         let direct = entry.worker == own.worker && own.direct;
         entry.tail = if direct { own.list } else { out[to].position().wrapping_add(ahead[to]) };
         entry.worker
+    }
+}
+
+/// Chooses one of `targets` if all of them are closed: this worker, whose lane may have a reader, or the first, whose
+/// frames stay with the caller or are dropped.
+#[cold]
+fn of_closed(targets: &[u8], own: Own) -> u8 {
+    match targets {
+        [first, ..] if !targets.contains(&own.worker) => *first,
+        _ => own.worker,
     }
 }
 
@@ -107,3 +124,6 @@ fn is_finished(entry: Entry, out: &[Outgoing], own: Own, ahead: &[u32]) -> bool 
         out[worker].has_finished(entry.tail, ahead[worker])
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@
 //! | `G` Release of `reader` = [`GONE`] | [`LaneReceiver`]'s Drop | Acquire in [`Progress::reader`] |
 
 use crate::ring::{Receiver, Sender, Vacant, Waiting, ring};
+use crate::sync::Steps;
 use crate::sync::shim::AtomicU32;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
@@ -86,7 +87,8 @@ pub(super) fn lane<T: Send>(limit: u32, progress: Arc<Progress>) -> (LaneSender<
     let (sender, receiver) = ring(limit);
     let start = progress.finished();
     let receiver = LaneReceiver { ring: receiver, taken: start, progress: Arc::clone(&progress) };
-    (LaneSender { ring: sender, limit, sent: start, finished: start, progress }, receiver)
+    let sender = LaneSender { ring: sender, limit, sent: start, finished: start, abandoned: false, progress };
+    (sender, receiver)
 }
 
 /// The sending end.
@@ -98,6 +100,8 @@ pub(super) struct LaneSender<T> {
     sent: u32,
     /// Number of units finished at the last look-up: `sent − finished <= limit`.
     finished: u32,
+    /// The ring was given up, since no worker reads it: `ring` is an empty one.
+    abandoned: bool,
     progress: Arc<Progress>,
 }
 
@@ -169,9 +173,26 @@ impl<T> LaneSender<T> {
     }
 }
 
+impl<T: Send> LaneSender<T> {
+    /// Gives up the ring of a lane that no worker reads, and so frees the items that were sent while its reader left.
+    /// Nothing may be sent afterwards.
+    ///
+    /// The reader frees what it sees when it leaves. An item that was sent after that look is still in the ring, which
+    /// drops it when both ends are gone: now, or when the reader's end is.
+    #[cold]
+    pub(super) fn abandon(&mut self) {
+        debug_assert_eq!(self.progress.reader(), GONE);
+        if !self.abandoned {
+            self.abandoned = true;
+            drop(std::mem::replace(&mut self.ring, ring(1).0));
+        }
+    }
+}
+
 /// The receiving end. It may be passed on to another worker.
 ///
-/// If it is dropped, the lane has no reader; the items in it are freed with the lane.
+/// If it is dropped, the lane has no reader, and the items in it are freed. Items that are sent at that moment may stay
+/// in it until the sender abandons the lane or is dropped.
 #[derive(Debug)]
 pub(super) struct LaneReceiver<T> {
     ring: Receiver<T>,
@@ -222,9 +243,11 @@ impl Progress {
 impl<T> Drop for LaneReceiver<T> {
     fn drop(&mut self) {
         self.progress.set_reader(GONE);
-        // Items that the sender adds during this call are freed with the ring, when the sender sees that no worker
-        // reads.
-        self.ring.recv_burst(usize::MAX, drop);
+        // Freeing an item may run code of the caller, which may panic. The others are freed all the same. Items that
+        // the sender adds after this look are freed with the ring, when both ends are gone.
+        let mut steps = Steps::new();
+        self.ring.recv_burst(usize::MAX, |item| steps.run(|| drop(item)));
+        steps.end();
     }
 }
 

@@ -261,7 +261,9 @@ impl Mesh {
 
     /// `worker` no longer reads: lanes that were handed over to it have no reader, and no more can be handed over.
     pub(super) fn close_seat(&self, worker: usize) {
-        drop(lock(&self.seats[worker].legacy).take());
+        let lanes = lock(&self.seats[worker].legacy).take();
+        // Without the lock: freeing the frames in the lanes may run code of the caller.
+        drop(lanes);
     }
 }
 

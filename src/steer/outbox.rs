@@ -119,11 +119,11 @@ impl Outbox {
             }
             (Policy::Flow(_), list) => {
                 let own = Own { worker: self.own, direct, list: self.batches };
-                list.iter().for_each(|&worker| self.out[usize::from(worker)].look());
+                let closed = closed_after_look(list, &mut self.out, own);
                 let (flows, out, mut ahead) = (&mut self.flows, &self.out, [0; WORKERS_MAX]);
                 let consumers = self.mesh.consumers();
                 each_hash(&self.hash, queue, frames, |i, hash| {
-                    targets[i] = flows.choose(hash, list, out, own, &mut ahead, consumers);
+                    targets[i] = flows.choose(hash, (list, closed), out, own, &mut ahead, consumers);
                 });
                 self.counts.flow_moves.set(self.flows.moves);
             }
@@ -248,6 +248,20 @@ impl Outbox {
 /// Converts a time to ticks. The clock is measured only if a time is set.
 fn ticks(time: Duration) -> u64 {
     if time.is_zero() { 0 } else { (time.as_nanos() as f64 * clock::ticks_per_ns()) as u64 }
+}
+
+/// Looks at the lanes to `targets`. Returns one bit for each worker to which no flow may go: another one whose inbox no
+/// worker reads, or this one, if frames for it are not direct.
+#[inline]
+fn closed_after_look(targets: &[u8], out: &mut [Outgoing], own: Own) -> u64 {
+    let mut closed = u64::from(!own.direct) << own.worker;
+    for &worker in targets {
+        let out = &mut out[usize::from(worker)];
+        out.look();
+        // Its own inbox may be gone: what this worker keeps needs no lane.
+        closed |= u64::from(worker != own.worker && !out.is_read()) << worker;
+    }
+    closed
 }
 
 /// Calls `f` with the hash of each frame's flow, oldest first.

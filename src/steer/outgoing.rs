@@ -71,6 +71,16 @@ impl Outgoing {
         self.lane.backlog();
     }
 
+    /// Returns whether a worker reads the lane. If not, frames that were sent while it left are freed.
+    #[inline]
+    pub(super) fn is_read(&mut self) -> bool {
+        let is_read = self.lane.progress().reader() != GONE;
+        if !is_read {
+            self.lane.abandon();
+        }
+        is_read
+    }
+
     /// Returns whether all frames before `position` are finished, as last looked up, or never will be. `ahead` of them
     /// are still to be listed.
     #[inline]
@@ -165,13 +175,15 @@ impl Outgoing {
         });
     }
 
-    /// Frees the listed frames and counts them as dropped: their reader left after they were listed.
+    /// Frees the listed frames and counts them as dropped: their reader left after they were listed. Frames that were
+    /// sent while it left are freed too.
     #[cold]
     #[inline(never)]
     fn drop_listed(&mut self, w: &mut Worker) {
         self.counts.gone.add(self.list.len() as u64);
-        self.list.free(w);
         self.runs.clear();
+        self.list.free(w);
+        self.lane.abandon();
     }
 
     /// Frees frames for which there was no room and counts them as dropped.

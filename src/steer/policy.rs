@@ -100,7 +100,7 @@ impl QueueMap {
 /// | `Map` | the receive queue, then the flow's hash if the queue has several workers | kept |
 /// | `RoundRobin` | the turn | not kept |
 /// | `Hash` | the flow's hash | kept |
-/// | `Flow` | the flow: to the worker that [consumes](super::FlowConsumers) it, otherwise it may move to an idler one when all its frames are finished | kept |
+/// | `Flow` | the flow: to the worker that [consumes](super::FlowConsumers) it, otherwise it may move to an idler one when all its frames are finished; it leaves a worker whose inbox no worker reads | kept |
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Frames stay with the worker that received them.

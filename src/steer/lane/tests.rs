@@ -142,9 +142,49 @@ fn what_is_sent_while_its_reader_goes_is_freed_once() {
         let taken = leaving.join().unwrap();
         assert!(taken == 0 || taken == 2);
         assert_eq!(sender.progress().reader(), GONE);
+        sender.abandon();
+        assert_eq!(Arc::strong_count(&token), 1, "what was sent after the reader's last look is freed");
         drop(sender);
         assert_eq!(Arc::strong_count(&token), 1);
     });
+}
+
+#[test]
+#[cfg(not(loom))]
+fn items_that_no_worker_reads_are_freed_when_the_sender_abandons_the_lane_and_its_count_stays() {
+    let token = Arc::new(());
+    let (mut sender, reader) = lane(4, Progress::new(0, u32::MAX));
+    drop(reader);
+    // It saw a reader just before.
+    send(&mut sender, 3, [item(1, &token, 3)]);
+    assert_eq!(Arc::strong_count(&token), 4);
+    for _ in 0..2 {
+        sender.abandon();
+        assert_eq!((Arc::strong_count(&token), sender.sent(), sender.backlog()), (1, 2, 3));
+        assert!(sender.is_drained());
+    }
+}
+
+/// Seen: after a panic, the rest of the items stayed in the ring until the sender was dropped.
+#[test]
+#[cfg(not(loom))]
+fn items_of_a_reader_that_leaves_are_all_freed_even_if_they_panic() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    struct Panics(Arc<()>);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("{} tokens", Arc::strong_count(&self.0));
+        }
+    }
+    let token = Arc::new(());
+    let (mut sender, reader) = lane(4, Progress::new(0, 0));
+    let mut items = [(); 3].map(|()| Panics(Arc::clone(&token))).into_iter();
+    sender.send(3, |slot| _ = items.next().map(|item| slot.fill(item)));
+    let panic = catch_unwind(AssertUnwindSafe(|| drop(reader))).unwrap_err();
+    assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("4 tokens"), "the first one goes on");
+    assert_eq!(Arc::strong_count(&token), 1);
+    assert_eq!(sender.progress().reader(), GONE);
 }
 
 #[test]

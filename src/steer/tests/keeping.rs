@@ -137,11 +137,19 @@ fn a_flow_limit_that_was_asked_for_holds_what_is_steered_and_not_what_is_handed_
     assert!(taken.is_sorted());
 }
 
-/// Observed: a worker without a reader counted as done, so the flow moved on in the middle of its batch, past the
-/// frames that stayed.
 #[test]
-fn frames_of_a_flow_do_not_overtake_those_that_stay_because_nobody_reads() {
-    let mut rig = rig(&steering(3, "flow"));
+fn frames_of_a_flow_that_stayed_go_first_to_its_next_worker_after_the_reader_of_the_old_one_has_gone() {
+    let mut rig = rig(&MeshConfig { inbox: 64, ..steering(3, "flow=0,2") });
+    assert_eq!(rig.offer(1, FROM, run(1, 0, 60)), [vec![], vec![]]);
+    rig.flush(1);
+    let [own, stayed] = rig.offer(1, FROM, run(1, 60, 20));
+    assert_eq!((own, &stayed), (vec![], &run(1, 64, 16).collect::<Vec<_>>()), "worker 0 takes nothing");
     rig.workers[0].inbox = None;
-    assert_eq!(rig.offer(1, FROM, run(1, 0, 64)), [vec![], run(1, 0, 64).collect::<Vec<_>>()]);
+    assert_eq!(rig.offer(1, FROM, stayed.into_iter().chain(run(1, 80, 40))), [vec![], vec![]]);
+    rig.flush(1);
+    assert_eq!(rig.take_all(2), run(1, 64, 56).collect::<Vec<_>>());
+    let stats = rig.mesh.stats();
+    assert_eq!((stats[0].lost, stats[0].drops, stats[2].drops), (60, HandOffDrops { gone: 4, ..NONE }, NONE));
+    assert_eq!(stats[1].flow_moves, 1);
+    assert!(rig.pool.ledger().all_home());
 }

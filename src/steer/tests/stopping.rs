@@ -73,6 +73,64 @@ fn flows_move_on_from_a_worker_that_is_gone() {
     assert_eq!(rig.take_all(2), run(1, 10, 10).collect::<Vec<_>>());
 }
 
+/// Seen: the load of a worker without an inbox stayed at 0, so the policy `flow` took it for the idlest, and its flows
+/// never left it.
+#[test]
+fn the_policy_flow_gives_no_flow_to_a_worker_that_is_gone() {
+    let offered = |number| (0..40).map(move |flow| (flow, number)).collect::<Vec<_>>();
+    for (before, is_consumer) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut rig = rig(&steering(3, "flow=1,2"));
+        if is_consumer {
+            (0..40).for_each(|flow| rig.mesh.consumers().note(rig.flow_of(flow), 1));
+        }
+        if before {
+            assert_eq!(rig.steer(0, offered(0)), []);
+            rig.flush(0);
+            assert!(rig.mesh.stats()[1].sent > 0);
+            rig.take_all(2);
+        }
+        rig.workers[1].inbox = None;
+        for number in 1..3 {
+            assert_eq!(rig.offer(0, FROM, offered(number)), [vec![], vec![]], "{before} {is_consumer}");
+            rig.flush(0);
+            assert_eq!(rig.take_all(2), offered(number));
+        }
+        assert!(rig.mesh.stats().iter().all(|stats| stats.drops.total() == 0));
+        assert!(rig.pool.ledger().all_home());
+    }
+}
+
+#[test]
+fn the_policy_flow_keeps_flows_here_if_all_others_are_gone() {
+    let mut rig = rig(&steering(3, "flow"));
+    rig.workers[1].inbox = None;
+    rig.workers[2].inbox = None;
+    rig.mesh.consumers().note(rig.flow_of(1), 2);
+    assert_eq!(rig.offer(0, FROM, run(1, 0, 5)), [run(1, 0, 5).collect::<Vec<_>>(), vec![]]);
+    assert_eq!(rig.hand_off(0, 0, run(1, 5, 5)), []);
+    let both = || run(1, 10, 5).chain(run(2, 0, 5));
+    assert_eq!(rig.offer(0, FROM, both()), [vec![], vec![]], "behind those in its own lane");
+    rig.flush(0);
+    assert_eq!(rig.take_all(0), run(1, 5, 5).chain(both()).collect::<Vec<_>>());
+    assert_eq!(rig.offer(0, FROM, run(1, 15, 5)), [run(1, 15, 5).collect::<Vec<_>>(), vec![]]);
+    assert!(rig.mesh.stats().iter().all(|stats| stats.drops.total() == 0));
+}
+
+#[test]
+fn if_all_workers_of_the_policy_flow_are_gone_its_frames_stay_or_are_dropped_and_none_is_kept_here() {
+    let mut rig = rig(&steering(3, "flow=1,2"));
+    rig.workers[1].inbox = None;
+    rig.workers[2].inbox = None;
+    let offered: Vec<_> = (0..40).map(|flow| (flow, 0)).collect();
+    assert_eq!(rig.offer(0, FROM, offered.clone()), [vec![], offered.clone()]);
+    assert_eq!(rig.steer(0, offered), []);
+    rig.flush(0);
+    let stats = rig.mesh.stats();
+    assert_eq!(stats[1].drops, HandOffDrops { gone: 40, ..HandOffDrops::default() });
+    assert_eq!((stats[2].drops.total(), stats[0].kept), (0, 0));
+    assert!(rig.pool.ledger().all_home());
+}
+
 #[test]
 fn lanes_handed_to_a_worker_that_goes_before_it_has_looked_are_without_a_reader() {
     let mut rig = rig(&steering(3, "map=rx0:1"));
