@@ -461,6 +461,8 @@ impl Forwarder {
     ///
     /// It goes on receiving. Under traffic that does not stop there is always something in flight, so `until` must set
     /// a time limit.
+    ///
+    /// At the end each port looks at its interface, so that its state is that of the end.
     pub fn drain(&mut self, w: &mut Worker, rounds: u32, mut until: impl FnMut(&Forwarder) -> bool) {
         let mut quiet = 0;
         while quiet < rounds && !until(self) {
@@ -476,5 +478,9 @@ impl Forwarder {
             std::thread::yield_now();
         }
         self.send_listed(w);
+        for egress in &mut self.egresses {
+            egress.port.arm();
+            egress.port.disarm();
+        }
     }
 }

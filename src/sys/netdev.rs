@@ -13,6 +13,7 @@ use std::ffi::c_char;
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::thread::yield_now;
 
 /// Asks for the numbers of channels (`linux/ethtool.h`).
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
@@ -159,10 +160,9 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn current_name(&self) -> Result<String, Errno> {
-        let request = self.request()?;
-        let name =
-            request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect::<Vec<_>>();
-        Ok(String::from_utf8_lossy(&name).into_owned())
+        let name = self.named()?.ifr_name.map(|byte| byte as u8);
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).into_owned())
     }
 
     /// The kernel's number of the interface. It stays when the interface is renamed.
@@ -189,9 +189,8 @@ impl Netdev {
     /// # Errors
     /// `PERM` without CAP_NET_ADMIN; `NODEV` if the interface is gone.
     pub fn set_up(&self) -> Result<(), Errno> {
-        let mut request = self.request()?;
-        request.ifr_ifru.ifru_flags = (self.flags()? | libc::IFF_UP) as i16;
-        self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
+        let flags = (self.flags()? | libc::IFF_UP) as i16;
+        self.ask(libc::SIOCSIFFLAGS, |request| request.ifr_ifru.ifru_flags = flags).map(drop)
     }
 
     /// Whether the interface is up and has a carrier (IFF_RUNNING).
@@ -208,7 +207,7 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone, `AFNOSUPPORT` if it is not an Ethernet interface.
     pub fn mac(&self) -> Result<[u8; 6], Errno> {
-        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request()?)?;
+        let request = self.ask(libc::SIOCGIFHWADDR, |_| {})?;
         // SAFETY: SIOCGIFHWADDR filled in the hardware address; any bytes are a valid sockaddr.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
         if address.sa_family != libc::ARPHRD_ETHER {
@@ -226,7 +225,7 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn mtu(&self) -> Result<u32, Errno> {
-        let request = self.ioctl(libc::SIOCGIFMTU, self.request()?)?;
+        let request = self.ask(libc::SIOCGIFMTU, |_| {})?;
         // SAFETY: SIOCGIFMTU filled in the MTU; any bytes are a valid integer.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
@@ -237,9 +236,7 @@ impl Netdev {
     /// `NODEV` if the interface is gone.
     pub fn queues(&self) -> Result<Option<Queues>, Errno> {
         let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
-        let mut request = self.request()?;
-        request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-        match self.ioctl(libc::SIOCETHTOOL, request) {
+        match self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = (&raw mut channels).cast()) {
             Ok(_) => {
                 let EthtoolChannels { rx, tx, combined, .. } = channels;
                 Ok(Some(Queues { rx: rx + combined, tx: tx + combined }))
@@ -257,9 +254,7 @@ impl Netdev {
     pub fn is_virtual(&self) -> Result<bool, Errno> {
         let (names, bus_info, rest) = ([[0; 32]; 3], [0; 32], [0; 64]);
         let mut driver = EthtoolDriver { cmd: ETHTOOL_GDRVINFO, names, bus_info, rest };
-        let mut request = self.request()?;
-        request.ifr_ifru.ifru_data = (&raw mut driver).cast();
-        match self.ioctl(libc::SIOCETHTOOL, request) {
+        match self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = (&raw mut driver).cast()) {
             Ok(_) => Ok(is_no_bus(&driver.bus_info)),
             Err(Errno::OPNOTSUPP) => Ok(true),
             Err(errno) => Err(errno),
@@ -267,19 +262,44 @@ impl Netdev {
     }
 
     fn flags(&self) -> Result<i32, Errno> {
-        let request = self.ioctl(libc::SIOCGIFFLAGS, self.request()?)?;
+        let request = self.ask(libc::SIOCGIFFLAGS, |_| {})?;
         // SAFETY: SIOCGIFFLAGS filled in the flags; any bytes are a valid integer.
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
     }
 
-    /// A request with its current name: it may have been renamed, and another interface may have its old name.
-    fn request(&self) -> Result<libc::ifreq, Errno> {
+    /// Makes a request of the interface, which `fill` completes.
+    ///
+    /// The kernel finds the interface by its name. Between two calls the interface may be renamed, and another one get
+    /// its name, and while it is renamed no name finds it. So an answer counts if the name finds this interface before
+    /// and after.
+    fn ask(&self, code: libc::c_ulong, mut fill: impl FnMut(&mut libc::ifreq)) -> Result<libc::ifreq, Errno> {
+        loop {
+            let named = self.named()?;
+            if self.is_found(named) {
+                let mut request = named;
+                fill(&mut request);
+                let answer = self.ioctl(code, request);
+                if self.is_found(named) {
+                    return answer;
+                }
+            }
+            yield_now();
+        }
+    }
+
+    /// A request with its current name.
+    fn named(&self) -> Result<libc::ifreq, Errno> {
         let mut numbered = request("");
         numbered.ifr_ifru.ifru_ifindex = self.index as i32;
-        let named = self.ioctl(libc::SIOCGIFNAME, numbered)?;
-        let mut request = request("");
-        request.ifr_name = named.ifr_name;
-        Ok(request)
+        let ifr_name = self.ioctl(libc::SIOCGIFNAME, numbered)?.ifr_name;
+        Ok(libc::ifreq { ifr_name, ..request("") })
+    }
+
+    /// Whether the kernel finds this interface by the name in a request.
+    fn is_found(&self, named: libc::ifreq) -> bool {
+        // SAFETY: SIOCGIFINDEX fills in the number; any bytes are a valid integer.
+        let index = self.ioctl(libc::SIOCGIFINDEX, named).map(|found| unsafe { found.ifr_ifru.ifru_ifindex });
+        index == Ok(self.index as i32)
     }
 
     fn ioctl(&self, code: libc::c_ulong, mut request: libc::ifreq) -> Result<libc::ifreq, Errno> {

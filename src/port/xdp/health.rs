@@ -102,10 +102,10 @@ impl XdpPort {
         matches!(self.health.lost, Some(Lost { what: What::Program, .. }))
     }
 
-    /// Returns whether the interface is still the one on which the port was opened.
+    /// Returns whether the interface on which the port was opened exists, whatever its name is now.
     #[cold]
     pub(super) fn is_there(&self) -> bool {
-        self.netdev.again().is_ok_and(|netdev| netdev.index() == self.netdev.index())
+        self.netdev.current_name().is_ok()
     }
 
     /// Puts back what was taken away. Returns None, or the reason if that failed.

@@ -1,0 +1,59 @@
+//! Interfaces that are renamed while they are asked: in a network namespace, as root.
+
+#![allow(clippy::unwrap_used)]
+
+// It uses a part of this.
+#[allow(dead_code)]
+mod netns;
+
+use netmem::system::netdev::Netdev;
+use netns::{in_namespace, ip, veth};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+/// Number of times that the interfaces swap their names.
+const SWAPS: usize = 200;
+
+/// Has two interfaces swap their names.
+fn swap_names(one: &str, two: &str) {
+    let lines = format!("link set {one} name third\nlink set {two} name {one}\nlink set third name {two}\n");
+    let mut ip = Command::new("ip").args(["-batch", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    ip.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(ip.wait().unwrap().success());
+}
+
+/// Seen: the kernel is asked for the name and then by the name. In between, another interface got the name, or none had
+/// it. A `packet` port took its interface for removed, and went on with the other one.
+#[test]
+fn an_interface_that_is_renamed_while_it_is_asked_answers_for_itself() {
+    in_namespace("an_interface_that_is_renamed_while_it_is_asked_answers_for_itself", || {
+        veth("a0", "a1", 1);
+        ip("link set a1 mtu 1400");
+        ip("link set a1 down");
+        let (one, two) = (Netdev::open("a0").unwrap(), Netdev::open("a1").unwrap());
+        let macs = [one.mac().unwrap(), two.mac().unwrap()];
+        let (rounds, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let ask = || {
+            while !over.load(Relaxed) {
+                assert_eq!([one.is_up(), two.is_up()], [Ok(true), Ok(false)]);
+                assert_eq!([one.mac(), two.mac()], macs.map(Ok));
+                assert_eq!([one.mtu(), two.mtu()], [Ok(1500), Ok(1400)]);
+                rounds.fetch_add(1, Relaxed);
+            }
+        };
+        thread::scope(|scope| {
+            let asking = scope.spawn(ask);
+            for _ in 0..SWAPS {
+                swap_names("a0", "a1");
+                // So that one swap at most comes within a question, behind which the name is another one.
+                let asked = rounds.load(Relaxed);
+                while rounds.load(Relaxed) == asked && !asking.is_finished() {
+                    thread::yield_now();
+                }
+            }
+            over.store(true, Relaxed);
+        });
+    });
+}
