@@ -109,7 +109,9 @@ fn interfaces_with_one_number_in_two_namespaces_each_have_a_port_over_one_memory
         "elsewhere::interfaces_with_one_number_in_two_namespaces_each_have_a_port_over_one_memory";
     in_namespace(TEST, || {
         let there = There::new();
-        ip("link add a0 index 77 numrxqueues 2 numtxqueues 2 type veth peer name a1 index 78");
+        ip(
+            "link add a0 index 77 numrxqueues 2 numtxqueues 2 type veth peer name a1 index 78 numrxqueues 1 numtxqueues 1",
+        );
         ip("link set dev a0 up");
         ip("link set dev a1 up");
         there.veth(77, 78);
