@@ -21,10 +21,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let made = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&made);
     let config = CacheConfig { name: "buffers".into(), ..Default::default() };
-    let buffers = ConstructedCache::new(&memory, &config, move || {
+    let buffers = Arc::new(ConstructedCache::new(&memory, &config, move || {
         count.fetch_add(1, Relaxed);
         Vec::<u8>::with_capacity(BUFFER)
-    })?;
+    })?);
     let mut used = 0;
     for _ in 0..100 {
         let mut hand: Vec<_> = (0..200).map_while(|_| buffers.alloc(&mut w)).collect();
@@ -34,13 +34,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{used} buffers used, {} made", made.load(Relaxed));
 
-    // Below the low watermark the cache gives up unused slabs.
-    let (reclaim, begun) = (buffers.clone(), Arc::new(AtomicUsize::new(0)));
+    // Below the low watermark the cache gives up unused slabs. A callback that owned the cache would keep the memory.
+    let (reclaim, begun) = (Arc::downgrade(&buffers), Arc::new(AtomicUsize::new(0)));
     let begins = Arc::clone(&begun);
     memory.on_pressure(move |_worker, pressure| {
-        if pressure.begins {
+        if pressure.begins
+            && let Some(buffers) = reclaim.upgrade()
+        {
             begins.fetch_add(1, Relaxed);
-            reclaim.shrink();
+            buffers.shrink();
         }
     });
     let mut blocks = Vec::new();

@@ -211,6 +211,14 @@ impl Host {
         self.settings.get(key).map(String::as_str)
     }
 
+    /// Returns the interface with this name, its own or another one, and its own name.
+    pub fn interface(&self, name: &str) -> Option<(&str, &Interface)> {
+        let is_it = |(own, interface): &(&String, &Interface)| {
+            *own == name || interface.other_names.iter().any(|other| other == name)
+        };
+        self.interfaces.iter().find(is_it).map(|(own, interface)| (&own[..], interface))
+    }
+
     /// Returns the kernel's version, as (6, 1), or None if the release does not begin with two numbers.
     pub fn kernel_version(&self) -> Option<(u32, u32)> {
         let mut parts = self.kernel.release.split(|character: char| !character.is_ascii_digit());

@@ -209,6 +209,7 @@ impl Follower {
         drop(known);
         if heard.overruns > 0 {
             self.resync.request();
+            self.withdrawals.forget();
         }
         heard.events.into_iter().for_each(|event| self.take(event));
         self.withdraw();
@@ -220,20 +221,21 @@ impl Follower {
             Event::Route(change, route) => {
                 self.new_own |= route.origin == Origin::Local;
                 self.withdrawals.add(&route);
+                self.withdrawals.forget_rank(&route);
                 if !change.apply(&mut self.known().rib, &route) {
                     self.resync.request();
                 }
             }
             Event::Neighbour { link, address, state } => self.neighbour((link, address), state),
             Event::Link { index, names, signal, mac, mtu } => {
-                let before = self.links.insert(index, signal).unwrap_or(Signal::Down);
+                let before = self.links.insert(index, signal);
                 self.link_changed(index, before, signal);
                 self.mtu_changed(index, mtu);
                 let mtu = mtu.min(0xffff) as u16;
                 self.link(index, names, mac.map(|mac| Interface { mac, mtu }));
             }
             Event::LinkGone(index) => {
-                let before = self.links.remove(&index).unwrap_or(Signal::Down);
+                let before = self.links.remove(&index);
                 self.mtus.remove(&index);
                 self.link_changed(index, before, Signal::Down);
                 self.link(index, Vec::new(), None);
@@ -247,7 +249,12 @@ impl Follower {
                 }
             }
             Event::LeftOut(what) => self.left_out.note(what),
-            Event::Unsaid => self.resync.request(),
+            Event::Unsaid => {
+                self.resync.request();
+                // It may have been about these routes too: their next-hop objects go with the link.
+                self.withdraw();
+                self.withdrawals.forget();
+            }
             Event::Done(_) | Event::Refused(_) => {}
         }
     }
@@ -256,17 +263,30 @@ impl Follower {
         (self.new_own, self.unshown) = (self.new_own | changed, self.unshown | changed);
     }
 
-    /// Handles a link's change. The kernel removes the link's routes, or omits routes over it, without events. The
-    /// paths over a link that went down are taken out by [`withdraw`](Self::withdraw).
-    fn link_changed(&mut self, index: u32, before: Signal, now: Signal) {
-        if now == Signal::Down && before != now {
+    /// Handles a link's change from the signal `before`, or None if the link was not known. The kernel removes the
+    /// link's routes, or omits routes over it, without events. It also uses the paths over a link that is up again
+    /// without events. The paths over a link that went down are taken out by [`withdraw`](Self::withdraw).
+    fn link_changed(&mut self, index: u32, before: Option<Signal>, now: Signal) {
+        if before.unwrap_or(Signal::Down) == now {
+            return;
+        }
+        if now == Signal::Down {
             self.withdrawals.down(index);
             self.resync.request_twice(Instant::now());
-        } else if before != now {
-            // The events that follow may be about its new routes, which stay.
-            if self.withdrawals.is_pending(index) {
-                self.withdraw();
-            }
+            return;
+        }
+        // The events that follow may be about its new routes, which stay.
+        if self.withdrawals.is_pending(index) {
+            self.withdraw();
+        }
+        // Another link may have the number of one that is gone.
+        if now == Signal::Up && before.is_some() {
+            self.restore(index);
+        }
+        // The kernel reports a link as up before it uses the paths over it.
+        if before == Some(Signal::Down) {
+            self.resync.request_twice(Instant::now());
+        } else {
             self.resync.request();
         }
     }
@@ -275,6 +295,12 @@ impl Follower {
     fn withdraw(&mut self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.withdrawals.apply(&mut known.rib);
+    }
+
+    /// Puts the paths over a link that is up again back into the known routes that stayed without them.
+    fn restore(&mut self, index: u32) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.withdrawals.restore(&mut known.rib, index);
     }
 
     /// Handles a link's MTU. If it has changed, the kernel changes the MTU of the link's IPv6 routes without events, and

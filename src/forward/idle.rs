@@ -4,9 +4,10 @@
 //!   PATIENCE rounds without work ─► arm every port ─► one has something ───────────────────► next round
 //!                                                  └► all are empty: poll(2), bounded ─► disarm ─┘
 //! ```
-//! If the next round receives nothing although a port had something, only time can help: the pool is dry, or a packet is
-//! not due yet. The same holds while frames wait for a slot of a port that does not send. The worker then sleeps without
-//! descriptors, a little longer each time, up to [`SHORTEST`].
+//! If the next round takes nothing although a port had something, only time can help with that port: the pool is dry, or a
+//! packet is not due yet. The same holds while frames wait for a slot of a port that does not send. The worker then
+//! sleeps briefly, a little longer each time, up to [`SHORTEST`]. The other ports still wake it. With steering nothing
+//! is received while frames wait, and nothing wakes it.
 //!
 //! No wake-up is lost. An armed port or an inbox either wakes the sleeper or reports that it already has frames
 //! ([`Wake::arm`](crate::port::Wake::arm), [`Inbox::waiting`](crate::steer::Inbox::waiting)). Some events wake no
@@ -15,6 +16,7 @@
 
 use super::poll::Forwarder;
 use super::position::Call;
+use crate::port::PortCounters;
 use crate::sync::Worker;
 use crate::sys::clock;
 use crate::sys::event::sleep_until_readable;
@@ -95,31 +97,57 @@ impl Forwarder {
     }
 
     fn sleep(&mut self, rounds: u32, w: &mut Worker) {
-        if !self.is_settled() {
-            return self.doze(rounds);
+        let has_unsent = !self.is_settled();
+        if has_unsent && self.steering.is_some() {
+            return self.sleep_until(brief(rounds), &[], false);
         }
-        let waits = self.meters.held.get() > 0 || self.short;
-        let at_most = if waits { SHORTEST } else { (SHORTEST * (1 << rounds.min(6))).min(LONGEST) };
         // All ports, also those behind one that is ready: each is disarmed below.
-        let ready = self.egresses.iter_mut().filter_map(|egress| egress.port.arm().then_some(())).count();
+        let quiet: Vec<bool> = self.egresses.iter_mut().map(|egress| !egress.port.arm()).collect();
         let waiting = self.steering.as_mut().is_some_and(|steering| steering.arm(w));
-        let vain = if rounds == 0 { 0 } else { self.vain };
-        self.vain = if ready == 0 && !waiting { 0 } else { vain + 1 };
-        if self.vain > 1 {
-            self.doze(vain);
-        } else if self.vain == 0 {
-            let ports = self.egresses.iter().filter_map(|egress| egress.port.wakeup_fd());
-            let inboxes = self.steering.iter().flat_map(|steering| steering.descriptors());
-            self.meters.sleeps.add(1);
-            sleep_until_readable(&ports.chain(inboxes).collect::<Vec<_>>(), at_most);
+        let is_ready = waiting || quiet.contains(&false);
+        let has_taken = is_ready && self.has_discarded();
+        let vain = if rounds == 0 || has_taken { 0 } else { self.vain };
+        self.vain = if is_ready { vain.saturating_add(1) } else { 0 };
+        match self.vain {
+            0 if has_unsent => self.sleep_until(brief(rounds), &quiet, true),
+            0 => self.sleep_until(self.longest(rounds), &quiet, true),
+            1 => {}
+            times => self.sleep_until(brief(times - 1), &quiet, !waiting),
         }
         self.egresses.iter_mut().for_each(|egress| egress.port.disarm());
         self.steering.iter().for_each(|steering| steering.disarm());
     }
 
-    /// Sleeps without descriptors, after `times` sleeps that brought nothing.
-    fn doze(&self, times: u32) {
+    /// Sleeps until one of the `quiet` ports has something, or an inbox if `inboxes`, but at most for this time.
+    fn sleep_until(&self, at_most: Duration, quiet: &[bool], inboxes: bool) {
+        let ports = self.egresses.iter().zip(quiet).filter(|(_, quiet)| **quiet);
+        let ports = ports.filter_map(|(egress, _)| egress.port.wakeup_fd());
+        let steering = self.steering.iter().filter(|_| inboxes);
+        let inboxes = steering.flat_map(|steering| steering.descriptors());
         self.meters.sleeps.add(1);
-        sleep_until_readable(&[], (BRIEFEST * (1 << times.min(5))).min(SHORTEST));
+        sleep_until_readable(&ports.chain(inboxes).collect::<Vec<_>>(), at_most);
     }
+
+    /// The longest sleep of a worker whose ports are all quiet, after `rounds` rests that brought nothing.
+    fn longest(&self, rounds: u32) -> Duration {
+        let waits = self.meters.held.get() > 0 || self.short;
+        if waits { SHORTEST } else { (SHORTEST * (1 << rounds.min(6))).min(LONGEST) }
+    }
+
+    /// Returns whether a port has taken packets since the last call that it does not pass on: control traffic that is
+    /// left to the kernel, or packets that are too long. There may be more behind them.
+    fn has_discarded(&mut self) -> bool {
+        let of = |counters: &PortCounters| {
+            [&counters.rx_kernel, &counters.rx_too_long, &counters.rx_dropped].map(|count| count.get())
+        };
+        let all = self.egresses.iter().flat_map(|egress| of(&egress.port.counters()));
+        let before = self.discarded;
+        self.discarded = all.fold(0, u64::wrapping_add);
+        self.discarded != before
+    }
+}
+
+/// The time of a sleep in which only time can help, after `times` such sleeps.
+fn brief(times: u32) -> Duration {
+    (BRIEFEST * (1 << times.min(5))).min(SHORTEST)
 }

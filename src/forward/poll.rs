@@ -79,6 +79,8 @@ pub struct Forwarder {
     pub(super) decayed: u64,
     /// Number of rests in a row in which a port reported packets that the rounds between did not receive.
     pub(super) vain: u32,
+    /// Number of packets that the ports had taken and not passed on when a port was last found ready.
+    pub(super) discarded: u64,
 }
 
 impl fmt::Debug for Forwarder {
@@ -134,6 +136,7 @@ impl Forwarder {
             short: false,
             decayed: clock::ticks(),
             vain: 0,
+            discarded: 0,
         })
     }
 

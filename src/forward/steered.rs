@@ -14,7 +14,7 @@
 //! in the sense of the policies, means transmitted or dropped. Returning frames wait only for a transmit ring, so no
 //! two workers wait for each other. Frames for which another worker's inbox has no room are dropped and counted: a slow
 //! worker holds up no other. Frames wait for a ring only while it moves (`progress.rs`): a port whose other side stands
-//! still holds up no other. (ADR 0018)
+//! still holds up the others once, for 10 ms. (ADR 0018)
 //!
 //! **Turns.** Each port has a turn, and the inbox has one. A round begins with the turn before which the last round had
 //! to stop. So a port with many frames for a slow ring leaves every other port its turn.

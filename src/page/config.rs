@@ -130,7 +130,7 @@ impl Lists {
     }
 }
 
-/// Numbers of free pages at which the memory takes action. They are for the whole memory; each node has its share. `min
+/// Numbers of free pages at which the memory takes action. They are for the whole memory; each node has its share, rounded up. `min
 /// <= low <= high`.
 ///
 /// Free pages are pages on the nodes. Pages in workers' lists are not part of the reserve.
@@ -155,9 +155,9 @@ impl Watermarks {
         Err(MemoryError::Watermarks { min, low, high, total })
     }
 
-    /// The share of a node with `pages` of `total`.
+    /// The share of a node with `pages` of `total`, rounded up: a reserve of fewer pages than nodes is one of each.
     pub(super) fn share(self, pages: usize, total: usize) -> Watermarks {
-        let share = |mark: usize| mark * pages / total.max(1);
+        let share = |mark: usize| (mark * pages).div_ceil(total.max(1));
         Watermarks { min: share(self.min), low: share(self.low), high: share(self.high) }
     }
 }
@@ -255,5 +255,14 @@ mod tests {
         assert!(nodes.starts_with("3 nodes: give 1 to 2"), "{nodes}");
         let marks = check(|c| c.watermarks = Watermarks { min: 5, low: 4, high: 9 }).unwrap_err();
         assert!(marks.contains("5, 4, 9: give min <= low <= high <= the memory's 2048 pages"), "{marks}");
+    }
+    /// Found: with more nodes than pages, no node kept any.
+    #[test]
+    fn a_small_reserve_is_kept_on_each_node() {
+        let share = Watermarks { min: 1, low: 3, high: 4 }.share(1024, 4096);
+        assert_eq!(share, Watermarks { min: 1, low: 1, high: 1 });
+        let all = Watermarks { min: 5, low: 4096, high: 4096 };
+        assert_eq!(all.share(4096, 4096), all);
+        assert_eq!(all.share(1024, 4096), Watermarks { min: 2, low: 1024, high: 1024 });
     }
 }

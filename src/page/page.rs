@@ -3,9 +3,10 @@
 use super::shared::{Shared, memory_of};
 use super::table::MARK;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
-use crate::sys::region;
+use crate::sys::{cpu, region};
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
+use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The number of chunks in a page. Page numbers and chunk numbers count the same memory.
@@ -89,7 +90,8 @@ impl Page {
     /// The block's bytes: `4096 << order`.
     pub fn bytes(&self) -> &[u8] {
         let len = PAGE_SIZE << self.order();
-        // SAFETY: the block is mapped while the page is out, initialised (the kernel gives zeroes) and aligned for
+        // SAFETY: the block is mapped while the page is out, initialised (the kernel gives zeroes, and who
+        // puts other values there initialises it) and aligned for
         // bytes. `&self` excludes a writer.
         unsafe { std::slice::from_raw_parts(self.address(), len) }
     }
@@ -99,6 +101,13 @@ impl Page {
         let len = PAGE_SIZE << self.order();
         // SAFETY: as in `bytes`; `&mut self` is the only claim on the block.
         unsafe { std::slice::from_raw_parts_mut(self.address(), len) }
+    }
+
+    /// Makes every byte a value, after values of other types lay in the block.
+    pub(crate) fn initialise(&mut self) {
+        let len = PAGE_SIZE << self.order();
+        // SAFETY: the block is mapped while the page is out, and `&mut self` is the only claim on it.
+        unsafe { cpu::initialise(ptr::slice_from_raw_parts_mut(self.address(), len)) }
     }
 
     /// The address of the first byte, aligned to 2^order pages.

@@ -67,8 +67,10 @@ impl Link {
         if self.is_gone || self.failed.is_some() {
             return;
         }
-        match self.netdev.is_up() {
+        match self.netdev.is_up_at_once() {
             Ok(is_up) => self.is_down = !is_up,
+            // It is being renamed: the next look tells.
+            Err(Errno::AGAIN) => {}
             Err(Errno::NODEV) => self.is_gone = true,
             Err(errno) => self.fail(errno),
         }

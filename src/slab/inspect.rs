@@ -3,6 +3,7 @@
 use super::check::Checker;
 use super::config::{self, CacheError, TUNABLES};
 use super::debug::{Misuse, Track};
+use super::registry;
 use super::shared::Shared;
 use super::slabs::Chain;
 use super::stats::Attributes;
@@ -61,10 +62,12 @@ impl<C> Live<C> {
     /// Ends the cache by dropping its last handle, unless an object is out.
     pub(super) fn or_end(cache: C, shared: impl Fn(&C) -> &Handle<Shared>) -> Result<(), Live<C>> {
         let handle = shared(&cache);
-        let others = handle.others();
         let mut steps = Steps::new();
         handle.flush_patiently(&mut steps);
-        let (count, listed) = handle.live(if others == 0 { LISTED } else { 0 });
+        let (others, (count, listed)) = registry::without_new_sharers(handle, || {
+            let others = handle.others();
+            (others, handle.live(if others == 0 { LISTED } else { 0 }))
+        });
         let name = handle.name();
         if count == 0 && others == 0 {
             steps.run(|| drop(cache));
@@ -136,8 +139,8 @@ impl Shared {
         desc.is_out() && desc.owner.load(Relaxed) == self.number
     }
 
-    /// The number of objects that are out, and the first `most` of them. It needs the last handle, because others might
-    /// be about to take them. The objects that workers keep were flushed before.
+    /// The number of objects that are out, and the first `most` of them. To list any it needs the last handle, since others
+    /// might take them at the same time. The objects that workers keep were flushed before.
     fn live(&self, most: usize) -> (u64, Vec<LiveObject>) {
         let (mut count, mut listed) = (0, Vec::new());
         for slab in self.each_slab() {
@@ -274,7 +277,6 @@ impl Shared {
 
     pub(super) fn attributes(&self) -> Attributes {
         let (stats, names) = (self.stats(), lock(&self.names).clone());
-        let out = |slabs: u64| slabs * stats.objs_per_slab;
         let free = stats.cached + stats.cpu_slabs + stats.barn;
         let mut all = vec![
             ("name", names.first().cloned().unwrap_or_default()),
@@ -292,7 +294,7 @@ impl Shared {
             ("min_partial", self.slabs.min_partial.load(Relaxed).to_string()),
             ("slabs", stats.slabs.to_string()),
             ("partial", stats.partial.to_string()),
-            ("total_objects", out(stats.slabs).to_string()),
+            ("total_objects", stats.total_objects.to_string()),
             ("cached_objects", free.to_string()),
             (
                 "debug",

@@ -56,6 +56,19 @@ pub(super) fn find_or_register(
     Some(Handle::new(&shared))
 }
 
+/// Runs `f`, which does not panic, while no new cache becomes a sharer of this one.
+#[cold]
+pub(super) fn without_new_sharers<R>(cache: &Shared, f: impl FnOnce() -> R) -> R {
+    let set = |takes_sharers| {
+        let _one_at_a_time = numbers();
+        cache.takes_sharers.store(takes_sharers, Relaxed);
+    };
+    set(false);
+    let done = f();
+    set(true);
+    done
+}
+
 /// Frees a cache's number and gives up the table's strong count.
 ///
 /// # Safety

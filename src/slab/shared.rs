@@ -21,7 +21,7 @@ use crate::sys::region::PageKind;
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 /// Maximum number of names of a cache. A program may share a cache under a new name as often as it likes.
 const NAMES_MAX: usize = 64;
@@ -51,6 +51,8 @@ pub(super) struct Shared {
     pub(super) size: usize,
     pub(super) align: usize,
     mergeable: bool,
+    /// New caches may share this one. The registry's lock orders it.
+    pub(super) takes_sharers: AtomicBool,
     pub(super) layer: Layer,
     /// Objects in a sheaf; 0 if the worker's arrays are not used.
     pub(super) sheaf: AtomicU32,
@@ -112,6 +114,7 @@ impl Shared {
                 size,
                 align,
                 mergeable: form.mergeable,
+                takes_sharers: AtomicBool::new(true),
                 layer: config.layer,
                 sheaf: AtomicU32::new(sheaf as u32),
                 cpu_partial: AtomicU32::new(cpu_partial),
@@ -133,6 +136,7 @@ impl Shared {
     pub(super) fn takes_in(&self, memory: &Memory, form: &Form<'_>) -> bool {
         let spare = self.slabs.layout.stride.wrapping_sub(form.size);
         self.mergeable
+            && self.takes_sharers.load(Relaxed)
             && std::ptr::eq(self.memory.table(), memory.table())
             && spare < size_of::<u64>()
             && self.align.is_multiple_of(form.align)
@@ -219,6 +223,7 @@ impl Shared {
         self.with_node(|node| {
             set_owner(ground.table, slab, self.number);
             node.count += 1;
+            node.objects += u64::from(capacity);
         });
         objects.for_each(take);
         Some(slab)
@@ -234,7 +239,8 @@ impl Shared {
         // SAFETY: the slab is counted until below, and so keeps the cache.
         let shared = unsafe { &*this };
         let ground = shared.ground();
-        for place in 1..=shared.slabs.capacity(ground, slab) {
+        let capacity = shared.slabs.capacity(ground, slab);
+        for place in 1..=capacity {
             if let Some(constructor) = &shared.constructor
                 && let Some(at) = NonNull::new(pointer(shared.slabs.at(ground, slab, place, 0)))
             {
@@ -251,6 +257,7 @@ impl Shared {
         let ended = {
             let mut node = lock(&shared.slabs.node);
             node.count -= 1;
+            node.objects -= u64::from(capacity);
             node.closed && node.count == 0
         };
         if ended {
@@ -377,10 +384,12 @@ fn checker(
 /// Gives a block of pages back, whose last page may be inaccessible. If the system does not make that page accessible
 /// again, the block is not given back, because its next holder could not use it: it counts as a refused guard page. A
 /// block whose guard page the system refused from the start is given back.
-fn give_page_back(page: Page, guarded: bool) {
+fn give_page_back(mut page: Page, guarded: bool) {
     if guarded && !page.guard_last(false) {
         page.into_number();
+        return;
     }
+    page.initialise();
 }
 
 impl Close for Shared {

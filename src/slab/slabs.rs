@@ -45,6 +45,8 @@ pub(super) struct Node {
     pub(super) partial: List,
     /// The number of slabs, until their pages are given back.
     pub(super) count: usize,
+    /// The number of objects in these slabs.
+    pub(super) objects: u64,
     /// The last handle is gone: empty slabs are given back, and the last one ends the cache.
     pub(super) closed: bool,
 }
@@ -127,7 +129,7 @@ impl Slabs {
             reciprocal: (1u64 << 40).div_ceil(layout.stride as u64),
             orders: AtomicU32::new(u32::from(order)),
             min_partial: AtomicU32::new(min_partial),
-            node: Mutex::new(Node { partial: List::new(), count: 0, closed: false }),
+            node: Mutex::new(Node { partial: List::new(), count: 0, objects: 0, closed: false }),
             counts: SlabsCounts::default(),
         }
     }

@@ -28,6 +28,8 @@ macro_rules! counters {
             pub objs_per_slab: u64,
             /// The number of slabs.
             pub slabs: u64,
+            /// Objects in all slabs, free or not. Slabs that were made before the order changed have another number.
+            pub total_objects: u64,
             /// Slabs on the node's partial list.
             pub partial: u64,
             /// Objects in the workers' sheaves.

@@ -11,9 +11,9 @@ impl Shared {
         for slot in self.locals.slots() {
             slot.steal(|local| local.stay(slot.gauges(), |_| {}));
         }
-        let (slabs, partial) = {
+        let (slabs, total_objects, partial) = {
             let node = lock(&self.slabs.node);
-            (node.count as u64, node.partial.len() as u64)
+            (node.count as u64, node.objects, node.partial.len() as u64)
         };
         let counts = &self.slabs.counts;
         SlabStats {
@@ -21,6 +21,7 @@ impl Shared {
             slab_size: self.slabs.layout.stride as u64,
             objs_per_slab: u64::from(self.slabs.per_slab()),
             slabs,
+            total_objects,
             partial,
             cached: self.locals.sum(|lane| &lane.main) + self.locals.sum(|lane| &lane.spare),
             cpu_slabs: self.locals.sum(|lane| &lane.cpu),

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 
 /// The object behind handles. Code outside may keep it alive with a strong count after the last handle is gone.
 pub(crate) trait Close {
@@ -37,7 +37,9 @@ impl<S: Close> Handle<S> {
 
     /// The number of other handles at this moment.
     pub(crate) fn others(&self) -> usize {
-        self.shared.handles().load(Relaxed).saturating_sub(1)
+        // Acquire: pairs with the Release in `drop`, so that the last handle's thread sees everything that was done by the
+        // others.
+        self.shared.handles().load(Acquire).saturating_sub(1)
     }
 }
 

@@ -127,6 +127,27 @@ pub fn in_registers<const N: usize>(words: [u64; N]) -> [u64; N] {
     })
 }
 
+/// Makes all bytes of `memory` values, whatever they are. The bytes between the fields of a value that was written there,
+/// and those of a value that was moved out, count as not initialised before.
+///
+/// # Safety
+/// The memory is mapped, may be written, and belongs to the caller alone.
+///
+/// # Cost
+/// No instruction.
+pub unsafe fn initialise(memory: *mut [u8]) {
+    // SAFETY: no instruction at all; for the compiler it may have written every byte.
+    #[cfg(not(miri))]
+    unsafe {
+        core::arch::asm!("/* {0} */", in(reg) memory.cast::<u8>(), options(nostack, preserves_flags))
+    };
+    // SAFETY: as promised. Miri does not run assembly.
+    #[cfg(miri)]
+    unsafe {
+        memory.cast::<u8>().write_bytes(0, memory.len())
+    };
+}
+
 /// Four words, each with `more` added, modulo 2^64.
 ///
 /// # Cost

@@ -13,13 +13,20 @@ use std::ffi::c_char;
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::thread::yield_now;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Asks for the numbers of channels (`linux/ethtool.h`).
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// Asks for the driver (`linux/ethtool.h`).
 const ETHTOOL_GDRVINFO: u32 = 0x3;
+
+/// The time between two tries while an interface is being renamed.
+const RENAME_PAUSE: Duration = Duration::from_millis(1);
+
+/// Number of such pauses until the error is returned.
+const RENAME_PAUSES: u32 = 1000;
 
 /// `struct ethtool_drvinfo` of `linux/ethtool.h`.
 #[repr(C)]
@@ -181,6 +188,14 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn is_up(&self) -> Result<bool, Errno> {
+        settled(|| self.is_up_at_once())
+    }
+
+    /// Does the same as [`Netdev::is_up`], and never waits.
+    ///
+    /// # Errors
+    /// Also `AGAIN` while the interface is being renamed.
+    pub(crate) fn is_up_at_once(&self) -> Result<bool, Errno> {
         Ok(self.flags()? & libc::IFF_UP != 0)
     }
 
@@ -189,8 +204,8 @@ impl Netdev {
     /// # Errors
     /// `PERM` without CAP_NET_ADMIN; `NODEV` if the interface is gone.
     pub fn set_up(&self) -> Result<(), Errno> {
-        let flags = (self.flags()? | libc::IFF_UP) as i16;
-        self.ask(libc::SIOCSIFFLAGS, |request| request.ifr_ifru.ifru_flags = flags).map(drop)
+        let flags = (settled(|| self.flags())? | libc::IFF_UP) as i16;
+        settled(|| self.ask(libc::SIOCSIFFLAGS, |request| request.ifr_ifru.ifru_flags = flags)).map(drop)
     }
 
     /// Whether the interface is up and has a carrier (IFF_RUNNING).
@@ -199,7 +214,7 @@ impl Netdev {
     /// `NODEV` if the interface is gone.
     pub fn is_running(&self) -> Result<bool, Errno> {
         let both = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(self.flags()? & both == both)
+        Ok(settled(|| self.flags())? & both == both)
     }
 
     /// The MAC address of the interface.
@@ -207,6 +222,14 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone, `AFNOSUPPORT` if it is not an Ethernet interface.
     pub fn mac(&self) -> Result<[u8; 6], Errno> {
+        settled(|| self.mac_at_once())
+    }
+
+    /// Does the same as [`Netdev::mac`], and never waits.
+    ///
+    /// # Errors
+    /// Also `AGAIN` while the interface is being renamed.
+    pub(crate) fn mac_at_once(&self) -> Result<[u8; 6], Errno> {
         let request = self.ask(libc::SIOCGIFHWADDR, |_| {})?;
         // SAFETY: SIOCGIFHWADDR filled in the hardware address; any bytes are a valid sockaddr.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
@@ -225,6 +248,14 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn mtu(&self) -> Result<u32, Errno> {
+        settled(|| self.mtu_at_once())
+    }
+
+    /// Does the same as [`Netdev::mtu`], and never waits.
+    ///
+    /// # Errors
+    /// Also `AGAIN` while the interface is being renamed.
+    pub(crate) fn mtu_at_once(&self) -> Result<u32, Errno> {
         let request = self.ask(libc::SIOCGIFMTU, |_| {})?;
         // SAFETY: SIOCGIFMTU filled in the MTU; any bytes are a valid integer.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
@@ -236,7 +267,8 @@ impl Netdev {
     /// `NODEV` if the interface is gone.
     pub fn queues(&self) -> Result<Option<Queues>, Errno> {
         let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
-        match self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = (&raw mut channels).cast()) {
+        let data = (&raw mut channels).cast();
+        match settled(|| self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = data)) {
             Ok(_) => {
                 let EthtoolChannels { rx, tx, combined, .. } = channels;
                 Ok(Some(Queues { rx: rx + combined, tx: tx + combined }))
@@ -254,7 +286,8 @@ impl Netdev {
     pub fn is_virtual(&self) -> Result<bool, Errno> {
         let (names, bus_info, rest) = ([[0; 32]; 3], [0; 32], [0; 64]);
         let mut driver = EthtoolDriver { cmd: ETHTOOL_GDRVINFO, names, bus_info, rest };
-        match self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = (&raw mut driver).cast()) {
+        let data = (&raw mut driver).cast();
+        match settled(|| self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = data)) {
             Ok(_) => Ok(is_no_bus(&driver.bus_info)),
             Err(Errno::OPNOTSUPP) => Ok(true),
             Err(errno) => Err(errno),
@@ -272,19 +305,18 @@ impl Netdev {
     /// The kernel finds the interface by its name. Between two calls the interface may be renamed, and another one get
     /// its name, and while it is renamed no name finds it. So an answer counts if the name finds this interface before
     /// and after.
-    fn ask(&self, code: libc::c_ulong, mut fill: impl FnMut(&mut libc::ifreq)) -> Result<libc::ifreq, Errno> {
-        loop {
-            let named = self.named()?;
-            if self.is_found(named) {
-                let mut request = named;
-                fill(&mut request);
-                let answer = self.ioctl(code, request);
-                if self.is_found(named) {
-                    return answer;
-                }
-            }
-            yield_now();
+    ///
+    /// # Errors
+    /// `AGAIN` if it is being renamed.
+    fn ask(&self, code: libc::c_ulong, fill: impl FnOnce(&mut libc::ifreq)) -> Result<libc::ifreq, Errno> {
+        let named = self.named()?;
+        if !self.is_found(named)? {
+            return Err(Errno::AGAIN);
         }
+        let mut request = named;
+        fill(&mut request);
+        let answer = self.ioctl(code, request);
+        if self.is_found(named)? { answer } else { Err(Errno::AGAIN) }
     }
 
     /// A request with its current name.
@@ -296,10 +328,13 @@ impl Netdev {
     }
 
     /// Whether the kernel finds this interface by the name in a request.
-    fn is_found(&self, named: libc::ifreq) -> bool {
-        // SAFETY: SIOCGIFINDEX fills in the number; any bytes are a valid integer.
-        let index = self.ioctl(libc::SIOCGIFINDEX, named).map(|found| unsafe { found.ifr_ifru.ifru_ifindex });
-        index == Ok(self.index as i32)
+    fn is_found(&self, named: libc::ifreq) -> Result<bool, Errno> {
+        match self.ioctl(libc::SIOCGIFINDEX, named) {
+            // SAFETY: SIOCGIFINDEX filled in the number; any bytes are a valid integer.
+            Ok(found) => Ok(unsafe { found.ifr_ifru.ifru_ifindex } == self.index as i32),
+            Err(Errno::NODEV) => Ok(false),
+            Err(errno) => Err(errno),
+        }
     }
 
     fn ioctl(&self, code: libc::c_ulong, mut request: libc::ifreq) -> Result<libc::ifreq, Errno> {
@@ -308,6 +343,18 @@ impl Netdev {
         let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), code as libc::Ioctl, &raw mut request) };
         if done < 0 { Err(last_errno()) } else { Ok(request) }
     }
+}
+
+/// Asks again while the interface is being renamed, which takes the kernel some milliseconds. It waits for a second at
+/// most.
+fn settled<T>(mut ask: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..RENAME_PAUSES {
+        match ask() {
+            Err(Errno::AGAIN) => sleep(RENAME_PAUSE),
+            other => return other,
+        }
+    }
+    ask()
 }
 
 /// Whether a driver says by these bytes that its device is on no bus: by none, or by the words of the drivers of TUN and

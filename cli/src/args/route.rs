@@ -6,6 +6,7 @@ use netmem_router::route::{OwnAddress, Route};
 use netmem_router::{ReversePath, ReversePathError};
 use netmem_rtnetlink::Attached;
 use std::fmt::Display;
+use std::mem::discriminant;
 use std::str::FromStr;
 
 /// A value whose port may be named by an interface.
@@ -88,20 +89,32 @@ impl<T: OfPort> ByPort<T> {
 }
 
 /// Checks that an interface has one port, as a router must. Routes of the kernel and names in options lead to an
-/// interface, and would mean only its first port; the source check compares ports.
+/// interface, and would mean only its first port; the source check compares ports. An interface may have several names:
+/// `number` returns the number of the interface with a name, or None if it is not known.
 ///
 /// # Errors
 /// One line about two ports of one interface.
-pub fn check_interfaces(ports: &[PortSpec]) -> Result<(), String> {
-    for (at, port) in ports.iter().enumerate() {
+pub fn check_interfaces(ports: &[PortSpec], number: impl Fn(&str) -> Option<u32>) -> Result<(), String> {
+    let mut before: Vec<(&PortSpec, Attached, Option<u32>)> = Vec::new();
+    for port in ports {
         let its = attached(port);
         let Some(name) = its.name() else { continue };
-        if let Some(other) = ports[..at].iter().find(|other| attached(other) == its) {
+        let its_number = number(name);
+        let is_same = |(_, other, other_number): &&(&PortSpec, Attached, Option<u32>)| {
+            let has_its_name = other.name() == Some(name);
+            let has_its_number = its_number.is_some() && *other_number == its_number;
+            discriminant(other) == discriminant(&its) && (has_its_name || has_its_number)
+        };
+        if let Some((other, attached, _)) = before.iter().find(is_same) {
+            let other_name = attached.name().filter(|other| *other != name);
+            let are_one = |other| format!("{other} and {name} are one interface, and ");
+            let are_one = other_name.map_or_else(String::new, are_one);
             return Err(format!(
-                "--port {other} and {port}: with --mode ip an interface has one port; leave one out, or give \
+                "--port {other} and {port}: {are_one}with --mode ip an interface has one port; leave one out, or give \
                  xdp:{name},queues=N for several of its queues"
             ));
         }
+        before.push((port, its, its_number));
     }
     Ok(())
 }
@@ -170,7 +183,7 @@ mod tests {
     fn a_router_takes_one_port_of_an_interface() {
         let check = |texts: &[&str]| {
             let ports: Vec<_> = texts.iter().map(|text| port_spec(text).unwrap()).collect();
-            check_interfaces(&ports)
+            check_interfaces(&ports, |_| None)
         };
         let line = "--port xdp:eth0 and xdp:eth0:1: with --mode ip an interface has one port; leave one out, or give \
                     xdp:eth0,queues=N for several of its queues";
@@ -185,6 +198,22 @@ mod tests {
         ] {
             assert_eq!(check(good), Ok(()), "{good:?}");
         }
+    }
+
+    /// Found by reasoning: a router with an interface by its name and by an alternative one opened it twice.
+    #[test]
+    fn a_router_takes_one_port_of_an_interface_by_whichever_of_its_names() {
+        let number = |name: &str| ["eth0", "wan0"].contains(&name).then_some(2);
+        let check = |texts: [&str; 2]| {
+            let ports = texts.map(|text| port_spec(text).unwrap());
+            check_interfaces(&ports, number)
+        };
+        let line = "--port packet:eth0 and packet:wan0: eth0 and wan0 are one interface, and with --mode ip an interface has \
+                    one port; leave one out, or give xdp:wan0,queues=N for several of its queues";
+        assert_eq!(check(["packet:eth0", "packet:wan0"]), Err(line.to_owned()));
+        assert!(check(["fault:drop=0.1/packet:wan0", "xdp:eth0:1"]).is_err());
+        assert_eq!(check(["packet:eth1", "packet:eth2"]), Ok(()), "interfaces that do not exist yet");
+        assert_eq!(check(["tap:eth0", "packet:wan0"]), Ok(()), "the two ends of one link");
     }
 
     #[test]

@@ -284,10 +284,11 @@ Examples:
       --rate 1M
 
 The object of --json:
-  seconds, sent, bytes, pps_mean (sent / seconds), missed_no_room (packets that
-  were due and for which the port had no room), missed_behind (packets that
-  were due and that netmem did not send in time), flows, stream, ports [as of
-  netmem forward], pools [likewise].
+  seconds, sent, unsent (packets that the port took and did not send), bytes (of
+  both), pps_mean (sent / seconds), missed_no_room (packets that were due and
+  for which the port had no room), missed_behind (packets that were due and
+  that netmem did not send in time), flows, stream, ports [as of netmem
+  forward], pools [likewise].
 
 Exit codes:
   0  success, also if Ctrl-C or SIGTERM ended the run

@@ -26,12 +26,16 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if args.undo {
         return undo(&journal);
     }
-    let wanted = match &args.config {
-        Some(file) => forward::wanted(&*forward_with(file)?)?,
+    let from = args.from.as_deref().map(saved).transpose()?;
+    let mut wanted = match &args.config {
+        Some(file) => forward::wanted(&*forward_with(file)?, from.as_ref())?,
         None => forward::wanted::of_ports(&args.ports),
     };
-    let host = match &args.from {
-        Some(file) => saved(file)?,
+    let host = match from {
+        Some(host) => {
+            wanted.cores = forward::wanted::cores_on(&host, wanted.workers);
+            host
+        }
         None => Host::read(&wanted),
     };
     if let Some(file) = &args.save {
@@ -53,7 +57,7 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
 /// # Errors
 /// [`Failure::Input`] if the arguments conflict. [`Failure::Run`] for findings.
 pub fn check(args: &ForwardArgs) -> Result<(), Failure> {
-    let wanted: Wanted = forward::wanted(args)?;
+    let wanted: Wanted = forward::wanted(args, None)?;
     let host = Host::read(&wanted);
     let found = findings(&host, &wanted);
     tell(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, args.json)

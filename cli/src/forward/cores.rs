@@ -18,7 +18,7 @@ pub fn cores(workers: usize) -> Cores {
 
 /// Assigns workers from the last core down, and the network to the first: the system's own work mostly runs on the
 /// first cores.
-fn assign(allowed: &[usize], workers: usize) -> Cores {
+pub fn assign(allowed: &[usize], workers: usize) -> Cores {
     if allowed.len() < 2 {
         return Cores { workers: vec![None; workers], network: None };
     }

@@ -72,14 +72,14 @@ impl Hooks {
 
     /// Returns the sum of all workers' ready pairs, if there are any. `max` is that of one worker.
     pub fn pairs_stats(&self) -> Option<ReadyPacketsStats> {
-        let add = |all: ReadyPacketsStats, its: ReadyPacketsStats| ReadyPacketsStats {
-            now: all.now + its.now,
-            max: all.max,
-            taken: all.taken + its.taken,
-            kept: all.kept + its.kept,
-            missed: all.missed + its.missed,
-            passed: all.passed + its.passed,
-            released: all.released + its.released,
+        let add = |mut all: ReadyPacketsStats, its: ReadyPacketsStats| {
+            all.now += its.now;
+            all.taken += its.taken;
+            all.kept += its.kept;
+            all.missed += its.missed;
+            all.passed += its.passed;
+            all.released += its.released;
+            all
         };
         self.pairs.iter().map(ReadyPackets::stats).reduce(add)
     }

@@ -221,7 +221,7 @@ fn filter(filter: &FilterReport) -> Filter<'_> {
 }
 
 fn pairs(stats: ReadyPacketsStats) -> Counters<'static> {
-    let ReadyPacketsStats { now, max, taken, kept, missed, passed, released } = stats;
+    let ReadyPacketsStats { now, max, taken, kept, missed, passed, released, .. } = stats;
     let counts = [
         ("now", now),
         ("max", max),

@@ -1,6 +1,9 @@
 //! Waits at the start for interfaces that come later, as at a boot. COLD.
 
+use super::interfaces::Interfaces;
 use super::plan::{Plan, Source};
+use crate::args::{ModeArg, check_interfaces};
+use crate::failure::Failure;
 use crate::log::{self, Level};
 use netmem::system::netdev::Netdev;
 use netmem_ports::DeviceSpec;
@@ -12,8 +15,11 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Waits until each interface of the plan's ports exists and is up, or `plan.wait` is over. Prints once for each interface what it
 /// lacks. An interface that is still missing then is an error when its port is opened.
-pub fn await_interfaces(plan: &Plan) {
-    let Source::Ports { ports, .. } = &plan.source else { return };
+///
+/// # Errors
+/// [`Failure::Input`] if two ports of a router have one interface by two of its names. Before it exists, nothing tells.
+pub fn await_interfaces(plan: &Plan) -> Result<(), Failure> {
+    let Source::Ports { ports, .. } = &plan.source else { return Ok(()) };
     let begun = Instant::now();
     let interfaces = ports.iter().filter_map(|port| match &port.device {
         DeviceSpec::Xdp(xdp) => Some(&xdp.interface),
@@ -33,6 +39,10 @@ pub fn await_interfaces(plan: &Plan) {
             thread::sleep(LOOK);
         }
     }
+    if plan.mode == ModeArg::Ip {
+        check_interfaces(ports, |name| Interfaces::Here.number(name)).map_err(Failure::Input)?;
+    }
+    Ok(())
 }
 
 /// Returns what an interface lacks for its port, or None if it lacks nothing or the run sets it up.

@@ -5,7 +5,7 @@ use super::worker_setup::WorkerSetup;
 use crate::log::{self, Level};
 use crate::output::thousands;
 use netmem::forward::Meters;
-use netmem::pool::Pool;
+use netmem::pool::{Ledger, Pool};
 use netmem::port::{Port, PortCounters, PortState};
 use netmem::stats::Windows;
 use netmem::system::stderr;
@@ -99,9 +99,18 @@ impl Watched {
     }
 
     fn free_frames(&self) -> u64 {
-        let ledger = self.pool.ledger();
-        ledger.free + ledger.cached + ledger.returning
+        available(&self.pool.ledger())
     }
+}
+
+/// Returns the frames that can be allocated. The sum is at most `u64::MAX`: a count below 0 wraps, and the sum must not
+/// overflow.
+fn available(ledger: &Ledger) -> u64 {
+    sum([ledger.free, ledger.cached, ledger.returning].into_iter())
+}
+
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 impl Live {
@@ -184,8 +193,8 @@ impl Live {
             "{:>4} s  {} packets/s  {busy} ns/packet  drops {}  frames available {}",
             now.duration_since(self.begun).as_secs(),
             thousands(pps as u64),
-            thousands(self.workers.iter().map(Watched::drops).sum()),
-            thousands(self.workers.iter().map(Watched::free_frames).sum()),
+            thousands(sum(self.workers.iter().map(Watched::drops))),
+            thousands(sum(self.workers.iter().map(Watched::free_frames))),
         )
     }
 
@@ -271,6 +280,18 @@ pub mod tests {
         assert_eq!(said(&mut port, INTERVAL / 2), 0);
         assert_eq!(said(&mut port, INTERVAL), 1);
         assert_eq!(said(&mut port, 100 * INTERVAL), CHANGES as usize);
+    }
+
+    /// Found by reasoning: frames that move are counted at different moments, and a count below 0 wraps. The sum then
+    /// overflowed and ended the program, as that of `netmem top` once did.
+    #[test]
+    fn a_count_below_0_of_a_pool_does_not_overflow_the_line() {
+        let mut ledger = dataplane().setups[0].owner.pool.ledger();
+        (ledger.free, ledger.cached, ledger.returning) = (14, u64::MAX - 3, 2);
+        assert_eq!(available(&ledger), u64::MAX);
+        assert_eq!(sum([available(&ledger), 5].into_iter()), u64::MAX);
+        ledger.cached = 4;
+        assert_eq!(available(&ledger), 20);
     }
 
     #[test]

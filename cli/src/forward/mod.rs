@@ -28,6 +28,7 @@ mod holding;
 mod greet;
 mod hooks;
 mod icmp_registry;
+mod interfaces;
 pub mod json;
 mod late;
 mod links;
@@ -60,7 +61,8 @@ use crate::failure::Failure;
 use crate::log::{self, Level};
 use crate::{output, sandbox, stop};
 use fixes::Fixes;
-use netmem_doctor::{Wanted, beside_the_kernel};
+use interfaces::Interfaces;
+use netmem_doctor::{Host, Wanted, beside_the_kernel};
 use plan::Plan;
 use report::Report;
 use std::sync::Arc;
@@ -77,7 +79,7 @@ pub fn run(args: &ForwardArgs) -> Result<(), Failure> {
     output::leave_to_capture(&args.port);
     let plan = Plan::of(args)?;
     // A signal ends the process at once during this wait: nothing is set up yet.
-    late::await_interfaces(&plan);
+    late::await_interfaces(&plan).map_err(|failure| args.placed(failure))?;
     let stop = stop::on_signal()?;
     // Before other processes can find the run: an early signal is handled once the run is set up.
     let records = plan.recorder.as_ref().is_some_and(|recorder| recorder.to.is_some());
@@ -126,10 +128,11 @@ fn print(report: &Report, as_json: bool) -> Result<(), Failure> {
     if broken.is_empty() { Ok(()) } else { Err(Failure::Run(broken)) }
 }
 
-/// Returns the needs of a run with these arguments, for the doctor.
+/// Returns the needs of a run with these arguments on this machine, or on a saved host, for the doctor.
 ///
 /// # Errors
 /// [`Failure::Input`] if the arguments conflict.
-pub fn wanted(args: &ForwardArgs) -> Result<Wanted, Failure> {
-    Plan::of(args).map(|plan| wanted::of_plan(&plan))
+pub fn wanted(args: &ForwardArgs, saved: Option<&Host>) -> Result<Wanted, Failure> {
+    let interfaces = saved.map_or(Interfaces::Here, Interfaces::Saved);
+    Plan::on(args, interfaces).map(|plan| wanted::of_plan(&plan))
 }

@@ -3,6 +3,7 @@
 use super::files;
 use super::greet::greet;
 use super::hold::Hold;
+use super::interfaces::{Interfaces, check_queues, rings};
 use super::offer::Offer;
 use super::port_setup::{PortSetup, ring_of};
 use super::sandboxed;
@@ -20,7 +21,7 @@ use netmem::limits::BATCH_MAX;
 use netmem::page::Hardening;
 use netmem::port::xdp::{Punt, XdpModePreference};
 use netmem::steer::{FlowLimitConfig, MeshConfig};
-use netmem_ports::{DeviceSpec, PortSpec, XdpSpec};
+use netmem_ports::PortSpec;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{OwnAddress, RibRoute, Route};
 use netmem_router::{Allow, ReversePath};
@@ -133,10 +134,18 @@ impl Plan {
     /// # Errors
     /// [`Failure::Input`] if arguments conflict.
     pub fn of(args: &ForwardArgs) -> Result<Plan, Failure> {
-        Plan::new(args).map_err(|failure| args.placed(failure))
+        Plan::on(args, Interfaces::Here)
     }
 
-    fn new(args: &ForwardArgs) -> Result<Plan, Failure> {
+    /// Makes the plan from the arguments, for a run on a machine with these interfaces.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn on(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Plan, Failure> {
+        Plan::new(args, interfaces).map_err(|failure| args.placed(failure))
+    }
+
+    fn new(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Plan, Failure> {
         unfit::check_mode(args)?;
         unfit::check_pairs(args)?;
         unfit::check_guard(args)?;
@@ -144,8 +153,8 @@ impl Plan {
             let seconds = if args.packets.is_some() { None } else { Some(args.seconds.unwrap_or(10.0)) };
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
         } else {
-            let source = ports(args)?;
-            let pairs = rings(&args.port, args.team.workers)?;
+            let source = ports(args, interfaces)?;
+            let pairs = rings(&args.port, args.team.workers, interfaces)?;
             (source, pairs, args.ring.unwrap_or(ring_of(args.frames, pairs)), args.seconds)
         };
         let steer = steer(&args.team, &source, ring)?;
@@ -333,7 +342,7 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     }))
 }
 
-fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
+fn ports(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Source, Failure> {
     let generators = [
         ("--generators", args.team.generators.is_some(), "leave it out, or leave --port out"),
         ("--packets", args.packets.is_some(), "use --seconds S, or end it with Ctrl-C"),
@@ -346,7 +355,7 @@ fn ports(args: &ForwardArgs) -> Result<Source, Failure> {
             return refuse(format!("{option} is for the built-in generator, and --port is given: {remedy}"));
         }
     }
-    check_ports(&args.port, args.mode, args.team.workers)?;
+    check_ports(&args.port, args.mode, args.team.workers, interfaces)?;
     let from = args.routes.unwrap_or_default();
     let routes: Vec<Route> = by_number("--route", &args.route, &args.port)?;
     check_routes(&routes, from, args.port.len(), args.mode)?;
@@ -362,7 +371,12 @@ fn by_number<T: OfPort>(option: &str, values: &[ByPort<T>], ports: &[PortSpec]) 
     values.iter().map(|value| value.resolved(option, ports).map_err(Failure::Input)).collect()
 }
 
-fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), Failure> {
+fn check_ports(
+    ports: &[PortSpec],
+    mode: ModeArg,
+    workers: usize,
+    interfaces: Interfaces<'_>,
+) -> Result<(), Failure> {
     match ports.len() {
         1 => {
             return refuse(format!(
@@ -382,40 +396,10 @@ fn check_ports(ports: &[PortSpec], mode: ModeArg, workers: usize) -> Result<(), 
         return refuse(format!("--port {twice} is given twice: name another interface or queue"));
     }
     if mode == ModeArg::Ip {
-        check_interfaces(ports).map_err(Failure::Input)?;
+        check_interfaces(ports, |name| interfaces.number(name)).map_err(Failure::Input)?;
     }
-    check_queues(ports, workers)?;
+    check_queues(ports, workers, interfaces)?;
     check_files(ports, workers)
-}
-
-/// Checks that no queue of an interface belongs to two ports.
-fn check_queues(ports: &[PortSpec], workers: usize) -> Result<(), Failure> {
-    let mut taken: Vec<(&XdpSpec, u32)> = Vec::new();
-    for one in ports.iter().filter_map(PortSpec::xdp) {
-        let count = one.count(workers).map_err(Failure::Input)?;
-        let overlaps = |&&(other, its): &&(&XdpSpec, u32)| {
-            let between = one.queue.abs_diff(other.queue);
-            one.interface == other.interface && between < if one.queue < other.queue { count } else { its }
-        };
-        if let Some((other, its)) = taken.iter().find(overlaps) {
-            return refuse(format!(
-                "--port {one} and {other}: with {workers} workers they take {count} and {its} queues, and some are \
-                 the same; leave more queues between them, or give fewer --workers or queues"
-            ));
-        }
-        taken.push((one, count));
-    }
-    Ok(())
-}
-
-/// Returns the maximum number of rings in each direction of one worker's ports.
-fn rings(ports: &[PortSpec], workers: usize) -> Result<usize, Failure> {
-    let of = |port: &PortSpec| match &port.device {
-        DeviceSpec::Xdp(spec) => spec.count(workers).map(|count| (count as usize).div_ceil(workers)),
-        DeviceSpec::Memif { config, .. } => Ok(config.queues.into()),
-        DeviceSpec::Packet { .. } | DeviceSpec::Tap { .. } | DeviceSpec::Pcap { .. } => Ok(1),
-    };
-    ports.iter().map(of).sum::<Result<_, _>>().map_err(Failure::Input)
 }
 
 /// Checks files: a file has one queue, and only one port writes it.
@@ -476,13 +460,6 @@ fn check_own_routes(routes: &[Route], own: &[OwnAddress]) -> Result<(), Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Seen: a memif port of eight queues got the frames of one queue.
-    #[test]
-    fn each_queue_of_a_memif_port_counts() {
-        let ports = ["memif:a,queues=8", "tap:t0"].map(|port| netmem_ports::port_spec(port).unwrap());
-        assert_eq!(rings(&ports, 1).unwrap(), 9);
-    }
 
     /// Seen on a loaded machine with 1,536 packets in flight: a worker was stopped between its transmission and its
     /// next look at the inbox. One packet more than half of an inbox for 3,072 then waited, and the flow limit

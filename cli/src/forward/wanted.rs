@@ -1,6 +1,6 @@
 //! The needs of a plan, for the doctor's rules.
 
-use super::cores::cores;
+use super::cores::{Cores, assign, cores};
 use super::greet::greet;
 use super::plan::{Plan, Source};
 use super::port_setup::PortSetup;
@@ -8,7 +8,7 @@ use super::set_up::memory_bytes;
 use crate::args::{FrameSize, ModeArg};
 use netmem::port::memif::Role;
 use netmem::port::xdp::{Punt, XdpModePreference};
-use netmem_doctor::{Device, Finding, Wanted, WantedPort, XdpPlace};
+use netmem_doctor::{Device, Finding, Host, Wanted, WantedPort, XdpPlace};
 use netmem_ports::{DeviceSpec, KernelCopies, PortSpec, QueueCount, WrapSpec, XdpSpec};
 
 /// Returns the needs of a run of the plan.
@@ -60,11 +60,20 @@ fn are_alone(specs: &[PortSpec], setup: &PortSetup) -> bool {
     setup.packets_alone && specs.iter().all(leaves)
 }
 
+/// Returns the cores of that many workers on a saved host.
+pub fn cores_on(host: &Host, workers: usize) -> Vec<u32> {
+    let allowed: Vec<usize> = host.cores.allowed.iter().map(|core| *core as usize).collect();
+    numbers(assign(&allowed, workers))
+}
+
+fn numbers(cores: Cores) -> Vec<u32> {
+    cores.workers.into_iter().flatten().filter_map(|core| u32::try_from(core).ok()).collect()
+}
+
 fn of_workers(workers: usize, memory: usize, frame_size: FrameSize) -> Wanted {
-    let cores = cores(workers).workers.into_iter().flatten();
     Wanted {
         workers,
-        cores: cores.filter_map(|core| u32::try_from(core).ok()).collect(),
+        cores: numbers(cores(workers)),
         memory: memory as u64,
         longest: frame_size.longest(),
         ..Wanted::default()
@@ -137,8 +146,27 @@ pub fn warnings(beside: Vec<Finding>, copies: &[(String, KernelCopies)]) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args;
+    use crate::forward::interfaces::Interfaces;
     use netmem_ports::port_spec;
     use std::path::PathBuf;
+
+    /// Found by reasoning: `netmem doctor --from` refused a configuration with `queues=all` if the machine that reads
+    /// the saved host has no such interface. Otherwise it took the number of that machine's queues, and always its
+    /// cores.
+    #[test]
+    fn a_plan_for_a_saved_host_has_the_queues_and_cores_of_that_host() {
+        let text =
+            "port = [\"xdp:nosuch0,queues=all\", \"xdp:nosuch1\"]\nmode = \"cross-connect\"\nworkers = 2\n";
+        let args = args::forward_of(text, &["--config", "FILE"]).expect("arguments");
+        let saved = r#"{"cores": {"allowed": [0, 1, 2]}, "interfaces": {"nosuch0": {"queues": {"now": 6}}}}"#;
+        let host: Host = serde_json::from_str(saved).expect("a host");
+        assert!(Plan::of(&args).is_err(), "there is no such interface here");
+        let plan = Plan::on(&args, Interfaces::Saved(&host)).expect("a plan");
+        let wanted = of_plan(&plan);
+        assert_eq!(wanted.xdp().map(|(_, place)| place.queues).collect::<Vec<_>>(), [None, Some(2)]);
+        assert_eq!(cores_on(&host, wanted.workers), [2, 1]);
+    }
 
     /// Seen: `netmem doctor` found nothing wrong with the file of a trace in a folder that does not exist.
     #[test]

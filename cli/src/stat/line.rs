@@ -48,8 +48,9 @@ pub fn line(old: &Sections, new: &Sections, time: Duration) -> String {
 
 /// Returns the packets dropped in a second, for any reason.
 fn every(new: &Sections, old: &Sections, time: Duration) -> f64 {
-    let all = |of: &Sections| -> u64 {
-        records(of, "drops").flat_map(|record| &record.0).filter_map(|(_, value)| value.as_u64()).sum()
+    let all = |of: &Sections| {
+        let values = records(of, "drops").flat_map(|record| &record.0).map(|(_, value)| value);
+        sum(values)
     };
     all(new).saturating_sub(all(old)) as f64 / time.as_secs_f64()
 }
@@ -61,7 +62,11 @@ fn records<'a>(of: &'a Sections, section: &'a str) -> impl Iterator<Item = &'a R
 /// Returns the sum of these values over all records of a section. It is at most `u64::MAX`: a pool's count below 0 wraps,
 /// and the sum must not overflow.
 fn total(of: &Sections, section: &str, names: &[&str]) -> u64 {
-    let values = records(of, section).flat_map(|record| names.iter().filter_map(|name| record.get(name)));
+    sum(records(of, section).flat_map(|record| names.iter().filter_map(|name| record.get(name))))
+}
+
+/// Returns the sum of those values that are numbers. It is at most `u64::MAX`.
+fn sum<'a>(values: impl Iterator<Item = &'a Value>) -> u64 {
     values.filter_map(Value::as_u64).fold(0, u64::saturating_add)
 }
 
@@ -116,5 +121,14 @@ mod tests {
             let text = line(&pools, &pools, Duration::from_secs(1));
             assert!(text.ends_with(" 0.0\n"), "{place}: {text}");
         }
+    }
+
+    /// Found by reasoning: the sum of the drops overflowed if the program at the control socket reported too many.
+    #[test]
+    fn drops_that_are_more_than_a_number_holds_do_not_overflow_the_line() {
+        let drops = Record::default().with_all([("ttl", u64::MAX), ("martian", 1)]);
+        let all: Sections = vec![("drops".into(), vec![drops])];
+        let text = line(&sections(5), &all, Duration::from_secs(1));
+        assert!(text.ends_with(" 0.0\n"), "{text}");
     }
 }

@@ -124,7 +124,7 @@ impl Activity {
             tx: sum(queues.iter().map(|queue| queue.tx)),
             dropped: sum(drops.iter().map(|drops| drops.rate)),
             lost: sum(queues.iter().map(|queue| queue.lost)),
-            held: new.workers.iter().map(|worker| worker.held).sum(),
+            held: total(new.workers.iter().map(|worker| worker.held)),
         };
         let queues = queues.into_iter().zip(has_several).filter(|(_, several)| *several);
         Activity {
@@ -142,6 +142,11 @@ impl Activity {
 /// Returns the sum of the known rates.
 fn sum(rates: impl Iterator<Item = Rate>) -> Rate {
     rates.flatten().reduce(|sum, rate| sum + rate)
+}
+
+/// Returns the sum of counts that a run reports. It is at most `u64::MAX`.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// Returns the growth of a value in a second. `read` reads the value from the old and the new.
@@ -165,9 +170,9 @@ fn queues(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Traffic> {
             name: format!("{}:{}", queue.port, queue.number),
             queues: 1,
             rx: rate(old, queue, |of| of.rx),
-            rx_bits: rate(old, queue, |of| of.rx_bytes * 8),
+            rx_bits: rate(old, queue, |of| of.rx_bytes.saturating_mul(8)),
             tx: rate(old, queue, |of| of.tx),
-            tx_bits: rate(old, queue, |of| of.tx_bytes * 8),
+            tx_bits: rate(old, queue, |of| of.tx_bytes.saturating_mul(8)),
             lost: rate(old, queue, |of| of.lost),
             down: queue.down.clone(),
             ring: queue.ring,
@@ -208,10 +213,14 @@ impl Traffic {
         if self.down.is_empty() {
             self.down.clone_from(&other.down);
         }
-        self.ring += other.ring;
-        self.tx_ring += other.tx_ring;
-        self.posted += other.posted;
-        self.sending += other.sending;
+        for (sum, frames) in [
+            (&mut self.ring, other.ring),
+            (&mut self.tx_ring, other.tx_ring),
+            (&mut self.posted, other.posted),
+            (&mut self.sending, other.sending),
+        ] {
+            *sum = sum.saturating_add(frames);
+        }
     }
 }
 
@@ -253,8 +262,8 @@ fn workers(old: Option<&Snapshot>, new: &Snapshot) -> Vec<Work> {
         busy_ns: of(|of| of.busy_ns),
         idle_rounds: of(|of| of.idle_rounds),
         sleeps: of(|of| of.sleeps),
-        held: each.iter().map(|of| of.held).sum(),
-        stalls: each.iter().map(|of| of.stalls).sum(),
+        held: total(each.iter().map(|of| of.held)),
+        stalls: total(each.iter().map(|of| of.stalls)),
     };
     [all].into_iter().chain(each).collect()
 }
@@ -350,6 +359,23 @@ mod tests {
         let shown = Activity::new(None, &Snapshot { pools, ..Snapshot::default() }).pools;
         assert_eq!((shown.len(), shown[0].total, shown[0].places[0]), (3, 20, 15));
         assert_eq!(shown[0].places[3], u64::MAX);
+    }
+
+    /// Found by reasoning: `netmem top` panicked if the program at the control socket reported counts whose sum is too
+    /// large.
+    #[test]
+    fn counts_that_are_more_than_a_number_holds_do_not_overflow_the_rows_of_all() {
+        let most = u64::MAX;
+        let counts = ["rx_bytes", "tx_bytes", "rx_no_frame", "rx_dropped", "ring", "rx_posted", "tx"];
+        let queue = || Record::default().with("name", "xdp:eth0").with_all(counts.map(|name| (name, most)));
+        let counts = ["received", "taken", "held", "stalls"];
+        let worker = || Record::default().with("name", "0").with_all(counts.map(|name| (name, most)));
+        let sections =
+            vec![("ports".into(), vec![queue(), queue()]), ("workers".into(), vec![worker(), worker()])];
+        let new = Snapshot::new(1.0, &sections);
+        let shown = Activity::new(Some(&Snapshot { at: 0.0, ..new.clone() }), &new);
+        let all = (shown.ports[0].ring, shown.ports[0].posted, shown.workers[0].stalls, shown.run.held);
+        assert_eq!(all, (most, most, most, most));
     }
 
     #[test]

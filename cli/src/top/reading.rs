@@ -157,7 +157,7 @@ fn queue(record: &Record) -> Queue {
         rx_bytes: of("rx_bytes"),
         tx: of("tx"),
         tx_bytes: of("tx_bytes"),
-        lost: LOST.into_iter().map(of).sum(),
+        lost: LOST.into_iter().map(of).fold(0, u64::saturating_add),
         down: record.text("state").strip_prefix(DOWN).unwrap_or_default().to_owned(),
         ring: of("ring").saturating_mul(of("rx_queues").max(1)),
         tx_ring: of("ring").saturating_mul(of("tx_queues").max(1)),
@@ -180,7 +180,7 @@ fn worker(record: &Record) -> Worker {
     Worker {
         name: record.text("name").to_owned(),
         core: record.text("core").to_owned(),
-        received: of("received") + of("taken"),
+        received: of("received").saturating_add(of("taken")),
         handed: of("handed"),
         transmitted: of("transmitted"),
         dropped: of("dropped"),

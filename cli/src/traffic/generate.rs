@@ -54,13 +54,16 @@ pub fn run(args: &GenArgs, stop: &AtomicBool) -> Result<Ended<Sent>, Failure> {
     });
     let Generator { station, waiting, sent, bytes, .. } = generator;
     drop(waiting);
-    let Closed { json, ports, pool, mut broken } = station.close();
+    let closed = station.close();
+    let unsent = closed.unsent().min(sent);
+    let Closed { json, ports, pool, mut broken } = closed;
     // The station has the line too if the port is not one with peers.
     let complaint = complaint.filter(|line| !broken.contains(line));
     broken.extend(complaint.into_iter().chain(unread));
     let report = Sent {
         seconds,
-        sent,
+        sent: sent - unsent,
+        unsent,
         bytes,
         missed: pace.missed(),
         flows: args.flows,
@@ -106,6 +109,7 @@ struct Generator {
     stream: Stream,
     /// Written, and not accepted by the port yet.
     waiting: Batch,
+    /// Accepted by the port, and their bytes.
     sent: u64,
     bytes: u64,
 }

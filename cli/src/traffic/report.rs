@@ -13,6 +13,9 @@ use serde::Serialize;
 pub struct Sent {
     pub seconds: f64,
     pub sent: u64,
+    /// Packets that the port accepted and did not send.
+    pub unsent: u64,
+    /// Bytes of the packets that the port accepted.
     pub bytes: u64,
     pub missed: Missed,
     pub flows: usize,
@@ -71,6 +74,7 @@ impl Latency {
 struct SentObject<'a> {
     seconds: f64,
     sent: u64,
+    unsent: u64,
     bytes: u64,
     pps_mean: f64,
     missed_no_room: u64,
@@ -111,6 +115,7 @@ impl Sent {
         line(&SentObject {
             seconds: rounded(self.seconds),
             sent: self.sent,
+            unsent: self.unsent,
             bytes: self.bytes,
             pps_mean: pps(self.sent, self.seconds).unwrap_or_default(),
             missed_no_room: self.missed.no_room,
@@ -127,10 +132,14 @@ impl Sent {
         let rate = pps(self.sent, self.seconds).unwrap_or_default();
         let flows =
             if self.flows == 1 { "1 flow".into() } else { format!("{} flows", thousands(self.flows as u64)) };
+        // Which packets were not sent is not known, and so not their sizes.
+        let (bytes, unsent) = match self.unsent {
+            0 => (format!(", {} bytes", thousands(self.bytes)), String::new()),
+            n => (String::new(), format!("{} more were taken by the port and not sent\n", thousands(n))),
+        };
         format!(
-            "sent {} packets of {flows}, {} bytes, in {:.2} s: {} packets/s\n{}{}",
+            "sent {} packets of {flows}{bytes}, in {:.2} s: {} packets/s\n{unsent}{}{}",
             thousands(self.sent),
-            thousands(self.bytes),
             self.seconds,
             thousands(rate as u64),
             missed(self.missed),

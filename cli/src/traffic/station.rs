@@ -40,6 +40,13 @@ pub struct Station {
     json: Option<ReportFile>,
 }
 
+/// The counters of packets that a port accepted and did not send, and the reasons.
+const UNSENT: [(&str, &str); 3] = [
+    ("tx_lost", ""),
+    ("tx_stranded", ", because the interface went away while it had them"),
+    ("tx_invalid", ", because it cannot carry them"),
+];
+
 /// The results of a closed station.
 pub struct Closed {
     /// The file that also gets the report.
@@ -48,6 +55,14 @@ pub struct Closed {
     pub pool: Ledger,
     /// One line for each failed check.
     pub broken: Vec<String>,
+}
+
+impl Closed {
+    /// Returns the number of packets that the ports accepted and did not send.
+    pub fn unsent(&self) -> u64 {
+        let each = self.ports.iter().flat_map(|port| UNSENT.map(|(counter, _)| port.counter(counter)));
+        each.fold(0, u64::saturating_add)
+    }
 }
 
 /// Returns the error for a core that the thread could not be pinned to, with the cores that it may run on.
@@ -209,12 +224,7 @@ fn writable(to: &Path) -> Result<ReportFile, Failure> {
 /// Returns a line for each count of packets that a port accepted and did not send. The port need not have been down
 /// before the close.
 fn lost(name: &str, counters: &[(&str, u64)]) -> Vec<String> {
-    let ways = [
-        ("tx_lost", ""),
-        ("tx_stranded", ", because the interface went away while it had them"),
-        ("tx_invalid", ", because it cannot carry them"),
-    ];
-    let lines = ways.into_iter().filter_map(|(counter, how)| {
+    let lines = UNSENT.into_iter().filter_map(|(counter, how)| {
         let (_, lost) = counters.iter().find(|(name, lost)| *name == counter && *lost > 0)?;
         Some(format!("port {name} lost {lost} of the packets that it had taken{how}"))
     });

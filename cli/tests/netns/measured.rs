@@ -154,7 +154,8 @@ fn a_generator_and_a_sink_whose_interface_is_gone_at_the_end_fail_and_say_so() {
     }
 }
 
-/// Seen: a generator whose packets were all longer than the MTU reported that it had sent them.
+/// Seen: a generator whose packets were all longer than the MTU reported that it had sent them. Later it failed, and
+/// still counted them as sent.
 #[test]
 fn a_generator_whose_packets_an_interface_cannot_carry_fails_and_says_so() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
@@ -164,4 +165,5 @@ fn a_generator_whose_packets_an_interface_cannot_carry_fails_and_says_so() {
         "error: port packet:eth0 lost 10 of the packets that it had taken, because it cannot carry them\n";
     assert_eq!((code, said.as_str()), (Some(1), line), "{object}");
     assert_eq!(object["ports"][0]["tx_invalid"].as_u64(), Some(10), "{object}");
+    assert_eq!((object["sent"].as_u64(), object["unsent"].as_u64()), (Some(0), Some(10)), "{object}");
 }

@@ -31,6 +31,20 @@ fn an_interface_that_is_unknown_or_down_or_lacks_the_queue_is_refused() {
     bed.assert_nothing_left();
 }
 
+/// Found by reasoning: a router with one interface by two of its names opened it twice.
+#[test]
+fn an_interface_that_is_given_by_two_of_its_names_is_refused() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    if !bed.dut.makes("ip", "link property add dev one altname other0") {
+        return;
+    }
+    let mut command = netmem(&bed);
+    let router = command.args(["forward", "--port=packet:one", "--port=packet:other0", "--routes=kernel"]);
+    assert_refused(router, &["one and other0 are one interface", "leave one out"]);
+    assert_refused(forward(&mut netmem(&bed), ["one", "other0"]), &["xdp:other0", "some are the same"]);
+    bed.assert_nothing_left();
+}
+
 #[test]
 fn a_second_forwarder_is_refused_and_the_first_one_goes_on() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["ping"]) else { return };

@@ -67,10 +67,7 @@ pub fn beside_the_kernel(wanted: &Wanted) -> Vec<Finding> {
 
 /// Returns the interface with this name, main or alternative, and its main name.
 fn interface<'a>(host: &'a Host, name: &str) -> Option<(&'a str, &'a Interface)> {
-    let is_it = |(own, interface): &(&String, &Interface)| {
-        *own == name || interface.other_names.iter().any(|other| other == name)
-    };
-    host.interfaces.iter().find(is_it).map(|(own, interface)| (&own[..], interface))
+    host.interface(name)
 }
 
 /// `0, 1 and 5`

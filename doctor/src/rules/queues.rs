@@ -10,9 +10,12 @@ use netmem::port::xdp::XdpModePreference;
 pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, place) in wanted.xdp() {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
-        if let Some(queues) = its.queues {
-            too_few(host, wanted, (port, place), (name, queues), found);
-            not_taken(host, wanted, (port, place), (name, queues), found);
+        match its.queues {
+            Some(queues) => {
+                too_few(host, wanted, (port, place), (name, queues), found);
+                not_taken(host, wanted, (port, place), (name, queues), found);
+            }
+            None => not_known((port, place), (name, its), found),
         }
         rings((port, place), (name, its), found);
     }
@@ -56,9 +59,10 @@ fn lowered(name: &str, queues: QueueCounts, count: u32) -> Option<String> {
     }
 }
 
-/// Returns the number of queues that the interface must have for a port.
-fn needed(place: &XdpPlace, queues: QueueCounts) -> u32 {
-    place.queue.saturating_add(taken(place, queues).max(1))
+/// Returns the number of queues that the interface must have for a port. If the port takes all, each worker needs one.
+fn needed(place: &XdpPlace, queues: QueueCounts, workers: usize) -> u32 {
+    let least = if place.queues.is_none() { u32::try_from(workers).unwrap_or(u32::MAX) } else { 1 };
+    place.queue.saturating_add(taken(place, queues).max(least).max(1))
 }
 
 /// Iterates over the xdp ports on the interface with this main name.
@@ -80,20 +84,35 @@ fn too_few(
     (name, queues): (&str, QueueCounts),
     found: &mut Findings,
 ) {
-    let its = needed(place, queues);
+    let workers = wanted.workers;
+    let its = needed(place, queues, workers);
     if its <= queues.now {
         return;
     }
-    let what =
-        format!("the port takes queues up to number {}, and the interface has {}", its - 1, queues.now);
+    let what = match (place.queues, taken(place, queues)) {
+        (None, all @ 1..) => {
+            format!("its {all} queues are too few for {workers} workers, which need one each")
+        }
+        _ => format!("the port takes queues up to number {}, and the interface has {}", its - 1, queues.now),
+    };
     if its <= queues.most {
-        let of_all = on(host, wanted, name).map(|(_, place)| needed(place, queues));
+        let of_all = on(host, wanted, name).map(|(_, place)| needed(place, queues, workers));
         let enough = of_all.filter(|count| *count <= queues.most).max().unwrap_or(its);
         found.mend("queues", Harm::Fails, &port.name, what, raised(name, queues, enough));
     } else {
         let remedy = format!("the interface can have {}: give fewer queues, or fewer --workers", queues.most);
         found.add("queues", Harm::Fails, &port.name, what, remedy);
     }
+}
+
+/// Finds a port that takes all queues of an interface whose driver does not say how many there are.
+fn not_known((port, place): (&WantedPort, &XdpPlace), (name, its): (&str, &Interface), found: &mut Findings) {
+    // Every interface has an offload that is on. Without any, the kernel was not asked, or did not answer.
+    if place.queues.is_some() || its.offloads.is_empty() {
+        return;
+    }
+    let what = format!("the port takes all queues, and {name} does not say how many it has");
+    found.add("queues", Harm::Fails, &port.name, what, "give queues=N".to_owned());
 }
 
 /// Finds queues that no port uses. Their packets go to the kernel, which is intended only if a port takes a part of

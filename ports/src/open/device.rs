@@ -10,6 +10,7 @@ use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::xdp::{Netdev, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues};
+use netmem::system::errno::Errno;
 use netmem::wire::MacAddr;
 use netmem::{MemifPort, Pool, Port, Worker};
 use std::path::Path;
@@ -122,15 +123,11 @@ impl PortOpener {
         Ok(Opened { copies, ..Opened::new(port, end, format!("{COPIED}{rest}")) })
     }
 
-    /// The control traffic that packet ports leave to the kernel. The addresses are those at the time when the first
-    /// such port is opened.
+    /// The control traffic that packet ports leave to the kernel. The addresses are read with each such port.
     fn control(&mut self) -> Result<Arc<ControlTraffic>, OpenError> {
-        if let Some(control) = &self.control {
-            return Ok(Arc::clone(control));
-        }
-        let control = ControlTraffic::default();
+        let control = self.control.get_or_insert_default();
         control.follow().map_err(|errno| OpenError::Addresses(errno.into()))?;
-        Ok(Arc::clone(self.control.insert(Arc::new(control))))
+        Ok(Arc::clone(control))
     }
 
     /// The UMEM that `xdp` ports share: chunks as large as the frames, up to the kernel's maximum.
@@ -183,10 +180,14 @@ fn made_up(place: PortPlace) -> MacAddr {
     MacAddr::new([0x02, b'n', b'e', b't', 0, place.port as u8])
 }
 
-/// Returns this end of an interface's link: its own address and MTU.
+/// Returns this end of an interface's link: its own address and MTU. A loopback interface has no address, and zeros in its
+/// frames.
 fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
     let unknown = |what, error| OpenError::Interface { what, interface: netdev.name().to_owned(), error };
-    let mac = netdev.mac().map_err(|errno| unknown("MAC address", errno.into()))?;
+    let mac = match netdev.mac() {
+        Err(Errno::AFNOSUPPORT) => [0; 6],
+        mac => mac.map_err(|errno| unknown("MAC address", errno.into()))?,
+    };
     let mtu = netdev.mtu().map_err(|errno| unknown("MTU", errno.into()))?;
     Ok(End { mac: MacAddr::new(mac), mtu: Some(u16::try_from(mtu).unwrap_or(u16::MAX)) })
 }

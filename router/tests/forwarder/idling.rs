@@ -3,10 +3,15 @@
 use super::{Hop, Rig, Sink, Traffic, ip, rig};
 use netmem::forward::{Forwarder, Idle, Meters};
 use netmem::page::{Lists, Memory};
-use netmem::port::Port;
+use netmem::pool::Batch;
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
-use netmem::port::mem::{MemConfig, MemDevice, wire};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
+use netmem::stats::Writer;
+use netmem::sync::Worker;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -143,6 +148,126 @@ fn a_worker_sleeps_while_a_port_has_only_packets_that_it_cannot_receive_yet() {
         wait_until(|| meters.sleeps.get() > sleeps + 20);
         check_rounds(meters, 2_000, "without a packet to take");
     });
+}
+
+/// A port that may report packets, of which it gives none.
+struct Starved {
+    within: MemPort,
+    is_ready: bool,
+    /// Each call leaves a packet to the kernel.
+    discards: bool,
+    counters: Writer<PortCounters>,
+    /// How often a worker asked for its descriptor.
+    asked: Arc<AtomicU64>,
+}
+
+impl Starved {
+    fn new(is_ready: bool, discards: bool) -> Starved {
+        let (within, _) = wire("starved", &MemConfig::default()).unwrap();
+        Starved { within, is_ready, discards, counters: Writer::default(), asked: Arc::default() }
+    }
+}
+
+impl Rx for Starved {
+    fn rx(&mut self, _: &mut Worker, _: &mut Batch) -> usize {
+        self.counters.add(|counters| &counters.rx_kernel, self.discards.into());
+        0
+    }
+}
+
+impl Fill for Starved {
+    fn fill_room(&mut self) -> usize {
+        self.within.fill_room()
+    }
+
+    fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.fill(w, frames)
+    }
+
+    fn rx_posted(&self) -> usize {
+        self.within.rx_posted()
+    }
+}
+
+impl Tx for Starved {
+    fn tx(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.tx(w, frames)
+    }
+
+    fn tx_posted(&self) -> usize {
+        self.within.tx_posted()
+    }
+}
+
+impl Complete for Starved {
+    fn complete(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
+        self.within.complete(w, frames)
+    }
+}
+
+impl Wake for Starved {
+    fn kick(&mut self) {
+        self.within.kick();
+    }
+
+    fn arm(&mut self) -> bool {
+        self.within.arm() || self.is_ready
+    }
+
+    fn wakeup_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.asked.fetch_add(1, Relaxed);
+        self.within.wakeup_fd()
+    }
+
+    fn disarm(&mut self) {
+        self.within.disarm();
+    }
+}
+
+impl Port for Starved {
+    fn name(&self) -> &str {
+        "starved"
+    }
+
+    fn kind(&self) -> &'static str {
+        "starved"
+    }
+
+    fn state(&self) -> PortState {
+        PortState::Up
+    }
+
+    fn counters(&self) -> Arc<PortCounters> {
+        self.counters.reader()
+    }
+}
+
+/// Found: a packet at any port waited for up to a millisecond while another port had packets that it did not give.
+#[test]
+fn the_other_ports_wake_a_worker_that_sleeps_beside_packets_that_it_cannot_receive() {
+    let mut rig = rig(512, ip());
+    let (ready, quiet) = (Starved::new(true, false), Starved::new(false, false));
+    let (of_ready, of_quiet) = (ready.asked.clone(), quiet.asked.clone());
+    rig.forwarder = Forwarder::new(vec![Box::new(ready), Box::new(quiet)], rig.pool.clone(), ip()).unwrap();
+    rig.forwarder.set_idle(Idle::Sleep);
+    while_it_runs(rig, |_, meters| {
+        wait_until(|| meters.sleeps.get() > 20);
+        let asked = of_quiet.load(Relaxed);
+        wait_until(|| of_quiet.load(Relaxed) > asked);
+    });
+    assert_eq!(of_ready.load(Relaxed), 0, "its descriptor would end each sleep at once");
+}
+
+/// Found: a worker slept after each burst of control traffic that was left to the kernel, and packets behind it were lost.
+#[test]
+fn a_worker_does_not_sleep_while_a_port_takes_packets_that_it_leaves_to_the_kernel() {
+    let mut rig = rig(512, ip());
+    let ports: Vec<Box<dyn Port>> =
+        vec![Box::new(Starved::new(true, true)), Box::new(Starved::new(false, false))];
+    rig.forwarder = Forwarder::new(ports, rig.pool.clone(), ip()).unwrap();
+    rig.forwarder.set_idle(Idle::Sleep);
+    let rig = while_it_runs(rig, |_, meters| wait_until(|| meters.idle_rounds.get() > 1_000));
+    assert_eq!(rig.forwarder.meters().sleeps.get(), 0);
 }
 
 /// Seen: frames that waited for a slot of a port that did not send kept a sleeping worker's core busy.

@@ -8,7 +8,7 @@ use crate::neighbours::Key;
 use crate::socket::{All, Answer, ask, ask_once};
 use crate::translate::{Event, NO_LINK, Signal, State};
 use netlink_packet_route::AddressFamily;
-use netmem_router::route::{Link, Origin, Rib, RibRoute, Target};
+use netmem_router::route::{Link, Origin, Rib, RibRoute};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -40,7 +40,7 @@ impl Follower {
     ///
     /// If IPv6 routes were removed during every dump, the answer may miss some that never changed
     /// ([`ipv6_routes`]). The routes known before are then kept. Routes that an event reported as removed are not
-    /// kept, nor routes over links that are down or gone. The whole state is asked for again after the usual pause.
+    /// kept, nor paths over links that are down or gone. The whole state is asked for again after the usual pause.
     /// A route whose removal was not received is thus kept until a dump that no removal disturbs.
     pub(super) fn resync(&mut self) -> Result<(), FollowError> {
         let begun = Instant::now();
@@ -138,8 +138,8 @@ impl Follower {
     }
 
     /// Reads events between dumps of routes, each of which may take seconds, and does what cannot wait for the last
-    /// dump: it asks for neighbours, and applies their events and those of links that went down. All events are
-    /// applied again after the answers, some of which are older. Returns the same as [`hear`](Follower::hear).
+    /// dump: it asks for neighbours, and applies their events and those of links that went down or came up. All events
+    /// are applied again after the answers, some of which are older. Returns the same as [`hear`](Follower::hear).
     fn hear_between_dumps(&mut self, heard: &mut Heard) -> Result<bool, FollowError> {
         let first = heard.events.len();
         let is_quiet = self.hear(heard, BACKLOG)?;
@@ -167,7 +167,12 @@ impl Follower {
                     self.withdrawals.down(*index);
                 }
                 // Its routes of before stay until the answers: those of now are not known yet.
-                Event::Link { index, .. } => self.withdrawals.up(*index),
+                Event::Link { index, signal, .. } => {
+                    self.withdrawals.up(*index);
+                    if *signal == Signal::Up {
+                        self.restore(*index);
+                    }
+                }
                 _ => {}
             }
         }
@@ -245,16 +250,12 @@ fn misses_any(rib: &Rib, neighbours: &[Event]) -> bool {
     })
 }
 
-/// Returns the known IPv6 routes of the kernel, without those over a link that is down or gone: the kernel has none
-/// of these.
+/// Returns the known IPv6 routes of the kernel, without their paths over links that are down or gone. The kernel has no
+/// route that has no other path.
 pub(super) fn kept(rib: &Rib, links: &HashMap<u32, Signal>) -> Vec<RibRoute> {
-    let may_be = |route: &RibRoute| match &route.target {
-        // An encapsulating path is on no link here.
-        Target::Paths(ways) => ways.iter().all(|way| {
-            way.link == NO_LINK || links.get(&way.link).is_some_and(|signal| *signal != Signal::Down)
-        }),
-        _ => true,
-    };
+    // An encapsulating path is on no link here.
+    let is_down =
+        |link: u32| link != NO_LINK && links.get(&link).is_none_or(|signal| *signal == Signal::Down);
     let of_ipv6 = |route: &RibRoute| route.origin != Origin::Given && route.prefix.addr().is_ipv6();
-    rib.routes().filter(|route| of_ipv6(route) && may_be(route)).collect()
+    rib.routes().filter(of_ipv6).filter_map(|route| without(route, is_down)).collect()
 }

@@ -1,25 +1,58 @@
 //! Routes over links that are down. The kernel stops using them at once and sends no event about IPv4 routes, while a
 //! resync may be due only seconds later. So their paths are taken out as soon as the link's event is read.
+//!
+//! A route with another path stays. When the link is up again, the kernel uses all paths of such a route, and sends no
+//! event about this either. So the route is remembered as it was, and its paths are put back as soon as the link's
+//! event is read. Otherwise the whole route would be lost if the link of its other path went down before the next
+//! resync.
 
+use ipnet::IpNet;
 use netmem_router::route::{Origin, Rib, RibRoute, Target};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::net::IpAddr;
 
-/// The links that routes may lead over, and those of them that went down and whose paths are still to be taken out.
+/// The fields of a route that its rank depends on.
+type Rank = (IpNet, Origin, u32);
+
+/// A route that lacks its paths over links that are down.
+#[derive(Debug)]
+struct Partial {
+    /// The route as it is known.
+    rest: RibRoute,
+    /// The route with all of its paths.
+    whole: RibRoute,
+}
+
+/// The links that routes may lead over, and those of them that went down.
 #[derive(Debug, Default)]
 pub(super) struct Withdrawals {
     /// Links without any route are not here, so that most links that come and go cost no look at the routes.
     used: HashSet<u32>,
+    /// Links that went down and whose paths are still to be taken out.
     down: HashSet<u32>,
+    /// Links whose paths were taken out and not put back.
+    out: HashSet<u32>,
+    /// The routes that lack some of their paths.
+    partial: HashMap<Rank, Vec<Partial>>,
 }
 
 impl Withdrawals {
-    /// Records that these are all routes. They have no path over a link that is down ([`without`]).
+    /// Records that these are all routes. They have no path over a link that is down ([`without`]). A route that is not
+    /// among them as it was known is forgotten.
     pub(super) fn replace(&mut self, routes: &[RibRoute]) {
         self.used.clear();
         self.down.clear();
-        routes.iter().for_each(|route| self.add(route));
+        let mut before = mem::take(&mut self.partial);
+        for route in routes {
+            self.add(route);
+            if let Some(partial) = take(&mut before, route) {
+                self.remember(partial);
+            }
+        }
+        if self.partial.is_empty() {
+            self.out.clear();
+        }
     }
 
     /// Records a further route.
@@ -66,13 +99,79 @@ impl Withdrawals {
         };
         let old: Vec<_> = rib.routes().filter(|route| route.origin != Origin::Given && uses(route)).collect();
         for route in old {
+            // It may lack paths already.
+            let before = take(&mut self.partial, &route);
             // It comes behind the others of its rank, which are rare, until the resync.
             if let Some(rest) = without(route.clone(), is_down) {
                 rib.insert(&rest);
+                let whole = before.map_or_else(|| route.clone(), |partial| partial.whole);
+                self.remember(Partial { rest, whole });
             }
             rib.remove(&route);
         }
+        self.out.extend(down);
     }
+
+    /// Puts the paths over a link that is up again back into the routes that stayed without them.
+    ///
+    /// # Cost
+    /// If there are such paths, a look at every route that lacks some.
+    pub(super) fn restore(&mut self, rib: &mut Rib, link: u32) {
+        if !self.out.remove(&link) {
+            return;
+        }
+        let mut back = Vec::new();
+        for of_rank in self.partial.values_mut() {
+            back.extend(of_rank.extract_if(.., |partial| leads_over(&partial.whole, link)));
+        }
+        for Partial { rest, whole } in back {
+            let is_out = |link: u32| self.out.contains(&link) && !leads_over(&rest, link);
+            let Some(now) = without(whole.clone(), is_out) else { continue };
+            if now != rest {
+                let is_new = rib.insert(&now);
+                if !rib.remove(&rest) {
+                    // The route is gone.
+                    if is_new {
+                        rib.remove(&now);
+                    }
+                    continue;
+                }
+                self.add(&now);
+            }
+            if now != whole {
+                self.remember(Partial { rest: now, whole });
+            }
+        }
+    }
+
+    /// Forgets the other paths of routes with the rank of this one, which has changed.
+    pub(super) fn forget_rank(&mut self, route: &RibRoute) {
+        self.partial.remove(&rank(route));
+    }
+
+    /// Forgets the other paths of all routes: some may have changed, and it is not known which.
+    pub(super) fn forget(&mut self) {
+        self.partial.clear();
+    }
+
+    fn remember(&mut self, partial: Partial) {
+        self.partial.entry(rank(&partial.rest)).or_default().push(partial);
+    }
+}
+
+fn rank(route: &RibRoute) -> Rank {
+    (route.prefix, route.origin, route.metric)
+}
+
+/// Takes out what is remembered of a route that lacks some of its paths.
+fn take(partial: &mut HashMap<Rank, Vec<Partial>>, rest: &RibRoute) -> Option<Partial> {
+    let of_rank = partial.get_mut(&rank(rest))?;
+    let at = of_rank.iter().position(|partial| partial.rest == *rest)?;
+    Some(of_rank.swap_remove(at))
+}
+
+fn leads_over(route: &RibRoute, link: u32) -> bool {
+    matches!(&route.target, Target::Paths(ways) if ways.iter().any(|way| way.link == link))
 }
 
 /// Returns a route without its paths over links that are down, or None if it has no other path.
@@ -124,6 +223,52 @@ mod tests {
         withdrawals.down(9);
         withdrawals.apply(&mut rib);
         assert!(rib.routes().any(|its| its == route("10.2.0.0/16", 0, &[8])), "one path is left");
+    }
+
+    /// Puts the paths over `link` back, and returns the only route.
+    fn restored(rib: &mut Rib, withdrawals: &mut Withdrawals, link: u32) -> RibRoute {
+        withdrawals.restore(rib, link);
+        assert_eq!(rib.len(), 1);
+        rib.routes().next().expect("a route")
+    }
+
+    #[test]
+    fn a_route_that_stayed_gets_its_paths_back_in_whatever_order_their_links_come_up() {
+        let whole = route("10.2.0.0/16", 0, &[7, 8, 9]);
+        for order in [[7, 8], [8, 7]] {
+            let (mut rib, mut withdrawals) = (Rib::default(), Withdrawals::default());
+            withdrawals.replace(std::slice::from_ref(&whole));
+            assert!(rib.insert(&whole));
+            for link in [7, 8] {
+                withdrawals.down(link);
+                withdrawals.apply(&mut rib);
+            }
+            let rest = route("10.2.0.0/16", 0, &[9]);
+            assert_eq!(restored(&mut rib, &mut withdrawals, 9), rest, "its link was not down");
+            let two = if order[0] == 7 { [7, 9] } else { [8, 9] };
+            assert_eq!(restored(&mut rib, &mut withdrawals, order[0]), route("10.2.0.0/16", 0, &two));
+            assert_eq!(restored(&mut rib, &mut withdrawals, order[1]), whole);
+            assert!(withdrawals.partial.values().all(Vec::is_empty) && withdrawals.out.is_empty());
+        }
+    }
+
+    /// A path that the kernel has in spite of a link that is not up yet.
+    #[test]
+    fn a_path_that_a_route_has_stays_while_another_one_comes_back() {
+        let (mut rib, mut withdrawals) = (Rib::default(), Withdrawals::default());
+        let (both, alone) = (route("10.2.0.0/16", 0, &[7, 8]), route("10.3.0.0/16", 0, &[7]));
+        withdrawals.replace(&[both.clone(), alone.clone()]);
+        assert!(rib.insert(&alone));
+        withdrawals.down(7);
+        withdrawals.apply(&mut rib);
+        assert!(rib.is_empty() && rib.insert(&both));
+        withdrawals.down(8);
+        withdrawals.apply(&mut rib);
+        assert_eq!(restored(&mut rib, &mut withdrawals, 8), both);
+        withdrawals.down(8);
+        withdrawals.apply(&mut rib);
+        assert_eq!(restored(&mut rib, &mut withdrawals, 7), route("10.2.0.0/16", 0, &[7]));
+        assert_eq!(restored(&mut rib, &mut withdrawals, 8), both);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! While frames wait for a ring, a worker with steering takes in nothing (`steered.rs`). A ring that moves is waited
 //! for, however slow it is. A ring that stands still, because its other side does, would hold up all other ports. So
-//! after [`TIMEOUT`] its frames are dropped, and frames do not wait for it again until it moves.
+//! after [`TIMEOUT`], or 64 rounds if they are longer, its frames are dropped, and frames do not wait for it again until
+//! it moves.
 
 use crate::sys::clock;
 use std::time::Duration;

@@ -13,6 +13,7 @@ macro_rules! counters {
 
         /// The counters of [`HeadCache`](super::HeadCache), summed over the workers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[non_exhaustive]
         pub struct HeadCacheStats {
             /// Heads of other workers that wait in workers' inboxes.
             pub waiting: u64,

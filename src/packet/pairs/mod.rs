@@ -36,6 +36,7 @@ use std::sync::{Arc, Weak};
 
 /// The counters of `ReadyPackets`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct ReadyPacketsStats {
     /// Pairs ready now.
     pub now: u64,

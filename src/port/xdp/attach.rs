@@ -97,7 +97,13 @@ impl Attachment {
     /// it again.
     pub(super) fn follow_station(&self, netdev: &Netdev) {
         if let Some(taking) = &self.taking {
-            taking.follow(station(netdev)).ok();
+            match netdev.mac_at_once() {
+                // It is being renamed: the next look tells.
+                Err(Errno::AGAIN) => {}
+                mac => {
+                    taking.follow(mac.unwrap_or_default()).ok();
+                }
+            }
         }
     }
 

@@ -85,9 +85,10 @@ impl Gather {
         gather
     }
 
-    /// Adopts the MTU of the link. An interface that is missing is detected elsewhere.
+    /// Adopts the MTU of the link. An interface that is missing is detected elsewhere, and one that is being renamed is
+    /// asked again at the next look.
     pub(super) fn follow(&mut self, netdev: &Netdev, config: &XdpConfig) {
-        let Ok(mtu) = netdev.mtu() else { return };
+        let Ok(mtu) = netdev.mtu_at_once() else { return };
         let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         self.limits = Limits { mtu, cut_mtu: config.cut_mtu.map_or(mtu, |most| most.min(mtu)) };
     }

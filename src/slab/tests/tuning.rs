@@ -75,7 +75,13 @@ fn slabs_of_two_orders_live_side_by_side() {
             assert!(cache.alloc_bulk(&mut w, 100, &mut held, || [order as u64; 32]));
         }
         assert!(cache.validate().is_empty());
+        // Found: each slab was counted as one of the current order.
+        let stats = cache.stats();
+        let spare = stats.cached + stats.cpu_slabs + stats.barn;
+        assert!(stats.total_objects >= 500 + spare && stats.slabs * stats.objs_per_slab < 500, "{stats:?}");
         cache.free_bulk(&mut w, &mut held);
+        cache.shrink();
+        assert_eq!((cache.stats().slabs, cache.stats().total_objects), (0, 0));
         cache.destroy().unwrap();
     }
     drop(w);

@@ -94,6 +94,31 @@ fn rings_that_are_no_powers_of_two_make_a_port_slow_except_in_generic_mode() {
     assert_eq!(found(XdpModePreference::Generic), []);
 }
 
+/// Found by reasoning: nothing was found, and the run with `queues=all` did not start.
+#[test]
+fn a_port_of_all_queues_needs_one_for_each_worker_and_an_interface_that_says_how_many_it_has() {
+    let found = |queues: Option<QueueCounts>, workers: usize| {
+        after(|host, wanted| {
+            eth0(host).queues = queues;
+            place(wanted).queues = None;
+            wanted.workers = workers;
+        })
+    };
+    assert_eq!((found(Some(combined(2)), 1), found(Some(combined(2)), 2)), (vec![], vec![]));
+    let few = one(found(Some(combined(2)), 3));
+    assert_eq!((few.rule, few.harm), ("queues", Harm::Fails));
+    assert_eq!(few.what, "its 2 queues are too few for 3 workers, which need one each");
+    assert_eq!(few.remedy, "ethtool -L eth0 combined 3");
+    let unknown = one(found(None, 1));
+    assert_eq!((unknown.rule, unknown.harm), ("queues", Harm::Fails));
+    assert_eq!(unknown.what, "the port takes all queues, and eth0 does not say how many it has");
+    let unasked = after(|host, wanted| {
+        (eth0(host).queues, eth0(host).offloads) = (None, Default::default());
+        place(wanted).queues = None;
+    });
+    assert_eq!(unasked, []);
+}
+
 /// Seen: `ethtool -L eth0 combined 1` was offered to a port on queue 3, and removes that queue.
 #[test]
 fn queues_are_removed_only_behind_those_that_ports_take() {

@@ -285,6 +285,22 @@ fn of_routes_known_before_those_are_kept_that_are_of_ipv6_the_kernels_and_over_a
     assert_eq!(kept(&rib, &links), [one, two, three, blackhole]);
 }
 
+/// Found by reasoning: while every dump of IPv6 routes was disturbed, a route with several paths was dropped as a whole
+/// when one of its links was down or gone.
+#[test]
+fn a_route_with_several_paths_is_kept_without_those_whose_links_are_down_or_gone() {
+    let mut rib = Rib::default();
+    let via = |link| Via { link, address: None, weight: 3, mtu: None };
+    let over = |links: &[u32]| {
+        let target = Target::paths(links.iter().copied().map(via).collect());
+        RibRoute { target, ..route(1) }
+    };
+    let (down, gone) = (9, 10);
+    assert!(rib.insert(&over(&[down, LINK, gone, OTHER])));
+    let links = HashMap::from([(LINK, Signal::Up), (OTHER, Signal::NoCarrier), (down, Signal::Down)]);
+    assert_eq!(kept(&rib, &links), [over(&[LINK, OTHER])]);
+}
+
 /// Learns a default route over `LINK`, another over `OTHER`, and a route over both.
 fn learn_two_uplinks(follower: &mut Follower, signal: Signal) {
     let via = |link: &u32| Via { link: *link, address: None, weight: 1, mtu: None };
@@ -338,8 +354,93 @@ fn a_route_that_came_after_its_link_was_down_and_up_again_stays() {
     let again = RibRoute { prefix: "10.3.0.0/16".parse().expect("a prefix"), ..route(1) };
     let again = Event::Route(RouteChange::Added, again);
     note(&mut follower, vec![link(LINK, Signal::Down), link(LINK, Signal::Up), again]);
-    let left = ["0.0.0.0/0 dev d8 weight 1", "10.2.0.0/16 dev d8 weight 1", "10.3.0.0/16 dev d7 weight 1"];
-    assert_eq!(lines(&follower), left);
+    let both = "10.2.0.0/16 dev d7 weight 1; dev d8 weight 1";
+    assert_eq!(lines(&follower), ["0.0.0.0/0 dev d8 weight 1", both, "10.3.0.0/16 dev d7 weight 1"]);
+}
+
+/// The paths of the route over both links.
+fn paths_of_both(follower: &Follower) -> String {
+    let lines = lines(follower).into_iter();
+    lines.filter_map(|line| line.strip_prefix("10.2.0.0/16 ").map(str::to_owned)).collect()
+}
+
+/// Found by reasoning: with a large table, the links of a route's two paths flapped one after the other. The kernel
+/// reports no path that it uses again, so the first one was missing until the next resync. When the second one was
+/// taken out, the whole route was gone.
+#[test]
+fn the_paths_of_a_route_come_back_with_their_links_before_the_next_resync() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    learn_two_uplinks(&mut follower, Signal::Up);
+    let both = "dev d7 weight 1; dev d8 weight 1";
+    let resyncs = follower.listing().counters().resyncs;
+    for (index, signal, left) in [
+        (LINK, Signal::Down, "dev d8 weight 1"),
+        (LINK, Signal::NoCarrier, "dev d8 weight 1"),
+        (LINK, Signal::Up, both),
+        (OTHER, Signal::Down, "dev d7 weight 1"),
+        (OTHER, Signal::Up, both),
+        (LINK, Signal::Down, "dev d8 weight 1"),
+        (OTHER, Signal::Down, ""),
+        (LINK, Signal::Up, ""),
+    ] {
+        note(&mut follower, vec![link(index, signal)]);
+        assert_eq!(paths_of_both(&follower), left, "{index} {signal:?}");
+    }
+    assert_eq!(follower.listing().counters().resyncs, resyncs);
+}
+
+#[test]
+fn a_path_comes_back_with_its_link_also_between_dumps_and_after_resyncs_while_the_link_was_down() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    learn_two_uplinks(&mut follower, Signal::Up);
+    note(&mut follower, vec![link(LINK, Signal::Down)]);
+    (0..2).for_each(|_| learn_two_uplinks(&mut follower, Signal::Down));
+    assert_eq!(paths_of_both(&follower), "dev d8 weight 1");
+    follower.take_at_once(&mut [link(LINK, Signal::Up)]);
+    assert_eq!(paths_of_both(&follower), "dev d7 weight 1; dev d8 weight 1");
+    follower.take_at_once(&mut [link(OTHER, Signal::Down)]);
+    assert_eq!(paths_of_both(&follower), "dev d7 weight 1");
+}
+
+/// A route that was replaced, next-hop objects that went with the link, or events that were lost.
+#[test]
+fn a_path_does_not_come_back_if_its_route_may_have_changed_meanwhile() {
+    let prefix = "10.2.0.0/16".parse().expect("a prefix");
+    let replaced = RibRoute { prefix, metric: 0, target: over(OTHER), ..route(1) };
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    for (event, lost) in
+        [(Some(Event::Route(RouteChange::Replaced, replaced)), 0), (Some(Event::Unsaid), 0), (None, 1)]
+    {
+        learn_two_uplinks(&mut follower, Signal::Up);
+        note(&mut follower, vec![link(LINK, Signal::Down)]);
+        let mut heard = Heard::default();
+        heard.events.extend(event);
+        heard.overruns += lost;
+        follower.note(heard);
+        note(&mut follower, vec![link(LINK, Signal::Up)]);
+        assert_eq!(paths_of_both(&follower), "dev d8 weight 1");
+    }
+    learn_two_uplinks(&mut follower, Signal::Up);
+    note(&mut follower, vec![link(LINK, Signal::Down), Event::Unsaid, link(LINK, Signal::Up)]);
+    assert_eq!(paths_of_both(&follower), "dev d8 weight 1");
+}
+
+/// Found by reasoning: since Linux 6.9 nothing prevents a dump between the event that a link is up and the use of its
+/// paths. The dump had them as dead, and they stayed missing.
+#[test]
+fn after_a_link_came_up_all_is_asked_for_and_asked_for_again_when_the_kernel_is_done() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    let later = Instant::now() + Duration::from_secs(60);
+    learn_two_uplinks(&mut follower, Signal::Down);
+    // With the links of this machine, which are gone now.
+    follower.resync.is_due(later);
+    learn_two_uplinks(&mut follower, Signal::Down);
+    assert!(!follower.resync.is_due(later));
+    note(&mut follower, vec![link(LINK, Signal::Up)]);
+    learn_two_uplinks(&mut follower, Signal::Up);
+    assert!(follower.resync.is_due(later), "once more");
+    learn_two_uplinks(&mut follower, Signal::Up);
+    assert!(!follower.resync.is_due(later));
 }
 
 /// Since Linux 6.9 nothing prevents a dump between the event of a link and the removal of its routes.
