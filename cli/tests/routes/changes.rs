@@ -186,8 +186,8 @@ fn routes_that_come_and_go_with_addresses_and_links() {
 #[test]
 fn paths_over_a_link_that_flaps_come_back_in_both_families() {
     let router = compared_after_each(&[
-        "route add 10.1.0.0/16 nexthop via 10.77.1.1 weight 3 nexthop via 10.77.2.1 weight 5",
-        "-6 route add fd01::/32 nexthop via fd77:1::1 weight 2 nexthop via fd77:2::1",
+        "route add 10.1.0.0/16 nexthop via 10.77.1.1 nexthop via 10.77.2.1",
+        "-6 route add fd01::/32 nexthop via fd77:1::1 nexthop via fd77:2::1",
         "link set two down",
         "link set two up",
         "link set one down",

@@ -10,7 +10,6 @@ use netmem::port::memif::{MemifConfig, Role};
 use netmem::port::pcap::{self, PcapConfig};
 use netmem::port::tap::{self, TapConfig};
 use netmem::port::xdp::{Netdev, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues};
-use netmem::system::errno::Errno;
 use netmem::wire::MacAddr;
 use netmem::{MemifPort, Pool, Port, Worker};
 use std::path::Path;
@@ -184,10 +183,8 @@ fn made_up(place: PortPlace) -> MacAddr {
 /// frames.
 fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
     let unknown = |what, error| OpenError::Interface { what, interface: netdev.name().to_owned(), error };
-    let mac = match netdev.mac() {
-        Err(Errno::AFNOSUPPORT) => [0; 6],
-        mac => mac.map_err(|errno| unknown("MAC address", errno.into()))?,
-    };
+    let mac =
+        netdev.ethernet_mac().map_err(|errno| unknown("MAC address", errno.into()))?.unwrap_or_default();
     let mtu = netdev.mtu().map_err(|errno| unknown("MTU", errno.into()))?;
     Ok(End { mac: MacAddr::new(mac), mtu: Some(u16::try_from(mtu).unwrap_or(u16::MAX)) })
 }
