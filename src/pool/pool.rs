@@ -23,7 +23,6 @@ use crate::sync::shim::{Mutex, lock};
 use crate::sync::{Handle, Owned, Worker};
 use std::mem::MaybeUninit;
 use std::panic::Location;
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -304,11 +303,12 @@ impl Pool {
     /// Whether the frame belongs to this pool.
     ///
     /// # Cost
-    /// The frame's entry in the table of pools, and that pool's entry in the list of pools.
+    /// The frame's entry in the table of pools, and the pool's entry in the list of pools. Neither load waits for the
+    /// other.
     #[inline]
     pub fn owns(&self, frame: &Frame) -> bool {
-        // Not by the number: that of a closed pool may be another pool's.
-        ptr::eq(frame_table::pool_of(frame), &*self.shared)
+        // Not by the number alone: that of a closed pool may be another pool's.
+        self.shared.homes.of(frame.id()) == self.shared.number && self.shared.is_listed()
     }
 
     /// Whether all of these words ([`Frame::into_raw`]) name frames of this pool, free or with any holder. Other

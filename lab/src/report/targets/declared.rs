@@ -155,7 +155,7 @@ pub(super) const TARGETS: &[Target] = &[
             ("cores", "same"),
         ],
         made_by: RIVALS,
-        cause: "",
+        cause: "The run on the Xeon is from before the barn grew with demand. The runs since then hold the target.",
     },
     Target {
         work: "8,192 objects of 256 bytes at once, written",
@@ -172,7 +172,7 @@ pub(super) const TARGETS: &[Target] = &[
             ("cores", "same"),
         ],
         made_by: RIVALS,
-        cause: "",
+        cause: "The run on the Xeon is from before the barn grew with demand. The runs since then hold the target.",
     },
     Target {
         work: "65,536 objects of 256 bytes at once, written",
