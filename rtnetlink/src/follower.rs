@@ -238,6 +238,8 @@ impl Follower {
                 let before = self.links.remove(&index);
                 self.mtus.remove(&index);
                 self.link_changed(index, before, Signal::Down);
+                self.withdraw();
+                self.withdrawals.gone(index);
                 self.link(index, Vec::new(), None);
             }
             Event::Address { link, net, standing } => {
@@ -281,7 +283,7 @@ impl Follower {
         }
         // Another link may have the number of one that is gone.
         if now == Signal::Up && before.is_some() {
-            self.restore(index);
+            self.restore(index, false);
         }
         // The kernel reports a link as up before it uses the paths over it.
         if before == Some(Signal::Down) {
@@ -297,10 +299,11 @@ impl Follower {
         self.withdrawals.apply(&mut known.rib);
     }
 
-    /// Puts the paths over a link that is up again back into the known routes that stayed without them.
-    fn restore(&mut self, index: u32) {
+    /// Puts the paths over a link that is up again back into the known routes that stayed without them. `again`: the event
+    /// will be applied once more, behind the answers.
+    fn restore(&mut self, index: u32, again: bool) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        self.withdrawals.restore(&mut known.rib, index);
+        self.withdrawals.restore(&mut known.rib, index, again);
     }
 
     /// Handles a link's MTU. If it has changed, the kernel changes the MTU of the link's IPv6 routes without events, and

@@ -91,7 +91,7 @@ impl Link {
         if !self.is_gone || self.failed.is_some() {
             return None;
         }
-        self.netdev.again().ok().filter(|netdev| netdev.is_up() == Ok(true))
+        self.netdev.again().ok().filter(|netdev| netdev.is_up_at_once() == Ok(true))
     }
 
     /// The port's socket has lost its interface, although an interface of its number exists: another one, or the same

@@ -21,7 +21,7 @@ use crate::sys::region::PageKind;
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Maximum number of names of a cache. A program may share a cache under a new name as often as it likes.
 const NAMES_MAX: usize = 64;
@@ -51,8 +51,8 @@ pub(super) struct Shared {
     pub(super) size: usize,
     pub(super) align: usize,
     mergeable: bool,
-    /// New caches may share this one. The registry's lock orders it.
-    pub(super) takes_sharers: AtomicBool,
+    /// Number of calls during which no new cache may share this one. Written under the registry's lock.
+    pub(super) closed_to_sharers: AtomicUsize,
     pub(super) layer: Layer,
     /// Objects in a sheaf; 0 if the worker's arrays are not used.
     pub(super) sheaf: AtomicU32,
@@ -114,7 +114,7 @@ impl Shared {
                 size,
                 align,
                 mergeable: form.mergeable,
-                takes_sharers: AtomicBool::new(true),
+                closed_to_sharers: AtomicUsize::new(0),
                 layer: config.layer,
                 sheaf: AtomicU32::new(sheaf as u32),
                 cpu_partial: AtomicU32::new(cpu_partial),
@@ -136,7 +136,7 @@ impl Shared {
     pub(super) fn takes_in(&self, memory: &Memory, form: &Form<'_>) -> bool {
         let spare = self.slabs.layout.stride.wrapping_sub(form.size);
         self.mergeable
-            && self.takes_sharers.load(Relaxed)
+            && self.closed_to_sharers.load(Relaxed) == 0
             && std::ptr::eq(self.memory.table(), memory.table())
             && spare < size_of::<u64>()
             && self.align.is_multiple_of(form.align)
@@ -214,7 +214,9 @@ impl Shared {
         let objects = (1..=capacity).map(|place| self.slabs.at(ground, slab, place, self.tag()));
         // The constructor is the user's code, and may panic: the page is still a value then, and is freed.
         let pointers = objects.clone().map(|object| self.pointer(object));
+        let mut page = Prepared(Some(page));
         constructor::prepare(self.constructor.as_ref(), self.checker.as_ref(), pointers);
+        let page = page.0.take()?;
         if self.slabs.layout.guard > 0 {
             page.guard_last(true);
         }
@@ -379,6 +381,17 @@ fn checker(
     let hardening = (memory.hardening(), memory.random());
     let hardened = || HardenedObjects::new(&config.name, hardening, (size, align), constructed);
     debug.map(Checker::Debug).or_else(|| hardened().map(Checker::Hardened))
+}
+
+/// A block of pages in which values are made. If that panics, it is freed, and its bytes are values again.
+struct Prepared(Option<Page>);
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if let Some(page) = &mut self.0 {
+            page.initialise();
+        }
+    }
 }
 
 /// Gives a block of pages back, whose last page may be inaccessible. If the system does not make that page accessible

@@ -225,15 +225,12 @@ impl Netdev {
         settled(|| self.mac_at_once())
     }
 
-    /// The MAC address of the interface, or None if it is not an Ethernet interface.
+    /// Whether it is a loopback interface (IFF_LOOPBACK). Its frames are Ethernet frames with addresses of zeros.
     ///
     /// # Errors
     /// `NODEV` if the interface is gone.
-    pub fn ethernet_mac(&self) -> Result<Option<[u8; 6]>, Errno> {
-        match self.mac() {
-            Err(Errno::AFNOSUPPORT) => Ok(None),
-            mac => mac.map(Some),
-        }
+    pub fn is_loopback(&self) -> Result<bool, Errno> {
+        Ok(settled(|| self.flags())? & libc::IFF_LOOPBACK != 0)
     }
 
     /// Does the same as [`Netdev::mac`], and never waits.
@@ -396,7 +393,7 @@ mod tests {
         assert_eq!(lo.index(), 1);
         assert_eq!((lo.name(), lo.current_name()), ("lo", Ok("lo".to_owned())));
         assert!(lo.mtu().unwrap() >= 1280);
-        assert_eq!((lo.mac(), lo.ethernet_mac()), (Err(Errno::AFNOSUPPORT), Ok(None)));
+        assert_eq!((lo.mac(), lo.is_loopback()), (Err(Errno::AFNOSUPPORT), Ok(true)));
         assert_eq!((lo.queues(), lo.is_virtual()), (Ok(None), Ok(true)));
         assert!(!lo.is_running().unwrap() || lo.is_up().unwrap());
     }

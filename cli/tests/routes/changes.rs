@@ -181,8 +181,7 @@ fn routes_that_come_and_go_with_addresses_and_links() {
     }
 }
 
-/// Found by reasoning: a path over a link that flapped was missing until the next resync, which is due late if there
-/// are many routes.
+/// The kernel uses the paths again without an event. In the end both have the same.
 #[test]
 fn paths_over_a_link_that_flaps_come_back_in_both_families() {
     let router = compared_after_each(&[

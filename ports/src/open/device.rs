@@ -183,8 +183,8 @@ fn made_up(place: PortPlace) -> MacAddr {
 /// frames.
 fn end_of(netdev: &Netdev) -> Result<End, OpenError> {
     let unknown = |what, error| OpenError::Interface { what, interface: netdev.name().to_owned(), error };
-    let mac =
-        netdev.ethernet_mac().map_err(|errno| unknown("MAC address", errno.into()))?.unwrap_or_default();
+    let mac = if netdev.is_loopback() == Ok(true) { Ok([0; 6]) } else { netdev.mac() };
+    let mac = mac.map_err(|errno| unknown("MAC address", errno.into()))?;
     let mtu = netdev.mtu().map_err(|errno| unknown("MTU", errno.into()))?;
     Ok(End { mac: MacAddr::new(mac), mtu: Some(u16::try_from(mtu).unwrap_or(u16::MAX)) })
 }

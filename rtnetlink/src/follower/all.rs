@@ -90,6 +90,7 @@ impl Follower {
         if all {
             return Ok(());
         }
+        self.withdrawals.forget();
         self.event_socket.discard().map_err(|why| match Errno::from_io_error(&why) {
             Some(Errno::NOBUFS) => FollowError::Ask { what: "news, which do not end", why },
             _ => FollowError::Hear(why),
@@ -170,7 +171,7 @@ impl Follower {
                 Event::Link { index, signal, .. } => {
                     self.withdrawals.up(*index);
                     if *signal == Signal::Up {
-                        self.restore(*index);
+                        self.restore(*index, true);
                     }
                 }
                 _ => {}

@@ -112,12 +112,14 @@ impl Withdrawals {
         self.out.extend(down);
     }
 
-    /// Puts the paths over a link that is up again back into the routes that stayed without them.
+    /// Puts the paths over a link that is up again back into the routes that stayed without them. With `again`, the same
+    /// event will be applied once more, behind the answers of a dump that may have the link as down.
     ///
     /// # Cost
     /// If there are such paths, a look at every route that lacks some.
-    pub(super) fn restore(&mut self, rib: &mut Rib, link: u32) {
-        if !self.out.remove(&link) {
+    pub(super) fn restore(&mut self, rib: &mut Rib, link: u32, again: bool) {
+        let was_out = if again { self.out.contains(&link) } else { self.out.remove(&link) };
+        if !was_out {
             return;
         }
         let mut back = Vec::new();
@@ -125,7 +127,10 @@ impl Withdrawals {
             back.extend(of_rank.extract_if(.., |partial| leads_over(&partial.whole, link)));
         }
         for Partial { rest, whole } in back {
-            let is_out = |link: u32| self.out.contains(&link) && !leads_over(&rest, link);
+            if again {
+                self.remember(Partial { rest: rest.clone(), whole: whole.clone() });
+            }
+            let is_out = |other: u32| other != link && self.out.contains(&other) && !leads_over(&rest, other);
             let Some(now) = without(whole.clone(), is_out) else { continue };
             if now != rest {
                 let is_new = rib.insert(&now);
@@ -141,6 +146,14 @@ impl Withdrawals {
             if now != whole {
                 self.remember(Partial { rest: now, whole });
             }
+        }
+    }
+
+    /// Records that a link is gone. Its paths do not come back, also if another link gets its number.
+    pub(super) fn gone(&mut self, link: u32) {
+        self.out.remove(&link);
+        for of_rank in self.partial.values_mut() {
+            of_rank.retain(|partial| !leads_over(&partial.whole, link));
         }
     }
 
@@ -227,7 +240,7 @@ mod tests {
 
     /// Puts the paths over `link` back, and returns the only route.
     fn restored(rib: &mut Rib, withdrawals: &mut Withdrawals, link: u32) -> RibRoute {
-        withdrawals.restore(rib, link);
+        withdrawals.restore(rib, link, false);
         assert_eq!(rib.len(), 1);
         rib.routes().next().expect("a route")
     }

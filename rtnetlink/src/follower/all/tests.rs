@@ -398,8 +398,22 @@ fn a_path_comes_back_with_its_link_also_between_dumps_and_after_resyncs_while_th
     assert_eq!(paths_of_both(&follower), "dev d8 weight 1");
     follower.take_at_once(&mut [link(LINK, Signal::Up)]);
     assert_eq!(paths_of_both(&follower), "dev d7 weight 1; dev d8 weight 1");
+    // The answers of that dump have the link as down. The event is applied again behind them.
+    learn_two_uplinks(&mut follower, Signal::Down);
+    assert_eq!(paths_of_both(&follower), "dev d8 weight 1");
+    note(&mut follower, vec![link(LINK, Signal::Up)]);
+    assert_eq!(paths_of_both(&follower), "dev d7 weight 1; dev d8 weight 1");
     follower.take_at_once(&mut [link(OTHER, Signal::Down)]);
     assert_eq!(paths_of_both(&follower), "dev d7 weight 1");
+}
+
+#[test]
+fn the_paths_over_a_link_that_is_gone_do_not_come_back_with_another_link_of_its_number() {
+    let (mut follower, _) = Follower::start(Setup::default()).expect("rtnetlink");
+    learn_two_uplinks(&mut follower, Signal::Up);
+    note(&mut follower, vec![link(LINK, Signal::Down), Event::LinkGone(LINK)]);
+    note(&mut follower, vec![link(LINK, Signal::Down), link(LINK, Signal::Up)]);
+    assert_eq!(paths_of_both(&follower), "dev d8 weight 1");
 }
 
 /// A route that was replaced, next-hop objects that went with the link, or events that were lost.
