@@ -1,6 +1,7 @@
 //! Edge cases: no memory, threads that free, caches that end.
 
 use super::*;
+use crate::page::Page;
 use crate::rounds::{rounds, stride};
 use crate::slab::{CacheError, ConstructedCache, RawCache, free_bulk_any};
 use std::ptr::NonNull;
@@ -45,14 +46,15 @@ fn a_page_in_which_values_lay_is_bytes_again() {
     let mut w = memory.worker().unwrap();
     for (layer, word) in KINDS {
         let cache = Cache::<(u8, u64)>::new(&memory, &config(layer, word)).unwrap();
-        let mut held = Vec::new();
-        while let Ok(object) = cache.alloc(&mut w, (1, 2)) {
-            held.push(object);
+        drop((cache.alloc(&mut w, (1, 2)).unwrap(), cache));
+        // The slab's page is one of these. Its first object, or its last one, was a value.
+        let pages: Vec<_> = std::iter::from_fn(|| memory.alloc(&mut w, 0)).collect();
+        let size = size_of::<(u8, u64)>();
+        for bytes in pages.iter().map(Page::bytes) {
+            let ends = bytes[..size].iter().chain(&bytes[bytes.len() - size..]);
+            let _any = ends.map(|&byte| u64::from(byte)).sum::<u64>();
         }
-        drop((held, cache));
-        let page = memory.alloc(&mut w, 0).unwrap();
-        let _any = page.bytes().iter().map(|&byte| u64::from(byte)).sum::<u64>();
-        memory.free(&mut w, page);
+        pages.into_iter().for_each(|page| memory.free(&mut w, page));
     }
 }
 
