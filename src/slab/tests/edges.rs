@@ -1,7 +1,6 @@
 //! Edge cases: no memory, threads that free, caches that end.
 
 use super::*;
-use crate::page::Page;
 use crate::rounds::{rounds, stride};
 use crate::slab::{CacheError, ConstructedCache, RawCache, free_bulk_any};
 use std::ptr::NonNull;
@@ -35,26 +34,6 @@ fn every_object_of_the_memory_can_be_had_and_an_allocation_beyond_gives_the_valu
         assert_eq!(held.len(), before);
         assert!(cache.alloc_bulk(&mut b, 2, &mut held, || [3; 32]), "the two were given back");
         cache.free_bulk(&mut b, &mut held);
-    }
-}
-
-/// Found: for the compiler, the bytes between the fields of a value are not initialised. A page in which values had lain
-/// gave them to its reader as bytes. Miri sees it.
-#[test]
-fn a_page_in_which_values_lay_is_bytes_again() {
-    let memory = smallest();
-    let mut w = memory.worker().unwrap();
-    for (layer, word) in KINDS {
-        let cache = Cache::<(u8, u64)>::new(&memory, &config(layer, word)).unwrap();
-        drop((cache.alloc(&mut w, (1, 2)).unwrap(), cache));
-        // The slab's page is one of these. Its first object, or its last one, was a value.
-        let pages: Vec<_> = std::iter::from_fn(|| memory.alloc(&mut w, 0)).collect();
-        let size = size_of::<(u8, u64)>();
-        for bytes in pages.iter().map(Page::bytes) {
-            let ends = bytes[..size].iter().chain(&bytes[bytes.len() - size..]);
-            let _any = ends.map(|&byte| u64::from(byte)).sum::<u64>();
-        }
-        pages.into_iter().for_each(|page| memory.free(&mut w, page));
     }
 }
 
