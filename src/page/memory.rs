@@ -196,8 +196,8 @@ impl Memory {
     /// The callback runs on the thread that crossed the watermark. It gets that thread's worker if there is one at
     /// hand. No lock is held, and the callback may allocate and free.
     ///
-    /// The memory keeps the callback until another one replaces it. A callback that owns this memory, or a cache of it,
-    /// keeps the memory for ever: give it a [`Weak`](std::sync::Weak) reference.
+    /// The memory keeps the callback until another one replaces it. If the callback owns this memory, or a cache of it,
+    /// neither is ever dropped. Such a callback should hold a [`Weak`](std::sync::Weak) reference.
     #[cold]
     pub fn on_pressure(&self, call: impl Fn(Option<&mut Worker>, Pressure) + Send + Sync + 'static) {
         self.shared.nodes.set_on_pressure(Arc::new(call));

@@ -7,9 +7,7 @@ use crate::sync::Handle;
 use crate::sys::region;
 use std::num::NonZeroU32;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{
-    AtomicPtr, AtomicUsize, Ordering, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Maximum number of caches in a process. Number 0 means no cache.
@@ -61,14 +59,12 @@ pub(super) fn find_or_register(
 /// Runs `f`, which does not panic, while no new cache becomes a sharer of this one.
 #[cold]
 pub(super) fn without_new_sharers<R>(cache: &Shared, f: impl FnOnce() -> R) -> R {
-    let closed = &cache.closed_to_sharers;
-    let under_lock = |change: fn(&AtomicUsize, usize, Ordering) -> usize| {
-        let _one_at_a_time = numbers();
-        change(closed, 1, Relaxed);
-    };
-    under_lock(AtomicUsize::fetch_add);
+    let one_at_a_time = numbers();
+    cache.closed_to_sharers.fetch_add(1, Relaxed);
+    drop(one_at_a_time);
     let done = f();
-    under_lock(AtomicUsize::fetch_sub);
+    let _one_at_a_time = numbers();
+    cache.closed_to_sharers.fetch_sub(1, Relaxed);
     done
 }
 

@@ -188,7 +188,7 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn is_up(&self) -> Result<bool, Errno> {
-        settled(|| self.is_up_at_once())
+        Ok(self.flags()? & libc::IFF_UP != 0)
     }
 
     /// Does the same as [`Netdev::is_up`], and never waits.
@@ -196,7 +196,7 @@ impl Netdev {
     /// # Errors
     /// Also `AGAIN` while the interface is being renamed.
     pub(crate) fn is_up_at_once(&self) -> Result<bool, Errno> {
-        Ok(self.flags()? & libc::IFF_UP != 0)
+        Ok(self.flags_at_once()? & libc::IFF_UP != 0)
     }
 
     /// Sets the interface up.
@@ -204,7 +204,7 @@ impl Netdev {
     /// # Errors
     /// `PERM` without CAP_NET_ADMIN; `NODEV` if the interface is gone.
     pub fn set_up(&self) -> Result<(), Errno> {
-        let flags = (settled(|| self.flags())? | libc::IFF_UP) as i16;
+        let flags = (self.flags()? | libc::IFF_UP) as i16;
         settled(|| self.ask(libc::SIOCSIFFLAGS, |request| request.ifr_ifru.ifru_flags = flags)).map(drop)
     }
 
@@ -214,7 +214,7 @@ impl Netdev {
     /// `NODEV` if the interface is gone.
     pub fn is_running(&self) -> Result<bool, Errno> {
         let both = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(settled(|| self.flags())? & both == both)
+        Ok(self.flags()? & both == both)
     }
 
     /// The MAC address of the interface.
@@ -230,7 +230,7 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn is_loopback(&self) -> Result<bool, Errno> {
-        Ok(settled(|| self.flags())? & libc::IFF_LOOPBACK != 0)
+        Ok(self.flags()? & libc::IFF_LOOPBACK != 0)
     }
 
     /// Does the same as [`Netdev::mac`], and never waits.
@@ -303,6 +303,10 @@ impl Netdev {
     }
 
     fn flags(&self) -> Result<i32, Errno> {
+        settled(|| self.flags_at_once())
+    }
+
+    fn flags_at_once(&self) -> Result<i32, Errno> {
         let request = self.ask(libc::SIOCGIFFLAGS, |_| {})?;
         // SAFETY: SIOCGIFFLAGS filled in the flags; any bytes are a valid integer.
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags } as u16))
