@@ -195,6 +195,7 @@ impl Netdev {
     ///
     /// # Errors
     /// Also `AGAIN` while the interface is being renamed.
+    #[cfg(any(feature = "af-packet", feature = "tap"))]
     pub(crate) fn is_up_at_once(&self) -> Result<bool, Errno> {
         Ok(self.flags_at_once()? & libc::IFF_UP != 0)
     }
