@@ -41,12 +41,15 @@ use std::num::NonZeroU32;
 
 /// Number of frames of the pool.
 const FRAMES: usize = 256;
-/// Bytes of a frame that every port carries, behind two addresses and an unassigned type.
+/// Bytes of a frame that every port carries, [`HEADER`] included.
 const LEN: usize = 60;
 /// Bytes of a frame that some ports do not carry.
 const RUNT: usize = 5;
 /// Maximum number of rounds in which all transmitted frames are sent.
 const ROUNDS: usize = 100_000;
+
+/// The beginning of each frame that is made: two addresses, and the type for local experiments (IEEE 802).
+const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
 
 /// Number of sequences of calls that [`check`] makes, each with a new port.
 const SEQUENCES: u64 = 48;
@@ -169,7 +172,7 @@ pub enum Step {
     /// [`Fill::refill_to`](super::Fill::refill_to) with that many.
     Refill(usize),
     /// [`Fill::fill`](super::Fill::fill) with that many frames, at most 64. Frames whose bit is set belong to another
-    /// memory.
+    /// memory. Frames that were received before, with their data, are offered first.
     Fill(usize, u64),
     /// [`Rx::rx`](super::Rx::rx)
     Rx,
@@ -283,19 +286,12 @@ impl Walk {
     /// Makes a call, and checks the invariants that hold after each call.
     fn take(&mut self, step: &Step) {
         let Walk { here: Fixture { w, pool, .. }, port, held, .. } = self;
-        let [received, _, completed, filled, bytes, _] = &mut self.counted;
+        let [_, _, completed, filled, _, _] = &mut self.counted;
         match *step {
             Step::Deliver(n) => self.deliver(n),
             Step::Refill(most) => *filled += port.refill_to(w, pool, most),
             Step::Fill(n, odd) => self.fill(n, odd),
-            Step::Rx => {
-                let at_end = port.rx_finished();
-                let before = held.len();
-                let n = take(held, |frames| port.rx(w, frames));
-                assert!(n == 0 || !at_end, "it was at its end");
-                *received += n;
-                *bytes += held[before..].iter().map(|frame| frame.len()).sum::<usize>();
-            }
+            Step::Rx => self.receive(),
             Step::Tx(n, kind, odd) => self.transmit(n, kind, odd),
             Step::Collect => drop(self.collect()),
             Step::Complete => *completed += take(held, |frames| port.complete(w, frames)),
@@ -310,7 +306,7 @@ impl Walk {
 
     /// Returns bytes that no other frame has.
     fn bytes(&mut self) -> Vec<u8> {
-        let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+        let mut bytes = HEADER.to_vec();
         bytes.extend(self.made.to_be_bytes());
         bytes.resize(LEN, 7);
         self.made += 1;
@@ -324,14 +320,32 @@ impl Walk {
         }
     }
 
-    /// Offers empty frames, some of another memory.
+    /// Receives frames. Checks that nothing of an earlier use of the frame stands before or behind a packet.
+    fn receive(&mut self) {
+        let Walk { here: Fixture { w, .. }, port, held, .. } = self;
+        let (at_end, before) = (port.rx_finished(), held.len());
+        let n = take(held, |frames| port.rx(w, frames));
+        assert!(n == 0 || !at_end, "it was at its end");
+        self.counted[0] += n;
+        self.counted[4] += held[before..].iter().map(|frame| frame.len()).sum::<usize>();
+        for frame in held[before..].iter().filter(|frame| is_made(frame.data())) {
+            let data = frame.data();
+            assert!(data.starts_with(&HEADER) && data.len() <= LEN, "received {data:x?}");
+        }
+    }
+
+    /// Offers frames, those that were received before and then new ones, some of another memory.
     fn fill(&mut self, n: usize, odd: u64) {
-        let Walk { here, elsewhere, port, .. } = self;
+        let Walk { here, elsewhere, port, held, .. } = self;
         let (mut frames, mut offered) = (Batch::new(), Vec::new());
         for i in 0..n {
-            let Fixture { w, pool, .. } = if is_odd(odd, i) { &mut *elsewhere } else { &mut *here };
-            let Some(frame) = pool.alloc(w) else { break };
-            offered.push((frame.id(), is_odd(odd, i)));
+            let is_odd = is_odd(odd, i);
+            let Fixture { w, pool, .. } = if is_odd { &mut *elsewhere } else { &mut *here };
+            let used = if is_odd { None } else { held.pop() };
+            let Some(mut frame) = used.or_else(|| pool.alloc(w)) else { break };
+            // As by a program that took a header off.
+            let _ = frame.pull(14);
+            offered.push((frame.id(), is_odd));
             drop(frames.push(frame));
         }
         let n = port.fill(&mut here.w, &mut frames);
@@ -401,6 +415,11 @@ impl Walk {
 fn counters(port: &dyn Port) -> [usize; 6] {
     let PortCounters { rx, tx, completed, filled, rx_bytes, tx_bytes, .. } = &*port.counters();
     [rx, tx, completed, filled, rx_bytes, tx_bytes].map(|count| count.get() as usize)
+}
+
+/// Whether these bytes contain a frame that the test made, whole or behind other bytes.
+fn is_made(bytes: &[u8]) -> bool {
+    bytes.windows(HEADER.len()).any(|bytes| bytes == HEADER)
 }
 
 fn is_odd(odd: u64, i: usize) -> bool {

@@ -29,8 +29,8 @@ pub trait Fill {
     /// Free slots of the fill ring.
     fn fill_room(&mut self) -> usize;
 
-    /// Posts empty frames for reception, from the front of `frames` ([what is taken](Port#what-is-taken)). Returns how
-    /// many were posted.
+    /// Posts frames for reception, from the front of `frames` ([what is taken](Port#what-is-taken)). Returns how many
+    /// were posted. The data of a posted frame is dropped, and what it receives begins behind the headroom of its pool.
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize;
 
     /// Number of frames posted for reception and not yet received.

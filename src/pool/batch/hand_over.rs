@@ -6,6 +6,7 @@
 use super::{Batch, Drain, each_pool};
 use crate::pool::Place;
 use crate::pool::frame::Frame;
+use crate::pool::frame_table::pool_of;
 use crate::sync::Worker;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -35,6 +36,27 @@ impl Batch {
         let mut drain = self.drain();
         let end = std::mem::replace(&mut drain.end, n);
         HandOver { drain, end, place, w }
+    }
+
+    /// Resets those of the first `n` frames that have data to the state of newly allocated frames: without data,
+    /// offload and timestamp, and with the headroom of their pools. Frames without data keep their headroom.
+    ///
+    /// # Cost
+    /// A word read for each frame; a look-up of its pool for each frame that has data.
+    #[inline(always)]
+    pub(crate) fn empty_first(&mut self, n: usize) {
+        if self[..n].iter().fold(0, |any, frame| any | frame.len()) != 0 {
+            self.empty_used(n);
+        }
+    }
+
+    #[cold]
+    fn empty_used(&mut self, n: usize) {
+        for frame in self[..n].iter_mut().filter(|frame| !frame.is_empty()) {
+            // SAFETY: the frame is out for as long as it is borrowed, and keeps its pool.
+            let start = unsafe { (*pool_of(frame)).start };
+            frame.begin_at(start.of(frame.id().get()));
+        }
     }
 
     /// Records that the frames from index `before` on came from `place`, and belong to the program again.

@@ -14,6 +14,7 @@ impl<D: Device> Fill for CopyingPort<D> {
     #[inline]
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = frames.len().min(self.size - self.filled.len());
+        frames.empty_first(n);
         Place::Posted.enter_batch(w, frames, n);
         self.filled.extend(frames.hand_over(Place::Posted, w, n));
         self.counters.filled.add(n as u64);

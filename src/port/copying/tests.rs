@@ -76,6 +76,25 @@ fn frames_come_in_the_order_in_which_they_were_sent() {
 }
 
 #[test]
+fn frames_that_are_posted_again_with_data_receive_nothing_but_the_next_packet() {
+    let mut fixture = Fixture::new(8);
+    let mut port = looped(4);
+    port.refill(&mut fixture.w, &fixture.pool);
+    for round in 0..200 {
+        let mut frames = numbered(&mut fixture, 1);
+        port.tx(&mut fixture.w, &mut frames);
+        port.complete(&mut fixture.w, &mut frames);
+        frames.free(&mut fixture.w);
+        let mut received = Batch::new();
+        assert_eq!(port.rx(&mut fixture.w, &mut received), 1, "round {round}");
+        assert_eq!(received[0].data(), [0; 60], "round {round}");
+        // As a program does that reads a header.
+        received[0].pull(14).unwrap();
+        port.fill(&mut fixture.w, &mut received);
+    }
+}
+
+#[test]
 fn who_does_not_ask_for_completions_cannot_transmit_any_more() {
     let mut fixture = Fixture::new(128);
     let mut port = looped(24);

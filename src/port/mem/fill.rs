@@ -13,6 +13,7 @@ impl Fill for MemPort {
     #[inline]
     fn fill(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.rx.room(frames.len());
+        frames.empty_first(n);
         self.rx.post(w, frames, n);
         self.counters.filled.add(n as u64);
         n

@@ -16,12 +16,14 @@ impl Pair {
             && let End::Lent(ring) = &mut rings.rx
         {
             n = n.min(ring.room() as usize);
+            frames.empty_first(n);
             for (i, frame) in (0..n as u32).zip(frames.iter()) {
                 ring.write(ring.next_at(i), lender.empty(frame));
             }
             self.filled.post(w, frames, n);
             ring.lend(n as u32);
         } else {
+            frames.empty_first(n);
             self.filled.post(w, frames, n);
         }
         n
