@@ -33,7 +33,7 @@
  * CALL SITES
  * Some calls are macros, defined at the end of this file. Each macro calls the function of the same name with the
  * suffix _at, and passes the call site ("FILE:LINE") as the last argument, for reports. From languages without these
- * macros, call the functions and pass NULL as the call site.
+ * macros, call the functions and pass NULL as the call site, or a string that stays as it is until the process ends.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -310,7 +310,7 @@ typedef struct {
     uint64_t short_of;
     /* Refused: objects that were given back twice. */
     uint64_t freed_twice;
-    /* Refused: addresses that are not objects of the stock. */
+    /* Addresses that are not objects of the stock: refused, or in one of these caches. */
     uint64_t made_up;
 } netmem_census;
 
@@ -347,7 +347,8 @@ int netmem_policy(void);
 
 /* Starts (`on` not 0) or stops (`on` 0) tracing. While tracing is on, the library records the call site
  * where each frame, object, page, packet and shared frame is allocated, and the call site where its use
- * ends. Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites.
+ * ends. Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
+ * was allocated again after tracing stopped is shown with the call site of its last traced allocation.
  * Returns 0. */
 int netmem_trace(int on);
 
@@ -380,7 +381,8 @@ int netmem_memory_fd(netmem_memory memory);
 /* Closes a memory. Close its workers, pools, caches, heads, ready pools and lanes first. Waits up to
  * `milliseconds` for the last frames to be freed.
  * Returns 0 if no part of the memory is in use any more, -EBUSY if one of these is still open, or -ETIMEDOUT
- * if parts of the memory are still in use. After -ETIMEDOUT the call may be repeated. */
+ * if parts of the memory are still in use. After -ETIMEDOUT the memory cannot be used to open anything any
+ * more, and a worker of any other memory can free its detached and raw frames. The call may be repeated. */
 int netmem_memory_close(netmem_memory memory,
                         uint32_t milliseconds);
 
@@ -403,7 +405,7 @@ int netmem_worker_leave(netmem_worker worker);
 
 /* Assigns a worker that belongs to no thread to the calling thread.
  * Returns 0, also if the worker belongs to the calling thread already. Returns -EPERM if it belongs to
- * another thread. */
+ * another thread. A call from a signal handler is refused only if it interrupted a call with this worker. */
 int netmem_worker_enter(netmem_worker worker);
 
 /* Returns the number of frames, objects, pages, packets and shared frames that the worker holds: it was
@@ -1075,7 +1077,7 @@ int netmem_port_tx_at(netmem_worker worker,
                       uint32_t n,
                       const char *site);
 
-/* Posts up to `n` empty frames for reception. Returns as netmem_port_tx does. */
+/* Posts up to `n` frames for reception. Data that they still have is dropped. Returns as netmem_port_tx does. */
 int netmem_port_fill_at(netmem_worker worker,
                         netmem_port port,
                         netmem_frame *frames,
@@ -1296,7 +1298,8 @@ int netmem_stock_count(netmem_stock stock);
  * count. An object that moves meanwhile may be counted in its old place, and also in `doubled` if it left a
  * cache. Other threads can use the stock during the count: the call locks the stock for at most 512 objects
  * that it copies, or 64 of `cached` that it looks up, at a time. Either takes some microseconds.
- * Returns 1 if the states add up to the total and no object was given back twice, 0 otherwise. */
+ * Returns 1 if the states add up to the total, no object was given back twice, and all of `cached` are
+ * objects of the stock, 0 otherwise. */
 int netmem_stock_ledger(netmem_stock stock,
                         void *const *cached,
                         size_t n,
@@ -1320,80 +1323,80 @@ int netmem_stock_holders(netmem_stock stock,
 #define NETMEM_TEXT_(x) #x
 #define NETMEM_TEXT(x) NETMEM_TEXT_(x)
 #define NETMEM_SITE __FILE__ ":" NETMEM_TEXT(__LINE__)
-#define netmem_alloc(worker, pool, frames, n) netmem_alloc_at((worker), (pool), (frames), (n), NETMEM_SITE)
-#define netmem_free(worker, frames, n) netmem_free_at((worker), (frames), (n), NETMEM_SITE)
-#define netmem_pool_free(worker, pool, frames, n) netmem_pool_free_at((worker), (pool), (frames), (n), NETMEM_SITE)
-#define netmem_spans(worker, frames, n, spans) netmem_spans_at((worker), (frames), (n), (spans), NETMEM_SITE)
-#define netmem_data(worker, frame) netmem_data_at((worker), (frame), NETMEM_SITE)
-#define netmem_len(worker, frame) netmem_len_at((worker), (frame), NETMEM_SITE)
-#define netmem_put(worker, frame, n) netmem_put_at((worker), (frame), (n), NETMEM_SITE)
-#define netmem_push(worker, frame, n) netmem_push_at((worker), (frame), (n), NETMEM_SITE)
-#define netmem_pull(worker, frame, n) netmem_pull_at((worker), (frame), (n), NETMEM_SITE)
-#define netmem_trim(worker, frame, len) netmem_trim_at((worker), (frame), (len), NETMEM_SITE)
-#define netmem_detach(worker, frames, n) netmem_detach_at((worker), (frames), (n), NETMEM_SITE)
-#define netmem_attach(worker, frames, n) netmem_attach_at((worker), (frames), (n), NETMEM_SITE)
-#define netmem_lane_send(worker, lane, frames, n) netmem_lane_send_at((worker), (lane), (frames), (n), NETMEM_SITE)
-#define netmem_lane_receive(worker, lane, frames, n) netmem_lane_receive_at((worker), (lane), (frames), (n), NETMEM_SITE)
-#define netmem_object_alloc(worker, cache, objects, n) netmem_object_alloc_at((worker), (cache), (objects), (n), NETMEM_SITE)
-#define netmem_sizes_alloc(worker, sizes, bytes, object) netmem_sizes_alloc_at((worker), (sizes), (bytes), (object), NETMEM_SITE)
-#define netmem_object_free(worker, objects, n) netmem_object_free_at((worker), (objects), (n), NETMEM_SITE)
-#define netmem_cache_free(worker, cache, objects, n) netmem_cache_free_at((worker), (cache), (objects), (n), NETMEM_SITE)
-#define netmem_object_data(worker, object) netmem_object_data_at((worker), (object), NETMEM_SITE)
-#define netmem_object_size(worker, object) netmem_object_size_at((worker), (object), NETMEM_SITE)
-#define netmem_object_detach(worker, objects, n) netmem_object_detach_at((worker), (objects), (n), NETMEM_SITE)
-#define netmem_object_attach(worker, objects, n) netmem_object_attach_at((worker), (objects), (n), NETMEM_SITE)
-#define netmem_page_alloc(worker, order, pages, n) netmem_page_alloc_at((worker), (order), (pages), (n), NETMEM_SITE)
-#define netmem_page_free(worker, pages, n) netmem_page_free_at((worker), (pages), (n), NETMEM_SITE)
-#define netmem_page_data(worker, page) netmem_page_data_at((worker), (page), NETMEM_SITE)
-#define netmem_page_size(worker, page) netmem_page_size_at((worker), (page), NETMEM_SITE)
-#define netmem_page_detach(worker, pages, n) netmem_page_detach_at((worker), (pages), (n), NETMEM_SITE)
-#define netmem_page_attach(worker, pages, n) netmem_page_attach_at((worker), (pages), (n), NETMEM_SITE)
-#define netmem_packet_alloc(worker, heads, pool, packets, n) netmem_packet_alloc_at((worker), (heads), (pool), (packets), (n), NETMEM_SITE)
-#define netmem_packet_from_frames(worker, heads, frames, packets, n) netmem_packet_from_frames_at((worker), (heads), (frames), (packets), (n), NETMEM_SITE)
-#define netmem_packet_into_frames(worker, packets, frames, n) netmem_packet_into_frames_at((worker), (packets), (frames), (n), NETMEM_SITE)
-#define netmem_packet_free(worker, packets, n) netmem_packet_free_at((worker), (packets), (n), NETMEM_SITE)
-#define netmem_heads_free(worker, heads, packets, n) netmem_heads_free_at((worker), (heads), (packets), (n), NETMEM_SITE)
-#define netmem_packet_detach(worker, packets, n) netmem_packet_detach_at((worker), (packets), (n), NETMEM_SITE)
-#define netmem_packet_attach(worker, packets, n) netmem_packet_attach_at((worker), (packets), (n), NETMEM_SITE)
-#define netmem_packet_len(worker, packet) netmem_packet_len_at((worker), (packet), NETMEM_SITE)
-#define netmem_packet_parts(worker, packet, parts, room) netmem_packet_parts_at((worker), (packet), (parts), (room), NETMEM_SITE)
-#define netmem_packet_first_parts(worker, packets, n, parts) netmem_packet_first_parts_at((worker), (packets), (n), (parts), NETMEM_SITE)
-#define netmem_packet_data(worker, packet) netmem_packet_data_at((worker), (packet), NETMEM_SITE)
-#define netmem_packet_write(worker, packet) netmem_packet_write_at((worker), (packet), NETMEM_SITE)
-#define netmem_packet_copy(worker, packet, to, room) netmem_packet_copy_at((worker), (packet), (to), (room), NETMEM_SITE)
-#define netmem_packet_put(worker, packet, n) netmem_packet_put_at((worker), (packet), (n), NETMEM_SITE)
-#define netmem_packet_push(worker, packet, n) netmem_packet_push_at((worker), (packet), (n), NETMEM_SITE)
-#define netmem_packet_pull(worker, packet, n) netmem_packet_pull_at((worker), (packet), (n), NETMEM_SITE)
-#define netmem_packet_trim(worker, packet, len) netmem_packet_trim_at((worker), (packet), (len), NETMEM_SITE)
-#define netmem_packet_set_flow_hash(worker, packet, hash) netmem_packet_set_flow_hash_at((worker), (packet), (hash), NETMEM_SITE)
-#define netmem_packet_flow_hash(worker, packet, hash) netmem_packet_flow_hash_at((worker), (packet), (hash), NETMEM_SITE)
-#define netmem_packet_append(worker, packet, other) netmem_packet_append_at((worker), (packet), (other), NETMEM_SITE)
-#define netmem_packet_prepend(worker, packet, other) netmem_packet_prepend_at((worker), (packet), (other), NETMEM_SITE)
-#define netmem_packet_split(worker, packet, at, rest) netmem_packet_split_at((worker), (packet), (at), (rest), NETMEM_SITE)
-#define netmem_packet_share(worker, packet, other) netmem_packet_share_at((worker), (packet), (other), NETMEM_SITE)
-#define netmem_packet_linearize(worker, packet, pool) netmem_packet_linearize_at((worker), (packet), (pool), NETMEM_SITE)
-#define netmem_packet_make_writable(worker, packet, pool) netmem_packet_make_writable_at((worker), (packet), (pool), NETMEM_SITE)
-#define netmem_packet_make_sendable(worker, packet, pool) netmem_packet_make_sendable_at((worker), (packet), (pool), NETMEM_SITE)
-#define netmem_ready_alloc(worker, ready, packets, n) netmem_ready_alloc_at((worker), (ready), (packets), (n), NETMEM_SITE)
-#define netmem_ready_free(worker, ready, packets, n) netmem_ready_free_at((worker), (ready), (packets), (n), NETMEM_SITE)
-#define netmem_share(worker, frames, shared, n) netmem_share_at((worker), (frames), (shared), (n), NETMEM_SITE)
-#define netmem_shared_clone(worker, shared, clone) netmem_shared_clone_at((worker), (shared), (clone), NETMEM_SITE)
-#define netmem_shared_free(worker, shared, n) netmem_shared_free_at((worker), (shared), (n), NETMEM_SITE)
-#define netmem_shared_data(worker, shared) netmem_shared_data_at((worker), (shared), NETMEM_SITE)
-#define netmem_shared_len(worker, shared) netmem_shared_len_at((worker), (shared), NETMEM_SITE)
-#define netmem_shared_holders(worker, shared) netmem_shared_holders_at((worker), (shared), NETMEM_SITE)
-#define netmem_shared_pull(worker, shared, n) netmem_shared_pull_at((worker), (shared), (n), NETMEM_SITE)
-#define netmem_shared_trim(worker, shared, len) netmem_shared_trim_at((worker), (shared), (len), NETMEM_SITE)
-#define netmem_shared_into_frame(worker, shared, frame) netmem_shared_into_frame_at((worker), (shared), (frame), NETMEM_SITE)
-#define netmem_packet_from_shared(worker, heads, shared, packet) netmem_packet_from_shared_at((worker), (heads), (shared), (packet), NETMEM_SITE)
-#define netmem_shared_detach(worker, shared, n) netmem_shared_detach_at((worker), (shared), (n), NETMEM_SITE)
-#define netmem_shared_attach(worker, shared, n) netmem_shared_attach_at((worker), (shared), (n), NETMEM_SITE)
-#define netmem_port_rx(worker, port, frames, n) netmem_port_rx_at((worker), (port), (frames), (n), NETMEM_SITE)
-#define netmem_port_tx(worker, port, frames, n) netmem_port_tx_at((worker), (port), (frames), (n), NETMEM_SITE)
-#define netmem_port_fill(worker, port, frames, n) netmem_port_fill_at((worker), (port), (frames), (n), NETMEM_SITE)
-#define netmem_port_rx_packets(worker, port, heads, packets, n) netmem_port_rx_packets_at((worker), (port), (heads), (packets), (n), NETMEM_SITE)
-#define netmem_port_tx_packets(worker, port, packets, n) netmem_port_tx_packets_at((worker), (port), (packets), (n), NETMEM_SITE)
-#define netmem_lane_send_packets(worker, lane, packets, n) netmem_lane_send_packets_at((worker), (lane), (packets), (n), NETMEM_SITE)
-#define netmem_lane_receive_packets(worker, lane, packets, n) netmem_lane_receive_packets_at((worker), (lane), (packets), (n), NETMEM_SITE)
+#define netmem_alloc(...) netmem_alloc_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_free(...) netmem_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_pool_free(...) netmem_pool_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_spans(...) netmem_spans_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_data(...) netmem_data_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_len(...) netmem_len_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_put(...) netmem_put_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_push(...) netmem_push_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_pull(...) netmem_pull_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_trim(...) netmem_trim_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_detach(...) netmem_detach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_attach(...) netmem_attach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_lane_send(...) netmem_lane_send_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_lane_receive(...) netmem_lane_receive_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_object_alloc(...) netmem_object_alloc_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_sizes_alloc(...) netmem_sizes_alloc_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_object_free(...) netmem_object_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_cache_free(...) netmem_cache_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_object_data(...) netmem_object_data_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_object_size(...) netmem_object_size_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_object_detach(...) netmem_object_detach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_object_attach(...) netmem_object_attach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_page_alloc(...) netmem_page_alloc_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_page_free(...) netmem_page_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_page_data(...) netmem_page_data_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_page_size(...) netmem_page_size_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_page_detach(...) netmem_page_detach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_page_attach(...) netmem_page_attach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_alloc(...) netmem_packet_alloc_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_from_frames(...) netmem_packet_from_frames_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_into_frames(...) netmem_packet_into_frames_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_free(...) netmem_packet_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_heads_free(...) netmem_heads_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_detach(...) netmem_packet_detach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_attach(...) netmem_packet_attach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_len(...) netmem_packet_len_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_parts(...) netmem_packet_parts_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_first_parts(...) netmem_packet_first_parts_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_data(...) netmem_packet_data_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_write(...) netmem_packet_write_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_copy(...) netmem_packet_copy_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_put(...) netmem_packet_put_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_push(...) netmem_packet_push_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_pull(...) netmem_packet_pull_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_trim(...) netmem_packet_trim_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_set_flow_hash(...) netmem_packet_set_flow_hash_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_flow_hash(...) netmem_packet_flow_hash_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_append(...) netmem_packet_append_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_prepend(...) netmem_packet_prepend_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_split(...) netmem_packet_split_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_share(...) netmem_packet_share_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_linearize(...) netmem_packet_linearize_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_make_writable(...) netmem_packet_make_writable_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_make_sendable(...) netmem_packet_make_sendable_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_ready_alloc(...) netmem_ready_alloc_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_ready_free(...) netmem_ready_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_share(...) netmem_share_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_clone(...) netmem_shared_clone_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_free(...) netmem_shared_free_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_data(...) netmem_shared_data_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_len(...) netmem_shared_len_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_holders(...) netmem_shared_holders_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_pull(...) netmem_shared_pull_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_trim(...) netmem_shared_trim_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_into_frame(...) netmem_shared_into_frame_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_packet_from_shared(...) netmem_packet_from_shared_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_detach(...) netmem_shared_detach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_shared_attach(...) netmem_shared_attach_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_port_rx(...) netmem_port_rx_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_port_tx(...) netmem_port_tx_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_port_fill(...) netmem_port_fill_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_port_rx_packets(...) netmem_port_rx_packets_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_port_tx_packets(...) netmem_port_tx_packets_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_lane_send_packets(...) netmem_lane_send_packets_at(__VA_ARGS__, NETMEM_SITE)
+#define netmem_lane_receive_packets(...) netmem_lane_receive_packets_at(__VA_ARGS__, NETMEM_SITE)
 
 #endif  /* NETMEM_H */

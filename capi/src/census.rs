@@ -5,7 +5,7 @@
 //! slices, the query ends: its handle names no stock that is opened later.
 
 use crate::code::Code;
-use crate::stock::{self, Counts, Moment, Object};
+use crate::stock::{self, Counts, Moment, Object, Stock};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -27,6 +27,8 @@ pub struct Census {
     pub out: usize,
     /// In one of these caches although free, or in the caches twice.
     pub doubled: usize,
+    /// In one of these caches although not of this stock.
+    pub foreign: usize,
 }
 
 /// Counts the objects of a stock by state, and returns its counters. `cached` holds the addresses that lie in caches of
@@ -39,9 +41,13 @@ pub fn census(word: u64, cached: &[usize]) -> Option<(Census, Counts)> {
     let different = sorted(cached);
     let before = stock::with(word, |stock| stock.moment())?;
     // First, because the caches change fastest.
-    let mut within = 0;
+    let (mut within, mut foreign) = (0, 0);
     for slice in different.chunks(LOOKUPS) {
-        within += stock::with(word, |stock| slice.iter().filter(|&&one| stock.is_out(one)).count())?;
+        let looked_up = |stock: &mut Stock| {
+            within += slice.iter().filter(|&&one| stock.is_out(one)).count();
+            foreign += slice.iter().filter(|&&one| !stock.has(one)).count();
+        };
+        stock::with(word, looked_up)?;
     }
     let mut out = 0;
     each_out(word, before.total, |_| out += 1)?;
@@ -50,8 +56,8 @@ pub fn census(word: u64, cached: &[usize]) -> Option<(Census, Counts)> {
         out = before.total - before.free;
     }
     let Moment { total, free, counts } = before;
-    let (inside, doubled) = (within.min(out), cached.len() - within);
-    Some((Census { total, free, cached: inside, out: out - inside, doubled }, counts))
+    let (inside, doubled) = (within.min(out), cached.len() - within - foreign);
+    Some((Census { total, free, cached: inside, out: out - inside, doubled, foreign }, counts))
 }
 
 /// Returns the code addresses at which objects of a stock were taken that are out and not among `cached`, with their

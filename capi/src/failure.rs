@@ -1,11 +1,8 @@
 //! The result of a call: a number, or a negative errno with a line of text that the thread keeps.
 
-use crate::errno::{ECHILD, EFAULT, EINVAL, ENOTRECOVERABLE};
-use crate::process;
-use std::any::Any;
+use crate::errno::{EFAULT, EINVAL, ESTALE};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -14,13 +11,22 @@ pub struct Failure {
     pub errno: i32,
     /// One line of text.
     pub text: String,
+    /// What is closed, and its handle, if that is the reason. The call counts and reports it as misuse.
+    pub closed: Option<(&'static str, u64)>,
 }
 
 impl Failure {
     /// Makes a failure with this text.
     #[cold]
     pub fn new(errno: i32, text: impl ToString) -> Failure {
-        Failure { errno, text: text.to_string() }
+        Failure { errno, text: text.to_string(), closed: None }
+    }
+
+    /// Makes the failure for a handle of something that was closed, or never opened.
+    #[cold]
+    pub fn closed(what: &'static str, word: u64) -> Failure {
+        let text = format!("the {what} was closed, or never opened");
+        Failure { closed: Some((what, word)), ..Failure::new(ESTALE, text) }
     }
 
     /// Makes the failure for an argument that is not valid.
@@ -72,30 +78,8 @@ pub fn last() -> *const c_char {
     text.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
-/// Runs a call that is not made for each packet. Stops panics, and refuses the call in a child of the
-/// process.
-#[cold]
-pub fn answer(work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
-    if process::is_child() { Failure::new(ECHILD, CHILD).keep() } else { contained(work) }
-}
-
-/// As [`answer`], for calls that a child may make too.
-#[cold]
-pub fn contained(work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(number)) => number,
-        Ok(Err(failure)) => failure.keep(),
-        Err(panic) => Failure::new(ENOTRECOVERABLE, format!("a bug in netmem: {}", said(&*panic))).keep(),
-    }
-}
-
 /// The message for a child of fork(2).
 pub const CHILD: &str = "this process is a child of the one that opened netmem: a child has none of its parent's handles (fork(2))";
-
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text")
-}
 
 /// Returns the text of a C string that is UTF-8.
 pub fn text<'a>(what: &str, text: &'a CStr) -> Result<&'a str, Failure> {

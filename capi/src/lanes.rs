@@ -10,12 +10,12 @@ use netmem::steer::{Inbox, Mesh, MeshConfig, MeshError, Outbox, Source};
 use netmem::sync::Doorbell;
 use netmem::{Batch, HeadCache, Packets, Worker};
 use std::io;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// All lanes of which at least one end is open.
-pub static LANES: Opened<Arc<Lane>> = Opened::new("lanes", "the lane was closed, or never opened");
+pub static LANES: Opened<Arc<Lane>> = Opened::new("lane", "lanes");
 
 /// The index of the only worker of the mesh.
 const ONLY: usize = 0;
@@ -29,6 +29,8 @@ pub struct Lane {
     pub tally: Tally,
     /// The receiving end, until a worker joins.
     inbox: Mutex<Option<(Inbox, PacketReceiver)>>,
+    /// Frames that the close of the receiving end freed.
+    freed: AtomicU64,
     sender_gone: AtomicBool,
     receiver_gone: AtomicBool,
 }
@@ -86,6 +88,11 @@ impl Lane {
         Some(Receiving { inbox, packets, received: Batch::new(), lane: Arc::clone(self) })
     }
 
+    /// Number of frames that the close of the receiving end freed. The mesh counts them as received.
+    pub fn freed_at_close(&self) -> u64 {
+        self.freed.load(Relaxed)
+    }
+
     /// Whether an end was closed.
     pub fn is_gone(&self, end: End) -> bool {
         // Acquire: pairs with the Release in `leave`. The caller then sees what the sender sent before.
@@ -126,6 +133,7 @@ impl Sending {
             tally: Tally::default(),
             bell: Doorbell::new().map_err(LaneError::Bell)?,
             inbox: Mutex::new(inboxes.into_iter().next().zip(Some(receiver))),
+            freed: AtomicU64::new(0),
             sender_gone: AtomicBool::new(false),
             receiver_gone: AtomicBool::new(false),
         };
@@ -224,6 +232,7 @@ impl Receiving {
                 break;
             }
         }
+        lane.freed.store(home, Relaxed);
         // From now on only a call that is already running can send packets.
         drop(inbox);
         home += packets.close(&lane.tally, w, known, empty);

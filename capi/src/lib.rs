@@ -18,6 +18,7 @@
 //! [ADR 0039]: ../docs/adr/0039-handles.md
 #![deny(unsafe_code)]
 
+mod answer;
 #[allow(unsafe_code)]
 mod api;
 mod census;

@@ -172,6 +172,12 @@ fn reentered(call: &str) -> i32 {
     -errno
 }
 
+/// As [`refused`], for a call in a child of the process, whatever it is given.
+#[cold]
+pub fn refused_in_child(call: &str) -> i32 {
+    counted((Kind::Child, CHILD), call, "fork(2)", "")
+}
+
 /// As [`refused`], for an object of a stock. The stock knows where the object was given back before.
 #[cold]
 #[inline(never)]

@@ -2,7 +2,7 @@
 //!
 //! A worker keeps the things that it has looked up ([`Known`]). A call then compares two words and takes no lock.
 
-use crate::errno::{ENFILE, ESTALE};
+use crate::errno::ENFILE;
 use crate::failure::Failure;
 use crate::word;
 use std::sync::atomic::AtomicU64;
@@ -28,8 +28,8 @@ pub enum Unknown {
 pub struct Opened<T> {
     /// The kind in reports, such as "heads".
     pub what: &'static str,
-    /// The error for a handle that names nothing, such as "the heads were closed, or never opened".
-    gone: &'static str,
+    /// Several of the kind.
+    several: &'static str,
     /// The handle at each place, 0 for none. Every call reads it.
     words: [AtomicU64; MOST],
     list: Mutex<Vec<Option<One<T>>>>,
@@ -46,9 +46,9 @@ struct One<T> {
 
 impl<T: Clone> Opened<T> {
     /// Makes an empty table.
-    pub const fn new(what: &'static str, gone: &'static str) -> Opened<T> {
+    pub const fn new(what: &'static str, several: &'static str) -> Opened<T> {
         let words = [const { AtomicU64::new(0) }; MOST];
-        Opened { what, gone, words, list: Mutex::new(Vec::new()), closing: Mutex::new(()) }
+        Opened { what, several, words, list: Mutex::new(Vec::new()), closing: Mutex::new(()) }
     }
 
     fn closing(&self) -> MutexGuard<'_, ()> {
@@ -73,7 +73,7 @@ impl<T: Clone> Opened<T> {
         let mut list = self.list();
         let place = list.iter().position(Option::is_none).unwrap_or(list.len());
         if place >= MOST {
-            let text = format!("the process has {MOST} open already ({}): close some", self.what);
+            let text = format!("the process has {MOST} {} open already: close some", self.several);
             return Err(Failure::new(ENFILE, text));
         }
         let word = word::new(place);
@@ -94,7 +94,7 @@ impl<T: Clone> Opened<T> {
         let list = self.list();
         let found = list.get(word::place(word)).and_then(Option::as_ref).filter(|one| one.word == word);
         let found = found.map(|one| (one.value.clone(), one.memory));
-        found.ok_or_else(|| Failure::new(ESTALE, self.gone))
+        found.ok_or_else(|| Failure::closed(self.what, word))
     }
 
     /// Removes a thing, unless `is_used` returns an error.
@@ -189,6 +189,7 @@ fn knows<T>(known: &Known<T>, word: u64) -> bool {
 mod tests {
     use super::*;
     use crate::errno::EBUSY;
+    use crate::errno::ESTALE;
     use std::cell::Cell;
     use std::sync::mpsc;
     use std::thread;

@@ -1,6 +1,6 @@
 //! COLD: the memories, pools, caches, heads, ready pools and ports, by handle.
 
-use crate::errno::{ENFILE, ESTALE};
+use crate::errno::ENFILE;
 use crate::failure::Failure;
 use crate::opened::Opened;
 use crate::word;
@@ -26,12 +26,11 @@ static MEMORIES: Mutex<Vec<Option<OpenMemory>>> = Mutex::new(Vec::new());
 static PORTS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
 /// All caches and size classes that are open.
-pub static CACHES: Opened<Source> = Opened::new("cache", "the cache was closed, or never opened");
+pub static CACHES: Opened<Source> = Opened::new("cache", "caches");
 /// All heads that are open.
-pub static HEADS: Opened<HeadCache> = Opened::new("heads", "the heads were closed, or never opened");
+pub static HEADS: Opened<HeadCache> = Opened::new("heads", "heads");
 /// All ready pools that are open.
-pub static READY: Opened<ReadyPool> =
-    Opened::new("ready pools", "the ready pool was closed, or never opened");
+pub static READY: Opened<ReadyPool> = Opened::new("ready pool", "ready pools");
 
 /// A ready pool.
 #[derive(Clone)]
@@ -121,7 +120,7 @@ pub fn add_memory(memory: Memory) -> Result<u64, Failure> {
 pub fn with_memory<R>(word: u64, with: impl FnOnce(&mut OpenMemory) -> R) -> Result<R, Failure> {
     let mut memories = memories();
     let found = memories.get_mut(word::place(word)).and_then(Option::as_mut).filter(|open| open.word == word);
-    found.map(with).ok_or_else(|| Failure::new(ESTALE, "the memory was closed, or never opened"))
+    found.map(with).ok_or_else(|| Failure::closed("memory", word))
 }
 
 /// Removes a memory.
@@ -153,7 +152,7 @@ pub fn add_pool(pool: Pool, memory: u64) -> Result<u64, Failure> {
 pub fn pool(word: u64) -> Result<OpenPool, Failure> {
     let pools = pools();
     let found = pools.get(word::place(word)).and_then(Option::as_ref).filter(|open| open.word == word);
-    found.cloned().ok_or_else(|| Failure::new(ESTALE, "the pool was closed, or never opened"))
+    found.cloned().ok_or_else(|| Failure::closed("pool", word))
 }
 
 /// Closes a pool: no call finds it by its handle any more. It stays registered until it is removed.
@@ -162,7 +161,8 @@ pub fn pool(word: u64) -> Result<OpenPool, Failure> {
 /// Nothing open has this handle.
 pub fn close_pool(word: u64) -> Result<OpenPool, Failure> {
     let open = pool(word)?;
-    POOL_WORDS[word::place(word)].store(0, Relaxed);
+    // An earlier call may have closed it. If that call has removed it by now, another pool may have its place.
+    let _ = POOL_WORDS[word::place(word)].compare_exchange(word, 0, Relaxed, Relaxed);
     Ok(open)
 }
 

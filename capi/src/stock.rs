@@ -266,6 +266,12 @@ impl Stock {
         self.number(address).is_some_and(|number| self.objects[number as usize].is_out())
     }
 
+    /// Returns whether this is the address of an object of the stock.
+    #[cold]
+    pub fn has(&self, address: usize) -> bool {
+        self.number(address).is_some()
+    }
+
     /// Returns the objects with these numbers, as far as the stock has them.
     #[cold]
     pub fn numbered(&self, numbers: Range<usize>) -> &[Object] {

@@ -3,7 +3,7 @@
 //! Unsafe code: assembly reads the register that holds the address of the thread's own control block. Nothing is read
 //! or written through that address afterwards.
 
-/// Returns a number of the calling thread. It is not 0 and differs from the number of every other living
+/// Returns a number of the calling thread. It is even, not 0, and differs from the number of every other living
 /// thread.
 #[inline(always)]
 pub fn here() -> usize {
@@ -19,7 +19,7 @@ pub fn here() -> usize {
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
-        thread_local!(static OWN: u8 = const { 0 });
+        thread_local!(static OWN: u64 = const { 0 });
         OWN.with(|own| std::ptr::from_ref(own).addr())
     }
 }

@@ -14,7 +14,7 @@
 //! thread may try at the same time. Two living threads have different numbers. A thread that ended outside of any call
 //! may leave its number to a later thread, which then is the only thread of that worker all the same.
 
-use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM, ESTALE};
+use crate::errno::{EBUSY, ECHILD, ENFILE, EPERM};
 use crate::failure::{CHILD, Failure};
 use crate::lanes::Ends;
 use crate::objects::Uses;
@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, compiler_fence};
 use std::sync::{Mutex, PoisonError};
 
-/// Value of `thread` while a call is inside. It is not the number of a thread.
+/// Bit of `thread` while a call is inside, in addition to the number of the calling thread, which is even.
 const INSIDE: usize = 1;
 /// Value of `thread` while the worker belongs to no thread.
 const NOBODY: usize = 0;
@@ -176,7 +176,7 @@ pub fn go_in(word: u64) -> Option<Inside> {
     if entry.word.load(Relaxed) != word || entry.thread.load(Relaxed) != here {
         return None;
     }
-    entry.thread.store(INSIDE, Relaxed);
+    entry.thread.store(here | INSIDE, Relaxed);
     // A signal handler runs on this thread, so only the compiler could move what follows, including loads,
     // before that store. SeqCst, because no weaker ordering keeps a store before a load. It compiles to no
     // instruction.
@@ -198,9 +198,15 @@ pub fn why_out(word: u64) -> Out {
     }
     match found(word) {
         None => Out::Closed,
-        Some(entry) if entry.thread.load(Relaxed) == INSIDE => Out::Busy,
+        Some(entry) if is_interrupted(entry) => Out::Busy,
         Some(_) => Out::OtherThread,
     }
+}
+
+/// Whether the calling thread is inside this worker: a signal handler has interrupted a call.
+#[cold]
+fn is_interrupted(entry: &Entry) -> bool {
+    entry.thread.load(Relaxed) == thread::here() | INSIDE
 }
 
 /// Begins to use the library in this process.
@@ -303,7 +309,13 @@ pub fn leave_thread(mut inside: Inside) {
     std::sync::atomic::fence(Release);
 }
 
-/// Assigns the worker to the calling thread.
+/// Whether the calling thread has interrupted a call of this worker.
+#[cold]
+pub fn is_busy_here(word: u64) -> bool {
+    found(word).is_some_and(is_interrupted)
+}
+
+/// Assigns the worker to the calling thread, which is not inside it.
 ///
 /// # Errors
 /// The worker belongs to another thread, or there is no such worker.
@@ -312,7 +324,7 @@ pub fn enter_thread(word: u64) -> Result<(), Failure> {
     // Keeps other threads from opening or closing a worker.
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(entry) = found(word) else {
-        return Err(Failure::new(ESTALE, "the worker was closed, or never opened"));
+        return Err(Failure::closed("worker", word));
     };
     let here = thread::here();
     // Acquire: pairs with the Release in `leave_thread`.

@@ -41,7 +41,7 @@ const HEAD: &str = "\
  * CALL SITES
  * Some calls are macros, defined at the end of this file. Each macro calls the function of the same name with the
  * suffix _at, and passes the call site (\"FILE:LINE\") as the last argument, for reports. From languages without these
- * macros, call the functions and pass NULL as the call site.
+ * macros, call the functions and pass NULL as the call site, or a string that stays as it is until the process ends.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */";
 
@@ -145,12 +145,8 @@ fn macros(header: &str) -> String {
     let mut text = String::new();
     for (at, _) in header.match_indices("_at(") {
         let name = header[..at].rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-        let list = header[at + 4..].split(')').next().unwrap_or_default();
-        let names = list.split(',').map(|one| one.rsplit([' ', '*']).next().unwrap_or_default().trim());
-        let names: Vec<&str> = names.filter(|name| *name != "site").collect();
-        let given: String = names.iter().map(|name| format!("({name}), ")).collect();
-        writeln!(text, "#define {name}({}) {name}_at({given}NETMEM_SITE)", names.join(", "))
-            .expect("it grows");
+        // With any number of arguments, because a compound literal such as (netmem_frame[]){a, b} is two for a macro.
+        writeln!(text, "#define {name}(...) {name}_at(__VA_ARGS__, NETMEM_SITE)").expect("it grows");
     }
     text
 }

@@ -2,8 +2,9 @@
 
 use super::types::{given, list, netmem_cache, netmem_count, netmem_sizes, netmem_worker, place, string};
 use super::worker::cold;
+use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL};
-use crate::failure::{Failure, answer};
+use crate::failure::Failure;
 use crate::objects;
 use crate::registry::{CACHES, Source};
 use netmem::slab::{CacheConfig, RawCache, SizeClasses};
@@ -90,7 +91,7 @@ pub extern "C" fn netmem_sizes_close(sizes: netmem_sizes) -> c_int {
 }
 
 fn close(word: u64) -> c_int {
-    answer(|| {
+    answer("netmem_sizes_close", || {
         CACHES.close(word, |_| match objects::out_of(word) {
             0 => Ok(()),
             out => Err(Failure::new(EBUSY, format!("{out} objects of the cache are out: free them first"))),
@@ -111,7 +112,7 @@ pub unsafe extern "C" fn netmem_cache_counts(
     counts: *mut netmem_count,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_cache_counts", || {
         let (Source::Cache(found, _), _) = CACHES.get(cache.word)? else {
             return Err(Failure::invalid("this is a word of size classes, not of a cache"));
         };

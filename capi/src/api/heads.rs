@@ -3,8 +3,9 @@
 use super::known::look_up;
 use super::types::{list, netmem_count, netmem_heads, netmem_heads_config, netmem_worker, place, string};
 use super::worker::{cold, out};
+use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL};
-use crate::failure::{Failure, answer};
+use crate::failure::Failure;
 use crate::lanes::{LANES, Lane};
 use crate::objects;
 use crate::registry::{HEADS, READY, ReadyPool};
@@ -58,7 +59,7 @@ unsafe fn read(config: Option<&netmem_heads_config>) -> Result<HeadCacheConfig, 
 /// these heads is open.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_heads_close(heads: netmem_heads) -> c_int {
-    answer(|| {
+    answer("netmem_heads_close", || {
         HEADS.close(heads.word, |_| is_unused(heads.word))?;
         Ok(0)
     })
@@ -112,7 +113,7 @@ pub unsafe extern "C" fn netmem_heads_counts(
     counts: *mut netmem_count,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_heads_counts", || {
         let stats = HEADS.get(heads.word)?.0.stats();
         let all = [
             ("ready", stats.ready),

@@ -6,8 +6,9 @@ use super::packet::traced_pool;
 use super::port::take;
 use super::types::{list, netmem_count, netmem_frame, netmem_lane, netmem_worker, place};
 use super::worker::{cold, out};
+use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL, EIO, EPIPE};
-use crate::failure::{Failure, answer};
+use crate::failure::Failure;
 use crate::lanes::{End, LANES, LaneError, Sending};
 use crate::misuse::{FRAME, Kind, LANE, refused};
 use crate::opened::Known;
@@ -298,17 +299,18 @@ pub unsafe extern "C" fn netmem_lane_counts(
     counts: *mut netmem_count,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_lane_counts", || {
         let (lane, _) = LANES.get(lane.word)?;
         let stats = lane.mesh.stats().into_iter().next().unwrap_or_default();
+        let freed = lane.freed_at_close();
         let (sent, came) = lane.tally.counts();
         let left = sent.wrapping_sub(came);
         let (waiting, lost) = if lane.is_gone(End::Receiver) { (0, left) } else { (left, 0) };
         let all = [
             ("sent", stats.sent),
-            ("received", stats.received),
+            ("received", stats.received.saturating_sub(freed)),
             ("waiting", stats.waiting),
-            ("lost", stats.lost),
+            ("lost", stats.lost + freed),
             ("gone", stats.drops.gone),
             ("packets_sent", sent),
             ("packets_received", came),

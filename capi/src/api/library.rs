@@ -1,7 +1,8 @@
 //! Version, errors, misuse and tracing of the library as a whole.
 
 use super::types::{list, netmem_count};
-use crate::failure::{self, Failure, contained};
+use crate::answer::contained;
+use crate::failure::{self, Failure};
 use crate::{misuse, sites};
 use std::ffi::{c_char, c_int};
 
@@ -26,7 +27,7 @@ pub extern "C" fn netmem_last_error() -> *const c_char {
 /// Returns 0, or -EINVAL if there is no such policy.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_set_policy(policy: c_int) -> c_int {
-    contained(|| {
+    contained("netmem_set_policy", || {
         let known = u32::try_from(policy).is_ok_and(misuse::set_policy);
         if known {
             Ok(0)
@@ -44,11 +45,12 @@ pub extern "C" fn netmem_policy() -> c_int {
 
 /// Starts (`on` not 0) or stops (`on` 0) tracing. While tracing is on, the library records the call site
 /// where each frame, object, page, packet and shared frame is allocated, and the call site where its use
-/// ends. Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites.
+/// ends. Reports of misuse, netmem_pool_holders and netmem_cache_holders show these call sites. A frame that
+/// was allocated again after tracing stopped is shown with the call site of its last traced allocation.
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_trace(on: c_int) -> c_int {
-    contained(|| {
+    contained("netmem_trace", || {
         sites::trace(on != 0);
         Ok(0)
     })
@@ -61,7 +63,7 @@ pub extern "C" fn netmem_trace(on: c_int) -> c_int {
 /// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_misuses(counts: *mut netmem_count, room: usize) -> c_int {
-    contained(|| {
+    contained("netmem_misuses", || {
         let all = misuse::counts().map(|(name, value)| netmem_count::new(name, value));
         // SAFETY: the promise of C.
         Ok(unsafe { list(counts, room, all) })

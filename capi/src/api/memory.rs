@@ -1,8 +1,9 @@
 //! Opens and closes memories.
 
 use super::types::{given, netmem_memory, netmem_memory_config, place};
+use crate::answer::answer;
 use crate::errno::{EBUSY, EINVAL, ENOMEM, ETIMEDOUT};
-use crate::failure::{Failure, answer};
+use crate::failure::Failure;
 use crate::lanes::LANES;
 use crate::registry::{CACHES, HEADS, READY};
 use crate::{registry, slots, workers};
@@ -23,7 +24,7 @@ pub unsafe extern "C" fn netmem_memory_open(
     config: *const netmem_memory_config,
     memory: *mut netmem_memory,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_memory_open", || {
         workers::begin()?;
         // SAFETY: the promise of C.
         let (memory, given) = unsafe { (place("memory", memory)?, config.as_ref()) };
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn netmem_memory_lend(
     config: *const netmem_memory_config,
     memory: *mut netmem_memory,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_memory_lend", || {
         workers::begin()?;
         // SAFETY: the promise of C.
         let (memory, config) = unsafe { (place("memory", memory)?, config.as_ref()) };
@@ -107,7 +108,7 @@ fn add(memory: Memory) -> Result<u64, Failure> {
 /// Returns -EINVAL if the memory was opened without `in_file`.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
-    answer(|| {
+    answer("netmem_memory_fd", || {
         let file = registry::with_memory(memory.word, |open| {
             let region = open.region.upgrade()?;
             region.file().map(|file| file.as_raw_fd())
@@ -119,10 +120,11 @@ pub extern "C" fn netmem_memory_fd(memory: netmem_memory) -> c_int {
 /// Closes a memory. Close its workers, pools, caches, heads, ready pools and lanes first. Waits up to
 /// `milliseconds` for the last frames to be freed.
 /// Returns 0 if no part of the memory is in use any more, -EBUSY if one of these is still open, or -ETIMEDOUT
-/// if parts of the memory are still in use. After -ETIMEDOUT the call may be repeated.
+/// if parts of the memory are still in use. After -ETIMEDOUT the memory cannot be used to open anything any
+/// more, and a worker of any other memory can free its detached and raw frames. The call may be repeated.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_memory_close(memory: netmem_memory, milliseconds: u32) -> c_int {
-    answer(|| {
+    answer("netmem_memory_close", || {
         let word = memory.word;
         registry::with_memory(word, |_| ())?;
         let open = [

@@ -2,8 +2,9 @@
 
 use super::types::{netmem_pool, netmem_pool_config, netmem_worker, place, string};
 use super::worker::cold;
+use crate::answer::answer;
 use crate::errno::{EINVAL, ETIMEDOUT};
-use crate::failure::{Failure, answer};
+use crate::failure::Failure;
 use crate::misuse::{self, Kind};
 use crate::pools::Pools;
 use crate::registry;
@@ -65,7 +66,7 @@ unsafe fn read(config: Option<&netmem_pool_config>) -> Result<PoolConfig, Failur
 /// wait again.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_pool_close(pool: netmem_pool, milliseconds: u32) -> c_int {
-    answer(|| {
+    answer("netmem_pool_close", || {
         let open = registry::close_pool(pool.word)?;
         let deadline = Duration::from_millis(milliseconds.into());
         open.pool.wait(deadline).map_err(|out| Failure::new(ETIMEDOUT, out))?;

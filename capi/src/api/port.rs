@@ -105,7 +105,7 @@ pub unsafe extern "C" fn netmem_port_tx_at(
     })
 }
 
-/// Posts up to `n` empty frames for reception. Returns as netmem_port_tx does.
+/// Posts up to `n` frames for reception. Data that they still have is dropped. Returns as netmem_port_tx does.
 ///
 /// # Safety
 /// See the module.

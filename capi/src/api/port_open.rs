@@ -9,6 +9,7 @@ use crate::registry;
 use crate::sites::Site;
 use crate::word;
 use crate::workers::{OpenPort, State};
+use netmem::port::memif::MemifError;
 use netmem::port::xdp::XdpError;
 use netmem::{Batch, Pool, Port, Worker};
 use netmem_ports::{DeviceSpec, OpenError, PortPlace, PortSpec, port_spec};
@@ -41,15 +42,17 @@ pub unsafe extern "C" fn netmem_port_open(
     config: *const netmem_port_config,
     port: *mut netmem_port,
 ) -> c_int {
-    cold(worker, "netmem_port_open", |mut inside| {
+    const CALL: &str = "netmem_port_open";
+    cold(worker, CALL, |mut inside| {
         // SAFETY: the promise of C.
         let (port, text, config) = unsafe { (place("port", port)?, string("text", text)?, config.as_ref()) };
         let spec = port_spec(text.ok_or_else(|| Failure::null("text"))?).map_err(Failure::invalid)?;
         let ring = places(config)?;
         let State { pools, ports, worker, memory_word, .. } = &mut *inside;
-        let found = find(pools, *memory_word, pool.word, "netmem_port_open", Site::UNKNOWN);
-        let found = found
-            .map_err(|errno| Failure::new(-errno, "the pool does not belong to this worker's memory"))?;
+        let found = match find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN) {
+            Ok(found) => found,
+            Err(errno) => return Ok(errno),
+        };
         let opened = opened(&spec, (*memory_word, ring), worker, found)?;
         let place = ports.iter().position(Option::is_none).unwrap_or(ports.len());
         ports.resize_with(ports.len().max(place + 1), || None);
@@ -144,6 +147,10 @@ fn failure(error: OpenError) -> Failure {
     let errno = match error {
         OpenError::QueueCount(_) => EINVAL,
         OpenError::Xdp(XdpError::RingSize { .. } | XdpError::ChunkSize(_) | XdpError::GuardPages) => EINVAL,
+        OpenError::Memif(MemifError::RingSize(_) | MemifError::FrameSize(_) | MemifError::Secret(_)) => {
+            EINVAL
+        }
+        OpenError::Memif(MemifError::Queues { .. } | MemifError::Path { .. }) => EINVAL,
         _ => EIO,
     };
     Failure::new(errno, error)

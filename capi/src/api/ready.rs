@@ -8,7 +8,7 @@ use super::types::{
     list, netmem_count, netmem_heads, netmem_packet, netmem_pool, netmem_ready, netmem_worker, place,
 };
 use super::worker::{cold, out};
-use crate::failure::{Failure, answer};
+use crate::answer::answer;
 use crate::misuse::{Kind, PACKET, refused};
 use crate::objects::Uses;
 use crate::packets;
@@ -44,11 +44,10 @@ pub unsafe extern "C" fn netmem_ready_open(
         let to = unsafe { place("ready", ready) }?;
         let State { pools, heads: known, memory_word, .. } = &mut *inside;
         let found = look_up(&HEADS, known, *memory_word, (heads.word, CALL, Site::UNKNOWN));
-        let heads_of =
-            found.map_err(|errno| Failure::new(-errno, "the heads do not belong to this worker's memory"))?;
-        let found = find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN);
-        let pool_of = found
-            .map_err(|errno| Failure::new(-errno, "the pool does not belong to this worker's memory"))?;
+        let (heads_of, pool_of) = match (found, find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN)) {
+            (Ok(heads), Ok(pool)) => (heads, pool),
+            (Err(errno), _) | (_, Err(errno)) => return Ok(errno),
+        };
         let most = if most == 0 { ReadyPackets::MAX } else { most as usize };
         let ready = ReadyPackets::new(pool_of, heads_of, most);
         to.word = READY.add(ReadyPool { ready, heads: heads.word, pool: pool.word }, *memory_word)?;
@@ -61,7 +60,7 @@ pub unsafe extern "C" fn netmem_ready_open(
 /// Returns 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_ready_close(ready: netmem_ready) -> c_int {
-    answer(|| {
+    answer("netmem_ready_close", || {
         READY.close(ready.word, |open| {
             // Workers that have looked it up drop it later. It keeps no packets from now on.
             open.ready.set_max(0);
@@ -201,7 +200,7 @@ pub unsafe extern "C" fn netmem_ready_counts(
     counts: *mut netmem_count,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_ready_counts", || {
         let stats = READY.get(ready.word)?.0.ready.stats();
         let all = [
             ("now", stats.now),

@@ -1,7 +1,7 @@
 //! Counters and holders of pools and caches.
 
 use super::types::{list, netmem_cache, netmem_count, netmem_holder, netmem_ledger, netmem_pool, place};
-use crate::failure::answer;
+use crate::answer::answer;
 use crate::registry::CACHES;
 use crate::{objects, registry, sites, table};
 use netmem::pool::{AllocStats, PoolStats, RecycleStats};
@@ -16,7 +16,7 @@ use std::ffi::c_int;
 /// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_pool_ledger(pool: netmem_pool, ledger: *mut netmem_ledger) -> c_int {
-    answer(|| {
+    answer("netmem_pool_ledger", || {
         // SAFETY: the promise of C.
         let to = unsafe { place("ledger", ledger) }?;
         let ledger = registry::pool(pool.word)?.pool.ledger();
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn netmem_pool_counts(
     counts: *mut netmem_count,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_pool_counts", || {
         let PoolStats { alloc, recycle, released, failed, .. } = registry::pool(pool.word)?.pool.stats();
         let AllocStats { fast, slow, slow_high_order, empty, refill, waive, .. } = alloc;
         let RecycleStats { cached, cache_full, ring, ring_full, .. } = recycle;
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn netmem_pool_holders(
     holders: *mut netmem_holder,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_pool_holders", || {
         registry::pool(pool.word)?;
         let all = by_site(pool.word, |call| {
             table::each_held(&mut *call);
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn netmem_cache_holders(
     holders: *mut netmem_holder,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_cache_holders", || {
         CACHES.get(cache.word)?;
         let all = by_site(cache.word, |call| objects::each_held(|word, _| call(word as u32)));
         // SAFETY: the promise of C.

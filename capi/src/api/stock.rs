@@ -2,10 +2,11 @@
 
 use super::burst::words;
 use super::types::{given, list, place, string};
+use crate::answer::answer;
 use crate::census::{self, Census};
 use crate::code::Code;
-use crate::errno::{ENOBUFS, ESTALE};
-use crate::failure::{Failure, answer, first_of};
+use crate::errno::ENOBUFS;
+use crate::failure::{Failure, first_of};
 use crate::misuse::{self, Kind, refused_object};
 use crate::process;
 use crate::sites::Site;
@@ -58,7 +59,7 @@ pub struct netmem_census {
     pub short_of: u64,
     /// Refused: objects that were given back twice.
     pub freed_twice: u64,
-    /// Refused: addresses that are not objects of the stock.
+    /// Addresses that are not objects of the stock: refused, or in one of these caches.
     pub made_up: u64,
 }
 
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn netmem_stock_open(
     config: *const netmem_stock_config,
     stock: *mut netmem_stock,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_stock_open", || {
         workers::begin()?;
         // SAFETY: the promise of C.
         let (config, stock) = unsafe { (given("config", config)?, place("stock", stock)?) };
@@ -103,9 +104,9 @@ pub unsafe extern "C" fn netmem_stock_open(
 /// Returns the number of its objects that were out.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_stock_close(stock: netmem_stock) -> c_int {
-    answer(|| {
+    answer("netmem_stock_close", || {
         let out = stock::close(stock.word);
-        let out = out.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
+        let out = out.ok_or_else(|| Failure::closed("stock", stock.word))?;
         Ok(i32::try_from(out).unwrap_or(i32::MAX))
     })
 }
@@ -119,11 +120,11 @@ pub extern "C" fn netmem_stock_close(stock: netmem_stock) -> c_int {
 /// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_stock_add(stock: netmem_stock, objects: *const *mut c_void, n: u32) -> c_int {
-    answer(|| {
+    answer("netmem_stock_add", || {
         // SAFETY: the promise of C.
         let objects = unsafe { addresses(objects, n as usize) }?;
         let added = stock::with(stock.word, |stock| objects.iter().try_for_each(|&one| stock.add(one)));
-        added.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))??;
+        added.ok_or_else(|| Failure::closed("stock", stock.word))??;
         Ok(0)
     })
 }
@@ -133,9 +134,9 @@ pub unsafe extern "C" fn netmem_stock_add(stock: netmem_stock, objects: *const *
 /// Returns the number of objects that were out.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_stock_clear(stock: netmem_stock) -> c_int {
-    answer(|| {
+    answer("netmem_stock_clear", || {
         let out = stock::with(stock.word, |stock| stock.clear());
-        let out = out.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
+        let out = out.ok_or_else(|| Failure::closed("stock", stock.word))?;
         Ok(i32::try_from(out).unwrap_or(i32::MAX))
     })
 }
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn netmem_stock_take(
     }
     match stock::with(stock.word, |stock| stock.take(objects, Code(from.addr()))) {
         Some(true) => 0,
-        Some(false) => -ENOBUFS,
+        Some(false) => Failure::new(ENOBUFS, format!("{CALL}: fewer than {n} objects are free")).keep(),
         None => closed(stock, CALL),
     }
 }
@@ -232,7 +233,8 @@ pub extern "C" fn netmem_stock_count(stock: netmem_stock) -> c_int {
 /// count. An object that moves meanwhile may be counted in its old place, and also in `doubled` if it left a
 /// cache. Other threads can use the stock during the count: the call locks the stock for at most 512 objects
 /// that it copies, or 64 of `cached` that it looks up, at a time. Either takes some microseconds.
-/// Returns 1 if the states add up to the total and no object was given back twice, 0 otherwise.
+/// Returns 1 if the states add up to the total, no object was given back twice, and all of `cached` are
+/// objects of the stock, 0 otherwise.
 ///
 /// # Safety
 /// See the module.
@@ -243,12 +245,12 @@ pub unsafe extern "C" fn netmem_stock_ledger(
     n: usize,
     ledger: *mut netmem_census,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_stock_ledger", || {
         // SAFETY: the promise of C.
         let (to, cached) = unsafe { (place("ledger", ledger)?, addresses(cached, n)?) };
         let found = census::census(stock.word, cached);
-        let found = found.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
-        let (Census { total, free, cached, out, doubled }, counts) = found;
+        let found = found.ok_or_else(|| Failure::closed("stock", stock.word))?;
+        let (Census { total, free, cached, out, doubled, foreign }, counts) = found;
         let Counts { taken, given, short, freed_twice, made_up, .. } = counts;
         *to = netmem_census {
             total: total as u64,
@@ -260,9 +262,9 @@ pub unsafe extern "C" fn netmem_stock_ledger(
             given,
             short_of: short,
             freed_twice,
-            made_up,
+            made_up: made_up + foreign as u64,
         };
-        Ok((free + cached + out == total && doubled == 0).into())
+        Ok((free + cached + out == total && doubled + foreign == 0).into())
     })
 }
 
@@ -281,11 +283,11 @@ pub unsafe extern "C" fn netmem_stock_holders(
     holders: *mut netmem_stock_holder,
     room: usize,
 ) -> c_int {
-    answer(|| {
+    answer("netmem_stock_holders", || {
         // SAFETY: the promise of C.
         let cached = unsafe { addresses(cached, n) }?;
         let all = census::holders(stock.word, cached);
-        let all = all.ok_or_else(|| Failure::new(ESTALE, "the stock was closed, or never opened"))?;
+        let all = all.ok_or_else(|| Failure::closed("stock", stock.word))?;
         // SAFETY: the promise of C.
         Ok(unsafe { list(holders, room, all.into_iter().map(|(at, n)| holder(at, n))) })
     })

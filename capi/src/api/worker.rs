@@ -1,8 +1,8 @@
 //! Opens and closes workers.
 
 use super::types::{netmem_memory, netmem_worker, place};
-use crate::errno::ESTALE;
-use crate::failure::{Failure, answer};
+use crate::answer::answer;
+use crate::failure::Failure;
 use crate::misuse::{self, Kind};
 use crate::registry;
 use crate::sites::Site;
@@ -18,12 +18,12 @@ use std::ffi::c_int;
 /// See the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn netmem_worker_open(memory: netmem_memory, worker: *mut netmem_worker) -> c_int {
-    answer(|| {
+    answer("netmem_worker_open", || {
         workers::begin()?;
         // SAFETY: the promise of C.
         let worker = unsafe { place("worker", worker) }?;
         let open = registry::with_memory(memory.word, |open| open.memory.clone())?;
-        let open = open.ok_or_else(|| Failure::new(ESTALE, "the memory was closed"))?;
+        let open = open.ok_or_else(|| Failure::closed("memory", memory.word))?;
         worker.word = workers::open(&open, memory.word)?;
         Ok(0)
     })
@@ -50,10 +50,15 @@ pub extern "C" fn netmem_worker_leave(worker: netmem_worker) -> c_int {
 
 /// Assigns a worker that belongs to no thread to the calling thread.
 /// Returns 0, also if the worker belongs to the calling thread already. Returns -EPERM if it belongs to
-/// another thread.
+/// another thread. A call from a signal handler is refused only if it interrupted a call with this worker.
 #[unsafe(no_mangle)]
 pub extern "C" fn netmem_worker_enter(worker: netmem_worker) -> c_int {
-    answer(|| workers::enter_thread(worker.word).map(|()| 0))
+    const CALL: &str = "netmem_worker_enter";
+    // Before anything takes a lock or memory: the interrupted call may have both.
+    if workers::is_busy_here(worker.word) {
+        return out(worker, CALL, Site::UNKNOWN);
+    }
+    answer(CALL, || workers::enter_thread(worker.word).map(|()| 0))
 }
 
 /// Returns the number of frames, objects, pages, packets and shared frames that the worker holds: it was
@@ -68,7 +73,7 @@ pub extern "C" fn netmem_worker_held(worker: netmem_worker) -> c_int {
 /// Runs a call of a worker that is not made for each packet.
 pub fn cold(worker: netmem_worker, call: &str, work: impl FnOnce(Inside) -> Result<i32, Failure>) -> c_int {
     match workers::go_in(worker.word) {
-        Some(inside) => answer(|| work(inside)),
+        Some(inside) => answer(call, || work(inside)),
         None => out(worker, call, Site::UNKNOWN),
     }
 }

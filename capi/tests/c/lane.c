@@ -62,6 +62,7 @@ static void the_receiver_closes_first(void)
     CHECK(netmem_worker_open(memory, &second) == 0 && netmem_lane_join(second, lane) == 0);
     CHECK(netmem_lane_send(worker, lane, frames, 8) == 8 && netmem_lane_receive(second, lane, frames, 3) == 3);
     CHECK(netmem_free(second, frames, 3) == 0 && netmem_lane_close(second, lane) == 5 && netmem_worker_close(second) == 0);
+    CHECK(counted("sent") == 8 && counted("received") == 3 && counted("lost") == 5 && counted("waiting") == 0);
     CHECK(netmem_lane_send(worker, lane, frames + 8, 2) == -EPIPE && netmem_len(worker, frames[8]) == 4);
     CHECK(netmem_free(worker, frames + 8, 2) == 0 && netmem_lane_close(worker, lane) == 0);
     check_home();

@@ -405,6 +405,58 @@ static int by_a_worker_beyond_all(void)
     return netmem_alloc(beyond, pool, &frame, 1);
 }
 
+static int a_pool_closed_twice(void)
+{
+    netmem_pool second;
+    CHECK(netmem_pool_open(worker, NULL, &second) == 0 && netmem_pool_close(second, 1000) == 0);
+    return netmem_pool_close(second, 1000);
+}
+
+static int the_ledger_of_a_closed_pool(void)
+{
+    netmem_pool second;
+    netmem_ledger ledger;
+    CHECK(netmem_pool_open(worker, NULL, &second) == 0 && netmem_pool_close(second, 1000) == 0);
+    return netmem_pool_ledger(second, &ledger);
+}
+
+static int a_memory_that_was_never_opened(void)
+{
+    netmem_memory none = {0};
+    netmem_worker second;
+    return netmem_worker_open(none, &second);
+}
+
+static int a_memory_closed_twice(void)
+{
+    netmem_memory second;
+    CHECK(netmem_memory_open(NULL, &second) == 0 && netmem_memory_close(second, 1000) == 0);
+    return netmem_memory_close(second, 1000);
+}
+
+static int freed_twice_in_a_compound_literal(void)
+{
+    netmem_frame frame = one();
+    return netmem_free(worker, (netmem_frame[]){frame, frame}, 2);
+}
+
+static int a_closed_worker_entered(void)
+{
+    netmem_worker second;
+    CHECK(netmem_worker_open(memory, &second) == 0 && netmem_worker_close(second) == 0);
+    return netmem_worker_enter(second);
+}
+
+static int a_port_over_a_closed_pool(void)
+{
+    netmem_pool second;
+    netmem_port port;
+    CHECK(netmem_pool_open(worker, NULL, &second) == 0 && netmem_pool_close(second, 1000) == 0);
+    int said = netmem_port_open(worker, second, "pcap:out=/dev/null", NULL, &port);
+    CHECK(strstr(netmem_last_error(), "closed") != NULL);
+    return said;
+}
+
 static void *alloc_elsewhere(void *said)
 {
     netmem_frame frame;
@@ -445,7 +497,7 @@ static int in_a_child(void)
         netmem_memory own;
         int said = netmem_free(worker, &frame, 1);
         int opened = netmem_memory_open(NULL, &own);
-        _exit(said == -ECHILD && opened == -ECHILD && misuses("child") == 1 ? 0 : 1);
+        _exit(said == -ECHILD && opened == -ECHILD && misuses("child") == 2 ? 0 : 1);
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -462,6 +514,7 @@ static const struct {
 } CASES[] = {
 #define CASE(plant, says, kind) {#plant, plant, says, kind}
     CASE(freed_twice, -ESTALE, "freed_twice"),
+    CASE(freed_twice_in_a_compound_literal, -ESTALE, "freed_twice"),
     CASE(freed_twice_in_one_burst, -ESTALE, "freed_twice"),
     CASE(freed_twice_in_a_long_burst, -ESTALE, "freed_twice"),
     CASE(freed_twice_by_its_pool, -ESTALE, "freed_twice"),
@@ -504,6 +557,12 @@ static const struct {
     CASE(by_a_closed_worker, -ESTALE, "closed"),
     CASE(a_long_burst_by_a_closed_worker, -ESTALE, "closed"),
     CASE(by_a_worker_beyond_all, -ESTALE, "closed"),
+    CASE(a_pool_closed_twice, -ESTALE, "closed"),
+    CASE(the_ledger_of_a_closed_pool, -ESTALE, "closed"),
+    CASE(a_memory_that_was_never_opened, -ESTALE, "closed"),
+    CASE(a_memory_closed_twice, -ESTALE, "closed"),
+    CASE(a_closed_worker_entered, -ESTALE, "closed"),
+    CASE(a_port_over_a_closed_pool, -ESTALE, "closed"),
     CASE(by_another_thread, -EPERM, "wrong_thread"),
     CASE(kept_over_a_reclaim, -ESTALE, "used_after_free"),
     CASE(kept_over_a_close, -ESTALE, "used_after_free"),

@@ -36,6 +36,7 @@ static void what_is_taken_is_out_until_it_is_given_back(void)
 {
     void *all[OBJECTS + 1];
     CHECK(netmem_stock_take(stock, all, OBJECTS + 1, NULL) == -ENOBUFS && netmem_stock_count(stock) == OBJECTS);
+    CHECK(strstr(netmem_last_error(), "netmem_stock_take: fewer than") != NULL);
     CHECK(netmem_stock_take(stock, all, OBJECTS, NULL) == 0 && netmem_stock_count(stock) == 0);
     for (int i = 0; i < OBJECTS; i++)
         for (int j = 0; j < i; j++)
@@ -56,6 +57,9 @@ static void what_is_given_back_twice_is_refused(void)
     CHECK(census(NULL, 0, 1).freed_twice == 2);
     /* In a cache in front of it, and free. */
     CHECK(census(some, 1, 0).doubled == 1);
+    /* An object of another mempool in a cache is not one that was given back twice. */
+    void *foreign = &foreign;
+    CHECK(census(&foreign, 1, 0).doubled == 0 && census(&foreign, 1, 0).made_up == census(NULL, 0, 1).made_up + 1);
 }
 
 static void what_is_no_object_is_refused(void)

@@ -9,7 +9,7 @@ mod remedies;
 #[allow(dead_code)]
 mod testbed;
 
-use prefix::{Compiler, GCC, command, compiled, good, linked, output, prefix, said, scratch};
+use prefix::{Compiler, GCC, STATIC, command, compiled, good, linked, output, prefix, said, scratch};
 use std::os::unix::process::ExitStatusExt;
 use std::{env, fs};
 
@@ -41,6 +41,9 @@ fn a_program_linked_against_the_archive_needs_no_libnetmem_so() {
     let needs = good(command("readelf").arg("-d").arg(&program));
     assert!(needs.contains("libc.so") && !needs.contains("libnetmem"), "{needs}");
     assert_eq!(good(&mut command(program)), "all as it should be\n");
+    // Seen: `cc -static` found no -lgcc_s.
+    let program = linked("tests/c/uses.c", &STATIC, flags.split_whitespace());
+    assert_eq!(good(&mut command(program)), "all as it should be\n");
 }
 
 #[test]
@@ -60,7 +63,7 @@ fn the_library_has_a_version_and_exports_nothing_but_its_own() {
 #[test]
 fn every_kind_of_misuse_is_found_in_the_build_that_ships() {
     let said = run("tests/c/misuse.c", &[]);
-    assert_eq!(said, "47 kinds of misuse, 0 not found\n");
+    assert_eq!(said, "54 kinds of misuse, 0 not found\n");
 }
 
 #[test]

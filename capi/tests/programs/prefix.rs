@@ -78,6 +78,8 @@ pub struct Compiler {
 
 /// As most programs are.
 pub const GCC: Compiler = Compiler { program: "gcc", flags: &["-std=gnu11", "-O2", "-g"] };
+/// As [`GCC`], for programs that need no library of the system at run time.
+pub const STATIC: Compiler = Compiler { program: "gcc", flags: &["-std=gnu11", "-O2", "-static"] };
 
 /// A program of `tests/c` or `examples`, compiled without a warning and linked as pkg-config says.
 pub fn compiled(source: &str, compiler: &Compiler) -> PathBuf {

@@ -1,0 +1,33 @@
+//! Runs a call that is not made for each packet, and turns its result into a number.
+
+use crate::errno::ENOTRECOVERABLE;
+use crate::failure::Failure;
+use crate::misuse::{self, Kind};
+use crate::process;
+use crate::sites::Site;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs a call. Stops panics, and refuses the call in a child of the process.
+#[cold]
+pub fn answer(call: &str, work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+    if process::is_child() { misuse::refused_in_child(call) } else { contained(call, work) }
+}
+
+/// As [`answer`], for calls that a child may make too.
+#[cold]
+pub fn contained(call: &str, work: impl FnOnce() -> Result<i32, Failure>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(number)) => number,
+        Ok(Err(Failure { closed: Some((what, word)), .. })) => {
+            misuse::refused(Kind::Closed, call, what, word, Site::UNKNOWN)
+        }
+        Ok(Err(failure)) => failure.keep(),
+        Err(panic) => Failure::new(ENOTRECOVERABLE, format!("a bug in netmem: {}", said(&*panic))).keep(),
+    }
+}
+
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without text")
+}
