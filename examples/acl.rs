@@ -38,9 +38,13 @@ impl Decide for Acl {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let prefixes: Result<Vec<Ipv4Net>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();
-    let prefixes = match prefixes? {
-        none if none.is_empty() => vec!["10.0.7.0/24".parse()?],
-        some => some,
+    let prefixes = match prefixes {
+        Ok(none) if none.is_empty() => vec!["10.0.7.0/24".parse()?],
+        Ok(some) => some,
+        Err(_) => {
+            eprintln!("usage: acl [PREFIX...], each an IPv4 network such as 10.0.7.0/24");
+            std::process::exit(2);
+        }
     };
     run(prefixes, 25_600)?.iter().for_each(|(fate, packets)| println!("{fate}: {packets} packets"));
     Ok(())

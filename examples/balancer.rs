@@ -31,7 +31,10 @@ impl Decide for Balance {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let packets = std::env::args().nth(1).map_or(Ok(100_000), |text| text.parse())?;
+    let Ok(packets) = std::env::args().nth(1).map_or(Ok(100_000), |text| text.parse()) else {
+        eprintln!("usage: balancer [PACKETS]");
+        std::process::exit(2);
+    };
     for (number, flows) in run(packets)?.iter().enumerate() {
         println!("back end {number}: {} flows, {} packets", flows.len(), flows.values().sum::<usize>());
     }

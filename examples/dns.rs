@@ -13,7 +13,10 @@ struct Zone(Vec<(Vec<u8>, u16, Vec<u8>)>);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [interface, file] = &words[..] else { return Err("usage: dns INTERFACE ZONE".into()) };
+    let [interface, file] = &words[..] else {
+        eprintln!("usage: dns INTERFACE ZONE");
+        std::process::exit(2);
+    };
     let text = std::fs::read_to_string(file)?;
     let records = text.lines().map(|line| record(line).ok_or(format!("not a record: {line}")));
     let zone = Zone(records.collect::<Result<_, _>>()?);

@@ -17,7 +17,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 4096, ..Default::default() })?;
     let files: Vec<String> = env::args().skip(1).collect();
     if let [from, to] = &files[..] {
-        let (read, written) = replay(&mut w, &pool, from.as_ref(), Some(to.as_ref()))?;
+        let (read, written) =
+            replay(&mut w, &pool, from.as_ref(), Some(to.as_ref())).unwrap_or_else(|error| {
+                eprintln!("replay: {error}");
+                process::exit(2);
+            });
         println!("{read} packets read, {written} of IPv4 written to {to}");
         return Ok(());
     }

@@ -106,7 +106,7 @@ impl Recorded {
             let _ = write!(text, "{sent_on}dropped: {reason}");
         }
         if self.answered {
-            text.push_str(", and its sender is told");
+            text.push_str(", an ICMP error was sent");
         }
         for (_, words, ns) in self.times() {
             let _ = write!(text, "; {words} {:.3} ms", ns as f64 / 1e6);
@@ -302,7 +302,7 @@ mod tests {
             wanted.push(line(wanted.len() as u64, "1", "", &format!("dropped: {}", reason.name())));
         }
         let missing = (1000 - wanted.len()).to_string();
-        let last = "to a port that is not there, dropped: tx_full, and its sender is told; waited 1.235 ms; \
+        let last = "to a port that is not there, dropped: tx_full, an ICMP error was sent; waited 1.235 ms; \
                     in the lane from worker 7 0.002 ms; in the lane back to worker 7 0.003 ms; in the local queue 4.000 ms";
         wanted.push(line(1000, "1", &missing, last));
         assert_eq!(lines, wanted);

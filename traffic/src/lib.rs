@@ -103,7 +103,7 @@ pub enum TrafficError {
         flows: usize,
     },
     /// The frame is too small or too large.
-    #[error("frames of {size} bytes: a size must be {least} to {SIZE_MAX}, without frame check sequence")]
+    #[error("frames of {size} bytes: a size must be {least} to {SIZE_MAX}, without frame check sequence{}", if *.least > SIZE_MIN { "; over IPv6 imix is 84x7,590x4,1514" } else { "" })]
     Size {
         /// The requested size.
         size: usize,

@@ -64,7 +64,7 @@ Start with:
   netmem lab list                  shows the experiments
 
 Exit codes:
-  0  success, also if Ctrl-C or SIGTERM ended the run
+  0  success, also if Ctrl-C or SIGTERM ended the run (but 130 of netmem lab run)
   1  a check failed, or something went wrong while running
   2  bad input, or the set-up failed: one line names the remedy, and nothing is left behind";
 

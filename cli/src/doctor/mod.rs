@@ -107,8 +107,8 @@ fn undo(journal: &Journal) -> Result<(), Failure> {
 
 fn saved(file: &Path) -> Result<Host, Failure> {
     let failed = |why: String| Failure::Input(format!("--from {}: {why}", file.display()));
-    let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_str(&text)
+    let bytes = fs::read(file).map_err(|error| failed(error.to_string()))?;
+    serde_json::from_slice(&bytes)
         .map_err(|error| failed(format!("not a file that netmem doctor --save wrote: {error}")))
 }
 

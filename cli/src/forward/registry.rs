@@ -218,8 +218,9 @@ fn holder_records(pool: &Pool) -> Vec<Record> {
 
 fn holder_record(holder: &Holder) -> Record {
     let site = holder.site.map_or_else(|| "taken before tracing was on".to_owned(), ToString::to_string);
-    let place =
-        holder.place.map_or_else(|| "program".to_owned(), |place| format!("{place:?}").to_lowercase());
+    // A frame that was taken before tracing began may have moved since then, which nothing recorded.
+    let unmoved = if holder.site.is_some() { "program" } else { "unknown" };
+    let place = holder.place.map_or_else(|| unmoved.to_owned(), |place| format!("{place:?}").to_lowercase());
     Record::default()
         .with("name", site)
         .with("frames", holder.frames)

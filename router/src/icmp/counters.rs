@@ -15,9 +15,9 @@ pub enum Silence {
     /// The packet is a fragment other than the first (RFC 1812 §4.3.2.7).
     Fragment,
     /// The packet's source address does not name one other host (RFC 1812 §4.3.2.7, RFC 4443 §2.4 (e.6)).
-    FromNobody,
+    SourceNotAHost,
     /// The current routes do not lead to the packet's source, so an error would be dropped too.
-    NoWayBack,
+    NoRouteBack,
     /// The router has no address of the packet's family.
     NoAddress,
     /// The frame has no room for the headers of the error.
@@ -34,8 +34,8 @@ impl Silence {
         Silence::AboutError,
         Silence::ToGroup,
         Silence::Fragment,
-        Silence::FromNobody,
-        Silence::NoWayBack,
+        Silence::SourceNotAHost,
+        Silence::NoRouteBack,
         Silence::NoAddress,
         Silence::NoRoom,
         Silence::Limited,
@@ -48,8 +48,8 @@ impl Silence {
             Silence::AboutError => "about_error",
             Silence::ToGroup => "to_group",
             Silence::Fragment => "fragment",
-            Silence::FromNobody => "from_nobody",
-            Silence::NoWayBack => "no_way_back",
+            Silence::SourceNotAHost => "source_not_a_host",
+            Silence::NoRouteBack => "no_route_back",
             Silence::NoAddress => "no_address",
             Silence::NoRoom => "no_room",
             Silence::Limited => "limited",

@@ -103,9 +103,9 @@ impl IcmpError {
             let to = header.src();
             let (Back { own, most }, station) = if to.is_unicast_link_local() {
                 let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
-                let sender = sender.filter(|sender| !sender.is_group()).ok_or(Silence::FromNobody)?;
+                let sender = sender.filter(|sender| !sender.is_group()).ok_or(Silence::SourceNotAHost)?;
                 let own = own_address(fib.addresses_of(from), to.into()).ok_or(Silence::NoAddress)?;
-                (Back { own, most: link_mtu(from, fib).ok_or(Silence::NoWayBack)? }, Some(sender))
+                (Back { own, most: link_mtu(from, fib).ok_or(Silence::NoRouteBack)? }, Some(sender))
             } else {
                 (back(to.into(), from, fib)?, None)
             };
@@ -184,7 +184,7 @@ fn may_be_answered(header: &Ipv4, payload: &[u8]) -> Result<(), Silence> {
     } else if dst.is_multicast() || dst.is_broadcast() {
         Err(Silence::ToGroup)
     } else if matches!(src.octets()[0], 0 | 127 | 224..) {
-        Err(Silence::FromNobody)
+        Err(Silence::SourceNotAHost)
     } else {
         Ok(())
     }
@@ -202,7 +202,7 @@ fn may_be_answered_v6(header: &Ipv6, packet: &[u8], message: Message) -> Result<
     } else if dst.is_multicast() && message != Message::TooBig {
         Err(Silence::ToGroup)
     } else if src.is_unspecified() || src.is_loopback() || src.is_multicast() {
-        Err(Silence::FromNobody)
+        Err(Silence::SourceNotAHost)
     } else {
         Ok(())
     }
@@ -234,7 +234,7 @@ fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
             break;
         }
     }
-    let most = room(to, fib.table.flows.between(own, to), fib).ok_or(Silence::NoWayBack)?;
+    let most = room(to, fib.table.flows.between(own, to), fib).ok_or(Silence::NoRouteBack)?;
     Ok(Back { own, most })
 }
 
@@ -243,8 +243,8 @@ fn egress(to: IpAddr, hash: u32, fib: &Fib) -> Result<u8, Silence> {
     match fib.table.next_hop(to, || hash) {
         Some(Hop::Station { port, .. } | Hop::Unresolved(Neighbour { port, .. })) => Ok(port),
         // The router itself, or a broadcast address of one of its links.
-        Some(Hop::Local) => Err(Silence::FromNobody),
-        _ => Err(Silence::NoWayBack),
+        Some(Hop::Local) => Err(Silence::SourceNotAHost),
+        _ => Err(Silence::NoRouteBack),
     }
 }
 

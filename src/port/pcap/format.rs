@@ -20,7 +20,7 @@ pub(super) const ETHERNET: u32 = 1;
 #[non_exhaustive]
 pub enum FormatError {
     /// The first word is not a known magic number.
-    #[error("not a pcap or pcapng file: it begins with {0:#010x}")]
+    #[error("not a pcap or pcapng file: it begins with {0:#010x}; give a capture, such as one of tcpdump -w")]
     Magic(u32),
     /// The file ends before its header does.
     #[error("not a pcap file: it has {0} bytes, the header alone has 24")]

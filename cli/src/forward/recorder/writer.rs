@@ -64,9 +64,12 @@ impl RecordWriter {
             )));
         }
         let part = part_of(&to);
-        File::create(&part)
-            .and_then(|_| fs::remove_file(&part))
-            .map_err(|error| Failure::Input(format!("--record-to {}: {error}", to.display())))?;
+        File::create(&part).and_then(|_| fs::remove_file(&part)).map_err(|error| {
+            Failure::Input(format!(
+                "--record-to {}: {error}: give a file in a folder that exists and can be written to",
+                to.display()
+            ))
+        })?;
         Ok(Some(RecordWriter {
             recordings: Arc::clone(recordings),
             to,

@@ -70,7 +70,7 @@ fn nothing_is_said_to_sources_that_no_way_leads_back_to_and_that_costs_no_other_
         for source in ["fd00:9::1", "fd00:2::1", "fd00:5::9"] {
             assert!(router.pass(0, &datagram(source, "fd00:9::2", 64, 9)).is_empty());
         }
-        assert_eq!((router.said(), router.silences()), (vec![], vec![(Silence::NoWayBack, 9)]));
+        assert_eq!((router.said(), router.silences()), (vec![], vec![(Silence::NoRouteBack, 9)]));
         assert_eq!(router.drops(), [("no_route", 9)], "and none was made and dropped");
         assert_eq!(said(&mut router, &datagram(HOST[0], "10.9.0.1", 64, 9)).kind, 3);
         router.end();
@@ -121,7 +121,7 @@ fn nothing_is_said_to_sources_that_are_the_router_or_everyone_on_a_link_of_its()
         let mut router = RouterRig::that_allows(way, allow);
         assert!(router.pass(0, &datagram(source, dst, 64, 9)).is_empty());
         assert_eq!((router.drops(), router.said()), (vec![("no_route", 1)], vec![]));
-        assert_eq!(router.silences(), [(Silence::FromNobody, 1)], "{source}");
+        assert_eq!(router.silences(), [(Silence::SourceNotAHost, 1)], "{source}");
         router.end();
     }
 }
@@ -133,10 +133,18 @@ fn nothing_is_said_to_sources_that_are_no_host_nor_about_packets_to_groups() {
     let silence = |frame: &[u8], message| IcmpError::about(frame, message, 0, &fib).unwrap().unwrap_err();
     let message = Message::NetUnreachable;
     for source in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"] {
-        assert_eq!(silence(&datagram(source, "10.9.0.1", 9, 9), message), Silence::FromNobody, "{source}");
+        assert_eq!(
+            silence(&datagram(source, "10.9.0.1", 9, 9), message),
+            Silence::SourceNotAHost,
+            "{source}"
+        );
     }
     for source in ["::", "::1", "ff02::1"] {
-        assert_eq!(silence(&datagram(source, "fd00:9::1", 9, 9), message), Silence::FromNobody, "{source}");
+        assert_eq!(
+            silence(&datagram(source, "fd00:9::1", 9, 9), message),
+            Silence::SourceNotAHost,
+            "{source}"
+        );
     }
     for group in ["224.0.0.9", "239.1.1.1", "255.255.255.255"] {
         assert_eq!(silence(&datagram(HOST[0], group, 9, 9), message), Silence::ToGroup, "{group}");
