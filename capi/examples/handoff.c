@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     MUST(netmem_lane_open(worker, 0, &lane));
     if (pthread_create(&thread, NULL, send_what_comes, argv[2]) != 0)
         errx(1, "no second thread");
-    while (!stopped && netmem_port_finished(worker, port) == 0) {
+    do {
         netmem_port_refill(worker, port, pool);
         int n = netmem_port_rx(worker, port, frames, BURST), sent = 0;
         MUST(n);
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
                 poll(NULL, 0, 1);
         }
         netmem_port_kick(worker, port);
-    }
+    } while (!stopped && netmem_port_finished(worker, port) == 0);
     MUST(netmem_lane_close(worker, lane));
     pthread_join(thread, NULL);
     /* A capture that is damaged ends early. */

@@ -318,9 +318,11 @@ fn ports_that_wait_are_not_looked_at_while_nothing_comes_and_wake_when_it_does()
             .unwrap();
         }
         // A second in which a poll every fifty milliseconds would make twenty checks each.
+        let begun = Instant::now();
         tokio::time::sleep(Duration::from_secs(1)).await;
         let looks: usize = armed.iter().map(|count| count.load(SeqCst)).sum();
-        assert!(looks <= 3 * armed.len(), "{looks} looks at {} idle ports", armed.len());
+        let most = 2 + begun.elapsed().as_secs_f64().ceil() as usize;
+        assert!(looks <= most * armed.len(), "{looks} looks at {} idle ports", armed.len());
         for (number, device) in devices.iter_mut().enumerate() {
             deliver(device, number as u64).await;
         }

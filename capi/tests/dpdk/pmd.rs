@@ -43,6 +43,14 @@ fn forward(dpdk: &Dpdk, cache: &[&str]) {
         assert!(heard("testpmd>"), "{}", log());
         tell.write_all(b"start tx_first\n").expect("it listens");
         thread::sleep(Duration::from_secs(seconds));
+        // testpmd may have stood still meanwhile.
+        let has_received =
+            |telemetry: &mut Telemetry| number(&telemetry.ask("/ethdev/stats,0"), "ipackets") > 1000;
+        let mut looks = 0..6000;
+        while !has_received(&mut telemetry) {
+            assert!(looks.next().is_some(), "{}", log());
+            thread::sleep(Duration::from_millis(20));
+        }
         tell.write_all(b"stop\n").expect("it listens");
         assert!(heard("Accumulated forward statistics for all ports") && heard("Done."), "{}", log());
         let (all, ours) = (telemetry.ask("/mempool/list"), telemetry.ask("/netmem/mempools"));

@@ -47,7 +47,7 @@ fn a_run_that_waits_begins_when_all_interfaces_are_there_and_up() {
 fn a_run_whose_wait_is_over_reports_what_is_missing() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     let mut command = netmem(&bed);
-    command.args(["forward", "--mode=cross-connect", "--wait=0.3", "--port=xdp:one", "--port=xdp:three"]);
+    command.args(["forward", "--mode=cross-connect", "--wait=2", "--port=xdp:one", "--port=xdp:three"]);
     let out = command.output().expect("netmem");
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(2), "{said}");

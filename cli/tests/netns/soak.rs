@@ -117,16 +117,20 @@ impl Soak {
 
     /// The frames of each pool, as the ledger has them.
     fn pools(&self) -> Vec<(String, u64, u64)> {
-        let mut command = netmem(&self.bed);
-        command.args(["stat", "pools", "--json", "--control"]).arg(&self.control);
-        let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).expect("JSON");
         let number = |pool: &Value, name: &str| pool[name].as_u64().expect("a number");
         let row = |pool: &Value| {
             let name = pool["name"].as_str().expect("a name").to_owned();
             assert_eq!(number(pool, "astray"), 0, "{pool}");
             (name, number(pool, "owned"), number(pool, "posted"))
         };
-        said["pools"].as_array().expect("pools").iter().map(row).collect()
+        self.stat("pools").iter().map(row).collect()
+    }
+
+    fn stat(&self, of: &str) -> Vec<Value> {
+        let mut command = netmem(&self.bed);
+        command.args(["stat", of, "--json", "--control"]).arg(&self.control);
+        let said: Value = serde_json::from_slice(&command.output().expect("netmem").stdout).expect("JSON");
+        said[of].as_array().expect("records").clone()
     }
 
     fn held(&self) -> Held {
@@ -139,6 +143,8 @@ impl Soak {
 
     /// Returns its resources, after it has noticed that its peer is gone and nothing has changed for ten checks.
     fn settled(&self) -> Held {
+        let is_gone = |port: &Value| port["kind"] == "memif" && port["state"] != "up";
+        wait_until("the killed peer is gone", || self.stat("ports").iter().any(is_gone));
         let (mut held, mut looks) = (self.held(), 0);
         wait_until("what it holds does not change", || {
             let now = self.held();

@@ -192,6 +192,8 @@ fn packets_follow_a_neighbour_that_changes_its_mac_address_and_are_dropped_for_a
     router.bed.h2.ip("neigh replace 10.77.2.254 lladdr 02:00:00:00:02:fe dev eth0");
     router.bed.h2.ip("route replace default via 10.77.2.254");
     router.bed.dut.ip("neigh flush dev two");
+    // Until the router has followed the change, packets go to the old address.
+    wait_until("packets go to the new address", || router.pings("10.77.2.1"));
     router.bed.h1.ping("10.77.2.1", 3, "-i 0.05");
     let mac = |one: &serde_json::Value| one["name"] == "10.77.2.1" && one["mac"] == "02:00:00:00:02:77";
     assert!(router.stat("neighbours").iter().any(mac));
@@ -227,6 +229,7 @@ fn packets_find_another_way_when_a_link_goes_down_and_the_old_one_when_it_is_bac
     router.bed.h2.ip("addr add 10.88.0.1/32 dev lo");
     dut.ip("route add 10.88.0.0/16 via 10.77.2.1");
     dut.ip("route add blackhole 10.88.0.0/16 metric 9");
+    wait_until("the route is in use", || router.pings("10.88.0.1"));
     router.bed.h1.ping("10.88.0.1", 3, "-i 0.05");
     dut.ip("link set two down");
     assert_same(&router);
@@ -258,6 +261,8 @@ fn flows_take_each_of_several_paths_and_a_given_route_counts_before_the_kernels(
         let has = |net| router.stat("routes").iter().filter(|route| route["name"] == net).count();
         has("10.88.0.0/16") == 1 && has("10.89.0.0/16") == 2
     });
+    // The table has them a moment before the workers do.
+    wait_until("the routes are in use", || router.pings("10.88.0.1"));
     for host in 1..=30 {
         router.bed.h1.ping("10.88.0.1", 1, &format!("-I 10.77.1.{host}"));
     }

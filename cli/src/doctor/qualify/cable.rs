@@ -109,11 +109,13 @@ impl Cable {
     pub fn drain(&mut self) {
         let begun = monotonic_ns();
         while self.ways.iter().any(|way| way.on_their_way() > 0) && !crate::stop::is_asked() {
-            let now = monotonic_ns();
-            if now.saturating_sub(self.ways[0].last.max(self.ways[1].last).max(begun)) > QUIET {
+            let (now, laps) = (monotonic_ns(), self.laps());
+            let is_quiet = now.saturating_sub(self.ways[0].last.max(self.ways[1].last).max(begun)) > QUIET;
+            self.round(now, false);
+            // This program may have stood still meanwhile. Then packets lie in the rings.
+            if is_quiet && self.laps() == laps {
                 return;
             }
-            self.round(now, false);
         }
     }
 
