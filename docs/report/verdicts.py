@@ -384,7 +384,8 @@ def losses(runs):
         pairs = {}
         for ratio in run["ratios"]:
             a, b = ratio["a"], ratio["b"]
-            if not (ours(a) and rival(b) or rival(a) and ours(b)):
+            # A placement's ratio is over some of the rounds that the ratio without one has.
+            if "placement" in ratio["params"] or not (ours(a) and rival(b) or rival(a) and ours(b)):
                 continue
             inverse = (ratio["metric"] == "pps") != rival(a)
             low, median = (1 / ratio["high"], 1 / ratio["median"]) if inverse else (ratio["low"], ratio["median"])

@@ -81,6 +81,8 @@ pub struct MemoryState {
 pub struct Cores {
     /// The cores that this process may run on.
     pub allowed: Vec<u32>,
+    /// The cores that are online. Empty in a host that an older version saved.
+    pub online: Vec<u32>,
     /// Thousandths of a core whose time the process's control group may use (cpu.max), or None without a limit.
     pub group_thousandths: Option<u64>,
     /// The cores that the kernel was told to keep free (isolcpus).
@@ -213,10 +215,7 @@ impl Host {
 
     /// Returns the interface with this name, its own or another one, and its own name.
     pub fn interface(&self, name: &str) -> Option<(&str, &Interface)> {
-        let is_it = |(own, interface): &(&String, &Interface)| {
-            *own == name || interface.other_names.iter().any(|other| other == name)
-        };
-        self.interfaces.iter().find(is_it).map(|(own, interface)| (&own[..], interface))
+        named(&self.interfaces, name)
     }
 
     /// Returns the kernel's version, as (6, 1), or None if the release does not begin with two numbers.
@@ -224,6 +223,17 @@ impl Host {
         let mut parts = self.kernel.release.split(|character: char| !character.is_ascii_digit());
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
+}
+
+/// Returns the interface with this name, its own or another one, and its own name.
+pub(crate) fn named<'a>(
+    interfaces: &'a BTreeMap<String, Interface>,
+    name: &str,
+) -> Option<(&'a str, &'a Interface)> {
+    let is_it = |(own, interface): &(&String, &Interface)| {
+        *own == name || interface.other_names.iter().any(|other| other == name)
+    };
+    interfaces.iter().find(is_it).map(|(own, interface)| (&own[..], interface))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_pause.h>
+#include <rte_prefetch.h>
 #include <rte_ring.h>
 #include <rte_ring_elem.h>
 #include <rte_version.h>
@@ -330,6 +331,11 @@ uint64_t rival_dpdk_packets_receive(struct rte_ring *ring, uint64_t next, uint64
             looks++;
             continue;
         }
+        // The lines come from the other core: all are on their way before the first is read. DPDK's forwarding examples
+        // do the same behind a burst (examples/l2fwd, examples/l3fwd), and netmem's call that receives packets does it
+        // itself. On Zen 4, with cores that share a cache, it makes no difference: 10.6 ns a packet, and 10.5 without.
+        for (unsigned i = 0; i < n; i++)
+            rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
         for (unsigned i = 0; i < n; i++)
             *wrong += *rte_pktmbuf_mtod(packets[i], uint64_t *) != next + received + i;
         rte_pktmbuf_free_bulk(packets, n);

@@ -216,7 +216,7 @@ impl<'a> Bench<'a> {
         let same = series.iter().map(|series| &series.label).eq(variants.iter().map(|one| one.label()));
         let decided = |Comparison { a, b, .. }: &Comparison| {
             let ratio = series[*a].over(&series[*b], self.setting("seed"));
-            ratio.is_some_and(|ratio| ratio.decided(cores.half_width()))
+            ratio.is_some_and(|ratio| !self.is_too_few(&ratio) && ratio.decided(cores.half_width()))
         };
         let is_asked = || is_asked(setups(series), self.setting("setups").max(1) as usize);
         (same && is_asked() && comparisons.iter().all(decided)).then(|| series.to_vec())
@@ -252,7 +252,7 @@ impl<'a> Bench<'a> {
         let (a, b) = (&series[a], &series[b]);
         let Some(ticks) = a.over(b, seed) else { return };
         let least = self.setting("setups") as usize;
-        let too_few = self.is_too_few(a, &ticks);
+        let too_few = self.is_too_few(&ticks);
         let undecided = too_few || !ticks.decided(half_width);
         let params = shared(&a.label.params, &b.label.params);
         let reported = |ticks: Interval, params: Params| {
@@ -280,11 +280,11 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Returns true if a ratio of `series` has fewer set-ups than the run shall have at least, or fewer rounds than an
-    /// interval needs. So it is in a run that ended early, and whenever its variants changed from one set-up to the
-    /// next.
-    pub fn is_too_few(&self, series: &Series, ticks: &Interval) -> bool {
-        setups(std::slice::from_ref(series)) < self.setting("setups") as usize || !ticks.has_enough_rounds()
+    /// Returns true if a ratio comes from fewer set-ups than the run shall have at least, or from fewer rounds than an
+    /// interval needs. So it is in a run that ended early, whenever its variants changed from one set-up to the next,
+    /// and if a set-up has no round with counted windows of both.
+    pub fn is_too_few(&self, ticks: &Interval) -> bool {
+        ticks.setups < self.setting("setups") as usize || !ticks.has_enough_rounds()
     }
 
     /// Reports one metric of one variant. Reports nothing if no window of it counts, which

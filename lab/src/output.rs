@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::LabError;
+use crate::report::files;
 
 /// The JSON file, opened before any measurement and filled after.
 #[derive(Debug)]
@@ -27,22 +28,77 @@ impl Output {
         }
     }
 
-    /// Replaces the contents of the file with `content`.
+    /// Replaces the contents of the file with `content`. An earlier report stays whole until the new one takes its name:
+    /// the disk may be full, or the process be killed.
     ///
     /// # Errors
     /// [`LabError::Output`] if it cannot be written.
     pub fn write<T: Serialize>(self, content: &T) -> Result<(), LabError> {
         let Self { path, mut file } = self;
-        fill(&mut file, content).map_err(|source| LabError::Output { path, source })
+        let refused = |source| LabError::Output { path: path.clone(), source };
+        let text = text(content).map_err(refused)?;
+        if file.metadata().map_err(refused)?.is_file() {
+            match files::write(&path, &text) {
+                Err(LabError::Output { source, .. }) if has_no_place_beside(&source) => {}
+                written => return written,
+            }
+            file.set_len(0).map_err(refused)?;
+        }
+        file.write_all(text.as_bytes()).map_err(refused)
     }
 }
 
-/// Replaces the contents of the file. A pipe or a terminal is only written to.
-fn fill<T: Serialize>(file: &mut File, content: &T) -> io::Result<()> {
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
+/// Returns the text of the file.
+fn text<T: Serialize>(content: &T) -> io::Result<String> {
+    Ok(serde_json::to_string_pretty(content)? + "\n")
+}
+
+/// Returns true for the error of a folder in which no other file may be made, or of a file that is a mount point, as in a
+/// container. Such a file is open already and is written over: hours of measurement would be lost otherwise.
+fn has_no_place_beside(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | ResourceBusy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A folder of its own with an earlier report, and a second name of that file.
+    fn earlier(name: &str) -> (PathBuf, PathBuf, PathBuf) {
+        let folder = std::env::temp_dir().join(format!("netmem-lab-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        let (path, other) = (folder.join("report.json"), folder.join("other-name"));
+        fs::write(&path, "earlier").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        (folder, path, other)
     }
-    let mut text = serde_json::to_vec_pretty(content)?;
-    text.push(b'\n');
-    file.write_all(&text)
+
+    /// Found in a review: the earlier report was cut to nothing before the new one was written, so a full disk or a kill
+    /// lost both.
+    #[test]
+    fn an_earlier_report_is_whole_until_the_new_one_takes_its_name() {
+        let (folder, path, other) = earlier("whole");
+        let output = Output::open(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
+        output.write(&["new"]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[\n  \"new\"\n]\n");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "earlier", "it was not written over");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing else is left");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Found in a review: the same, for a report that could not be written at all.
+    #[test]
+    fn an_earlier_report_stays_if_the_new_one_cannot_be_written() {
+        let (folder, path, _) = earlier("stays");
+        // JSON has no keys that are lists.
+        let no_json = std::collections::BTreeMap::from([([1], 1)]);
+        let refused = Output::open(&path).unwrap().write(&no_json);
+        assert!(matches!(refused, Err(LabError::Output { .. })), "{refused:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -1,7 +1,7 @@
 //! Properties that the kernel and the file system show in files. Source: proc(5), sysfs(5).
 
 use crate::change::{file_of, interface_key};
-use crate::host::{Cores, Kernel, MemoryState, Paths};
+use crate::host::{Cores, Interface, Kernel, MemoryState, Paths, named};
 use crate::wanted::{Device, Wanted};
 use rustix::fs::{Access, access};
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 /// Bytes of the huge pages that are counted.
 const HUGE: u64 = 2 << 20;
 /// Settings of the whole host, and of each interface, for IPv4 and IPv6.
-const OF_THE_HOST: [&str; 4] = [
+const OF_THE_HOST: [&str; 5] = [
     "net.core.bpf_jit_enable",
     "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.conf.default.rp_filter",
     "net.ipv6.conf.all.forwarding",
     "vm.nr_hugepages",
 ];
@@ -57,18 +58,18 @@ pub fn memory() -> MemoryState {
 
 pub fn cores(allowed: Vec<u32>) -> Cores {
     let folder = Path::new("/sys/devices/system");
-    let isolated = line_of(&folder.join("cpu/isolated")).map(|line| ranges(&line)).unwrap_or_default();
+    let list = |file: &str| line_of(&folder.join(file)).map(|line| ranges(&line)).unwrap_or_default();
+    let (online, isolated) = (list("cpu/online"), list("cpu/isolated"));
     let mut nodes = BTreeMap::new();
-    for node in line_of(&folder.join("node/online")).map(|line| ranges(&line)).unwrap_or_default() {
-        let list = line_of(&folder.join(format!("node/node{node}/cpulist")));
-        nodes.insert(node, list.map(|line| ranges(&line)).unwrap_or_default());
+    for node in list("node/online") {
+        nodes.insert(node, list(&format!("node/node{node}/cpulist")));
     }
     let governor = |core: &u32| {
         let file = folder.join(format!("cpu/cpu{core}/cpufreq/scaling_governor"));
         line_of(&file).map(|governor| (*core, governor))
     };
     let governors = allowed.iter().filter_map(governor).collect();
-    Cores { governors, allowed, isolated, nodes, ..Cores::default() }
+    Cores { governors, allowed, online, isolated, nodes, ..Cores::default() }
 }
 
 /// Returns the interrupts of a device on a bus: one for each queue with MSI-X, or else that of its line. A USB
@@ -116,13 +117,14 @@ fn nearest_with(folder: &Path, files: &[&str]) -> Option<PathBuf> {
     { above }.find(has).map(Path::to_owned)
 }
 
-/// Returns the settings that the rules examine.
-pub fn settings(wanted: &Wanted) -> BTreeMap<String, String> {
+/// Returns the settings that the rules examine. The kernel has those of an interface under its own name only.
+pub fn settings(wanted: &Wanted, interfaces: &BTreeMap<String, Interface>) -> BTreeMap<String, String> {
     let of_the_host = OF_THE_HOST.into_iter().map(str::to_owned);
     let names = wanted.ports.iter().filter_map(|port| match &port.device {
         Device::Tap(name) => Some(&name[..]),
         device => device.interface(),
     });
+    let names = names.map(|name| named(interfaces, name).map_or(name, |(own, _)| own));
     let of_interfaces = names.flat_map(|name| {
         OF_AN_INTERFACE.into_iter().map(move |(family, setting)| interface_key(family, name, setting))
     });
@@ -255,10 +257,25 @@ mod tests {
             device: Device::Packet("lo".into()),
             traces: Vec::new(),
         }];
-        let settings = settings(&Wanted { ports, ..Wanted::default() });
+        let settings = settings(&Wanted { ports, ..Wanted::default() }, &BTreeMap::new());
         let has_ipv6 = Path::new("/proc/sys/net/ipv6/conf/all/forwarding").exists();
         assert_eq!(settings.contains_key("net.ipv6.conf.all.forwarding"), has_ipv6);
         assert_eq!(settings.contains_key("net.ipv6.conf.lo.disable_ipv6"), has_ipv6);
         assert!(!settings.contains_key("net.ipv6.conf.lo.forwarding"));
+    }
+
+    /// Found in a review: no setting of an interface that a port names by an altname was read, and `--undo` wrote 0 for
+    /// its value.
+    #[test]
+    fn settings_are_read_under_an_interfaces_own_name_where_a_port_gives_another_one() {
+        let other_names = vec!["loopback".to_owned()];
+        let interfaces =
+            BTreeMap::from([("lo".to_owned(), Interface { other_names, ..Interface::default() })]);
+        let port = |device| WantedPort { name: String::new(), device, traces: Vec::new() };
+        for device in [Device::Packet("loopback".into()), Device::Tap("loopback".into())] {
+            let wanted = Wanted { ports: vec![port(device)], ..Wanted::default() };
+            let settings = settings(&wanted, &interfaces);
+            assert!(settings.contains_key("net.ipv4.conf.lo.rp_filter"), "{settings:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ mod netlink;
 mod process;
 mod sockets;
 
-use crate::host::{Cores, Host, Interface, MemoryState};
+use crate::host::{Cores, Host, Interface, MemoryState, named};
 use crate::wanted::Wanted;
 use ethtool::{Ethtool, NetdevFamily};
 use netmem::port::xdp::AttachedProgram;
@@ -40,8 +40,8 @@ impl Host {
             kernel: files::kernel(),
             memory: MemoryState { group_left: limits.memory_left, ..files::memory() },
             cores: Cores { group_thousandths: limits.thousandths, ..files::cores(process::allowed_cores()) },
+            settings: files::settings(wanted, &interfaces),
             interfaces,
-            settings: files::settings(wanted),
             paths,
             abstract_sockets: abstract_names,
             unseen,
@@ -54,7 +54,7 @@ impl Host {
     pub(crate) fn with_links(wanted: &Wanted) -> Host {
         let mut unseen = Vec::new();
         let (interfaces, _) = seen(links::all(), "interfaces", &mut unseen);
-        Host { settings: files::settings(wanted), interfaces, unseen, ..Host::default() }
+        Host { settings: files::settings(wanted, &interfaces), interfaces, unseen, ..Host::default() }
     }
 }
 
@@ -86,7 +86,9 @@ fn interfaces(wanted: &Wanted, unseen: &mut Vec<String>) -> BTreeMap<String, Int
         interface.modes = modes.as_ref().and_then(|modes| modes.modes(interface.index).ok());
     }
     for (_, name) in wanted.interfaces() {
-        if let Some(interface) = interfaces.get_mut(name) {
+        // A port may have given an altname.
+        let own = named(&interfaces, name).map(|(own, _)| own.to_owned());
+        if let Some(interface) = own.as_ref().and_then(|own| interfaces.get_mut(own)) {
             interface.program = AttachedProgram::on(name).map(|program| program.to_string());
         }
     }

@@ -13,7 +13,8 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let Some((name, its)) = interface(host, &place.interface) else { continue };
         if let Some(program) = &its.program {
             let what = format!("an XDP program is attached already, {program}");
-            let remedy = format!("stop the program that holds it, or ip link set dev {name} xdp off");
+            let remedy =
+                format!("stop the program that holds it; if none does, ip link set dev {name} xdp off");
             found.add("program", Harm::Fails, &port.name, what, remedy);
         }
         bound(port, place, its, found);

@@ -2,7 +2,7 @@
 
 use super::{interface, listed};
 use crate::finding::{Findings, Harm};
-use crate::host::Host;
+use crate::host::{Cores, Host};
 use crate::wanted::Wanted;
 use std::collections::BTreeSet;
 
@@ -65,34 +65,36 @@ fn governors(host: &Host, wanted: &Wanted, found: &mut Findings) {
     );
 }
 
-/// Finds interrupts of a card on a worker's core, if another core near the card is free. They compete with the
-/// worker for the core. Also finds those on another node than the card's, which read the card's rings across nodes.
+/// Finds interrupts of a card on a worker's core, if another core is free for them. They compete with the worker for
+/// the core. If the card's node is known, only the cores of that node count as free, and interrupts on another node are
+/// found too: they read the card's rings across nodes.
 fn interrupts(host: &Host, wanted: &Wanted, found: &mut Findings) {
     for (port, name) in wanted.interfaces() {
         let Some((_, interface)) = interface(host, name) else { continue };
-        let near = interface.node.and_then(|node| host.cores.nodes.get(&node)).unwrap_or(&host.cores.allowed);
-        let free: Vec<u32> = near.iter().copied().filter(|core| !wanted.cores.contains(core)).collect();
+        let near = interface.node.and_then(|node| host.cores.nodes.get(&node));
+        let free = free(host, wanted, near);
         if free.is_empty() || wanted.cores.is_empty() {
             continue;
         }
-        let is_bad = |cores: &Vec<u32>| !cores.is_empty() && !cores.iter().any(|core| free.contains(core));
-        let bad: Vec<u32> = interface
-            .interrupts
-            .iter()
-            .filter(|(_, cores)| is_bad(cores))
-            .map(|(number, _)| *number)
-            .collect();
+        let is_right = |core: &u32| match near {
+            Some(_) => free.contains(core),
+            None => !wanted.cores.contains(core),
+        };
+        let is_bad = |cores: &Vec<u32>| !cores.is_empty() && !cores.iter().any(is_right);
+        let bad = interface.interrupts.iter().filter(|(_, cores)| is_bad(cores));
+        let bad: Vec<u32> = bad.map(|(number, _)| *number).collect();
         let Some(first) = bad.first() else { continue };
         let on: BTreeSet<u32> =
             bad.iter().flat_map(|number| &interface.interrupts[number]).copied().collect();
         let (them, each) =
             if bad.len() == 1 { ("interrupt", "") } else { ("interrupts", ", and the same for each") };
+        let or_far = if near.is_some() { " or are far from the card" } else { "" };
         found.add(
             "interrupts",
             Harm::Slow,
             &port.name,
             format!(
-                "the card's {them} {} run on cores {}, which have workers or are far from the card",
+                "the card's {them} {} run on cores {}, which have workers{or_far}",
                 listed(&bad),
                 listed(&on)
             ),
@@ -102,6 +104,16 @@ fn interrupts(host: &Host, wanted: &Wanted, found: &mut Findings) {
             ),
         );
     }
+}
+
+/// Returns the cores that may take interrupts: those `near` the card without a worker. If it is not known which are near,
+/// they are all that are online, and not only those that this process may use: an operator who gives it some cores
+/// keeps the others for such work. Isolated cores are left to dataplanes.
+fn free(host: &Host, wanted: &Wanted, near: Option<&Vec<u32>>) -> Vec<u32> {
+    let Cores { online, isolated, .. } = &host.cores;
+    let is_kept = |core: &u32| near.is_none() && isolated.contains(core);
+    let all = near.unwrap_or(online).iter().copied();
+    all.filter(|core| !wanted.cores.contains(core) && !is_kept(core)).collect()
 }
 
 /// Finds interfaces whose hardware is on another node than every worker. Each packet is read across nodes.

@@ -18,6 +18,9 @@ const INGRESS: (u32, u32) = (6, 6);
 /// The setting by which the kernel forwards IPv6 between all interfaces.
 const ALL_IPV6: &str = "net.ipv6.conf.all.forwarding";
 
+/// The value of a new interface's filter.
+const OF_NEW: &str = "net.ipv4.conf.default.rp_filter";
+
 /// Finds forwarding by the kernel. The kernel gets a copy of the packets that a packet port receives, and forwards
 /// them too unless this is prevented.
 fn forwarding(host: &Host, wanted: &Wanted, found: &mut Findings) {
@@ -72,21 +75,29 @@ fn by_ipv6(host: &Host, port: &WantedPort, name: &str, found: &mut Findings) {
 /// kernel drops packets to its own addresses that come in on another interface than the one by which it would
 /// answer.
 fn reverse_path(host: &Host, wanted: &Wanted, found: &mut Findings) {
-    let number = |key: &str| host.setting(key).and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
-    let of_all = number("net.ipv4.conf.all.rp_filter");
+    let number = |key: &str| host.setting(key).and_then(|value| value.parse::<u32>().ok());
+    let of_all = number("net.ipv4.conf.all.rp_filter").unwrap_or(0);
+    let is_strict = |own: u32| own.max(of_all) == 1;
     for port in &wanted.ports {
-        let name = match &port.device {
-            Device::Xdp(place) if place.leaves_control => &place.interface,
-            Device::Packet(name) | Device::Tap(name) => name,
+        let (name, is_made) = match &port.device {
+            Device::Xdp(place) if place.leaves_control => (&place.interface, false),
+            Device::Packet(name) => (name, false),
+            Device::Tap(name) => (name, interface(host, name).is_none()),
             _ => continue,
         };
         let key = interface_key("ipv4", interface(host, name).map_or(name, |(own, _)| own), "rp_filter");
-        let own = number(&key);
-        if own.max(of_all) == 1 {
-            let change = Change::Setting { key, from: own.to_string(), to: "2".to_owned() };
-            let what = "the kernel drops packets to its own addresses if they arrive by another port than the answers leave by \
-                        (strict rp_filter)";
-            found.mend("rp-filter", Harm::Loses, &port.name, what.to_owned(), change);
+        let what = "the kernel drops packets to its own addresses if they arrive by another port than the answers leave by \
+                    (strict rp_filter)"
+            .to_owned();
+        // A change needs the value that was found: an undo writes it back.
+        if let Some(own) = number(&key) {
+            if is_strict(own) {
+                let change = Change::Setting { key, from: own.to_string(), to: "2".to_owned() };
+                found.mend("rp-filter", Harm::Loses, &port.name, what, change);
+            }
+        } else if is_made && is_strict(number(OF_NEW).unwrap_or(0)) {
+            let remedy = format!("sysctl -w {OF_NEW}=2 before the interface is made");
+            found.add("rp-filter", Harm::Loses, &port.name, what, remedy);
         }
     }
 }

@@ -239,6 +239,38 @@ fn what_has_fewer_set_ups_than_the_least_is_undecided_and_marked_as_too_few() {
     }
 }
 
+/// Returns the windows of a round, none in every second set-up.
+struct EverySecond(Label, bool);
+
+impl Variant for EverySecond {
+    fn label(&self) -> &Label {
+        &self.0
+    }
+    fn round(&mut self, windows: usize) -> Windows {
+        let per_op = vec![2.0; if self.1 { windows } else { 0 }];
+        Windows { per_op, starved: u64::from(!self.1), ..Windows::default() }
+    }
+}
+
+/// Found in a review: a ratio of four set-ups was decided where eight were asked for, since the other four had no window
+/// that counts.
+#[test]
+fn set_ups_without_a_counted_window_do_not_count_towards_the_least_and_the_group_is_measured_again() {
+    let mut set_ups = Vec::new();
+    let report = report_of_more(8, 20, false, &mut |bench, setup| {
+        let label = Label { variant: "netmem".into(), params: Params::new() };
+        let ours = EverySecond(label, setup % 2 == 0);
+        let ns = Comparison { a: 0, b: 1, metric: Metric::NsPerOp };
+        let series = bench.measure(&mut [Box::new(ours), constant("limit", 1.0, 0)], &[ns], Cores::Same);
+        set_ups.push(series[0].setups.len() + 1);
+        let ratio = bench.reported_ratio("netmem", "limit").unwrap();
+        assert_eq!((ratio.undecided, ratio.too_few), (setup < 14, setup < 14), "set-up {setup}");
+    });
+    assert!(!report.ratios[0].undecided);
+    // It is asked after 8, when 4 of them count, and after 16, when 8 do.
+    assert_eq!(set_ups[7..], [8, 9, 10, 11, 12, 13, 14, 15, 16, 16, 16, 16, 16]);
+}
+
 #[test]
 fn what_pauses_took_before_and_during_the_run_is_reported_apart() {
     let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], false);

@@ -41,6 +41,9 @@ const LONGER_LINKS: u32 = 1_100;
 /// clock.
 const TOLERANCE: f64 = 0.005;
 
+/// The variant that loses a packet.
+const LOSER: &str = "limit";
+
 /// A window of the paused variant: about 40 µs.
 const PAUSED_OPS: u32 = 32;
 /// One window in this number gets a pause.
@@ -150,8 +153,9 @@ fn lose_a_packet(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         far.turn();
         router.poll(&mut worker);
     }
-    far.lose_one();
-    router.settle(far, &mut worker, "limit", bench);
+    // The last one: the packets behind another would be compared with those that should stand in their place.
+    far.lose_last();
+    router.settle(far, &mut worker, LOSER, bench);
     Ok(())
 }
 
@@ -159,8 +163,9 @@ fn lose_a_packet(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
 fn check_lost(bench: &mut Bench<'_>, checks: &[Check]) {
     let failed: Vec<&str> =
         checks.iter().filter(|check| !check.ok).map(|check| check.name.as_str()).collect();
-    let detail = format!("failed, as they should: {}", failed.join(", "));
-    bench.check("a packet that is lost fails a check", !failed.is_empty(), detail);
+    let wanted = format!("{LOSER}: every packet accounted for");
+    let detail = format!("failed: {}; to fail: {wanted}", failed.join(", "));
+    bench.check("a packet that is lost fails a check", failed == [wanted.as_str()], detail);
 }
 
 fn label(variant: &str, links: u32) -> Label {
@@ -193,6 +198,21 @@ mod tests {
         assert!(report.ok() && report.checks.len() == 1, "{:?}", report.checks);
         let unnoticed = report_of(false, |bench| check_lost(bench, &[]));
         assert!(!unnoticed.ok());
+    }
+
+    /// Found in a review: any failed check was enough, also if no sum missed the packet.
+    #[test]
+    fn a_lost_packet_must_fail_the_check_that_counts_packets_and_no_other() {
+        let mut checks = Vec::new();
+        report_of(false, |bench| checks = bench.aside(lose_a_packet).unwrap());
+        let ok = |change: &dyn Fn(&mut Check)| {
+            let mut changed = checks.clone();
+            changed.iter_mut().for_each(change);
+            report_of(false, |bench| check_lost(bench, &changed)).ok()
+        };
+        assert!(ok(&|_| ()));
+        assert!(!ok(&|check| check.ok = !check.ok), "another failed instead");
+        assert!(!ok(&|check| check.ok = false), "another failed too");
     }
 
     #[test]

@@ -6,14 +6,14 @@ use super::pick::{self, Fixed};
 use crate::json::{Params, Ratio, Report};
 
 /// A single page: also the cause of a missed target.
-pub(super) const PAGE: &str = "58 instructions: a way in and out past those who may rob the list, a gauge and a counter for each call, and the question whose the page is; a general allocator pops a list of its thread.";
+pub(super) const PAGE: &str = "58 instructions: the worker enters its list and leaves it in a way that lets another thread take pages from it, each call changes a gauge and a counter, and a free checks to whom the page belongs; a general allocator pops from a list of its thread.";
 /// Frames in bulk, written.
-pub(super) const WRITTEN: &str = "A frame carries the length of its data, so each write has a fifth store beside the four of the line, and 23 instructions; a mempool's element has no length. In some layouts of the binary both vary by a factor of two: stores to frames and loads of the batch that lie a multiple of 4 KiB apart.";
+pub(super) const WRITTEN: &str = "A frame carries the length of its data, so each write has a fifth store in addition to the four of the line, and 23 instructions; an element of a mempool has no length. In some layouts of the binary the times of both differ by a factor of two, because stores to frames and loads of the batch lie a multiple of 4 KiB apart.";
 /// Routing between veths, compared with the kernel.
-pub(super) const COPIES: &str = "In copy mode the kernel copies each packet out of its own into ours and into a new one of its own again, on two cores: about 585 ns on the sender's and as many on the device's were seen, 765 in all for the kernel, which copies none and stays on one; testpmd pays about what netmem pays. ADR 0032 has the samples: a third of the sender's time is receiving by AF_XDP, a quarter of the device's is its own packet and copy.";
+pub(super) const COPIES: &str = "In copy mode the kernel copies each packet twice, from its own buffer into netmem's and from netmem's into a new one of its own, on two cores: about 585 ns were seen on the sender's core and as many on the device's. The kernel's own forwarding takes 765 ns in all, copies nothing and stays on one core. testpmd takes about as long as netmem. ADR 0032 has the samples: a third of the sender's time is the reception by AF_XDP, and a quarter of the device's is the kernel's new packet and its copy.";
 const ORDERS: &str = "Above order 9 a worker has no list of its own: each block is taken from its node and given back to it, each under the node's lock. A general allocator keeps a freed block of that size in a bin.";
 const HELD: &str = "More objects are held than a worker's sheaves and the barn keep, so that the rest come out of slabs and go back into them; a general allocator's list of its thread has no such end.";
-const UNKNOWN: &str = "The cause was not found out.";
+const UNKNOWN: &str = "The cause is not known.";
 
 /// One cause of a loss.
 struct Cause {

@@ -6,6 +6,7 @@ use super::html::Html;
 use super::number;
 use super::{causes, pick, targets};
 use crate::json::{Ratio, Report};
+use crate::method::placement::PARAMETER as PLACEMENT;
 use crate::table;
 
 /// All losses of one variant to one rival in one experiment, worst first.
@@ -40,8 +41,13 @@ fn cost(ratio: &Ratio) -> (f64, f64, f64) {
     if inverse { (1.0 / median, 1.0 / high, 1.0 / low) } else { (median, low, high) }
 }
 
-/// Returns true for a ratio between netmem, under any setting, and a rival.
+/// Returns true for a ratio between netmem, under any setting, and a rival. The ratio of a placement is of a part of the
+/// rounds of another one, and no race of its own.
 fn is_a_race(ratio: &Ratio) -> bool {
+    !ratio.params.contains_key(PLACEMENT) && is_between_rivals(ratio)
+}
+
+fn is_between_rivals(ratio: &Ratio) -> bool {
     (pick::is_netmem(&ratio.a) && pick::is_rival(&ratio.b))
         || (pick::is_rival(&ratio.a) && pick::is_netmem(&ratio.b))
 }
@@ -63,7 +69,7 @@ pub(super) fn find(reports: &[Report]) -> Vec<Losses<'_>> {
             {
                 Some(losses) => losses.lost.push(ratio),
                 None => {
-                    let of = report.ratios.iter().filter(|other| same(other)).count();
+                    let of = report.ratios.iter().filter(|other| is_a_race(other) && same(other)).count();
                     found.push(Losses { report, of, lost: vec![ratio] });
                 }
             }
@@ -224,5 +230,22 @@ mod tests {
         let imprecise = Ratio { undecided: true, ..ratio("netmem", "dpdk", "ns_per_op", 1.5, 2.5) };
         assert!(is_lost(&imprecise));
         assert!(!is_lost(&Ratio { too_few: true, ..imprecise }));
+    }
+
+    /// Found in a review: "3 of 3 settings" for one comparison across cores, which was reported over all rounds and for
+    /// two placements of the cores.
+    #[test]
+    fn a_comparison_that_is_also_reported_by_placement_counts_once() {
+        let of_all = ratio("netmem", "dpdk", "ns_per_op", 1.9, 2.1);
+        let at = |place: &str, low, high| {
+            let mut at = ratio("netmem", "dpdk", "ns_per_op", low, high);
+            at.params.insert(PLACEMENT.to_owned(), place.into());
+            at
+        };
+        let page = shown(vec![of_all, at("near", 2.9, 3.1), at("far", 1.4, 1.6)]);
+        assert!(page.contains("1 of 1 settings; at worst 2.00 times"), "{page}");
+        let tie = ratio("netmem", "dpdk", "ns_per_op", 0.9, 2.1);
+        let page = shown(vec![tie, at("near", 2.9, 3.1), at("far", 0.4, 0.6)]);
+        assert!(page.contains("Nowhere for certain"), "{page}");
     }
 }

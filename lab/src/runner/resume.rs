@@ -16,7 +16,6 @@ use crate::json::Report;
 use crate::method::clock::Tsc;
 use crate::method::machine::Machine;
 use crate::output::Output;
-use crate::report::files;
 use crate::rivals;
 
 /// The report that is asked for.
@@ -112,9 +111,7 @@ pub(super) fn run(
             asked.put(&mut file, report.clone());
             reports.push(report);
         }
-        let mut text = serde_json::to_string_pretty(&file).unwrap_or_default();
-        text.push('\n');
-        files::write(path, &text)?;
+        Output::open(path)?.write(&file)?;
     }
     Ok(reports)
 }

@@ -1,6 +1,6 @@
 //! Faults of the rules themselves that were seen.
 
-use super::{changes, combined, eth0, good_host, packet, place, queues, rules, soft, wanted};
+use super::{changes, combined, eth0, good_host, packet, place, queues, rules, soft, tap, wanted};
 use crate::finding::{Finding, Harm};
 use crate::host::{Host, QueueCounts, RingSizes};
 use crate::rules::findings;
@@ -212,4 +212,72 @@ fn a_macsec_interface_on_top_receives_nothing() {
         host.interfaces.insert("macsec0".into(), soft("macsec", Some("eth0")));
     });
     assert_eq!((rules(&found), changes(&found)), (vec![("on-top", Harm::Loses)], vec![]));
+}
+
+/// Found in a review: for packet:enp3s0, an altname of eth0, the value 0 was assumed and not read: `--fix` set the
+/// filter to 2, and `--undo` wrote 0.
+#[test]
+fn a_filter_whose_value_was_not_read_is_not_changed() {
+    let found = |own: Option<&str>| {
+        let mut all = after(|host, wanted| {
+            eth0(host).other_names.push("enp3s0".into());
+            place(wanted).interface = "enp3s0".into();
+            host.settings.insert("net.ipv4.conf.all.rp_filter".into(), "1".into());
+            host.settings.insert("net.ipv4.conf.eth1.rp_filter".into(), "2".into());
+            host.settings.remove("net.ipv4.conf.eth0.rp_filter");
+            let key = "net.ipv4.conf.eth0.rp_filter".to_owned();
+            host.settings.extend(own.map(|own| (key, own.to_owned())));
+        });
+        // The altname itself is reported too.
+        all.retain(|finding| finding.rule == "rp-filter");
+        all
+    };
+    assert_eq!((found(None), found(Some("2"))), (vec![], vec![]));
+    for own in ["0", "1"] {
+        let change = one(found(Some(own))).change.expect("a change");
+        assert_eq!(change.reversed().to_string(), format!("sysctl -w net.ipv4.conf.eth0.rp_filter={own}"));
+    }
+}
+
+/// Found by reasoning: a change of a setting that does not exist yet, so a run with `--fix` did not start.
+#[test]
+fn the_filter_of_a_tap_interface_that_is_to_be_made_is_reported_without_a_change() {
+    let found = |of_new: &str| {
+        after(|host, wanted| {
+            let settings = [("all", "1"), ("default", of_new), ("eth1", "2")];
+            let key = |name: &str| format!("net.ipv4.conf.{name}.rp_filter");
+            host.settings.extend(settings.map(|(name, value)| (key(name), value.to_owned())));
+            wanted.ports.push(tap("tap0"));
+        })
+    };
+    let finding = one(found("0"));
+    assert_eq!((finding.rule, finding.about.as_str(), &finding.change), ("rp-filter", "tap:tap0", &None));
+    assert_eq!(finding.remedy, "sysctl -w net.ipv4.conf.default.rp_filter=2 before the interface is made");
+    assert_eq!(found("2"), []);
+}
+
+/// Found in a review, for a virtual machine under `taskset -c 2-4`, with workers on cores 3 and 4: an interrupt on core
+/// 0 counted as far from the card, and was to be moved to core 2.
+#[test]
+fn interrupts_of_a_card_on_an_unknown_node_are_in_place_on_each_core_without_a_worker() {
+    let found = |on: &[u32], isolated: &[u32]| {
+        after(|host, wanted| {
+            host.interfaces.values_mut().for_each(|card| card.node = None);
+            host.interfaces.get_mut("eth1").unwrap().interrupts.clear();
+            eth0(host).interrupts = [(33, on.to_vec())].into();
+            host.cores.allowed = vec![2, 3, 4];
+            host.cores.online = (0..6).collect();
+            host.cores.isolated = isolated.to_vec();
+            host.cores.governors.clear();
+            (wanted.workers, wanted.cores) = (2, vec![3, 4]);
+        })
+    };
+    for right in [&[0][..], &[2], &[5], &[3, 5], &[]] {
+        assert_eq!(found(right, &[2, 3, 4]), [], "{right:?}");
+    }
+    let finding = one(found(&[3, 4], &[2, 3, 4]));
+    assert_eq!(finding.what, "the card's interrupt 33 run on cores 3 and 4, which have workers");
+    assert!(finding.remedy.starts_with("echo 0,1,5 > /proc/irq/33/smp_affinity_list"), "{finding}");
+    assert!(one(found(&[3], &[])).remedy.starts_with("echo 0,1,2,5 > "));
+    assert_eq!(found(&[3], &[0, 1, 2, 3, 4, 5]), [], "no core is free");
 }

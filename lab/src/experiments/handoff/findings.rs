@@ -71,7 +71,8 @@ pub(super) fn notes(bench: &mut Bench<'_>, most: &Plan) {
     let cache = cache.map_or("of unknown size".to_owned(), |bytes| format!("of {} MiB", bytes >> 20));
     bench.note(format!(
         "working set: up to {} MiB of frames of one port, of which packets of {} MiB are read once in turn, and a \
-         last-level cache {cache}, which other virtual machines may use too: {reached}",
+         last-level cache {cache}, which other virtual machines may use too: {reached}. It counts the frames posted \
+         by all workers together: each of two queues has half of them",
         (most.ring * CHUNK_SIZE) >> 20,
         most.touched() >> 20
     ));

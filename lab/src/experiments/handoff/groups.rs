@@ -22,8 +22,8 @@ pub(super) fn headlines(sums: u64) -> [Group; 2] {
     })
 }
 
-/// Slots in the ring of the one port, whose frames are used in turn: working sets of 2, 64, 256, 1,024 and 2,048
-/// MiB.
+/// Slots in the ring of the one port, or in those of both workers' ports together, whose frames are used in turn:
+/// working sets of 2, 64, 256, 1,024 and 2,048 MiB.
 pub(super) const RINGS: [usize; 5] = [1 << 10, 1 << 15, 1 << 17, 1 << 19, 1 << 20];
 
 /// All the other parameters, each varied alone, with working sets as far as `rings` go. For ports, working sets and

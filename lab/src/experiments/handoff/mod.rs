@@ -90,9 +90,9 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
 fn rings(bench: &mut Bench<'_>) -> &'static [usize] {
     let asked = &groups::RINGS[..bench.setting("rings") as usize];
     let room = memory_available().map_or(usize::MAX, |bytes| bytes / CHUNK_SIZE);
-    // Four workers of a group receive: one worker, one that hands over, and two with queues. A rig's memory is a
-    // fourth larger than its frames, and other variants need some too.
-    let fits = |steps: &usize| asked[*steps - 1] * 4 * 3 / 2 <= room;
+    // The working set exists once for each variant of a group: one worker, one that hands over, and two with queues
+    // together. A rig's memory is a fourth larger than its frames, and other variants need some too.
+    let fits = |steps: &usize| asked[*steps - 1] * 3 * 3 / 2 <= room;
     let steps = (1..=asked.len()).rev().find(fits).unwrap_or(1);
     if steps < asked.len() {
         bench

@@ -55,7 +55,8 @@ pub(super) struct Plan {
     /// Maximum number of packets in flight between two workers.
     pub(super) inbox: u32,
     pub(super) record: Record,
-    /// Slots in the ring of each receiving port. Its frames are used in turn, so this is the working set.
+    /// Slots in the rings of one receiving port of each worker, together. Their frames are used in turn, so this is the
+    /// working set. Two workers that receive have half of it each.
     pub(super) ring: usize,
     /// Percent of a worker's time that other work on its core takes, in each round in which packets moved.
     pub(super) pressure: u64,
@@ -84,11 +85,19 @@ impl Plan {
         }
     }
 
+    /// Returns the slots in the ring of each receiving port.
+    pub(super) fn ring_of_port(&self) -> usize {
+        match self.way {
+            Way::Queues => self.ring / 2,
+            Way::One | Way::Handed(_) => self.ring,
+        }
+    }
+
     /// Returns the frames of one receiving worker's pool: those posted, those in flight, and some spare ones. A
     /// forwarder gives each of its ports an equal share, including the port by which packets leave.
     pub(super) fn frames(&self) -> usize {
         let ports = self.ports + usize::from(self.by != By::Loop);
-        ports * self.ring + self.inbox as usize + SPARE
+        ports * self.ring_of_port() + self.inbox as usize + SPARE
     }
 
     /// Returns the frames of a worker that receives nothing: a forwarder's ports need some.
@@ -128,8 +137,8 @@ impl Plan {
         }
     }
 
-    /// Returns the bytes of the working set that are read or written: the headers' line of each frame, or its whole
-    /// packet.
+    /// Returns the bytes of the working set that are read or written, by all workers together: the headers' line of each
+    /// frame, or its whole packet.
     pub(super) fn touched(&self) -> usize {
         let of_a_frame = if self.sums == 0 { CACHE_LINE } else { PACKET };
         self.ports * self.ring * of_a_frame

@@ -126,6 +126,11 @@ impl Rig {
         total(&self.left())
     }
 
+    /// Returns the number of frames of the receiving workers' pools that are posted.
+    pub(super) fn posted(&self) -> u64 {
+        self.shared.iter().map(|shared| shared.pools[0].ledger().posted).sum()
+    }
+
     /// Records for each flow that a packet has left which is still to come.
     pub(super) fn skip(&self) {
         self.shared.iter().for_each(|shared| shared.left.skip());

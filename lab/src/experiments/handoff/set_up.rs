@@ -87,7 +87,8 @@ fn forwarders(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpEr
     let (mut pools, mut workers) = (Vec::new(), Workers::new());
     for (number, steering) in ends.into_iter().enumerate() {
         let mut w = memory.worker().map_err(SetUpError::at("worker"))?;
-        let (frames, ring) = if number == 0 { (plan.frames(), plan.ring) } else { (plan.few_frames(), FEW) };
+        let (frames, ring) =
+            if number == 0 { (plan.frames(), plan.ring_of_port()) } else { (plan.few_frames(), FEW) };
         let config =
             PoolConfig { name: format!("{}/{number}", plan.variant), frames, ..PoolConfig::default() };
         let pool = Pool::new(memory, &mut w, &config).map_err(SetUpError::at("pool"))?;
@@ -131,8 +132,9 @@ fn under_way(plan: &Plan) -> u64 {
 }
 
 fn loop_intake(plan: &Plan, pool: &Pool) -> Result<Intake, SetUpError> {
-    let ports =
-        (0..plan.ports).map(|port| wire_of(&port.to_string(), plan.ring)).collect::<Result<_, _>>()?;
+    let ports = (0..plan.ports)
+        .map(|port| wire_of(&port.to_string(), plan.ring_of_port()))
+        .collect::<Result<_, _>>()?;
     let (pool, arriving) = (pool.clone(), Arriving::new(under_way(plan)));
     Ok(Intake { ports, pool, burst: plan.burst, lines: plan.lines, arriving, numbers: vec![0; FLOWS] })
 }

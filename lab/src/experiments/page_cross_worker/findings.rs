@@ -31,7 +31,7 @@ pub(super) fn notes(bench: &mut Bench<'_>, crossed: &[Series], on_one: &Alone, s
     for (asked, policy) in [(SPIN, "spin"), (BACK_OFF, "back-off")] {
         let page = of(crossed, PAGE, asked);
         if let Some(ratio) = page.over(of(crossed, RING, asked), seed) {
-            let too_few = bench.is_too_few(page, &ratio);
+            let too_few = bench.is_too_few(&ratio);
             let judgement = if too_few { Judgement::Undecided } else { ratio.at_most(TARGET) };
             bench.note(target(policy, ratio, judgement));
         }

@@ -27,7 +27,7 @@ impl Target {
         let fastest = rivals.iter().min_by(|a, b| time(a).total_cmp(&time(b)))?;
         let reached = ours.over(fastest, bench.setting("seed"))?;
         let (what, too_few) =
-            (format!("{what} of {}'s time", fastest.label.variant), bench.is_too_few(ours, &reached));
+            (format!("{what} of {}'s time", fastest.label.variant), bench.is_too_few(&reached));
         Some(Target { what, at_most, reached, too_few })
     }
 
@@ -40,11 +40,13 @@ impl Target {
         ours: &Series,
         rival: &Series,
     ) -> Option<Target> {
-        let (fastest, count) = (rival.at(0.1)?, ours.rounds.len());
+        let fastest = rival.at(0.1)?;
         let at = |quantile| ours.at(quantile).map(|ticks| ticks / fastest);
-        let reached = Interval { median: at(0.5)?, low: at(0.1)?, high: at(0.9)?, count, setups: 1 };
+        // Its rounds and set-ups are those in which both have windows that count.
+        let in_rounds = ours.over(rival, bench.setting("seed"))?;
+        let reached = Interval { median: at(0.5)?, low: at(0.1)?, high: at(0.9)?, ..in_rounds };
         let (what, too_few) =
-            (format!("{what} of {}'s p10", rival.label.variant), bench.is_too_few(ours, &reached));
+            (format!("{what} of {}'s p10", rival.label.variant), bench.is_too_few(&reached));
         Some(Target { what, at_most, reached, too_few })
     }
 
