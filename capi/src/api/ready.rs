@@ -43,10 +43,13 @@ pub unsafe extern "C" fn netmem_ready_open(
         // SAFETY: the promise of C.
         let to = unsafe { place("ready", ready) }?;
         let State { pools, heads: known, memory_word, .. } = &mut *inside;
-        let found = look_up(&HEADS, known, *memory_word, (heads.word, CALL, Site::UNKNOWN));
-        let (heads_of, pool_of) = match (found, find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN)) {
-            (Ok(heads), Ok(pool)) => (heads, pool),
-            (Err(errno), _) | (_, Err(errno)) => return Ok(errno),
+        let heads_of = match look_up(&HEADS, known, *memory_word, (heads.word, CALL, Site::UNKNOWN)) {
+            Ok(heads) => heads,
+            Err(errno) => return Ok(errno),
+        };
+        let pool_of = match find(pools, *memory_word, pool.word, CALL, Site::UNKNOWN) {
+            Ok(pool) => pool,
+            Err(errno) => return Ok(errno),
         };
         let most = if most == 0 { ReadyPackets::MAX } else { most as usize };
         let ready = ReadyPackets::new(pool_of, heads_of, most);
