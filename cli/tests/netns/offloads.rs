@@ -46,10 +46,11 @@ fn hosts_with_offloads_on_exchange_files_by_xdp_in_generic_mode() {
 fn hosts_with_offloads_on_exchange_files_by_packet_sockets() {
     let Some(summary) = files_cross(["packet:one", "packet:two"], &[]) else { return };
     for port in ["one", "two"] {
-        assert!(summary.interface(port, "gso_cut") > 0);
+        // The last packet of a file may be a whole segment and a short one, which one frame has room for.
+        assert!(summary.interface(port, "gso_cut") > summary.interface(port, "gso_kept"));
         // The kernel gets the state of the checksums again, and completes them if it must.
-        let not = ["csum_finished", "gso_kept", "cut_without_size"];
-        assert_eq!(not.map(|counter| summary.interface(port, counter)), [0; 3]);
+        let not = ["csum_finished", "cut_without_size"];
+        assert_eq!(not.map(|counter| summary.interface(port, counter)), [0; 2]);
     }
 }
 
