@@ -9,7 +9,7 @@
 //!   they are.
 //! - `lanes.rs` has the ends of lanes between workers, and `lane_packets.rs` the packets in lanes.
 //! - `workers.rs` lets one thread at a time use a worker.
-//! - `misuse.rs` counts and reports refused handles.
+//! - `misuse.rs` counts and reports refused handles. `answer.rs` turns what a slow call returns into its number.
 //! - `api/` has the functions of `netmem.h`, one file for each part of the header. They read their arguments and
 //!   call the library, and do nothing else.
 //!

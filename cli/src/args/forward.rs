@@ -93,12 +93,12 @@ pub struct ForwardArgs {
     ///
     /// pcap:[in=FILE][,out=FILE][,speed=full|recorded][,timestamps=recorded][,loop=N][,mac=MAC|any]  Files of packets. The port
     /// receives the packets of in=FILE N times (default 1; 0 without end), as fast as it can or at the recorded times. It writes
-    /// transmitted packets to out=FILE, or discards them without it. With timestamps=recorded beside in=FILE, packets read from FILE keep their recorded time,
-    /// and every pcap port that writes them writes that time. A file is pcap or pcapng, and may be compressed by gzip. in=- is
-    /// standard input, and out=- is standard output (netmem then prints to standard error). If netmem receives only from files,
-    /// the run ends when all their packets are transmitted. With --mode ip, MAC is the router's address on that link (by default
-    /// made up as for tap). For a captured file, give the MAC address to which its packets were sent. With mac=any the router
-    /// receives every packet to a single station as its own.
+    /// transmitted packets to out=FILE, or discards them without it. With timestamps=recorded beside in=FILE, packets read from FILE
+    /// keep their recorded time, and every pcap port that writes them writes that time. A file is pcap or pcapng, and may be
+    /// compressed by gzip. in=- is standard input, and out=- is standard output (netmem then prints to standard error). If netmem
+    /// receives only from files, the run ends when all their packets are transmitted. With --mode ip, MAC is the router's address on
+    /// that link (by default made up as for tap). For a captured file, give the MAC address to which its packets were sent. With
+    /// mac=any the router receives every packet to a single station as its own.
     ///
     /// You can put a wrapper and a slash before any of these ports. fault:[seed=N][,drop=P][,corrupt=P][,duplicate=P][,reorder=P]
     /// [,delay=P][,delay-us=N]/ does this to a share P of the received frames, or to every N-th frame if P is 1/N.
@@ -209,7 +209,8 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true, help_heading = RUN)]
     pub seconds: Option<f64>,
 
-    /// Read options from a TOML file: each long option is a key, but for config, check, json and log-time; command-line options override the file.
+    /// Read options from a TOML file: each long option is a key, except config, check, json and log-time; command-line options
+    /// override the file.
     ///
     /// For example mode = "ip" or workers = 2. An option without a value is true or false: no-sandbox = true. A repeatable option is
     /// a list: port = ["packet:eth0", "packet:eth1"]. An option on the command line replaces the whole list. At SIGHUP netmem reads

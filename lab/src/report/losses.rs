@@ -41,9 +41,9 @@ fn cost(ratio: &Ratio) -> (f64, f64, f64) {
     if inverse { (1.0 / median, 1.0 / high, 1.0 / low) } else { (median, low, high) }
 }
 
-/// Returns true for a ratio between netmem, under any setting, and a rival. The ratio of a placement is of a part of the
-/// rounds of another one, and no race of its own.
-fn is_a_race(ratio: &Ratio) -> bool {
+/// Returns true for a ratio that counts as a comparison of netmem, under any setting, with a rival. A ratio with the
+/// parameter `placement` does not count: another ratio covers its rounds too.
+fn is_counted(ratio: &Ratio) -> bool {
     !ratio.params.contains_key(PLACEMENT) && is_between_rivals(ratio)
 }
 
@@ -55,7 +55,7 @@ fn is_between_rivals(ratio: &Ratio) -> bool {
 /// Returns true for a lost race. An imprecise ratio counts, because its side of 1 is certain; one of too few set-ups
 /// does not.
 fn is_lost(ratio: &Ratio) -> bool {
-    is_a_race(ratio) && cost(ratio).1 > 1.0 && !ratio.too_few
+    is_counted(ratio) && cost(ratio).1 > 1.0 && !ratio.too_few
 }
 
 /// Returns every loss, in the order of the reports.
@@ -69,7 +69,7 @@ pub(super) fn find(reports: &[Report]) -> Vec<Losses<'_>> {
             {
                 Some(losses) => losses.lost.push(ratio),
                 None => {
-                    let of = report.ratios.iter().filter(|other| is_a_race(other) && same(other)).count();
+                    let of = report.ratios.iter().filter(|other| is_counted(other) && same(other)).count();
                     found.push(Losses { report, of, lost: vec![ratio] });
                 }
             }
@@ -83,7 +83,7 @@ pub(super) fn find(reports: &[Report]) -> Vec<Losses<'_>> {
 
 /// Returns true if any report compares netmem with a rival.
 pub(super) fn were_there_rivals(reports: &[Report]) -> bool {
-    reports.iter().flat_map(|report| &report.ratios).any(is_a_race)
+    reports.iter().flat_map(|report| &report.ratios).any(is_counted)
 }
 
 /// Writes the section's content.
