@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
 
 impl State {
+    /// Receives into `buffers`. Returns Pending after a burst of frames of which none was for this socket, and wakes the
+    /// task: the tasks of connections can send before the next burst.
     pub fn poll_receive(
         &mut self,
         local: SocketAddr,
@@ -23,15 +25,16 @@ impl State {
         if buffers.is_empty() || meta.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        loop {
-            if self.received.is_empty() && ready!(self.port.poll_receive(context, &mut self.received)) == 0 {
-                let finished = "the port will receive nothing more";
-                return Poll::Ready(Err(io::Error::new(ErrorKind::BrokenPipe, finished)));
+        if self.received.is_empty() && ready!(self.port.poll_receive(context, &mut self.received)) == 0 {
+            let finished = "the port will receive nothing more";
+            return Poll::Ready(Err(io::Error::new(ErrorKind::BrokenPipe, finished)));
+        }
+        match self.read(local, buffers, meta) {
+            0 => {
+                context.waker().wake_by_ref();
+                Poll::Pending
             }
-            let filled = self.read(local, buffers, meta);
-            if filled > 0 {
-                return Poll::Ready(Ok(filled));
-            }
+            filled => Poll::Ready(Ok(filled)),
         }
     }
 

@@ -125,7 +125,7 @@ impl UdpPoller for Writable {
     fn poll_writable(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             if self.socket.state().has_room(self.socket.segments) {
-                self.pause = SHORTEST;
+                (self.pause, self.timer) = (SHORTEST, None);
                 return Poll::Ready(Ok(()));
             }
             let pause = self.pause;

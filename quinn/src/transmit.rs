@@ -8,8 +8,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 impl State {
-    /// Sends all datagrams of `transmit`, at most `segments`, or none if there is no room for all. A datagram without a
-    /// next hop, or one that is too long, is lost and counted, as if it were lost on the way.
+    /// Sends all datagrams of `transmit`, at most `segments`, or none if there is no room for all. A datagram that cannot
+    /// be sent is lost and counted, as if it were lost on the way: an error would end the connection at once.
     pub fn try_send(
         &mut self,
         local: SocketAddr,
@@ -21,10 +21,12 @@ impl State {
         let count = contents.len().div_ceil(size);
         let from = transmit.src_ip.unwrap_or(local.ip());
         if from.is_unspecified() || from.is_ipv4() != to.is_ipv4() || is_mapped(to.ip()) {
-            return Err(ErrorKind::AddrNotAvailable.into());
+            self.counts.unaddressable += count as u64;
+            return Ok(());
         }
         if count > segments {
-            return Err(ErrorKind::InvalidInput.into());
+            self.counts.too_many += count as u64;
+            return Ok(());
         }
         let Some(hop) = self.next_hops.get(to.ip()) else {
             self.counts.no_next_hop += count as u64;
