@@ -38,7 +38,7 @@ pub struct PortCounters {
     pub rx_ring_full: Count,
     /// Frames the device dropped for other causes, or that were not yet taken when the port was closed.
     pub rx_dropped: Count,
-    /// Frames the device dropped because they are longer than the empty frames posted.
+    /// Frames dropped because they are longer than the empty frames posted, or than 64 KiB.
     pub rx_too_long: Count,
     /// Frames that arrived at the port's queue or interface and were left to the kernel. The kernel has them, so they
     /// are not lost.

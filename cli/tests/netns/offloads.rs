@@ -41,6 +41,20 @@ fn hosts_with_offloads_on_exchange_files_by_xdp_in_generic_mode() {
     }
 }
 
+/// Seen: one packet of a host with BIG TCP, up to 512 KiB long, took the port down for good.
+#[test]
+fn packets_of_more_than_64_kib_are_counted_drops_by_generic_xdp_and_the_file_arrives() {
+    let Some(bed) = lay_for_files() else { return };
+    bed.h1.ip("link set dev eth0 gso_max_size 524280");
+    let forwarder = start(&bed, ["xdp:one", "xdp:two"], &["--xdp-mode=generic"]);
+    file_crosses(&bed.h1, &bed.h2, "[fd77:2::1]:5000");
+    let summary = end(forwarder);
+    let [too_long, without_size] =
+        ["rx_too_long", "udp_without_size"].map(|counter| summary.interface("one", counter));
+    assert!(too_long > 0 && without_size == 0, "{too_long} {without_size}");
+    bed.assert_nothing_left();
+}
+
 /// Seen: as with xdp. A packet of 64 KiB was also dropped if a frame had no room for it.
 #[test]
 fn hosts_with_offloads_on_exchange_files_by_packet_sockets() {

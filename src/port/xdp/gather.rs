@@ -10,7 +10,7 @@
 //! one chunk. AF_XDP reports neither the segment size nor whether it is such a packet. But a packet longer than its link's
 //! MTU allows must be one. TCP is cut to [`XdpConfig::cut_mtu`] (`cut_without_size`). UDP datagrams cannot be separated
 //! again: a packet of several is dropped if longer than the link's MTU (`udp_without_size`), otherwise they are joined
-//! into one datagram.
+//! into one datagram. A packet of more than 64 KiB (BIG TCP) is dropped (`rx_too_long`).
 //!
 //! A shorter packet is cut too if it is longer than `cut_mtu` and its checksum is open: a host on the link left it to a
 //! card. Other packets of this length stay whole. They may come from another link, and their sender has to be told that
@@ -23,7 +23,6 @@
 use super::held::Held;
 use super::rx::RxQueue;
 use super::{Fault, XdpConfig, XdpPort};
-use crate::limits::BATCH_MAX;
 use crate::pool::{Batch, Place};
 use crate::port::uncut::Uncut;
 use crate::sync::Worker;
@@ -31,6 +30,10 @@ use crate::sys::netdev::Netdev;
 use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
 use crate::wire::offload::{Offload, cut_to_mtu, cut_unfinished_to_mtu, finish_unfinished};
 use crate::wire::{Ethernet, ethernet};
+
+/// Bytes of the longest IP packet. Hosts that are configured for it (BIG TCP) send still longer ones, whose headers do
+/// not have the length.
+const LONGEST_PACKET: usize = u16::MAX as usize;
 
 /// The lengths of packets that need not be cut.
 #[derive(Debug, Clone, Copy)]
@@ -132,14 +135,14 @@ impl RxQueue {
         to: &mut [u8],
         spare: &mut Vec<u64>,
     ) -> Result<Option<usize>, Fault> {
-        let ready = self.ready(BATCH_MAX as u32)?;
+        let ready = self.ready(self.size())?;
         let Some(end) = (0..ready).find(|&i| self.read(i).options & Descriptor::CONTINUED == 0) else {
-            // No packet is longer than this many chunks, or than the ring.
-            let endless = ready == self.size().min(BATCH_MAX as u32);
+            // The kernel drops a packet for which the ring has no room, so a full ring has the end of one.
+            let endless = ready == self.size();
             return if endless { Err(Fault::Descriptor("RX", self.read(0))) } else { Ok(None) };
         };
         // All are claimed before one is held again, so none is taken twice.
-        let mut parts = Batch::new();
+        let mut parts = Vec::with_capacity(end as usize + 1);
         for i in 0..=end {
             let descriptor = self.read(i);
             let claimed = match descriptor.options & !Descriptor::CONTINUED {
@@ -148,17 +151,16 @@ impl RxQueue {
             };
             let Some(frame) = claimed else {
                 self.release(i);
-                for frame in parts.drain() {
+                for frame in parts {
                     filled.post(frame);
                 }
                 return Err(Fault::Descriptor("RX", descriptor));
             };
-            // There is room: there are no more parts than that.
-            let _ = parts.push(frame);
+            parts.push(frame);
         }
         self.release(end + 1);
         let mut len = 0;
-        for frame in parts.drain() {
+        for frame in parts {
             if let Some(to) = to.get_mut(len..len + frame.len()) {
                 to.copy_from_slice(frame.data());
             }
@@ -181,7 +183,8 @@ impl XdpPort {
         let Gather { uncut, spare, limits } = &mut **gather;
         let Some(to) = uncut.beyond().next() else { return Ok(0) };
         let Some(len) = queues.rx.gather(&mut self.filled, to, spare)? else { return Ok(0) };
-        let Some(packet) = to.get(..len) else {
+        let packet = to.get(..len).filter(|packet| length_beyond_link(packet) <= LONGEST_PACKET);
+        let Some(packet) = packet else {
             self.counters.rx_too_long.add(1);
             return Ok(0);
         };

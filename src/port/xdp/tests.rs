@@ -171,14 +171,16 @@ fn a_completion_of_a_frame_never_sent_faults() {
     assert!(frames.is_empty());
 }
 
-/// Returns a packet of as many descriptors as there are `parts`, each full of its number, and the state of its chunks.
+/// Returns a packet of as many descriptors as there are `parts`, each full of its number, and the state of its chunks. It
+/// came by a ring of 8, or of the next power of two.
 fn gathered(
     parts: &[u32],
     spoil: impl Fn(&mut [Descriptor]),
     room: usize,
 ) -> (Result<Option<usize>, Fault>, Vec<u8>, usize, usize) {
-    let Bench { memory, mut w, pool } = bench(64);
-    let rx_ring = Ring::plain(8);
+    let slots = parts.len().next_power_of_two().max(8);
+    let Bench { memory, mut w, pool } = bench(slots.max(64));
+    let rx_ring = Ring::plain(slots as u32);
     let mut kernel = KernelProduces::of(&rx_ring);
     let mut rx = RxQueue::new(rx_ring);
     let mut filled = Held::new(memory.region(), CHUNK_SIZE);
@@ -209,6 +211,18 @@ fn a_packet_of_several_chunks_is_put_together_and_its_chunks_stay_held() {
     let (done, to, spare, held) = gathered(&[1792, 1792, 5], |_| (), 1800);
     assert_eq!((done, spare, held), (Ok(Some(3589)), 3, 3));
     assert!(to[1792..] == [0xff; 8], "the second part has no room, and is not cut");
+}
+
+/// Seen: one packet of a host with BIG TCP took the port down, because it came in more descriptors than a batch has frames.
+#[test]
+fn a_packet_of_more_chunks_than_a_batch_has_frames_gives_all_of_them_back() {
+    let (done, to, spare, held) = gathered(&[1792; 105], |_| (), 4000);
+    assert_eq!((done, spare, held), (Ok(Some(105 * 1792)), 105, 105));
+    assert!(to[3584..] == [0xff; 416], "what has no room is not written");
+    let twice = |descriptors: &mut [Descriptor]| descriptors[104].addr = descriptors[0].addr;
+    let (done, _, spare, held) = gathered(&[1792; 105], twice, 4000);
+    assert!(matches!(done, Err(Fault::Descriptor("RX", _))));
+    assert_eq!((spare, held), (0, 105));
 }
 
 /// Seen: a host's packet of two segments that fits into one chunk was dropped as longer than the link, and its TCP waited
