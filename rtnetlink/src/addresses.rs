@@ -4,6 +4,9 @@ use ipnet::IpNet;
 use netmem_router::route::Change;
 use std::net::IpAddr;
 
+/// The kernel's index of the loopback interface in every network namespace.
+const LOOPBACK: u32 = 1;
+
 /// The use that may be made of an address. The better one is less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
@@ -23,7 +26,8 @@ pub(crate) struct Addresses {
     all: Vec<(u32, IpNet, Standing)>,
     /// By port: the addresses that workers have.
     shown: Vec<Box<[IpNet]>>,
-    /// On all links: the addresses that workers have.
+    /// On all links: the addresses that workers have. Those that are not deprecated come first, and of these the ones
+    /// on the loopback interface: the router has them whatever its links do (RFC 1812 §2.2.7, RFC 7404 §2.1).
     own: Box<[IpNet]>,
 }
 
@@ -76,8 +80,9 @@ impl Addresses {
                 changes.push(Change::Addresses(port as u8, addresses));
             }
         }
-        let own: Box<[_]> =
-            self.fit().filter(|(link, ..)| !opposite(*link)).map(|(_, net, _)| *net).collect();
+        let mut own: Vec<_> = self.fit().filter(|(link, ..)| !opposite(*link)).collect();
+        own.sort_by_key(|(link, _, standing)| (*standing, *link != LOOPBACK));
+        let own: Box<[_]> = own.into_iter().map(|(_, net, _)| *net).collect();
         if self.own != own {
             self.own = own.clone();
             changes.push(Change::Own(own));
@@ -146,6 +151,17 @@ mod tests {
         assert_eq!(addresses.unshown([Some(3)].into_iter(), none), [own(&["10.0.0.1/24", "10.7.0.1/24"])]);
     }
 
+    /// Seen: workers were not told which addresses to send from by ports without addresses.
+    #[test]
+    fn addresses_on_the_loopback_interface_come_first_and_deprecated_ones_last() {
+        let mut addresses = Addresses::default();
+        addresses.set(3, net("10.0.0.1/24"), Some(Standing::Preferred));
+        addresses.set(LOOPBACK, net("10.255.0.2/32"), Some(Standing::Deprecated));
+        addresses.set(LOOPBACK, net("10.255.0.1/32"), Some(Standing::Preferred));
+        let changes = addresses.unshown([].into_iter(), none);
+        assert_eq!(changes, [own(&["10.255.0.1/32", "10.0.0.1/24", "10.255.0.2/32"])]);
+    }
+
     /// Seen: errors had source addresses that were not the router's yet, or belonged to another station.
     #[test]
     fn an_unfit_address_is_not_shown_until_it_is_fit_and_a_deprecated_one_comes_last() {
@@ -160,7 +176,8 @@ mod tests {
         let both = ["fd00::1/64", "fd00::2/64"];
         assert_eq!(addresses.unshown(links(), none), [shown(0, &both), own(&both)]);
         addresses.set(3, first, Some(Standing::Deprecated));
-        assert_eq!(addresses.unshown(links(), none), [shown(0, &["fd00::2/64", "fd00::1/64"])]);
+        let both = ["fd00::2/64", "fd00::1/64"];
+        assert_eq!(addresses.unshown(links(), none), [shown(0, &both), own(&both)]);
         assert!(addresses.replace(vec![(3, first, Standing::Unfit)]));
         assert!(!addresses.replace(vec![(3, first, Standing::Unfit)]));
         assert_eq!(addresses.unshown(links(), none), [shown(0, &[]), own(&[])]);

@@ -23,6 +23,7 @@ mod router;
 mod scan;
 mod spray;
 mod traffic;
+mod unnumbered;
 #[path = "../../../tests/testbed/mod.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod testbed;

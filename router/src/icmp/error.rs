@@ -221,15 +221,16 @@ struct Back {
 ///
 /// The error's source is an address of the interface that it leaves by (RFC 1812 §4.3.2.4). If that interface has
 /// no address, the source is an address of the interface on which the packet came in, and otherwise any address of
-/// the router.
+/// the router, also one on an interface that is not a port ([`Fib::source`]).
 ///
 /// There is no error if no route leads back. The error would use up a token that the sender of another packet
 /// needs, and any source address can be forged.
 fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
-    let mut own = speaker(to, [from; 2], fib)?;
+    let speaker = |first: &[u8]| fib.source(first, to).ok_or(Silence::NoAddress);
+    let mut own = speaker(&[from])?;
     // With several paths, the source address depends on the path and the path depends on the source address.
     for _ in 0..PATHS_TRIED {
-        let better = speaker(to, [egress(to, fib.table.flows.between(own, to), fib)?, from], fib)?;
+        let better = speaker(&[egress(to, fib.table.flows.between(own, to), fib)?, from])?;
         if mem::replace(&mut own, better) == better {
             break;
         }
@@ -246,12 +247,6 @@ fn egress(to: IpAddr, hash: u32, fib: &Fib) -> Result<u8, Silence> {
         Some(Hop::Local) => Err(Silence::SourceNotAHost),
         _ => Err(Silence::NoRouteBack),
     }
-}
-
-/// Returns the router's address that suits `to`, on the first of these ports that has one, or else on any port.
-fn speaker(to: IpAddr, first: [u8; 2], fib: &Fib) -> Result<IpAddr, Silence> {
-    let ports = first.into_iter().chain(0..fib.addresses.len() as u8);
-    ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next().ok_or(Silence::NoAddress)
 }
 
 /// Returns the maximum bytes of an IP packet on a port's link.

@@ -1,7 +1,7 @@
 //! Packets with IPv4 options. COLD.
 
 use crate::interface::Allow;
-use crate::route::{Fib, own_address};
+use crate::route::Fib;
 use netmem::forward::Reason;
 use netmem::wire::Ipv4;
 use netmem::wire::options::{self, Stamp, Strictness};
@@ -26,10 +26,9 @@ pub(super) fn check(packet: &[u8], allow: Allow) -> Result<bool, Reason> {
 pub(super) fn record(packet: &mut [u8], egress: u8, fib: &Fib) {
     let Ok((header, _)) = Ipv4::parse(packet) else { return };
     let to = header.dst().into();
-    let ports = [egress].into_iter().chain(0..fib.addresses.len() as u8);
-    let own = ports.filter_map(|port| own_address(fib.addresses_of(port), to)).next();
-    let own = own.and_then(|own| if let IpAddr::V4(own) = own { Some(own) } else { None });
-    let is_own = |its: Ipv4Addr| fib.addresses.iter().flatten().any(|net| net.addr() == its);
+    let own =
+        fib.source(&[egress], to).and_then(|own| if let IpAddr::V4(own) = own { Some(own) } else { None });
+    let is_own = |its: Ipv4Addr| fib.has_address(its.into());
     options::record(packet, &Stamp { own, is_own, milliseconds: milliseconds() });
 }
 

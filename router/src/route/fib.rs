@@ -4,11 +4,13 @@
 //! advances. A reader compares the counter once a round, and takes the new copy if the counter has changed. Both
 //! copies get the same changes in turn, so the cost of a change does not depend on the size of the table.
 
+use super::own::own_address;
 use super::sources::OwnSources;
 use super::table::{Change, Table};
 use crate::interface::{Allow, Interface, ReversePath};
 use ipnet::IpNet;
 use std::mem;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,6 +24,9 @@ pub struct Fib {
     /// The router's own addresses on each port's link with the link's network, as far as they are known, in the
     /// order of the ports.
     pub addresses: Vec<Box<[IpNet]>>,
+    /// The router's own addresses on all its links, whether or not they are ports, with the links' networks. Packets
+    /// of the router by ports without an address are from the first that suits them.
+    pub everywhere: Box<[IpNet]>,
     /// Addresses that no received packet may have as its source, if their routes lead to the router. Empty if
     /// [`Allow::martians`] lets such packets pass.
     pub own: OwnSources,
@@ -36,6 +41,26 @@ impl Fib {
     /// Returns the router's known own addresses on a port's link.
     pub fn addresses_of(&self, port: u8) -> &[IpNet] {
         self.addresses.get(usize::from(port)).map_or(&[], |addresses| addresses)
+    }
+
+    /// Returns the source address of a packet of the router to `to`: an address on the first of `ports` that has one,
+    /// otherwise an address on any link (RFC 1812 §2.2.7, §4.3.2.4).
+    ///
+    /// # Cost
+    /// A look at every address. Not for the hot path.
+    pub(crate) fn source(&self, ports: &[u8], to: IpAddr) -> Option<IpAddr> {
+        let on = |port| own_address(self.addresses_of(port), to);
+        let elsewhere = || own_address(&self.everywhere, to);
+        let on_any_port = || (0..self.addresses.len() as u8).find_map(on);
+        ports.iter().copied().find_map(on).or_else(elsewhere).or_else(on_any_port)
+    }
+
+    /// Returns true if the router has this address on a link.
+    ///
+    /// # Cost
+    /// A look at every address. Not for the hot path.
+    pub(crate) fn has_address(&self, address: IpAddr) -> bool {
+        self.addresses.iter().flatten().chain(&self.everywhere).any(|net| net.addr() == address)
     }
 
     /// Returns the check of the sources of packets that come in on a port.
@@ -63,8 +88,10 @@ impl Fib {
                     }
                     self.addresses[at] = addresses.clone();
                 }
-                Change::Own(_) if self.allow.martians => self.own = OwnSources::default(),
-                Change::Own(nets) => self.own = OwnSources::of(nets),
+                Change::Own(nets) => {
+                    self.own = if self.allow.martians { OwnSources::default() } else { OwnSources::of(nets) };
+                    self.everywhere = nets.clone();
+                }
                 route => self.table.change(route),
             }
         }

@@ -66,7 +66,8 @@ pub enum Change {
     Interface(u8, Interface),
     /// The router's own addresses on the link of the port with this number, with the link's network.
     Addresses(u8, Box<[IpNet]>),
-    /// The router's own addresses on all its links, whether or not they are ports, with the links' networks.
+    /// The router's own addresses on all its links, whether or not they are ports, with the links' networks. The one
+    /// that is to be used first by ports without an address comes first.
     Own(Box<[IpNet]>),
 }
 

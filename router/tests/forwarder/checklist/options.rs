@@ -47,12 +47,31 @@ fn rfc1812_5_3_13_5_a_route_is_recorded() {
             [7, 7, 8, 1, 2, 3, 4, 0]
         );
         // RFC 1812 §2.2.7: if the link has no number, any address of the router is used.
-        router.control.apply(vec![Change::Addresses(1, Box::default())]);
+        let only = Box::from(["10.0.255.254/16".parse().unwrap()]);
+        router.control.apply(vec![Change::Addresses(1, Box::default()), Change::Own(only)]);
         let left = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&left), [7, 7, 8, 10, 0, 255, 254, 0]);
-        router.control.apply(vec![Change::Addresses(0, Box::default())]);
+        router.control.apply(vec![Change::Addresses(0, Box::default()), Change::Own(Box::default())]);
         let nameless = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
         assert_eq!(options(&nameless), [7, 7, 4, 0, 0, 0, 0, 0], "without an address there is none to write");
+    });
+}
+
+/// RFC 1812 §2.2.7: if no link has a number, an address that the router has elsewhere is used. Seen: only addresses of
+/// the ports were recorded, and only those were recognised.
+#[test]
+fn rfc1812_5_3_13_5_a_router_with_addresses_on_the_loopback_interface_alone_records_one() {
+    on_each_way(|router| {
+        let nets = ["127.0.0.1/8", "10.255.0.1/32"].map(|net| net.parse().unwrap());
+        router.control.apply(vec![
+            Change::Addresses(0, Box::default()),
+            Change::Addresses(1, Box::default()),
+            Change::Own(nets.into()),
+        ]);
+        let left = router.forward(&with_options(&[7, 7, 4, 0, 0, 0, 0, 0]));
+        assert_eq!(options(&left), [7, 7, 8, 10, 255, 0, 1, 0]);
+        let left = router.forward(&with_options(&[68, 12, 5, 3, 10, 255, 0, 1, 0, 0, 0, 0]));
+        assert_eq!(options(&left)[..8], [68, 12, 13, 3, 10, 255, 0, 1]);
     });
 }
 

@@ -76,7 +76,7 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
     let addresses = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
     router.control.apply(vec![Change::Addresses(1, addresses(&["fd00:b::fe/64"]))]);
     assert_eq!(own(&mut router, &sent), (1, "10.0.255.254".into()));
-    router.control.apply(vec![Change::Addresses(0, addresses(&[]))]);
+    router.control.apply(vec![Change::Addresses(0, addresses(&[])), Change::Own(addresses(&[]))]);
     assert!(router.pass(0, &sent).is_empty());
     assert_eq!(router.silences(), [(Silence::NoAddress, 1)]);
     // Seen: the error's source was a link-local address, which hosts beyond the link drop.
@@ -89,6 +89,33 @@ fn an_error_comes_from_the_interface_that_it_leaves_by_else_the_one_the_packet_c
     let sent = datagram(HOST[0], "10.1.0.1", 1, 9);
     assert_eq!(own(&mut router, &sent), (0, "10.0.9.9".into()));
     router.end();
+}
+
+/// Seen: a router whose ports had no addresses, or link-local ones alone, as with routing daemons over unnumbered
+/// links, sent no errors (`no_address`). Senders learned no path MTU, though there were addresses on the loopback
+/// interface.
+#[test]
+fn errors_by_ports_without_addresses_come_from_one_on_the_loopback_interface() {
+    let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
+    for way in WAYS {
+        let mut router = RouterRig::new(way);
+        router.control.apply(vec![
+            Change::Addresses(0, nets(&["fe80::1/64"])),
+            Change::Addresses(1, nets(&["fe80::1/64"])),
+            Change::Own(nets(&["127.0.0.1/8", "::1/128", "10.255.0.1/32", "2001:db8::1/128", "10.6.0.1/16"])),
+        ]);
+        for (v6, dst, hops, payload) in [
+            (0, "10.1.0.1", 1, 9),
+            (0, "10.1.0.1", 64, 1400),
+            (1, "fd00:b::1", 1, 9),
+            (1, "fd00:b::1", 64, 1400),
+        ] {
+            let said = said(&mut router, &datagram(HOST[v6], dst, hops, payload));
+            assert_eq!(said.src.to_string(), ["10.255.0.1", "2001:db8::1"][v6], "{dst} {hops}");
+        }
+        assert_eq!(router.said(), [(Message::TooBig, 2), (Message::TimeExceeded, 2)]);
+        router.end();
+    }
 }
 
 #[test]
