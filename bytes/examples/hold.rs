@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use netmem::port::af_packet;
-use netmem::{Batch, Fill, Memory, MemoryConfig, Pool, PoolConfig, Port, Rx};
+use netmem::{Batch, Fill, Memory, MemoryConfig, Pool, PoolConfig, Port, Rx, Wake};
 use netmem_bytes::Lender;
 use std::error::Error;
 use std::sync::mpsc::{Receiver, channel};
@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut seen, mut frames) = (0, Batch::new());
     while seen < packets {
         port.refill(&mut w, &pool);
+        port.kick();
         if port.rx(&mut w, &mut frames) == 0 {
             thread::sleep(Duration::from_millis(1)); // examples/udp_echo.rs of netmem sleeps until a packet comes
         }

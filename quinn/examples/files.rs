@@ -2,9 +2,9 @@
 //! serves the files of FOLDER to clients of `hq-interop`, HTTP/0.9 over QUIC: `GET /name` on a stream for each request.
 //! Needs root; Ctrl-C ends it.
 
-use netmem::port::xdp::{Take, TakeRule, XdpConfig};
+use netmem::port::xdp::{Netdev, Take, TakeRule, XdpConfig, XdpQueues};
 use netmem::wire::ipv4;
-use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem, XdpPort};
+use netmem::{DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Umem};
 use netmem_quinn::PortSocket;
 use netmem_tokio::AsyncPort;
 use quinn::crypto::rustls::QuicServerConfig;
@@ -54,10 +54,13 @@ fn endpoint(interface: &str, address: SocketAddr, config: ServerConfig) -> Resul
     let mut worker = memory.worker()?;
     let pool_config = PoolConfig { frames: 8192, dma: DmaMap::Umem, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut worker, &pool_config)?;
-    let to = Some(address.ip().into());
+    // 0.0.0.0 and [::] stand for all addresses.
+    let to = Some(address.ip().into()).filter(|_| !address.ip().is_unspecified());
     let rule = TakeRule { protocol: Some(ipv4::UDP), port: Some(address.port()), to };
     let xdp_config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
-    let port = XdpPort::open(&Umem::new(&memory), &mut worker, &pool, interface, 0, &xdp_config)?;
+    // A card spreads flows over its queues.
+    let queues: Vec<u32> = (0..Netdev::open(interface)?.queues()?.map_or(1, |queues| queues.rx)).collect();
+    let port = XdpQueues::open(&Umem::new(&memory), &mut worker, &pool, interface, &queues, &xdp_config)?;
     let socket = Arc::new(PortSocket::new(AsyncPort::new(Box::new(port), worker, pool)?, address));
     let runtime = Arc::new(TokioRuntime);
     Ok(Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(config), socket, runtime)?)
@@ -94,7 +97,7 @@ async fn send_file(
     folder: &Path,
 ) -> Result<(), Box<dyn Error>> {
     let request = request.read_to_end(REQUEST_MAX).await?;
-    let Some(path) = wanted(&request, folder) else {
+    let Some(path) = wanted(&request, folder).await else {
         return Ok(reply.write_all(b"no such file\n").await?);
     };
     let mut file = tokio::fs::File::open(path).await?;
@@ -103,9 +106,10 @@ async fn send_file(
 }
 
 /// Returns the file that a request names. Returns None for an invalid request, or for a path outside the folder.
-fn wanted(request: &[u8], folder: &Path) -> Option<PathBuf> {
+async fn wanted(request: &[u8], folder: &Path) -> Option<PathBuf> {
     let name = str::from_utf8(request).ok()?.strip_prefix("GET /")?.trim_end();
     let path = Path::new(name);
     let is_within = path.components().all(|part| matches!(part, Component::Normal(_)));
-    Some(folder.join(path)).filter(|path| is_within && path.is_file())
+    let path = Some(folder.join(path)).filter(|_| is_within)?;
+    tokio::fs::metadata(&path).await.is_ok_and(|found| found.is_file()).then_some(path)
 }

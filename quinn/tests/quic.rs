@@ -63,11 +63,23 @@ struct Server(Child, SocketAddr);
 
 impl Server {
     fn start(at: &Namespace, interface: &str, address: &str, file: &Served, identity: &Identity) -> Server {
+        Server::start_on(at, interface, address, file, identity, 1)
+    }
+
+    /// The same on that many queues.
+    fn start_on(
+        at: &Namespace,
+        interface: &str,
+        address: &str,
+        file: &Served,
+        identity: &Identity,
+        queues: usize,
+    ) -> Server {
         let mut command = at.command(&example("netmem-quinn", "files").display().to_string());
         command.args([interface, address]).arg(file.path.parent().unwrap());
         command.arg(identity.certificate()).arg(identity.key());
         let server = Server(command.spawn().expect("the example starts"), address.parse().unwrap());
-        wait_until("the server has its interface", || at.xdp_sockets() == 1);
+        wait_until("the server has its interface", || at.xdp_sockets() == queues);
         server
     }
 
@@ -156,6 +168,29 @@ fn quic_goes_by_ipv6_too() {
     let (file, identity) = (Served::new("by-quic-by-ipv6", FILE), Identity::new());
     let server = Server::start(&bed.dut, "one", "[fd77::254]:4433", &file, &identity);
     server.fetch(&bed.h1, 2, &file, &identity);
+}
+
+/// Seen: the example had only the first queue, and the kernel refused the clients of the others.
+#[test]
+fn clients_of_all_queues_are_served() {
+    let Some(bed) = Testbed::lay_with_queues(Wiring::Bridged, 2, &["openssl"]) else { return };
+    bed.dut.ip("addr add 10.77.0.254/24 dev one");
+    let (file, identity) = (Served::new("by-quic-on-queues", 4096), Identity::new());
+    let server = Server::start_on(&bed.dut, "one", "10.77.0.254:4433", &file, &identity, 2);
+    server.fetch(&bed.h1, 16, &file, &identity);
+}
+
+/// Seen: the rule of a server of all addresses was for `0.0.0.0` alone, and it received nothing.
+#[test]
+fn a_server_of_all_addresses_is_reached_at_each() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
+    let (file, identity) = (Served::new("by-quic-at-any", 4096), Identity::new());
+    let mut server = Server::start(&bed.dut, "one", "0.0.0.0:4433", &file, &identity);
+    for address in ["10.77.0.254", "10.77.0.253"] {
+        bed.dut.ip(&format!("addr add {address}/24 dev one"));
+        server.1.set_ip(address.parse().unwrap());
+        server.fetch(&bed.h1, 1, &file, &identity);
+    }
 }
 
 #[test]

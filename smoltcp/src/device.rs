@@ -18,6 +18,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_millis(50);
 /// The sleep while frames wait for the device, or packets for a frame: completions wake nobody.
 const SHORTEST: Duration = Duration::from_millis(1);
+/// Maximum number of packets for smoltcp in one poll, which ends only when there are none.
+const POLL_MAX: usize = 4 * BATCH_MAX;
 
 /// A port, the worker for its calls, and the pool that it receives into, as a device of smoltcp. See [the
 /// crate](crate).
@@ -28,8 +30,13 @@ pub struct PortDevice {
     /// Makes the link header; None if smoltcp makes it.
     next_hops: Option<NextHops>,
     mtu: usize,
-    burst: usize,
+    /// Slots of the receive ring.
+    ring: usize,
+    /// Maximum number of frames posted for reception.
+    posted_max: usize,
     received: Batch,
+    /// Packets that smoltcp got since the last one that it did not get, or the last flush or wait.
+    polled: usize,
     /// Frames that smoltcp has read, to be freed in bulk.
     read: Batch,
     to_send: Batch,
@@ -101,7 +108,7 @@ impl PortDevice {
     }
 
     fn new(
-        port: Box<dyn Port>,
+        mut port: Box<dyn Port>,
         mut worker: Worker,
         pool: &Pool,
         mtu: usize,
@@ -114,14 +121,19 @@ impl PortDevice {
         let spare = pool.alloc(&mut worker).ok_or(DeviceError::NoFrame)?;
         let (received, read, to_send) = (Batch::new(), Batch::new(), Batch::new());
         let (spare, pool) = (Some(spare), pool.clone());
-        let mut device = PortDevice {
+        let (ring, posted_max) = (port.fill_room() + port.rx_posted(), pool.frames() - pool.frames() / 4);
+        // Offload work that a sender left to its card would fail smoltcp's check.
+        port.keep_offloads(false);
+        Ok(PortDevice {
             port,
             worker,
             pool,
             next_hops,
             mtu,
-            burst: 0,
+            ring,
+            posted_max,
             received,
+            polled: 0,
             read,
             to_send,
             spare,
@@ -129,12 +141,14 @@ impl PortDevice {
             was_ready: false,
             unsent: 0,
             ignored: 0,
-        };
-        // Offload work that a sender left to its card would fail smoltcp's check.
-        device.port.keep_offloads(false);
-        device.tend();
-        device.burst = device.port.rx_posted();
-        Ok(device)
+        })
+    }
+
+    /// Sets the maximum number of frames posted for reception, before the first poll. The rest of the pool is for
+    /// transmission. By default three quarters of the pool, and never more. Devices that share a pool must be set so that
+    /// together they leave frames for transmission.
+    pub fn set_posted_max(&mut self, frames: usize) {
+        self.posted_max = frames.min(self.pool.frames() - self.pool.frames() / 4);
     }
 
     /// Sets the function that returns the next hop of a destination that has sent nothing, for sockets that connect.
@@ -148,28 +162,34 @@ impl PortDevice {
     /// Gives the port the frames that smoltcp wrote, frees those that it read, and posts empty frames. Call it after
     /// each poll.
     pub fn flush(&mut self) {
+        self.polled = 0;
+        self.turn_over();
+    }
+
+    fn turn_over(&mut self) {
         self.send();
         self.tend();
     }
 
     /// Sleeps until a packet comes, at most that long (None: until one comes, or the port must be checked). Returns at
-    /// once if there is a packet that can be answered. While packets wait to be sent, or for a frame for the answer, it
-    /// sleeps for at most a millisecond.
+    /// once if there is a packet that can be answered. While packets wait to be sent, it sleeps for at most a
+    /// millisecond. While there is no room for another packet, or packets wait for a frame, it sleeps for a millisecond,
+    /// also if `at_most` is shorter: smoltcp could do nothing before.
     ///
     /// # Cost
     /// One system call.
     pub fn wait(&mut self, at_most: Option<Duration>) {
+        self.polled = 0;
         let can_send = self.can_send();
         if can_send && !self.received.is_empty() {
             return;
         }
-        let at_most = |limit: Duration| at_most.map_or(limit, |most| limit.min(most));
         if !can_send {
             // The port looks at its interface.
             self.port.arm();
             self.port.disarm();
             // A packet would end the sleep at once, and could not be answered.
-            sleep_until_readable(&[], at_most(SHORTEST));
+            sleep_until_readable(&[], SHORTEST);
             return;
         }
         let is_ready = self.port.arm();
@@ -178,12 +198,13 @@ impl PortDevice {
             // Without a posted frame, packets that nobody can receive would end each sleep at once.
             let can_receive = self.port.rx_posted() > 0 || !self.is_short;
             let fd = self.port.wakeup_fd().filter(|_| can_receive);
-            sleep_until_readable(fd.as_slice(), at_most(self.longest_sleep()));
+            let longest = self.longest_sleep();
+            sleep_until_readable(fd.as_slice(), at_most.map_or(longest, |most| longest.min(most)));
         }
         self.port.disarm();
         if is_ready && was_ready {
             // The packets wait for an empty frame, or are dropped as they are received. Only time can help.
-            sleep_until_readable(&[], at_most(SHORTEST));
+            sleep_until_readable(&[], SHORTEST);
         }
     }
 
@@ -221,13 +242,14 @@ impl PortDevice {
     }
 
     /// Gives the port the frames for which it has room. Frames that it can never carry are freed, and the port counts
-    /// them.
+    /// them, unless it is down.
     fn send(&mut self) {
         if self.to_send.is_empty() {
             return;
         }
         self.port.tx(&mut self.worker, &mut self.to_send);
-        if !self.to_send.is_empty() {
+        // A port that is down has not counted them.
+        if !self.to_send.is_empty() && self.port.state() == PortState::Up {
             self.port.take_unsendable(&mut self.to_send).free(&mut self.worker);
         }
     }
@@ -239,11 +261,9 @@ impl PortDevice {
             self.read.free(&mut self.worker);
         }
         self.provide();
-        // A quarter is reserved for transmission. If the device had all frames, none could be answered, and none would
-        // come back.
-        let most = self.pool.frames() - self.pool.frames() / 4;
-        self.port.refill_to(&mut self.worker, &self.pool, most);
-        self.is_short = self.port.lacks_frames(most);
+        // If the device had all frames, none could be answered, and none would come back.
+        self.port.refill_to(&mut self.worker, &self.pool, self.posted_max);
+        self.is_short = self.port.lacks_frames(self.posted_max);
         self.port.kick();
     }
 
@@ -268,7 +288,7 @@ impl PortDevice {
     fn next(&mut self) -> Option<Frame> {
         for _ in 0..BATCH_MAX {
             if self.received.is_empty() {
-                self.flush();
+                self.turn_over();
                 let received = self.port.rx(&mut self.worker, &mut self.received);
                 self.was_ready &= received == 0;
             }
@@ -295,7 +315,13 @@ impl Device for PortDevice {
         if self.read.room() == 0 {
             self.read.free(&mut self.worker);
         }
+        // A flood would not let smoltcp's poll end: its sockets send only behind it.
+        if self.polled == POLL_MAX {
+            self.polled = 0;
+            return None;
+        }
         let frame = self.next()?;
+        self.polled += 1;
         let PortDevice { read, spare, to_send, next_hops, unsent, .. } = self;
         Some((RxFrame { frame, read }, TxFrame { spare, to_send, next_hops: next_hops.as_mut(), unsent }))
     }
@@ -316,7 +342,8 @@ impl Device for PortDevice {
         };
         capabilities.medium = link.0;
         capabilities.max_transmission_unit = self.mtu + link.1;
-        capabilities.max_burst_size = Some(self.burst).filter(|frames| *frames > 0);
+        let burst = self.ring.min(self.posted_max);
+        capabilities.max_burst_size = Some(burst).filter(|frames| *frames > 0);
         capabilities
     }
 }

@@ -16,6 +16,9 @@
 //! its destination came. If none came, it is sent to the next hop that [`PortDevice::set_next_hop`]'s function returns.
 //!
 //! # A round
+//! A port of one queue gets only the flows of that queue: on a card with several, open all of them
+//! ([`XdpQueues`](netmem::port::xdp::XdpQueues)). Sleep by [`PortDevice::wait`], which also returns if a poll left packets.
+//!
 //! ```
 //! use netmem::port::mem::{MemConfig, wire};
 //! use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
@@ -28,7 +31,7 @@
 //! let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
 //! let mut worker = memory.worker()?;
 //! let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames: 256, ..Default::default() })?;
-//! let (port, _network) = wire("0", &MemConfig { ring: 64, ..Default::default() })?; // or an XdpPort
+//! let (port, _network) = wire("0", &MemConfig { ring: 64, ..Default::default() })?; // or XdpQueues
 //! let mut device = PortDevice::station(Box::new(port), worker, &pool, 1500)?;
 //!
 //! let mac = EthernetAddress([2, 0, 0, 0, 0, 1]);
@@ -50,6 +53,7 @@
 //!
 //! # Properties that smoltcp sees
 //! - The MTU is the given one, and fits into a frame.
+//! - One poll has at most 256 packets, also under a flood, so that its sockets send too. The rest waits for the next poll.
 //! - Bursts are as long as the port's receive ring.
 //! - smoltcp verifies and computes checksums. Ports verify none. If a sender left a checksum to its card, the port
 //!   completes it before.

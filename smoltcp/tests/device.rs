@@ -34,7 +34,9 @@ fn device_of_ring(ring: usize, frames: usize, is_station: bool) -> (PortDevice, 
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
     let (port, network) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
     let make = if is_station { PortDevice::station } else { PortDevice::beside_kernel };
-    (make(Box::new(port), w, &pool, 1500).unwrap(), network, pool)
+    let mut device = make(Box::new(port), w, &pool, 1500).unwrap();
+    device.flush(); // it posts frames
+    (device, network, pool)
 }
 
 /// A datagram from 192.0.2.7 to port 7 of 192.0.2.1, as a frame.
@@ -274,6 +276,46 @@ fn a_poll_ends_after_a_burst_of_ignored_frames_and_the_next_goes_on() {
     deliver(&mut network, &question(b"good"));
     let good = (0..1000).find_map(|_| read(&mut device));
     assert!(good.expect("it comes behind the ignored ones").ends_with(b"good"));
+}
+
+/// Seen: under a flood of packets for smoltcp, its poll did not end, and nothing was sent by sockets meanwhile.
+#[test]
+fn a_poll_ends_after_some_bursts_of_packets_and_the_next_goes_on() {
+    const WAITING: usize = 10 * BATCH_MAX;
+    let (mut device, mut network, _pool) = device_of_ring(1024, 2048, true);
+    (0..WAITING).for_each(|n| deliver(&mut network, &question(&n.to_be_bytes())));
+    let (mut came, mut polls) = (Vec::new(), 0);
+    while came.len() < WAITING {
+        let before = came.len();
+        came.extend(std::iter::from_fn(|| read(&mut device)));
+        assert!(came.len() - before <= 4 * BATCH_MAX, "{} packets in one poll", came.len() - before);
+        device.wait(None);
+        polls += 1;
+    }
+    assert_eq!(polls, 3);
+    assert_eq!(came[WAITING - 1], question(&(WAITING - 1).to_be_bytes()), "in order");
+}
+
+/// Seen: two devices of one pool posted three quarters of it each, and the second one had no frame to send.
+#[test]
+fn the_frames_of_a_pool_that_two_devices_share_are_limited_for_each() {
+    let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..MemoryConfig::default() }).unwrap();
+    let mut w = memory.worker().unwrap();
+    let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
+    let mut devices: Vec<_> = [w, memory.worker().unwrap()]
+        .into_iter()
+        .map(|w| {
+            let (port, network) = wire("0", &MemConfig { ring: 64, coalesce: 1 }).unwrap();
+            let mut device = PortDevice::station(Box::new(port), w, &pool, 1500).unwrap();
+            device.set_posted_max(20);
+            (device, network)
+        })
+        .collect();
+    for (device, _) in &mut devices {
+        device.flush();
+        assert_eq!((device.port().rx_posted(), device.capabilities().max_burst_size), (20, Some(20)));
+        write(device, &question(b"there is a frame"));
+    }
 }
 
 #[test]
