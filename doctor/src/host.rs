@@ -22,6 +22,8 @@ pub struct Host {
     pub interfaces: BTreeMap<String, Interface>,
     /// Settings by their sysctl(8) keys. Such a key has a slash for a dot in a name.
     pub settings: BTreeMap<String, String>,
+    /// The kernel's tables of neighbours, by family: `ipv4`, `ipv6`. Empty in network namespaces other than the first.
+    pub neighbours: BTreeMap<String, NeighbourTable>,
     /// The state of the files that the configuration names.
     pub paths: Paths,
     /// Names of abstract Unix sockets that listen.
@@ -52,6 +54,17 @@ pub struct Kernel {
     pub af_xdp: Option<bool>,
     /// True if the kernel has /dev/net/tun.
     pub tun: bool,
+}
+
+/// A table of neighbours of the kernel, which all network namespaces share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct NeighbourTable {
+    /// Number of neighbours.
+    pub entries: u64,
+    /// How often since the boot the table was full, so that a neighbour was not accepted.
+    pub refused: u64,
 }
 
 /// Memory.

@@ -21,8 +21,8 @@ mod wanted;
 pub use change::{Change, ChangeError};
 pub use finding::{Finding, Harm};
 pub use host::{
-    BoundSocket, Cores, Host, Interface, Kernel, MemoryState, OfferedModes, Paths, Process, QueueCounts,
-    RingSizes,
+    BoundSocket, Cores, Host, Interface, Kernel, MemoryState, NeighbourTable, OfferedModes, Paths, Process,
+    QueueCounts, RingSizes,
 };
 pub use journal::{Journal, JournalError, Undone};
 pub use rules::{beside_the_kernel, findings};

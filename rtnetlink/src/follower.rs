@@ -323,7 +323,7 @@ impl Follower {
             State::Failed if self.asking.failed(key, Instant::now()) => Link::Silent,
             State::Failed | State::Unknown if self.asking.unknown(key) => Link::Silent,
             // Frames go on to the old address until the neighbour answers or fails to answer.
-            State::Unknown if self.is_known_behind_a_port(key) => return self.asking.lose(key),
+            State::Unknown if self.is_known_behind_a_port(key) && self.asking.lose(key) => return,
             State::Failed | State::Unknown => Link::Unknown,
         };
         self.known().rib.set_neighbour(key.0, key.1, link);
@@ -384,23 +384,20 @@ impl Follower {
                 to_ask.extend(key.filter(|key| self.asking.want(*key, now)));
             });
         }
-        for (key, ask) in self.asking.take_lost(now, |link| self.links.get(&link) == Some(&Signal::Up)) {
-            match ask {
-                true => {
-                    known.counters.forgotten += 1;
-                    to_ask.push(key);
-                }
-                false => known.rib.set_neighbour(key.0, key.1, Link::Unknown),
-            }
-        }
+        let is_up = |link: u32| self.links.get(&link) == Some(&Signal::Up) && known.rib.port(link).is_some();
+        let lost = self.asking.lost(now, is_up);
+        lost.gone.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Unknown));
+        known.counters.forgotten += (lost.ask.len() - lost.again) as u64;
+        to_ask.extend(lost.ask);
         let due = self.asking.due(now, |link| known.rib.port(link).is_some());
+        known.counters.unanswered += (lost.again + due.silent.len()) as u64;
         due.silent.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Silent));
         due.forgotten.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Unknown));
         to_ask.extend(due.ask.into_iter().chain(due.freshen));
         known.counters.asked += to_ask.len() as u64;
         drop(known);
         for (link, address) in &to_ask {
-            // The error does not matter: a neighbour that does not answer is recognised by its silence.
+            // The error does not matter: a request that the kernel does not carry out is recognised by its silence.
             let _ = self.request_socket.use_neighbour(*link, *address);
         }
         self.request_socket.forget_answers();

@@ -25,6 +25,9 @@ pub struct Counters {
     pub forgotten: u64,
     /// Neighbours that the kernel was asked for.
     pub asked: u64,
+    /// Requests for neighbours about which the kernel reported nothing for five seconds. It reports within three whether a
+    /// neighbour answers, so its table of neighbours was full (`gc_thresh3`).
+    pub unanswered: u64,
 }
 
 /// The known state, shared by the follower and its readers.

@@ -1,7 +1,10 @@
 //! Decides which neighbours the kernel is asked for, and when.
 
+mod lost;
 mod seen;
 
+use lost::Lost;
+pub(crate) use lost::LostDue;
 use seen::Seen;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -46,7 +49,7 @@ pub(crate) struct Asking {
     stale: BTreeSet<Key>,
     /// Neighbours that the kernel has forgotten and that may be in use. They are asked for without waiting for a
     /// slot.
-    lost: BTreeSet<Key>,
+    lost: Lost,
     /// The names for which there was no slot.
     seen: Seen,
     /// The time at which the interval of stale neighbours began.
@@ -98,7 +101,7 @@ impl Asking {
     pub(crate) fn new(ports: usize) -> Asking {
         let share = (ASKED_AT_ONCE / ports.max(1)).clamp(*SHARE.start(), *SHARE.end());
         let (links, silent) = (HashMap::new(), HashMap::new());
-        let (stale, lost, seen) = (BTreeSet::new(), BTreeSet::new(), Seen::new());
+        let (stale, lost, seen) = (BTreeSet::new(), Lost::default(), Seen::new());
         let (freshened, to_freshen, last_freshened, last) = (None, 0, None, None);
         Asking { share, links, silent, stale, lost, seen, freshened, to_freshen, last_freshened, last }
     }
@@ -106,7 +109,7 @@ impl Asking {
     /// Records that frames wait for an unknown neighbour. Returns true if the kernel is to be asked now. If there
     /// is no slot, the neighbour is queued and asked for later. If the queue is full, it has to be named again.
     pub(crate) fn want(&mut self, key: Key, now: Instant) -> bool {
-        if self.silent.contains_key(&key) {
+        if self.silent.contains_key(&key) || self.lost.has(&key) {
             return false;
         }
         let (link, address) = key;
@@ -150,10 +153,11 @@ impl Asking {
     pub(crate) fn failed(&mut self, key: Key, now: Instant) -> bool {
         self.stale.remove(&key);
         let asked = self.links.get_mut(&key.0).is_some_and(|link| link.asked.remove(&key.1).is_some());
-        if asked {
+        let is_silent = self.lost.remove(&key) || asked;
+        if is_silent {
             self.silent.insert(key, now);
         }
-        asked
+        is_silent
     }
 
     /// Records that the kernel knows nothing about a neighbour any more. Returns true if the neighbour still counts
@@ -165,23 +169,17 @@ impl Asking {
 
     /// Records that the kernel has forgotten a known neighbour. The kernel's table has a few hundred entries. A
     /// scan's entries evict a neighbour that has not been heard from for five seconds, even in the middle of a flow
-    /// that passes here and not through the kernel.
-    pub(crate) fn lose(&mut self, key: Key) {
-        self.lost.insert(key);
+    /// that passes here and not through the kernel. Returns false if too many were forgotten: the neighbour is then
+    /// unknown.
+    pub(crate) fn lose(&mut self, key: Key) -> bool {
+        self.lost.add(key)
     }
 
-    /// Returns the neighbours lost since the last call, each with true if the kernel is to be asked. It is not
-    /// asked if the link is not up.
-    pub(crate) fn take_lost(&mut self, now: Instant, is_up: impl Fn(u32) -> bool) -> Vec<(Key, bool)> {
-        let of = |key: Key| {
-            let is_up = is_up(key.0);
-            if is_up {
-                let asked = &mut self.links.entry(key.0).or_default().asked;
-                asked.entry(key.1).or_insert(Asked { first: now, last: now });
-            }
-            (key, is_up)
-        };
-        std::mem::take(&mut self.lost).into_iter().map(of).collect()
+    /// Returns what is due about forgotten neighbours. Each stays as it was known until it answers, or the kernel
+    /// reports that it does not ([`failed`](Self::failed)). The kernel refuses requests while its table is full, and
+    /// that says nothing about the neighbour.
+    pub(crate) fn lost(&mut self, now: Instant, is_up: impl Fn(u32) -> bool) -> LostDue {
+        self.lost.due(now, is_up)
     }
 
     /// Returns the actions due at `now`. Only neighbours on links for which `is_ours` returns true are refreshed.
@@ -344,13 +342,33 @@ mod tests {
         let key = |link, number: u32| (link, IpAddr::from(std::net::Ipv4Addr::from_bits(number)));
         assert_eq!((0..5_000).filter(|number| asking.want(key(1, *number), start)).count(), AT_ONCE);
         let (lost, found, down) = (key(1, 9_000), key(1, 9_001), key(2, 9_002));
-        [lost, found, down].iter().for_each(|key| asking.lose(*key));
+        assert!([lost, found, down].iter().all(|key| asking.lose(*key)));
         asking.known(found, true);
-        assert_eq!(asking.take_lost(start, |link| link == 1), [(lost, true), (down, false)]);
-        assert_eq!(asking.take_lost(start, |_| true), []);
+        let due = LostDue { ask: vec![lost], again: 0, gone: vec![down] };
+        assert_eq!(asking.lost(start, |link| link == 1), due);
+        assert_eq!(asking.lost(start, |_| true), LostDue::default());
         assert!(!asking.want(lost, start), "it was asked for already");
         assert!(asking.failed(lost, start), "and is waited for");
         assert!(!asking.failed(down, start));
+    }
+
+    /// Seen: the kernel's table was full and the request refused. Five seconds later the neighbour counted as silent,
+    /// and packets to a host that answered were dropped (`neigh_failed`).
+    #[test]
+    fn a_forgotten_neighbour_is_not_silent_while_the_kernel_has_no_room_for_it_and_is_asked_for_again() {
+        let (mut asking, start) = (Asking::new(2), Instant::now());
+        let lost = (1, IpAddr::from([10, 0, 0, 7]));
+        assert!(asking.lose(lost));
+        let mut asked = Vec::new();
+        for second in 0..60 {
+            let now = start + Duration::from_secs(second);
+            let due = asking.lost(now, |_| true);
+            asked.extend(due.ask.iter().map(|_| (second, due.again)));
+            assert_eq!(asking.due(now, |_| true), Due::default(), "after {second} s");
+        }
+        assert_eq!(asked, [(0, 0), (5, 1), (15, 1), (35, 1)]);
+        assert!(asking.failed(lost, start + Duration::from_secs(60)), "the kernel has asked it in vain");
+        assert_eq!(asking.lost(start + Duration::from_secs(99), |_| true), LostDue::default());
     }
 
     #[test]

@@ -238,6 +238,7 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
             ("failures", counters.failures),
             ("forgotten", counters.forgotten),
             ("asked", counters.asked),
+            ("unanswered", counters.unanswered),
         ])]
     });
 }

@@ -1,7 +1,7 @@
 //! Properties that the kernel and the file system show in files. Source: proc(5), sysfs(5).
 
 use crate::change::{file_of, interface_key};
-use crate::host::{Cores, Interface, Kernel, MemoryState, Paths, named};
+use crate::host::{Cores, Interface, Kernel, MemoryState, NeighbourTable, Paths, named};
 use crate::wanted::{Device, Wanted};
 use rustix::fs::{Access, access};
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -13,11 +13,15 @@ use std::path::{Path, PathBuf};
 /// Bytes of the huge pages that are counted.
 const HUGE: u64 = 2 << 20;
 /// Settings of the whole host, and of each interface, for IPv4 and IPv6.
-const OF_THE_HOST: [&str; 5] = [
+const OF_THE_HOST: [&str; 9] = [
     "net.core.bpf_jit_enable",
     "net.ipv4.conf.all.rp_filter",
     "net.ipv4.conf.default.rp_filter",
+    "net.ipv4.neigh.default.gc_thresh2",
+    "net.ipv4.neigh.default.gc_thresh3",
     "net.ipv6.conf.all.forwarding",
+    "net.ipv6.neigh.default.gc_thresh2",
+    "net.ipv6.neigh.default.gc_thresh3",
     "vm.nr_hugepages",
 ];
 /// The file `conf/IF/forwarding` of IPv6 says whether the host acts as a router there, and not whether it forwards.
@@ -54,6 +58,29 @@ pub fn memory() -> MemoryState {
         transparent: chosen,
         ..MemoryState::default()
     }
+}
+
+/// Returns the tables of neighbours that the kernel shows.
+pub fn neighbours() -> BTreeMap<String, NeighbourTable> {
+    let read = |(family, table): (&str, &str)| {
+        let text = fs::read_to_string(Path::new("/proc/net/stat").join(table)).ok()?;
+        Some((family.to_owned(), neighbour_table(&text)?))
+    };
+    [("ipv4", "arp_cache"), ("ipv6", "ndisc_cache")].into_iter().filter_map(read).collect()
+}
+
+/// Reads a table's file: names, and a line of hexadecimal numbers for each core. Each line has all entries, and the other
+/// counters of its core. Source: `neigh_stat_seq_show`.
+fn neighbour_table(text: &str) -> Option<NeighbourTable> {
+    let (names, lines) = text.split_once('\n')?;
+    let column = |name: &str| {
+        let at = names.split_whitespace().position(|its| its == name)?;
+        let number = |line: &str| u64::from_str_radix(line.split_whitespace().nth(at)?, 16).ok();
+        Some(lines.lines().map_while(number).collect::<Vec<_>>())
+    };
+    // Old kernels do not count refusals.
+    let refused = column("table_fulls").unwrap_or_default().iter().sum();
+    Some(NeighbourTable { entries: *column("entries")?.first()?, refused })
 }
 
 pub fn cores(allowed: Vec<u32>) -> Cores {
@@ -197,6 +224,16 @@ mod tests {
     fn lists_of_cores_are_numbers_and_ranges() {
         assert_eq!(ranges("0-2,7\n"), [0, 1, 2, 7]);
         assert_eq!((ranges(""), ranges("none")), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_table_of_neighbours_has_all_entries_in_each_line_and_the_refusals_of_one_core() {
+        let table = |entries, refused| Some(NeighbourTable { entries, refused });
+        let old = "entries  allocs unresolved_discards\n0000000a 00003bd8 00000000\n";
+        assert_eq!(neighbour_table(old), table(10, 0));
+        let text = "entries  allocs   table_fulls\n00000400 00003bd8 00000010\n00000400 000026b5 00000002\n";
+        assert_eq!(neighbour_table(text), table(1024, 18));
+        assert_eq!((neighbour_table(""), neighbour_table("entries\nx\n")), (None, None));
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl Host {
             memory: MemoryState { group_left: limits.memory_left, ..files::memory() },
             cores: Cores { group_thousandths: limits.thousandths, ..files::cores(process::allowed_cores()) },
             settings: files::settings(wanted, &interfaces),
+            neighbours: files::neighbours(),
             interfaces,
             paths,
             abstract_sockets: abstract_names,

@@ -5,6 +5,7 @@ mod beside;
 mod cores;
 mod interfaces;
 mod kernel;
+mod neighbours;
 mod offloads;
 mod peers;
 mod privileges;
@@ -39,6 +40,7 @@ pub fn findings(host: &Host, wanted: &Wanted) -> Vec<Finding> {
         offloads::check,
         beside::check,
         settings::check,
+        neighbours::check,
         peers::check,
     ];
     for rule in rules {

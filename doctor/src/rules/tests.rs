@@ -1,5 +1,6 @@
 //! A host without problems, and each fault added to it, alone and together.
 
+mod neighbours;
 mod seen;
 
 use super::findings;
@@ -130,7 +131,7 @@ fn soft(kind: &str, link: Option<&str>) -> Interface {
 type Fault = (&'static str, Harm, fn(&mut Host, &mut Wanted));
 
 /// Faults that can occur together.
-const TOGETHER: [Fault; 28] = [
+const TOGETHER: [Fault; 29] = [
     ("capabilities", Harm::Fails, |host, _| {
         host.process.capabilities.remove("CAP_BPF");
     }),
@@ -185,6 +186,7 @@ const TOGETHER: [Fault; 28] = [
     ("rp-filter", Harm::Loses, |host, _| {
         drop(host.settings.insert("net.ipv4.conf.eth0.rp_filter".into(), "1".into()))
     }),
+    ("neighbours", Harm::Loses, |host, _| neighbours::fill(host, 400, 0)),
     ("forwarding", Harm::Loses, |host, wanted| {
         host.interfaces.insert("eth2".into(), soft("veth", None));
         host.settings.insert("net.ipv4.conf.eth2.forwarding".into(), "1".into());
