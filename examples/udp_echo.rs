@@ -4,12 +4,9 @@
 //! port that takes `udp:7`.
 
 use netmem::limits::BATCH_MAX;
-use netmem::port::xdp::{Take, TakeRule, XdpConfig, XdpGrant};
+use netmem::port::xdp::{Netdev, Take, TakeRule, XdpConfig, XdpGrant, XdpQueues};
 use netmem::wire::{Datagram, ipv4};
-use netmem::{
-    Batch, Complete, DmaMap, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Tx, Umem, Wake, Worker,
-    XdpPort,
-};
+use netmem::{Batch, DmaMap, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Umem, Worker, XdpPort};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::error::Error;
 
@@ -36,24 +33,27 @@ fn serve(interface: &str, port: u16) -> Result<(), Box<dyn Error>> {
     let rule = TakeRule { protocol: Some(ipv4::UDP), port: Some(port), to: None };
     let config = XdpConfig { take: Some(Take::new([rule])?), ..XdpConfig::default() };
     let umem = Umem::new(&memory);
-    let mut port = if is_granted {
-        let grant = XdpGrant::ask(interface.as_ref())?;
-        XdpPort::open_granted(&umem, &mut worker, &pool, grant, &config)?
+    let mut port: Box<dyn Port> = if is_granted {
+        let grant = XdpGrant::ask(interface.as_ref())?; // one queue
+        Box::new(XdpPort::open_granted(&umem, &mut worker, &pool, grant, &config)?)
     } else {
-        XdpPort::open(&umem, &mut worker, &pool, interface, 0, &config)?
+        // A card spreads flows over its queues.
+        let queues: Vec<u32> =
+            (0..Netdev::open(interface)?.queues()?.map_or(1, |queues| queues.rx)).collect();
+        Box::new(XdpQueues::open(&umem, &mut worker, &pool, interface, &queues, &config)?)
     };
     let mut frames = Batch::new();
     loop {
-        let moved = round(&mut port, &mut worker, &pool, &mut frames);
+        let moved = round(&mut *port, &mut worker, &pool, &mut frames);
         if moved == 0 && frames.is_empty() {
-            sleep(&mut port)?;
+            sleep(&mut *port)?;
         }
     }
 }
 
 /// Receives, answers and sends once. Returns the number of frames moved. Frames without room in the ring stay in
-/// `frames`.
-fn round(port: &mut XdpPort, w: &mut Worker, pool: &Pool, frames: &mut Batch) -> usize {
+/// `frames`, unless the link is down.
+fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -> usize {
     port.refill(w, pool);
     let mut moved = 0;
     if frames.is_empty() {
@@ -64,6 +64,9 @@ fn round(port: &mut XdpPort, w: &mut Worker, pool: &Pool, frames: &mut Batch) ->
         frames.retain(w, |_| verdicts.next() == Some(true));
     }
     port.tx(w, frames);
+    if !frames.is_empty() && port.state() != PortState::Up {
+        frames.free(w); // answers that waited for the link would keep this loop awake
+    }
     port.kick();
     let mut sent = Batch::new();
     moved += port.complete(w, &mut sent);
@@ -72,7 +75,7 @@ fn round(port: &mut XdpPort, w: &mut Worker, pool: &Pool, frames: &mut Batch) ->
 }
 
 /// Sleeps until there may be frames to receive: arms the port, checks once more, and sleeps.
-fn sleep(port: &mut XdpPort) -> Result<(), Box<dyn Error>> {
+fn sleep(port: &mut dyn Port) -> Result<(), Box<dyn Error>> {
     if !port.arm() {
         let at_most = Timespec { tv_sec: 0, tv_nsec: 50_000_000 }; // events that wake nobody are checked then
         match port.wakeup_fd() {

@@ -115,8 +115,8 @@ fn not_known((port, place): (&WantedPort, &XdpPlace), (name, its): (&str, &Inter
     found.add("queues", Harm::Fails, &port.name, what, "give queues=N".to_owned());
 }
 
-/// Finds queues that no port uses. Their packets go to the kernel, which is intended only if a port takes a part of
-/// the packets.
+/// Finds queues that no port uses. Their packets go to the kernel. Also those that ports of a server would take: for
+/// these the kernel has no socket, and it refuses the clients.
 fn not_taken(
     host: &Host,
     wanted: &Wanted,
@@ -131,13 +131,14 @@ fn not_taken(
     };
     let is_first = on(host, wanted, name).next().is_some_and(|(first, _)| first == port);
     let left = (0..queues.now).map(|queue| u32::from(!takes(queue))).sum::<u32>();
-    if left == 0 || place.is_partial || !is_first {
+    if left == 0 || !is_first {
         return;
     }
-    let what = format!(
-        "no port takes {left} of its {} queues: packets that arrive there go to the kernel",
-        queues.now
-    );
+    let harm = match place.is_partial {
+        true => "the kernel refuses clients whose packets arrive there, as it has no socket for them",
+        false => "packets that arrive there go to the kernel",
+    };
+    let what = format!("no port takes {left} of its {} queues: {harm}", queues.now);
     // With fewer queues an interface keeps the first ones.
     let taken = queues.now - left;
     let fewer = lowered(name, queues, taken).filter(|_| taken > 0 && (0..taken).all(takes));

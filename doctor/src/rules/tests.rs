@@ -469,10 +469,9 @@ fn interrupts_are_no_fault_where_no_core_near_the_card_is_free_and_are_named_wit
 }
 
 #[test]
-fn a_port_that_takes_a_part_loses_nothing_to_other_queues_vlans_and_bridges() {
+fn a_port_that_takes_a_part_loses_nothing_to_vlans_and_bridges() {
     let (mut host, mut wanted) = (good_host(), wanted());
     place(&mut wanted).is_partial = true;
-    eth0(&mut host).queues = Some(combined(8));
     host.interfaces.insert("macvlan0".into(), soft("macvlan", Some("eth0")));
     host.interfaces.insert("br0".into(), soft("bridge", None));
     eth0(&mut host).controller = Some("br0".into());

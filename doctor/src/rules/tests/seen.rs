@@ -205,6 +205,23 @@ fn a_member_of_any_interface_that_takes_its_packets_is_reported() {
     assert!(one(beside).what.ends_with("which may forward its packets too"));
 }
 
+/// Seen: a server took its packets of one queue of eight. The kernel refused the clients of the other seven, and nothing was
+/// found.
+#[test]
+fn a_server_that_leaves_out_queues_is_reported() {
+    let found = |queues: u32| {
+        after(|host, wanted| {
+            place(wanted).is_partial = true;
+            eth0(host).queues = Some(combined(queues));
+        })
+    };
+    assert_eq!(found(1), []);
+    let finding = one(found(8));
+    assert_eq!((finding.rule, finding.harm), ("other-queues", Harm::Loses));
+    assert!(finding.what.contains("7 of its 8 queues: the kernel refuses clients"), "{finding}");
+    assert!(finding.remedy.contains("queues=all"), "{finding}");
+}
+
 /// Seen: nothing was found below a MACsec interface.
 #[test]
 fn a_macsec_interface_on_top_receives_nothing() {
