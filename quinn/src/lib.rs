@@ -35,8 +35,8 @@
 //!
 //! # Next hops
 //! Beside the kernel, no ARP answer comes to the port. So a datagram is sent to the station from which the last one of
-//! its destination came. A client gives [`PortSocket::set_next_hop`] a function that returns the next hop of a server
-//! that has sent nothing yet.
+//! its destination came. A client gives [`PortSocket::set_next_hop`] a function that returns the next hop of a server.
+//! Its answer is used also if the server has sent something, so a router that is replaced is left at once.
 //!
 //! # Features that quinn uses
 //! - Segments: a transmission of up to [`SEGMENTS_MAX`] datagrams, or a quarter of the pool's frames if those are fewer,

@@ -47,8 +47,9 @@ impl PortSocket {
         PortSocket { local, segments, state }
     }
 
-    /// Sets the function that returns the next hop of a destination that has sent nothing, for an endpoint that
-    /// connects. `ask` is called while quinn sends, and must not call the socket.
+    /// Sets the function that returns the next hop of a destination, for an endpoint that connects. If it returns None, a
+    /// datagram goes to the station from which the last one of its destination came. `ask` is called at each
+    /// transmission of quinn, and must not call the socket.
     pub fn set_next_hop(&self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         self.state().next_hops.set_ask(ask);
     }

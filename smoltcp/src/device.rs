@@ -151,8 +151,9 @@ impl PortDevice {
         self.posted_max = frames.min(self.pool.frames() - self.pool.frames() / 4);
     }
 
-    /// Sets the function that returns the next hop of a destination that has sent nothing, for sockets that connect.
-    /// Only [beside the kernel](PortDevice::beside_kernel).
+    /// Sets the function that returns the next hop of a destination, for sockets that connect. If it returns None, a
+    /// packet goes to the station from which the last one of its destination came. `ask` is called for each packet. Only
+    /// [beside the kernel](PortDevice::beside_kernel).
     pub fn set_next_hop(&mut self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         if let Some(next_hops) = &mut self.next_hops {
             next_hops.set_ask(ask);

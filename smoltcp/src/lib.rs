@@ -13,7 +13,7 @@
 //! | [`PortDevice::beside_kernel`] | has the kernel's IP address; the port [takes](netmem::port::xdp::Take) its TCP or UDP ports | answers ARP, ping, and all other ports |
 //!
 //! Beside the kernel, no ARP answer comes to the port. So a packet is sent to the station from which the last one of
-//! its destination came. If none came, it is sent to the next hop that [`PortDevice::set_next_hop`]'s function returns.
+//! its destination came, or to the next hop that [`PortDevice::set_next_hop`]'s function returns.
 //!
 //! # A round
 //! A port of one queue gets only the flows of that queue: on a card with several, open all of them

@@ -19,7 +19,7 @@ pub struct NextHop {
     pub dst_mac: MacAddr,
 }
 
-/// The next hops of destinations, learned from received packets or given by a function. At most 16,384 are known.
+/// The next hops of destinations, given by a function or learned from received packets. At most 16,384 are known.
 /// Beyond that number, each new destination replaces the oldest one that was not looked up since it was last passed
 /// over. So a flood of false source addresses leaves those that are in use.
 ///
@@ -62,7 +62,8 @@ struct Known {
 }
 
 impl NextHops {
-    /// Sets the function that returns the next hop of a destination that has sent no packet.
+    /// Sets the function that returns the next hop of a destination. Its answer is used in place of what was learned, so
+    /// that a router which is replaced is left at once. If it returns None, the learned next hop is used.
     pub fn set_ask(&mut self, ask: impl FnMut(IpAddr) -> Option<NextHop> + Send + 'static) {
         self.ask = Some(Box::new(ask));
     }
@@ -102,16 +103,17 @@ impl NextHops {
         place
     }
 
-    /// Returns the next hop of a destination, or None if it is not known.
+    /// Returns the next hop of a destination: the function's, or else the learned one. None if it is not known.
+    ///
+    /// # Cost
+    /// A call of the function, if there is one. Without an answer, a look into the table.
     pub fn get(&mut self, of: IpAddr) -> Option<NextHop> {
-        match self.places.get(&of) {
-            Some(place) => {
-                let known = &mut self.known[*place];
-                known.is_used = true;
-                Some(known.hop)
-            }
-            None => self.ask.as_mut()?(of),
+        if let Some(hop) = self.ask.as_mut().and_then(|ask| ask(of)) {
+            return Some(hop);
         }
+        let known = &mut self.known[*self.places.get(&of)?];
+        known.is_used = true;
+        Some(known.hop)
     }
 }
 
@@ -161,6 +163,20 @@ mod tests {
         assert_eq!(next_hops.get(address(200_000)), Some(moved));
         let known = new.filter(|n| next_hops.get(address(*n)).is_some()).count();
         assert_eq!((known, next_hops.known.len()), (100, KNOWN_MAX));
+    }
+
+    /// Seen: the router of a client was replaced. The function named the new one, and each packet went to the old one, from
+    /// which the last packet of the server had come.
+    #[test]
+    fn the_functions_next_hop_is_used_in_place_of_a_learned_one() {
+        let mut next_hops = NextHops::default();
+        next_hops.learn(address(1), HOP);
+        next_hops.learn(address(2), HOP);
+        let replaced = NextHop { dst_mac: MacAddr::new([6; 6]), ..HOP };
+        next_hops.set_ask(move |of| (of == address(1)).then_some(replaced));
+        assert_eq!(next_hops.get(address(1)), Some(replaced));
+        assert_eq!(next_hops.get(address(2)), Some(HOP), "the function knows none");
+        assert_eq!(next_hops.get(address(3)), None);
     }
 
     #[test]
