@@ -83,11 +83,13 @@ impl HeadCache {
         let len = packet.len();
         let Head { data, next, .. } = packet.put_down();
         let Some(rest) = next.as_ref() else { return Ok(()) };
-        let (behind, mut before) = (len - data.len(), Data::NOTHING);
+        let (behind, mut before) = (len.saturating_sub(data.len()), Data::NOTHING);
         if data.reclaim()
             && let Ok(room) = data.put(behind)
         {
-            rest.copy_to(room);
+            let copied = rest.copy_to(room);
+            // As in `copied`.
+            room[copied..].fill(0);
         } else {
             let segments = [data.bytes()].into_iter().chain(rest.segments());
             let frame = copied(w, pool, len, segments, (data.offload(), data.timestamp()))?;
@@ -157,8 +159,8 @@ impl HeadCache {
     }
 }
 
-/// Returns a frame of `pool` with a copy of `segments`, which have `len` bytes together. The frame gets the given
-/// offload work and timestamp.
+/// Returns a frame of `pool` with a copy of `segments`, which have `len` bytes together. Missing bytes become zeros. The
+/// frame gets the given offload work and timestamp.
 #[track_caller]
 fn copied<'a>(
     w: &mut Worker,
@@ -182,5 +184,7 @@ fn copied<'a>(
         here.copy_from_slice(&bytes[..here.len()]);
         to = behind;
     }
+    // The owner of memory outside frames may return fewer bytes now than when they were counted.
+    to.fill(0);
     Ok(frame)
 }

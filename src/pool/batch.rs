@@ -143,7 +143,7 @@ impl Batch {
         }
         for (i, place) in self.frames[..self.len].iter().enumerate() {
             // Past the end this is null, which is no hint, or, in a full batch, a line that is already in the cache.
-            prefetch_write(starts[(i + ahead) & (BATCH_MAX - 1)]);
+            prefetch_write(starts[i.wrapping_add(ahead) & (BATCH_MAX - 1)]);
             // SAFETY: the slot is inside `len`, so initialised. Its frame's bytes are mapped while the frame is out,
             // and `&mut self` is the only claim on them.
             let data = unsafe { std::slice::from_raw_parts_mut(starts[i], place.assume_init_ref().len()) };

@@ -76,9 +76,9 @@ impl Depot {
     }
 
     /// The number of the pool, for code that uses frames again without the pool. 0, which is no pool's number, while
-    /// every frame has to pass here.
+    /// every frame has to pass here, and after the pool was closed.
     pub(super) fn renewable(&self, number: u16) -> u16 {
-        if self.watched { 0 } else { number }
+        if self.watched || self.closed { 0 } else { number }
     }
 
     /// Whether some pages are to leave as soon as their frames are free.

@@ -56,7 +56,8 @@ impl Fragments {
     }
 
     /// Allocates an empty piece with room for `bytes`, rounded up to whole lines of 64. Returns None if that is more
-    /// than a frame, or if the pool has no frame left.
+    /// than a frame, or if the pool has no frame left. A cutter of a closed pool still gives out the rest of its open
+    /// frame, and no other frame.
     ///
     /// # Cost
     /// No locked instruction while the open frame has room; then one for each frame.

@@ -80,10 +80,14 @@ impl Frame {
     /// [`Frame::pull`]) does not need a new offload.
     ///
     /// # Errors
-    /// [`NoRoom`] if the headroom has no room for its 18 bytes, if the data ends with a frame of 32 KiB, or if there is
-    /// no data. The frame is unchanged then.
+    /// [`NoRoom`] if the headroom has no room for its 18 bytes, if the data ends with a frame of 32 KiB, if there is no
+    /// data, or if the checksum starts more than 64 KiB behind the beginning of the frame. The frame is unchanged then.
     pub fn set_offload(&mut self, offload: Offload) -> Result<(), NoRoom> {
         let desc = self.desc();
+        let start = offload.checksum.map_or(0, |checksum| checksum.start);
+        if start.checked_add(desc.plain().off).is_none() {
+            return Err(NoRoom::of(start.into(), usize::from(u16::MAX - desc.plain().off)));
+        }
         let offload = if offload.is_none() {
             Metadata::NONE.offload
         } else {

@@ -62,7 +62,8 @@ pub(crate) struct Shared {
     /// The pool of each chunk, and this pool's number there.
     pub(super) homes: Homes,
     pub(super) number: u16,
-    /// The same number, or 0 while the depot is watched: every frame must pass the pool then before it is used again.
+    /// The same number, or 0 while the depot is watched or the pool is closed: every frame must pass the pool then before
+    /// it is used again.
     /// Written under the depot's lock ([`Depot::renewable`]).
     pub(super) renewable: AtomicU16,
     pub(super) start: Start,
@@ -314,6 +315,7 @@ impl Shared {
         if std::mem::replace(&mut depot.closed, true) {
             return;
         }
+        self.renewable.store(depot.renewable(self.number), Relaxed);
         drop(depot);
         let mut steps = Steps::new();
         self.shrinkers.close(&mut steps);

@@ -35,8 +35,10 @@ impl Inbox {
         self.own
     }
 
-    /// Appends waiting frames to `frames`, as many as there is room for, all from one sender and one source, and
-    /// returns that source. Returns None if nothing waits. Frames that were taken before count as finished then.
+    /// Appends waiting frames to `frames`, all from one sender and one source, and returns that source. They come in
+    /// groups of up to seven, as many groups as there is room for. Returns None if nothing waits, or if there is no room
+    /// for the next group: `frames` should have at least seven free slots. Frames that were taken before count as
+    /// finished then.
     ///
     /// Order within a flow depends on this rule: the caller forwards taken frames (gives them to a port to transmit, or
     /// drops them) before the next call of any method.

@@ -32,6 +32,7 @@ const RENAME_PAUSES: u32 = 1000;
 #[repr(C)]
 struct EthtoolDriver {
     cmd: u32,
+    /// The driver, its version, and that of the firmware.
     names: [[u8; 32]; 3],
     bus_info: [u8; 32],
     rest: [u8; 64],
@@ -195,7 +196,7 @@ impl Netdev {
     ///
     /// # Errors
     /// Also `AGAIN` while the interface is being renamed.
-    #[cfg(any(feature = "af-packet", feature = "tap"))]
+    #[cfg(any(feature = "af-packet", feature = "tap", feature = "xdp"))]
     pub(crate) fn is_up_at_once(&self) -> Result<bool, Errno> {
         Ok(self.flags_at_once()? & libc::IFF_UP != 0)
     }
@@ -293,12 +294,26 @@ impl Netdev {
     /// # Errors
     /// `NODEV` if the interface is gone.
     pub fn is_virtual(&self) -> Result<bool, Errno> {
+        Ok(self.driver()?.is_none_or(|driver| is_no_bus(&driver.bus_info)))
+    }
+
+    /// Whether it is a bond. Its driver runs an XDP program on the members, whose packets reach no socket of the bond.
+    ///
+    /// # Errors
+    /// `NODEV` if the interface is gone.
+    #[cfg(feature = "xdp")]
+    pub(crate) fn is_bond(&self) -> Result<bool, Errno> {
+        Ok(self.driver()?.is_some_and(|driver| driver.names[0].starts_with(b"bonding\0")))
+    }
+
+    /// What its driver says of itself; None if it says nothing.
+    fn driver(&self) -> Result<Option<EthtoolDriver>, Errno> {
         let (names, bus_info, rest) = ([[0; 32]; 3], [0; 32], [0; 64]);
         let mut driver = EthtoolDriver { cmd: ETHTOOL_GDRVINFO, names, bus_info, rest };
         let data = (&raw mut driver).cast();
         match settled(|| self.ask(libc::SIOCETHTOOL, |request| request.ifr_ifru.ifru_data = data)) {
-            Ok(_) => Ok(is_no_bus(&driver.bus_info)),
-            Err(Errno::OPNOTSUPP) => Ok(true),
+            Ok(_) => Ok(Some(driver)),
+            Err(Errno::OPNOTSUPP) => Ok(None),
             Err(errno) => Err(errno),
         }
     }

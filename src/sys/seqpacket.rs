@@ -271,6 +271,8 @@ pub enum Received {
     Message(usize, Vec<OwnedFd>),
     /// A descriptor that is neither memory nor an eventfd, or more descriptors than expected: nothing more is received.
     UnknownDescriptor,
+    /// This process is out of descriptors, so it has no room for those of the message: nothing more is received.
+    NoRoom,
     /// No message yet.
     Nothing,
     /// The peer is gone.
@@ -377,13 +379,14 @@ impl Connection {
             // Messages that come from now on were not checked.
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
             Ok(None) | Err(_) => return Received::End,
-            // Descriptors for which this process has no room are not known to it.
             Ok(Some(Taken { unseen, .. })) => unseen,
         };
         if unseen || !descriptors.iter().all(is_known) {
             self.has_unknown.set(true);
+            // If there are more than `most`, that many came.
+            let has_no_room = unseen && descriptors.len() < most;
             self.unclosed.leave(descriptors);
-            return Received::UnknownDescriptor;
+            return if has_no_room { Received::NoRoom } else { Received::UnknownDescriptor };
         }
         match self.take(into, most, RecvFlags::empty()) {
             (Ok(Some(Taken { len, .. })), descriptors) => Received::Message(len, descriptors),

@@ -1,9 +1,11 @@
 //! Tests of what is visible of an earlier use of a packet's bytes.
 
-use crate::packet::{HeadCache, Packets, PairStack, ReadyPackets, Reset};
+use crate::packet::{External, HeadCache, Packets, PairStack, ReadyPackets, Reset};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{NoRoom, Pool, PoolConfig};
 use crate::sync::Worker;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 fn ground(init_on_alloc: bool) -> (Memory, Worker, Pool, HeadCache) {
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
@@ -39,6 +41,29 @@ fn what_put_shows_of_the_last_packet_put_zeroed_does_not_also_behind_a_chain() {
     assert_eq!(first.put_zeroed(room + 1).map(drop), refused);
     assert_eq!(first.len(), 121);
     heads.free(&mut w, first);
+}
+
+/// Memory whose owner shows 100 bytes at the first look, and none later.
+struct Shrinking(AtomicUsize);
+
+impl AsRef<[u8]> for Shrinking {
+    fn as_ref(&self) -> &[u8] {
+        if self.0.fetch_add(1, Relaxed) < 2 { &[1; 100] } else { &[] }
+    }
+}
+
+/// Found: the copy had the bytes of the frame's last packet where the owner no longer had any.
+#[test]
+fn a_copy_of_memory_that_became_shorter_shows_no_old_byte() {
+    let (_memory, mut w, pool, heads) = ground(false);
+    let mut old = pool.alloc(&mut w).unwrap();
+    old.put(1500).unwrap().fill(b'S');
+    old.free(&mut w);
+    let external = External::new(Shrinking(AtomicUsize::new(0)), drop);
+    let mut packet = heads.attach_external(&mut w, external).unwrap();
+    packet.make_writable(&mut w, &pool).unwrap();
+    assert!(packet.data().iter().all(|byte| *byte != b'S'), "{:?}", packet.data());
+    heads.free(&mut w, packet);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::pool::{Fragment, Fragments};
+use std::time::Duration;
 
 fn stamped(fragments: &mut Fragments, w: &mut Worker, bytes: usize, stamp: u8) -> Fragment {
     let mut piece = fragments.alloc(w, bytes).unwrap();
@@ -48,6 +49,19 @@ fn a_piece_moves_its_data_within_its_bounds_and_no_further() {
     piece.data_mut().fill(5);
     assert!(piece.trim(29).is_err() && piece.trim(8).is_ok());
     assert_eq!((piece.headroom(), piece.data(), piece.tailroom()), (100, &[5; 8][..], 20));
+}
+
+/// Found: a cutter used its frame again for as long as pieces came back, so a closed pool never ended.
+#[test]
+fn a_cutter_of_a_closed_pool_gives_its_frame_back() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 2);
+    let mut fragments = Fragments::new(&pool);
+    drop(fragments.alloc(&mut w, 2048).unwrap());
+    pool.close();
+    assert!(fragments.alloc(&mut w, 2048).is_none());
+    assert!(pool.wait(Duration::ZERO).is_ok());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The metadata at a frame's start against a model of it: the offload, and the time of recording.
 
 use super::*;
+use crate::pool::NoRoom;
 use crate::wire::offload::{Gso, GsoKind, Offload, PartialChecksum};
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -202,5 +203,22 @@ fn nonsense_at_a_frames_start_is_no_offload() {
     frame.data_mut()[..10].copy_from_slice(&[1, 3, 0, 0, 1, 0, 34, 0, 6, 0]);
     frame.pull(headroom).unwrap();
     assert_eq!(frame.offload(), None);
+    frame.free(&mut w);
+}
+
+/// Found: such a start was stored as another one.
+#[test]
+fn a_checksum_that_starts_behind_all_frames_is_refused_and_the_offload_stays() {
+    let memory = memory(1);
+    let mut w = memory.worker().unwrap();
+    let pool = pool(&memory, &mut w, 1);
+    let mut frame = pool.alloc(&mut w).unwrap();
+    frame.put_zeroed(60).unwrap();
+    let starting = |start| Offload { checksum: Some(PartialChecksum { start, offset: 6 }), gso: None };
+    let last = u16::MAX - frame.headroom() as u16;
+    frame.set_offload(starting(last)).unwrap();
+    let wanted = NoRoom { wanted: u32::from(last) + 1, room: last.into() };
+    assert_eq!(frame.set_offload(starting(last + 1)), Err(wanted));
+    assert_eq!(frame.offload(), Some(starting(last)));
     frame.free(&mut w);
 }

@@ -113,7 +113,7 @@ fn listen_remedy(errno: Errno) -> &'static str {
 pub(super) enum Fault {
     #[error("{0} {1}")]
     Ring(&'static str, Corrupt),
-    #[error("{0} ring: the descriptor {1:?} makes no sense")]
+    #[error("{0} ring: the descriptor {1:?} is invalid")]
     Descriptor(&'static str, Descriptor),
     #[error("{0} ring: a descriptor points outside of its region")]
     Outside(&'static str),
@@ -121,19 +121,23 @@ pub(super) enum Fault {
     Endless,
     #[error("{0}")]
     Message(#[from] MessageError),
-    #[error("{0} where none is due")]
+    #[error("unexpected {0}")]
     Unexpected(&'static str),
     #[error("{0} without a descriptor")]
     NoDescriptor(&'static str),
     #[error("a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)")]
     UnknownDescriptor,
+    #[error(
+        "this process is out of descriptors, and the peer sends one: raise the limit with `ulimit -n`, and reconnect"
+    )]
+    NoRoomForDescriptor,
     #[error("{0} with a descriptor that is not an eventfd")]
     NoEvent(&'static str),
-    #[error("version {0:#06x}, and only 0x0200 is spoken")]
+    #[error("version {0:#06x}, and only 0x0200 is supported")]
     Version(u16),
-    #[error("interface {0} is not here")]
+    #[error("there is no interface with id {0}")]
     Interface(u32),
-    #[error("mode {0}, and only Ethernet (0) is spoken")]
+    #[error("mode {0}, and only Ethernet (0) is supported")]
     Mode(u8),
     #[error("wrong secret")]
     Secret,
@@ -159,7 +163,7 @@ pub(super) enum Fault {
     Memory(String),
     #[error("a peer that runs as user {0} may not connect: allow it by peer={0} or peer=any")]
     User(u32),
-    #[error("the peer says nothing")]
+    #[error("the peer did not answer in time")]
     Silent,
     #[error("the port is closed")]
     Closed,

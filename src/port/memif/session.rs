@@ -56,6 +56,7 @@ impl Session {
         };
         match received {
             Received::UnknownDescriptor => Err(Fault::UnknownDescriptor),
+            Received::NoRoom => Err(Fault::NoRoomForDescriptor),
             Received::Message(len, descriptors) => {
                 let of_peer = |descriptor| self.connection.peer_descriptor(descriptor);
                 // Each of them, also those that are not returned, is closed on another thread.

@@ -46,7 +46,7 @@ impl Attachment {
             Some((program, link)) => (program, link, None),
             None => {
                 let program = maps.load(take).map_err(refused)?;
-                let (link, native_refused) = attach_as_wished(&program, netdev.index(), wish, attempt)?;
+                let (link, native_refused) = attach_as_wished(&program, netdev, wish, attempt)?;
                 (program, link, native_refused)
             }
         };
@@ -179,8 +179,8 @@ fn station(netdev: &Netdev) -> [u8; 6] {
 pub(super) fn own_addresses(attempt: &Attempt<'_>) -> Result<Arc<OwnAddresses>, XdpError> {
     let own = OwnAddresses::new().map_err(|error| attempt.bpf(&error))?;
     own.follow().map_err(|error| match error {
-        OwnAddressesError::Unread(errno) => attempt.netdev("read the host's addresses", errno),
-        OwnAddressesError::Untold(error) => attempt.bpf(&error),
+        OwnAddressesError::List(errno) => attempt.netdev("read the host's addresses", errno),
+        OwnAddressesError::Update(error) => attempt.bpf(&error),
     })?;
     Ok(Arc::new(own))
 }
@@ -197,7 +197,7 @@ fn attach_for_several(
     wish: XdpModePreference,
 ) -> Option<(RedirectProgram, RedirectLink)> {
     let are_long = netdev.mtu().is_ok_and(|mtu| mtu > ONE_BUFFER) && netdev.is_virtual() == Ok(true);
-    if !are_long || !wish.allows(XdpMode::Native) {
+    if !are_long || !wish.allows(XdpMode::Native) || netdev.is_bond() == Ok(true) {
         return None;
     }
     maps.set_several(true);
@@ -210,17 +210,25 @@ fn attach_for_several(
     attached
 }
 
+/// Why no program is attached natively to a bond, although its driver would take it.
+const ON_MEMBERS: &str = "native: a bond runs the program on its members, whose packets reach no socket of the bond (open ports on them)";
+
 /// Attaches in the best mode that is allowed and possible. Also returns the reason why it is not native, if that was
 /// tried.
 fn attach_as_wished(
     program: &RedirectProgram,
-    interface: u32,
+    netdev: &Netdev,
     wish: XdpModePreference,
     attempt: &Attempt<'_>,
 ) -> Result<(RedirectLink, Option<String>), XdpError> {
-    let in_mode = |mode| program.attach(interface, mode);
+    let in_mode = |mode| program.attach(netdev.index(), mode);
     let refused = match wish {
         XdpModePreference::Generic => None,
+        XdpModePreference::Native if netdev.is_bond() == Ok(true) => {
+            let (interface, refused) = (attempt.interface.into(), ON_MEMBERS.into());
+            return Err(XdpError::NoMode { interface, refused });
+        }
+        XdpModePreference::NativeThenGeneric if netdev.is_bond() == Ok(true) => Some(ON_MEMBERS.into()),
         XdpModePreference::Native | XdpModePreference::NativeThenGeneric => match in_mode(XdpMode::Native) {
             Ok(link) => return Ok((link, None)),
             Err(error) if wish == XdpModePreference::NativeThenGeneric && is_about_the_mode(&error) => {

@@ -78,13 +78,16 @@ pub enum GrantError {
     },
     /// No answer came.
     #[error("no answer came within {} s", PATIENCE.as_secs())]
-    Silent,
+    TimedOut,
     /// The answer is a refusal.
     #[error("{0}")]
     Refused(String),
     /// The answer is not valid: another version of netmem, or another program.
     #[error("the answer is not a grant: {0}")]
-    Nonsense(&'static str),
+    InvalidReply(&'static str),
+    /// This process is out of descriptors.
+    #[error("this process has no room for the descriptors of the grant: raise the limit with `ulimit -n`")]
+    NoRoom,
     /// The received descriptor is not an AF_XDP socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -132,19 +135,19 @@ impl XdpGrant {
         }
         let until = Instant::now() + PATIENCE;
         let (text, socket) = next(&giver, until)?;
-        let said = text.strip_prefix(GREETING).ok_or(GrantError::Nonsense("it begins otherwise"))?;
+        let said = text.strip_prefix(GREETING).ok_or(GrantError::InvalidReply("it begins otherwise"))?;
         let words: Vec<&str> = said.split_whitespace().collect();
         let [interface, index, queue, mode, take] = words[..] else {
-            return Err(GrantError::Nonsense("it has more or fewer words"));
+            return Err(GrantError::InvalidReply("it has more or fewer words"));
         };
         let mode = match mode {
             "native" => XdpMode::Native,
             "generic" => XdpMode::Generic,
-            _ => return Err(GrantError::Nonsense("there is no such mode")),
+            _ => return Err(GrantError::InvalidReply("there is no such mode")),
         };
-        let number = |text: &str| text.parse().map_err(|_| GrantError::Nonsense("a number is none"));
+        let number = |text: &str| text.parse().map_err(|_| GrantError::InvalidReply("a number is none"));
         let (index, queue) = (number(index)?, number(queue)?);
-        let take = take.parse().map_err(|_| GrantError::Nonsense("the rules are none"))?;
+        let take = take.parse().map_err(|_| GrantError::InvalidReply("the rules are none"))?;
         let socket = Socket::given(socket)?;
         // The number is that of the interface in the other process's network namespace, which the socket belongs to.
         let on = NetdevId::of(&socket, index);
@@ -227,12 +230,13 @@ fn next(giver: &Connection, until: Instant) -> Result<(String, OwnedFd), GrantEr
                     return Err(GrantError::Refused(reason.to_owned()));
                 }
                 let descriptor = descriptors.into_iter().next();
-                return Ok((text, descriptor.ok_or(GrantError::Nonsense("it brings no descriptor"))?));
+                return Ok((text, descriptor.ok_or(GrantError::InvalidReply("it brings no descriptor"))?));
             }
-            Received::Nothing if left.is_zero() => return Err(GrantError::Silent),
+            Received::Nothing if left.is_zero() => return Err(GrantError::TimedOut),
             Received::Nothing => drop(sleep_until_readable(&[giver.as_fd()], left)),
+            Received::NoRoom => return Err(GrantError::NoRoom),
             Received::UnknownDescriptor | Received::End => {
-                return Err(GrantError::Nonsense("it ends too early"));
+                return Err(GrantError::InvalidReply("it ends too early"));
             }
         }
     }
@@ -339,7 +343,7 @@ mod tests {
         let said = |name, text: &str| {
             answered(name, |asks| asks.send(text.as_bytes(), Some(file.as_fd())).expect("sent"))
         };
-        let nonsense = |error: &GrantError, what| assert_eq!(*error, GrantError::Nonsense(what));
+        let nonsense = |error: &GrantError, what| assert_eq!(*error, GrantError::InvalidReply(what));
         nonsense(&said("other", "netmem grant 2 eth0"), "it begins otherwise");
         nonsense(&said("few", &format!("{greeting} eth0 1 0")), "it has more or fewer words");
         nonsense(&said("mode", &format!("{greeting} eth0 1 0 fast udp:7")), "there is no such mode");

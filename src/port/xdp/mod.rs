@@ -246,7 +246,7 @@ struct Binding {
 enum Fault {
     #[error("{0} {1}")]
     Corrupt(&'static str, Corrupt),
-    #[error("{0} ring: the descriptor {1:?} makes no sense")]
+    #[error("{0} ring: the descriptor {1:?} is invalid")]
     Descriptor(&'static str, Descriptor),
     #[error("the socket is broken: {0}")]
     Broken(Errno),

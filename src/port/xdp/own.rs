@@ -92,8 +92,8 @@ impl OwnAddresses {
 pub enum OwnAddressesError {
     /// The kernel does not return the addresses.
     #[error("read the host's addresses: {0}")]
-    Unread(#[from] Errno),
+    List(#[from] Errno),
     /// The program's map cannot be changed.
     #[error(transparent)]
-    Untold(#[from] BpfError),
+    Update(#[from] BpfError),
 }

@@ -19,6 +19,8 @@ const SENDS_MAX: u32 = 8;
 enum Refusal {
     /// The program is missing, and is put back.
     Program,
+    /// The interface is down.
+    Link,
     /// The interface is gone.
     Interface,
     Socket(Errno),
@@ -128,8 +130,11 @@ impl XdpPort {
             return self.step();
         }
         let Some(binding) = &self.binding else { return };
-        let wake = binding.socket.wake_rx();
-        self.heed(wake);
+        match binding.socket.wake_rx() {
+            // Too slow for every round in which the interface is down.
+            Wake::Down(Errno::NETDOWN) if self.zero_copy => self.heed_refusal(Errno::NETDOWN),
+            wake => self.heed(wake),
+        }
         self.publish_statistics();
         self.look_after_health();
     }
@@ -150,8 +155,10 @@ impl XdpPort {
     #[inline(never)]
     fn heed_refusal(&mut self, errno: Errno) {
         let lacks_program = self.zero_copy && self.lacks_program();
-        match Refusal::of(errno, lacks_program, || self.is_there()) {
-            Refusal::Program => {}
+        let is_up = || self.netdev.is_up_at_once() == Ok(true);
+        match Refusal::of(errno, lacks_program, || self.is_there(), is_up) {
+            Refusal::Program => self.link_down = self.presence != Presence::Here,
+            Refusal::Link => self.link_down = true,
             Refusal::Interface => self.lose(),
             Refusal::Socket(errno) => self.fault(&Fault::Broken(errno)),
         }
@@ -195,10 +202,19 @@ impl XdpPort {
 
 impl Refusal {
     /// Tells why the kernel refuses with `errno`. A driver refuses the wake-ups of a zero-copy socket while no program is
-    /// attached (as ixgbe by ENXIO, and i40e by EINVAL). ENXIO also means that the interface is gone, which takes a
-    /// program with it that is missing already and can never be put back.
+    /// attached (as ixgbe by ENXIO, i40e by EINVAL, and mlx5 by ENETDOWN). ENXIO also means that the interface is gone,
+    /// which takes a program with it that is missing already and can never be put back. ENETDOWN also means that the
+    /// interface is down.
     #[cold]
-    fn of(errno: Errno, lacks_program: bool, is_there: impl FnOnce() -> bool) -> Refusal {
+    fn of(
+        errno: Errno,
+        lacks_program: bool,
+        is_there: impl FnOnce() -> bool,
+        is_up: impl FnOnce() -> bool,
+    ) -> Refusal {
+        if errno == Errno::NETDOWN {
+            return if lacks_program && is_up() { Refusal::Program } else { Refusal::Link };
+        }
         if errno == Errno::NXIO && !(lacks_program && is_there()) {
             Refusal::Interface
         } else if lacks_program {
@@ -213,18 +229,29 @@ impl Refusal {
 mod tests {
     use super::*;
 
+    fn not_asked() -> bool {
+        panic!("the errno says enough")
+    }
+
     /// Found: the port was down for its program, and stayed down when there was an interface of its name again.
     #[test]
     fn a_zero_copy_port_whose_program_could_not_be_put_back_notices_that_its_interface_was_removed() {
-        assert_eq!(Refusal::of(Errno::NXIO, true, || false), Refusal::Interface);
-        assert_eq!(Refusal::of(Errno::NXIO, true, || true), Refusal::Program);
-        assert_eq!(Refusal::of(Errno::NXIO, false, || true), Refusal::Interface);
+        assert_eq!(Refusal::of(Errno::NXIO, true, || false, not_asked), Refusal::Interface);
+        assert_eq!(Refusal::of(Errno::NXIO, true, || true, not_asked), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::NXIO, false, not_asked, not_asked), Refusal::Interface);
     }
 
     #[test]
     fn a_driver_that_refuses_for_want_of_a_program_breaks_no_socket() {
-        let asked = || -> bool { panic!("only ENXIO can mean that the interface is gone") };
-        assert_eq!(Refusal::of(Errno::INVAL, true, asked), Refusal::Program);
-        assert_eq!(Refusal::of(Errno::INVAL, false, asked), Refusal::Socket(Errno::INVAL));
+        assert_eq!(Refusal::of(Errno::INVAL, true, not_asked, not_asked), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::INVAL, false, not_asked, not_asked), Refusal::Socket(Errno::INVAL));
+    }
+
+    /// Found: mlx5 refuses by ENETDOWN without a program, so the port called its interface down and put no program back.
+    #[test]
+    fn an_interface_that_is_up_without_its_program_is_not_called_down() {
+        assert_eq!(Refusal::of(Errno::NETDOWN, true, not_asked, || true), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::NETDOWN, true, not_asked, || false), Refusal::Link);
+        assert_eq!(Refusal::of(Errno::NETDOWN, false, not_asked, not_asked), Refusal::Link);
     }
 }

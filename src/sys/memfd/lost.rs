@@ -26,8 +26,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Maximum number of mappings guarded at once: sixteen memif servers whose clients bring as many regions as they may.
-const PLACES_MAX: usize = 1024;
+/// Maximum number of mappings guarded at once: 128 memif servers whose clients bring as many regions as they may. So one
+/// client that may connect to several servers cannot keep the clients of others out.
+const PLACES_MAX: usize = 8192;
 
 /// The guarded mappings. Written under [`ENTERING`], read by the handler.
 static PLACES: [Place; PLACES_MAX] = [const { Place::free() }; PLACES_MAX];
@@ -102,7 +103,7 @@ impl Guard {
     /// Guards `len` bytes from `base` on, of a file with pages of `page` bytes.
     ///
     /// # Errors
-    /// `MFILE` if the maximum number is guarded already; otherwise the error of sigaction(2).
+    /// `NOBUFS` if the maximum number is guarded already; otherwise the error of sigaction(2).
     ///
     /// # Safety
     /// The bytes are one mapping of the caller's. No reference points into it, and it may become anonymous memory of
@@ -112,7 +113,7 @@ impl Guard {
         static INSTALLED: OnceLock<Result<(), Errno>> = OnceLock::new();
         (*INSTALLED.get_or_init(install))?;
         let _alone = ENTERING.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = PLACES.iter().find(|place| place.base.load(Relaxed) == 0).ok_or(Errno::MFILE)?;
+        let place = PLACES.iter().find(|place| place.base.load(Relaxed) == 0).ok_or(Errno::NOBUFS)?;
         place.lost.store(false, Relaxed);
         place.write(Range { base: base.addr().get(), len, page });
         Ok(Guard(place))

@@ -122,7 +122,9 @@ impl Scene {
         self.refused += usize::from(!self.pool.alloc_bulk(&mut self.other, &mut batch, 6));
         let all = batch.len();
         assert_eq!(batch.put_each(64, |i, line| line.fill(i as u8)), all);
-        batch.each_data_mut(4, |i, data| assert_eq!(data, [i as u8; 64]));
+        for ahead in [4, usize::MAX] {
+            batch.each_data_mut(ahead, |i, data| assert_eq!(data, [i as u8; 64]));
+        }
         assert_eq!(second.append(&mut batch), all);
         let moved = second.drain().move_to(&mut batch, 5);
         assert_eq!((batch.len(), second.room() + all - moved), (moved, 64));

@@ -87,7 +87,9 @@ pub(super) fn hear(connection: &Connection, client: &mut Side) -> (Message, Opti
                 return (Message::parse(&bytes).unwrap(), descriptors.into_iter().next());
             }
             Received::Nothing => {}
-            Received::End | Received::UnknownDescriptor => panic!("the client hung up: {:?}", client.port),
+            Received::End | Received::UnknownDescriptor | Received::NoRoom => {
+                panic!("the client hung up: {:?}", client.port)
+            }
         }
     }
 }

@@ -94,7 +94,7 @@ impl Hand {
             match self.connection.receive(&mut bytes) {
                 Received::Message(_, _) => return Some(Message::parse(&bytes).unwrap()),
                 Received::Nothing => {}
-                Received::End | Received::UnknownDescriptor => return None,
+                Received::End | Received::UnknownDescriptor | Received::NoRoom => return None,
             }
         }
     }

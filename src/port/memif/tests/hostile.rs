@@ -43,11 +43,11 @@ fn unexpected_and_invalid_messages_end_the_connection_with_the_reason() {
     let rest = [*to_client, *connect];
     let with = |bad: &[Message]| [&[*init, *region], bad, &rest].concat();
     let sentences: Vec<(Vec<Message>, &str)> = vec![
-        (vec![*region], "ADD_REGION where none is due"),
+        (vec![*region], "unexpected ADD_REGION"),
         (vec![*connect], "0 rings to the server"),
-        (vec![Message::Ack], "ACK where none is due"),
-        (vec![*init, *init], "INIT where none is due"),
-        (vec![*init, Message::Connected(Text::default())], "CONNECTED where none is due"),
+        (vec![Message::Ack], "unexpected ACK"),
+        (vec![*init, *init], "unexpected INIT"),
+        (vec![*init, Message::Connected(Text::default())], "unexpected CONNECTED"),
         (vec![*init, sized(1, REGION)], "region 1 out of order"),
         (vec![*init, sized(0, REGION + 1), *to_server, *to_client, *connect], "16385 were announced"),
         (vec![*init, sized(0, 1 << 33), *to_server, *to_client, *connect], "were announced"),
@@ -275,7 +275,7 @@ fn invalid_indices_and_descriptors_take_the_port_down_and_the_next_client_is_ser
 
 #[test]
 fn bytes_that_a_server_writes_into_the_clients_rings_bring_no_frame_twice_and_none_too_long() {
-    for (shared, wrong) in [(true, "makes no sense"), (false, "outside of its region")] {
+    for (shared, wrong) in [(true, "is invalid"), (false, "outside of its region")] {
         for (len, next) in [(u32::MAX, false), (2049, false), (60, true)] {
             let (mut server, mut client) = connected(shared);
             assert_eq!(server.send(&[vec![1; 60]]), 1);
@@ -333,10 +333,10 @@ fn a_server_that_dies_or_sends_an_invalid_message_is_tried_again() {
     let words: [(Vec<Message>, &str); 6] = [
         (vec![], "the peer is gone"),
         (vec![Message::Hello(hello)], "the peer is gone"),
-        (vec![Message::Ack], "ACK where none is due"),
+        (vec![Message::Ack], "unexpected ACK"),
         (vec![Message::Hello(old)], "version 0x0100"),
         (vec![Message::Hello(poor)], "leave lend=yes out"),
-        (vec![Message::Hello(hello), Message::Connected(Text::default())], "CONNECTED where none is due"),
+        (vec![Message::Hello(hello), Message::Connected(Text::default())], "unexpected CONNECTED"),
     ];
     let path = fresh_path();
     let mut client = Side::client(&path, true);

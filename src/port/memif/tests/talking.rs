@@ -23,7 +23,7 @@ fn a_client_that_may_not_connect_gets_the_reason() {
     let client = || MemifConfig { ring: 64, ..MemifConfig::default() };
     let secret = |text: &str, config: MemifConfig| MemifConfig { secret: text.into(), ..config };
     for (server, client, reason) in [
-        (server_config(), MemifConfig { id: 7, ..client() }, "interface 7 is not here"),
+        (server_config(), MemifConfig { id: 7, ..client() }, "there is no interface with id 7"),
         (secret("sesame", server_config()), client(), "wrong secret"),
         (secret("sesame", server_config()), secret("sesam", client()), "wrong secret"),
     ] {
