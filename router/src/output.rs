@@ -8,7 +8,7 @@
 //! No packet waits here. If the neighbour of a datagram is not known, the caller sends the datagram again, as if it
 //! had been lost.
 
-use crate::route::{FibReader, Hop, Neighbour, own_address};
+use crate::route::{FibReader, Hop, Neighbour};
 use crate::waiting::{AGAIN, ASKED, Wanted};
 use netmem::pool::{Frame, NoRoom};
 use netmem::ring::{Sender, ring};
@@ -35,8 +35,9 @@ pub struct OutputRoute {
     pub src_mac: MacAddr,
     /// The next hop's MAC address.
     pub dst_mac: MacAddr,
-    /// The source address: the address of this host on the link whose network contains the destination, or else the
-    /// first. None if the link has no address of the destination's family.
+    /// The source address: the route's preferred source, otherwise the address of this host on the link whose network
+    /// contains the next hop, otherwise the one that RFC 6724 prefers (IPv6), or the first. None if there is none of the
+    /// destination's family.
     pub source: Option<IpAddr>,
     /// Maximum bytes of an IP packet on this path: the link's MTU, or the route's if that is less.
     pub mtu: u16,
@@ -124,7 +125,8 @@ impl Output {
         };
         let interface = fib.interfaces.get(usize::from(port)).ok_or(OutputError::NoRoute(to))?;
         let (src_mac, mtu) = (interface.mac, interface.mtu_to(to, own_mtu));
-        Ok(OutputRoute { port, src_mac, dst_mac, source: own_address(fib.addresses_of(port), to), mtu })
+        let source = fib.source_on(port, to, hash());
+        Ok(OutputRoute { port, src_mac, dst_mac, source, mtu })
     }
 
     /// Turns a payload into a datagram that is ready to be sent. All headers are written before the data of

@@ -90,10 +90,18 @@ impl Addresses {
         changes
     }
 
-    /// Returns the usable addresses of a link, the deprecated ones last.
+    /// Returns the usable addresses of a link, the deprecated ones last. A deprecated IPv6 address is left out if there is
+    /// another one of its scope (RFC 6724 §5, rule 3).
     fn on(&self, link: Option<u32>) -> Box<[IpNet]> {
         let mut there: Vec<_> = self.fit().filter(|(its, ..)| Some(*its) == link).collect();
         there.sort_by_key(|(.., standing)| *standing);
+        let is_local = |net: &IpNet| matches!(net, IpNet::V6(net) if net.addr().is_unicast_link_local());
+        let preferred: Vec<_> = there.iter().filter(|its| its.2 == Standing::Preferred).copied().collect();
+        let has_better = |net: &IpNet| {
+            let is_like = |other: &IpNet| other.addr().is_ipv6() && is_local(other) == is_local(net);
+            net.addr().is_ipv6() && preferred.iter().any(|(_, other, _)| is_like(other))
+        };
+        there.retain(|(_, net, standing)| *standing == Standing::Preferred || !has_better(net));
         there.into_iter().map(|(_, net, _)| *net).collect()
     }
 
@@ -176,8 +184,17 @@ mod tests {
         let both = ["fd00::1/64", "fd00::2/64"];
         assert_eq!(addresses.unshown(links(), none), [shown(0, &both), own(&both)]);
         addresses.set(3, first, Some(Standing::Deprecated));
+        // Beside an address that is not deprecated, a deprecated one is used for nothing new.
         let both = ["fd00::2/64", "fd00::1/64"];
-        assert_eq!(addresses.unshown(links(), none), [shown(0, &both), own(&both)]);
+        assert_eq!(addresses.unshown(links(), none), [shown(0, &both[..1]), own(&both)]);
+        let older = [("10.0.0.1/24", Standing::Deprecated), ("10.0.0.2/24", Standing::Preferred)];
+        for (text, standing) in older {
+            addresses.set(3, net(text), Some(standing));
+        }
+        let shown_now = ["fd00::2/64", "10.0.0.2/24", "10.0.0.1/24"];
+        assert_eq!(addresses.unshown(links(), none)[0], shown(0, &shown_now), "of IPv4 it comes last");
+        assert!(addresses.set(3, net("10.0.0.1/24"), None) && addresses.set(3, net("10.0.0.2/24"), None));
+        addresses.unshown(links(), none);
         assert!(addresses.replace(vec![(3, first, Standing::Unfit)]));
         assert!(!addresses.replace(vec![(3, first, Standing::Unfit)]));
         assert_eq!(addresses.unshown(links(), none), [shown(0, &[]), own(&[])]);

@@ -48,7 +48,7 @@ fn gateway(last: u8) -> RouteAttribute {
 }
 
 fn via(link: u32, last: u8, weight: u16) -> Via {
-    Via { link, address: Some(Ipv4Addr::new(10, 77, 0, last).into()), weight, mtu: None }
+    Via { link, address: Some(Ipv4Addr::new(10, 77, 0, last).into()), weight, mtu: None, source: None }
 }
 
 fn said(datagram: &[u8]) -> (Vec<Event>, usize) {
@@ -90,6 +90,19 @@ fn a_route_is_read_with_its_rank_and_ways_and_what_happened_to_it() {
     ] {
         assert_eq!(said(&bytes(message, flags)), (vec![Event::Route(change, means.clone())], 0));
     }
+}
+
+/// Seen: errors came from another address than the one that the route prefers.
+#[test]
+fn the_preferred_source_of_a_route_is_that_of_each_of_its_paths() {
+    let own = Ipv4Addr::new(192, 0, 2, 7);
+    let source = RouteAttribute::PrefSource(RouteAddress::Inet(own));
+    let one = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), source.clone()]);
+    let hops = [3, 4].map(|link| next_hop(link, 1, 1, RouteNextHopFlags::empty())).to_vec();
+    let several = route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops), source]);
+    let with = |link| Via { source: Some(own.into()), ..via(link, 1, 1) };
+    assert_eq!(targets(one), [Target::paths(vec![with(3)])]);
+    assert_eq!(targets(several), [Target::paths(vec![with(3), with(4)])]);
 }
 
 /// Seen: of two routes that differed only in `proto` or `src`, one was known, and with the deletion of either none was.

@@ -255,7 +255,7 @@ fn bare(attributes: &[RouteAttribute], link: u32) -> u32 {
 
 /// Returns a route's paths, without those whose link is down.
 fn ways(message: &RouteMessage) -> Vec<Via> {
-    let mtu = mtu(message);
+    let (mtu, source) = (mtu(message), preferred_source(message));
     let several = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::MultiPath(hops) => Some(hops),
         _ => None,
@@ -267,6 +267,7 @@ fn ways(message: &RouteMessage) -> Vec<Via> {
             address: gateway(&hop.attributes),
             weight: u16::from(hop.hops) + 1,
             mtu,
+            source,
         };
         return hops.iter().filter(alive).map(via).collect();
     }
@@ -275,7 +276,7 @@ fn ways(message: &RouteMessage) -> Vec<Via> {
         _ => None,
     });
     let link = link.filter(|_| !message.header.flags.contains(RouteFlags::Dead));
-    let via = |link| Via { link, address: gateway(&message.attributes), weight: 1, mtu };
+    let via = |link| Via { link, address: gateway(&message.attributes), weight: 1, mtu, source };
     link.map(via).into_iter().collect()
 }
 
@@ -291,6 +292,14 @@ fn mtu(message: &RouteMessage) -> Option<u16> {
         _ => None,
     });
     mtu.filter(|mtu| *mtu > 0).map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+/// Returns the source that a route prefers for packets of this host.
+fn preferred_source(message: &RouteMessage) -> Option<IpAddr> {
+    message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::PrefSource(source) => ip(source),
+        _ => None,
+    })
 }
 
 fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {

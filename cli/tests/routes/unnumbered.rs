@@ -1,4 +1,5 @@
-//! A router whose ports have link-local addresses alone, as routing daemons need no others (RFC 5549, RFC 7404).
+//! The source addresses of a router's errors: those of a route, and of a router whose ports have link-local addresses alone,
+//! as routing daemons need no others (RFC 5549, RFC 7404).
 
 use crate::router::{Router, set};
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
@@ -52,5 +53,28 @@ fn errors_of_a_router_with_addresses_on_lo_alone_come_from_there() {
         wait_until("the packet is too big", || is_told(&long, "1400"));
     }
     assert_eq!(router.number("icmp", "no_address"), 0);
+    router.end();
+}
+
+/// Seen: the preferred source of a route (`src`) was not used for errors, but the first address of the interface.
+#[test]
+fn errors_come_from_the_preferred_source_of_the_route_back_as_it_changes() {
+    let Some(router) = Router::start(&["ping"], &[]) else { return };
+    crate::traffic::add_ipv6(&router);
+    let bed = &router.bed;
+    for (net, own, host, via, usual, to) in [
+        ("10.78.0.0/16", "192.0.2.7", "10.78.0.1", "10.77.1.1", "10.77.1.254", "10.77.2.1"),
+        ("fd78::/16", "2001:db8::7", "fd78::1", "fd77:1::1", "fd77:1::254", "fd77:2::1"),
+    ] {
+        bed.dut.ip(&format!("addr add {own} dev lo"));
+        bed.h1.ip(&format!("addr add {host} dev lo"));
+        let is_from = |source: &str| {
+            ping(&bed.h1, &format!("-I {host} -t 1 {to}")).contains(&format!("From {source} "))
+        };
+        bed.dut.ip(&format!("route add {net} via {via} src {own}"));
+        wait_until("the route's source is used", || is_from(own));
+        bed.dut.ip(&format!("route replace {net} via {via}"));
+        wait_until("the interface's address is used", || is_from(usual));
+    }
     router.end();
 }

@@ -104,7 +104,7 @@ impl IcmpError {
             let (Back { own, most }, station) = if to.is_unicast_link_local() {
                 let sender = Ethernet::parse(frame).map(|(link, _)| link.src).ok();
                 let sender = sender.filter(|sender| !sender.is_group()).ok_or(Silence::SourceNotAHost)?;
-                let own = own_address(fib.addresses_of(from), to.into()).ok_or(Silence::NoAddress)?;
+                let own = own_address(fib.addresses_of(from), to.into(), None).ok_or(Silence::NoAddress)?;
                 (Back { own, most: link_mtu(from, fib).ok_or(Silence::NoRouteBack)? }, Some(sender))
             } else {
                 (back(to.into(), from, fib)?, None)
@@ -219,18 +219,19 @@ struct Back {
 /// Finds the path of an error back to `to`, by the current routes. `to` sent a packet that came in on the port
 /// `from`.
 ///
-/// The error's source is an address of the interface that it leaves by (RFC 1812 §4.3.2.4). If that interface has
-/// no address, the source is an address of the interface on which the packet came in, and otherwise any address of
+/// The error's source is the route's preferred source, otherwise an address of the interface that it leaves by (RFC 1812
+/// §4.3.2.4). If that interface has no address, the source is an address of the interface on which the packet came in, and otherwise any address of
 /// the router, also one on an interface that is not a port ([`Fib::source`]).
 ///
 /// There is no error if no route leads back. The error would use up a token that the sender of another packet
 /// needs, and any source address can be forged.
 fn back(to: IpAddr, from: u8, fib: &Fib) -> Result<Back, Silence> {
-    let speaker = |first: &[u8]| fib.source(first, to).ok_or(Silence::NoAddress);
-    let mut own = speaker(&[from])?;
+    let speaker = |first: &[u8], flow| fib.source(first, to, flow).ok_or(Silence::NoAddress);
+    let mut own = speaker(&[from], 0)?;
     // With several paths, the source address depends on the path and the path depends on the source address.
     for _ in 0..PATHS_TRIED {
-        let better = speaker(&[egress(to, fib.table.flows.between(own, to), fib)?, from])?;
+        let flow = fib.table.flows.between(own, to);
+        let better = speaker(&[egress(to, flow, fib)?, from], flow)?;
         if mem::replace(&mut own, better) == better {
             break;
         }

@@ -26,8 +26,9 @@ pub(super) fn check(packet: &[u8], allow: Allow) -> Result<bool, Reason> {
 pub(super) fn record(packet: &mut [u8], egress: u8, fib: &Fib) {
     let Ok((header, _)) = Ipv4::parse(packet) else { return };
     let to = header.dst().into();
-    let own =
-        fib.source(&[egress], to).and_then(|own| if let IpAddr::V4(own) = own { Some(own) } else { None });
+    let own = fib
+        .source(&[egress], to, fib.table.flows.between(to, to))
+        .and_then(|own| if let IpAddr::V4(own) = own { Some(own) } else { None });
     let is_own = |its: Ipv4Addr| fib.has_address(its.into());
     options::record(packet, &Stamp { own, is_own, milliseconds: milliseconds() });
 }

@@ -44,7 +44,7 @@ impl Host {
     }
 
     fn by(link: u32, gateway: Option<&str>, mtu: Option<u16>) -> Target {
-        Target::paths(vec![Via { link, address: gateway.map(to), weight: 1, mtu }])
+        Target::paths(vec![Via { link, address: gateway.map(to), weight: 1, mtu, source: None }])
     }
 
     fn route(&mut self, prefix: &str, target: Target) {

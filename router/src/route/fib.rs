@@ -4,7 +4,7 @@
 //! advances. A reader compares the counter once a round, and takes the new copy if the counter has changed. Both
 //! copies get the same changes in turn, so the cost of a change does not depend on the size of the table.
 
-use super::own::own_address;
+use super::source::{SourceHint, labelled, own_address, suits};
 use super::sources::OwnSources;
 use super::table::{Change, Table};
 use crate::interface::{Allow, Interface, ReversePath};
@@ -43,16 +43,25 @@ impl Fib {
         self.addresses.get(usize::from(port)).map_or(&[], |addresses| addresses)
     }
 
-    /// Returns the source address of a packet of the router to `to`: an address on the first of `ports` that has one,
+    /// Returns the source address of a packet of the router to `to` that belongs to the flow with this hash: the route's
+    /// preferred source if it is an address of the router, otherwise an address of the first of `ports` that has one,
     /// otherwise an address on any link (RFC 1812 §2.2.7, §4.3.2.4).
     ///
     /// # Cost
-    /// A look at every address. Not for the hot path.
-    pub(crate) fn source(&self, ports: &[u8], to: IpAddr) -> Option<IpAddr> {
-        let on = |port| own_address(self.addresses_of(port), to);
-        let elsewhere = || own_address(&self.everywhere, to);
+    /// A look-up, and a look at every address. Not for the hot path.
+    pub(crate) fn source(&self, ports: &[u8], to: IpAddr, flow: u32) -> Option<IpAddr> {
+        let on = |port| own_address(self.addresses_of(port), to, None);
+        let elsewhere = || labelled(&self.everywhere, to);
         let on_any_port = || (0..self.addresses.len() as u8).find_map(on);
-        ports.iter().copied().find_map(on).or_else(elsewhere).or_else(on_any_port)
+        let on_ports = || ports.iter().find_map(|port| self.source_on(*port, to, flow));
+        on_ports().or_else(elsewhere).or_else(on_any_port)
+    }
+
+    /// Returns the route's preferred source if it is an address of the router, otherwise an address of this port.
+    pub(crate) fn source_on(&self, port: u8, to: IpAddr, flow: u32) -> Option<IpAddr> {
+        let SourceHint { preferred, via } = self.table.source_hint(to, flow);
+        let is_good = |own: &IpAddr| suits(*own, to) && self.has_address(*own);
+        preferred.filter(is_good).or_else(|| own_address(self.addresses_of(port), to, via))
     }
 
     /// Returns true if the router has this address on a link.

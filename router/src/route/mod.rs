@@ -14,6 +14,7 @@ mod hop;
 mod line;
 mod own;
 mod rib;
+mod source;
 mod sources;
 mod table;
 #[cfg(test)]
@@ -22,9 +23,10 @@ mod text;
 
 pub use fib::{Fib, FibControl, FibReader, fib};
 pub use hop::{Hop, Neighbour, NextHop, Path};
-pub(crate) use own::own_address;
 pub use own::{OwnAddress, OwnAddressError};
 pub use rib::{Link, Origin, Rib, RibRoute, Target, Via};
+pub use source::SourceHint;
+pub(crate) use source::own_address;
 pub use sources::OwnSources;
 pub use table::{Change, HopId, Table};
 pub use text::{Route, RouteError};

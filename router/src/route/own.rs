@@ -50,19 +50,6 @@ pub enum OwnAddressError {
     },
 }
 
-/// Returns the address of an interface that suits packets to `to`: the one whose network contains `to`, or else the
-/// first of its family that is valid beyond the link. No loopback address is valid beyond the host.
-pub(crate) fn own_address(addresses: &[IpNet], to: IpAddr) -> Option<IpAddr> {
-    let good = |net: &&IpNet| match (net.addr(), to) {
-        (IpAddr::V4(own), IpAddr::V4(to)) => !own.is_link_local() || to.is_link_local(),
-        (IpAddr::V6(own), IpAddr::V6(to)) => !own.is_unicast_link_local() || to.is_unicast_link_local(),
-        _ => false,
-    };
-    let good = |net: &&IpNet| good(net) && !net.addr().is_loopback();
-    let near = addresses.iter().filter(good).find(|net| net.contains(&to));
-    near.or_else(|| addresses.iter().find(good)).map(IpNet::addr)
-}
-
 /// The longest IPv4 prefix of a network with a broadcast address (RFC 3021 §2.1).
 const BROADCAST_MAX: u8 = 30;
 

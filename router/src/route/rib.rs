@@ -93,6 +93,9 @@ pub struct Via {
     pub weight: u16,
     /// The route's own MTU in bytes of IP packet, or None if the link's MTU applies.
     pub mtu: Option<u16>,
+    /// The route's preferred source (`src` of ip-route(8)) of packets that the router sends itself. Only that of the first
+    /// path of a route is used.
+    pub source: Option<IpAddr>,
 }
 
 impl Target {
@@ -281,10 +284,7 @@ impl Rib {
             Link::Silent => Change::Neighbour(neighbour, None),
             Link::Unknown => Change::Forget(neighbour),
         });
-        let by = Target::Paths([Via { link, address: Some(address), weight: 1, mtu: None }].into());
-        if let Some(hop) = self.targets.find(&by) {
-            self.compile(hop);
-        }
+        self.targets.by_neighbour(link, address).into_iter().for_each(|hop| self.compile(hop));
         self.adjoin(address);
     }
 
@@ -313,7 +313,7 @@ impl Rib {
     fn entry(&mut self, route: &RibRoute) -> Entry {
         let (hop, is_new) = self.targets.intern(&route.target.normal());
         if is_new {
-            self.compile(hop);
+            self.introduce(hop);
         }
         let RibRoute { origin, metric, distinguisher, .. } = *route;
         Entry { prefix: route.prefix.trunc(), origin, metric, place: 0, hop, distinguisher }
@@ -327,6 +327,12 @@ impl Rib {
         self.settle(entry.prefix, before);
         self.targets.release(entry.hop);
         true
+    }
+
+    /// Emits the changes that tell workers a new target.
+    fn introduce(&mut self, hop: HopId) {
+        self.changes.extend(self.targets.new_hint(hop).map(|hint| Change::Source(hop, hint)));
+        self.compile(hop);
     }
 
     /// Emits the changes that tell workers the current meaning of a target.
@@ -356,7 +362,7 @@ impl Rib {
         let hop = station.map(|station| {
             let (hop, is_new) = self.targets.intern(&station);
             if is_new {
-                self.compile(hop);
+                self.introduce(hop);
             }
             hop
         });

@@ -10,6 +10,7 @@ use prefix_trie::PrefixMap;
 use super::flow_hash::FlowHash;
 use super::hop::{Hop, Kind, Neighbour, NextHop, Path};
 use super::line::{Line, PER_LINE};
+use super::source::SourceHint;
 use super::text::Route;
 use crate::interface::Interface;
 use netmem::wire::MacAddr;
@@ -36,6 +37,8 @@ pub struct Table {
     hops: Vec<NextHop>,
     /// The paths of each hop that has any.
     paths: Vec<Box<[Path]>>,
+    /// What the source of the router's own packets by each hop depends on. Hops behind the end have the default.
+    hints: Vec<SourceHint>,
     /// Neighbours whose state is known: the MAC address, or None if the neighbour does not answer.
     neighbours: HashMap<Neighbour, Option<MacAddr>>,
     /// The hash by which flows select one of several paths.
@@ -58,6 +61,8 @@ pub enum Change {
     Hop(HopId, NextHop),
     /// The hop leads by these paths. A flow selects one by its hash.
     Paths(HopId, Box<[Path]>),
+    /// The source of the router's own packets by this hop depends on this.
+    Source(HopId, SourceHint),
     /// The neighbour has this MAC address, or None if it does not answer.
     Neighbour(Neighbour, Option<MacAddr>),
     /// Nothing is known about the neighbour any more.
@@ -191,6 +196,26 @@ impl Table {
         }
     }
 
+    /// Returns what the source of a packet of the router to `destination` depends on, if the packet belongs to the flow
+    /// with this hash.
+    ///
+    /// # Cost
+    /// A walk down the tree. Not for the hot path.
+    pub(super) fn source_hint(&self, destination: IpAddr, flow: u32) -> SourceHint {
+        let found = match destination {
+            IpAddr::V4(address) => self.v4.get_lpm(&(address.to_bits(), 32)).map(|(_, id)| *id),
+            IpAddr::V6(address) => self.v6.get_lpm(&(address.to_bits(), 128)).map(|(_, id)| *id),
+        };
+        let Some(id) = found else { return SourceHint::default() };
+        let hint = self.hints.get(id.0 as usize).copied().unwrap_or_default();
+        match (self.hop(id).map(NextHop::kind), self.paths.get(id.0 as usize)) {
+            (Some(Kind::Paths), Some(paths)) if paths.len() > 1 => {
+                SourceHint { via: share_of(paths, flow).via, ..hint }
+            }
+            _ => hint,
+        }
+    }
+
     fn neighbour(&self, neighbour: Neighbour) -> Hop {
         match self.neighbours.get(&neighbour) {
             Some(Some(mac)) => Hop::Station { port: neighbour.port, mac: *mac },
@@ -222,6 +247,13 @@ impl Table {
             Change::Paths(id, paths) => {
                 let (hop, place) = self.place(*id);
                 (*hop, *place) = (NextHop::paths(id.0), paths.clone());
+            }
+            Change::Source(id, hint) => {
+                let at = id.0 as usize;
+                if at >= self.hints.len() {
+                    self.hints.resize(at + 1, SourceHint::default());
+                }
+                self.hints[at] = *hint;
             }
             Change::Neighbour(neighbour, mac) => drop(self.neighbours.insert(*neighbour, *mac)),
             Change::Forget(neighbour) => drop(self.neighbours.remove(neighbour)),
@@ -286,7 +318,8 @@ impl Table {
         let hops =
             size_of::<NextHop>() * self.hops.capacity() + size_of::<Box<[Path]>>() * self.paths.capacity();
         let neighbours = size_of::<(Neighbour, Option<MacAddr>)>() * self.neighbours.capacity();
-        self.v4.mem_size() + self.v6.mem_size() + lines + paths + hops + neighbours
+        let hints = size_of::<SourceHint>() * self.hints.capacity();
+        self.v4.mem_size() + self.v6.mem_size() + lines + paths + hops + hints + neighbours
     }
 
     /// Returns true if there is no route.

@@ -85,6 +85,7 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
         address: Some(Ipv4Addr::new(10, 9, link as u8, 1).into()),
         weight,
         mtu: None,
+        source: None,
     };
     rib.insert(&RibRoute {
         prefix: "10.0.0.0/8".parse().unwrap(),
@@ -106,6 +107,33 @@ fn flows_share_the_paths_by_weight_and_one_flow_keeps_to_its_path() {
     (0..8_000_u32).for_each(|flow| flows[port(flow * (u32::MAX / 8_000))] += 1);
     assert_eq!(flows.map(|n: u32| (n + 4) / 10 * 10), [1_000, 2_000, 5_000]);
     assert_eq!([port(0), port(u32::MAX)], [0, 2]);
+}
+
+/// A number of a target is used again for another target.
+#[test]
+fn the_source_of_a_route_is_gone_with_the_route() {
+    let mut rib = Rib::new([(11, 0)]);
+    let mut fib = Fib::default();
+    let route = |net: &str, source: Option<[u8; 4]>, gateway: Option<[u8; 4]>| {
+        let (address, source) = (gateway.map(IpAddr::from), source.map(IpAddr::from));
+        let target = Target::paths(vec![Via { link: 11, address, weight: 1, mtu: None, source }]);
+        RibRoute { prefix: net.parse().unwrap(), origin: Origin::Main, metric: 0, target, distinguisher: 0 }
+    };
+    let first = route("10.0.0.0/8", Some([10, 6, 0, 1]), Some([10, 9, 0, 1]));
+    let second = route("11.0.0.0/8", None, None);
+    let mut hint_of = |rib: &mut Rib, to: [u8; 4]| {
+        fib.apply(&rib.take_changes());
+        let SourceHint { preferred, via } = fib.table.source_hint(to.into(), 0);
+        (preferred, via)
+    };
+    rib.insert(&first);
+    let wanted = (Some([10, 6, 0, 1].into()), Some([10, 9, 0, 1].into()));
+    assert_eq!(hint_of(&mut rib, [10, 1, 1, 1]), wanted);
+    rib.set_neighbour(11, [10, 9, 0, 1].into(), Link::Known(mac(1)));
+    assert_eq!(hint_of(&mut rib, [10, 1, 1, 1]), wanted, "also with a known neighbour");
+    assert!(rib.remove(&first) && rib.insert(&second));
+    assert_eq!(hint_of(&mut rib, [11, 1, 1, 1]), (None, None));
+    assert_eq!(hint_of(&mut rib, [10, 1, 1, 1]), (None, None));
 }
 
 /// Seen: the second of two routers in a row sent all flows that it received over one path by one path, because both
@@ -150,6 +178,7 @@ fn a_table_that_leads_by_more_paths_takes_more_memory() {
             address: Some(Ipv4Addr::new(10, 9, link as u8, 1).into()),
             weight: 1,
             mtu: None,
+            source: None,
         };
         rib.insert(&RibRoute {
             prefix: "10.0.0.0/8".parse().unwrap(),

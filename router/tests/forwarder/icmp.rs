@@ -7,7 +7,7 @@ mod silence;
 use super::router::*;
 use netmem::wire::{Ethernet, Ipv4, icmp, ipv4};
 use netmem_router::icmp::{IcmpError, IcmpLimit, Message, Silence};
-use netmem_router::route::{Change, HopId, Neighbour, NextHop, Path};
+use netmem_router::route::{Change, HopId, Neighbour, NextHop, Path, SourceHint};
 use std::net::Ipv4Addr;
 use zerocopy::IntoBytes;
 

@@ -63,8 +63,13 @@ impl Way {
             Way::Blackhole => Target::Blackhole,
             way => {
                 let stations = way.stations().into_iter();
-                let via =
-                    |number| Via { link: LINK, address: Some(station(family, number)), weight: 1, mtu: None };
+                let via = |number| Via {
+                    link: LINK,
+                    address: Some(station(family, number)),
+                    weight: 1,
+                    mtu: None,
+                    source: None,
+                };
                 Target::paths(stations.map(via).collect())
             }
         }

@@ -2,8 +2,9 @@
 
 use super::neighbours::Neighbours;
 use super::{Link, Target, Via};
-use crate::route::{Change, HopId, NextHop, Path};
+use crate::route::{Change, HopId, NextHop, Path, SourceHint};
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 /// All targets of routes.
 ///
@@ -12,6 +13,10 @@ use std::collections::HashMap;
 pub(super) struct Targets {
     places: Vec<Option<Place>>,
     numbers: HashMap<Target, HopId>,
+    /// The targets with a single path by a neighbour, for whose hop the neighbour's MAC address is needed.
+    gateways: HashMap<(u32, IpAddr), Vec<HopId>>,
+    /// By number: what workers were told last about the source of packets to a target.
+    hints: Vec<SourceHint>,
     free: Vec<HopId>,
 }
 
@@ -34,6 +39,9 @@ impl Targets {
         });
         self.places[id.0 as usize] = Some(Place { target: target.clone(), users: 1 });
         self.numbers.insert(target.clone(), id);
+        if let Some(gateway) = gateway(target) {
+            self.gateways.entry(gateway).or_default().push(id);
+        }
         (id, true)
     }
 
@@ -52,8 +60,38 @@ impl Targets {
             && let Some(place) = self.places[id.0 as usize].take()
         {
             self.numbers.remove(&place.target);
+            if let Some(gateway) = gateway(&place.target)
+                && let Some(of) = self.gateways.get_mut(&gateway)
+            {
+                of.retain(|its| *its != id);
+                if of.is_empty() {
+                    self.gateways.remove(&gateway);
+                }
+            }
             self.free.push(id);
         }
+    }
+
+    /// Returns the targets with a single path by this neighbour.
+    pub(super) fn by_neighbour(&self, link: u32, address: IpAddr) -> Vec<HopId> {
+        self.gateways.get(&(link, address)).cloned().unwrap_or_default()
+    }
+
+    /// Returns what the source of packets to a target depends on, if workers were told something else about the target
+    /// of this number before.
+    pub(super) fn new_hint(&mut self, id: HopId) -> Option<SourceHint> {
+        let hint = match self.get(id) {
+            Some(Target::Paths(paths)) => {
+                let of = |first: &Via| SourceHint { preferred: first.source, via: first.address };
+                paths.first().map(of).unwrap_or_default()
+            }
+            _ => SourceHint::default(),
+        };
+        let at = id.0 as usize;
+        if at >= self.hints.len() {
+            self.hints.resize(at + 1, SourceHint::default());
+        }
+        (std::mem::replace(&mut self.hints[at], hint) != hint).then_some(hint)
     }
 
     fn place(&mut self, id: HopId) -> Option<&mut Place> {
@@ -115,4 +153,11 @@ impl Targets {
         };
         Some(Change::Hop(id, hop))
     }
+}
+
+/// Returns the neighbour by which the only path of a target leads.
+fn gateway(target: &Target) -> Option<(u32, IpAddr)> {
+    let Target::Paths(paths) = target else { return None };
+    let [Via { link, address: Some(address), mtu: None, .. }] = paths[..] else { return None };
+    Some((link, address))
 }

@@ -93,8 +93,10 @@ fn prefix() -> impl Strategy<Value = IpNet> {
 fn via() -> impl Strategy<Value = Via> {
     let gateway = prop::option::of(address());
     let mtu = prop::option::weighted(0.3, 1300..1303_u16);
-    let parts = (prop::sample::select(&LINKS[..]), gateway, 1..4_u16, mtu);
-    parts.prop_map(|(link, address, weight, mtu)| Via { link, address, weight, mtu })
+    let source = prop::option::weighted(0.3, prop::sample::select(vec![[10, 0, 9, 1], [10, 0, 9, 2]]));
+    let source = source.prop_map(|source| source.map(IpAddr::from));
+    let parts = (prop::sample::select(&LINKS[..]), gateway, 1..4_u16, mtu, source);
+    parts.prop_map(|(link, address, weight, mtu, source)| Via { link, address, weight, mtu, source })
 }
 
 fn target() -> impl Strategy<Value = Target> {

@@ -118,6 +118,35 @@ fn errors_by_ports_without_addresses_come_from_one_on_the_loopback_interface() {
     }
 }
 
+/// Seen: the preferred source of a route was not known to workers, and of two addresses of an interface the first was
+/// the source, which the next router's provider filtered.
+#[test]
+fn an_error_comes_from_the_preferred_source_of_its_route_else_from_the_address_beside_the_next_router() {
+    let mut router = RouterRig::new(Way::Fast);
+    let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
+    let all = ["192.168.1.1/24", "203.0.113.2/30", "10.6.0.1/32"];
+    router.control.apply(vec![
+        Change::Addresses(0, nets(&all[..2])),
+        Change::Own(nets(&all)),
+        Change::Hop(HopId(90), NextHop::station(0, HOSTS[0])),
+        Change::Route("10.7.0.0/16".parse().unwrap(), HopId(90)),
+    ]);
+    let via = Some("203.0.113.1".parse().unwrap());
+    for (preferred, via, wanted) in [
+        (None, None, "192.168.1.1"),
+        (None, via, "203.0.113.2"),
+        (Some("10.6.0.1"), via, "10.6.0.1"),
+        // Not the router's any more.
+        (Some("10.6.0.9"), via, "203.0.113.2"),
+    ] {
+        let preferred = preferred.map(|own| own.parse().unwrap());
+        router.control.apply(vec![Change::Source(HopId(90), SourceHint { preferred, via })]);
+        let said = said(&mut router, &datagram("10.7.0.9", "10.1.0.1", 1, 9));
+        assert_eq!(said.src.to_string(), wanted);
+    }
+    router.end();
+}
+
 #[test]
 fn an_error_is_no_longer_than_the_link_that_it_leaves_by_carries() {
     let mut router = RouterRig::new(Way::Fast);

@@ -26,7 +26,7 @@ const STABLE: u32 = 1_000;
 const STABLES: u32 = 100;
 
 fn over(link: u32) -> Target {
-    Target::paths(vec![Via { link, address: None, weight: 1, mtu: None }])
+    Target::paths(vec![Via { link, address: None, weight: 1, mtu: None, source: None }])
 }
 
 fn route(number: u32) -> RibRoute {
@@ -290,7 +290,7 @@ fn of_routes_known_before_those_are_kept_that_are_of_ipv6_the_kernels_and_over_a
 #[test]
 fn a_route_with_several_paths_is_kept_without_those_whose_links_are_down_or_gone() {
     let mut rib = Rib::default();
-    let via = |link| Via { link, address: None, weight: 3, mtu: None };
+    let via = |link| Via { link, address: None, weight: 3, mtu: None, source: None };
     let over = |links: &[u32]| {
         let target = Target::paths(links.iter().copied().map(via).collect());
         RibRoute { target, ..route(1) }
@@ -303,7 +303,7 @@ fn a_route_with_several_paths_is_kept_without_those_whose_links_are_down_or_gone
 
 /// Learns a default route over `LINK`, another over `OTHER`, and a route over both.
 fn learn_two_uplinks(follower: &mut Follower, signal: Signal) {
-    let via = |link: &u32| Via { link: *link, address: None, weight: 1, mtu: None };
+    let via = |link: &u32| Via { link: *link, address: None, weight: 1, mtu: None, source: None };
     let route = |(prefix, metric, links): (&str, u32, &[u32])| {
         let target = Target::paths(links.iter().map(via).collect());
         let prefix = prefix.parse().expect("a prefix");
