@@ -41,7 +41,7 @@ pub struct RouterArgs {
     pub reverse_path: Vec<ByPort<PortReversePath>>,
 
     /// Sustained rate of ICMP errors per worker, a second, for --mode ip: 1 to 1000000; 0 sends none. Messages that a packet is
-    /// too big have a limit of their own, of the same size; so for the next three [default: 1000]
+    /// too big have limits of their own: 20 times this rate and burst in all, and the same to one source [default: 1000]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RATE_MAX), allow_negative_numbers = true)]
     pub icmp_rate: Option<u32>,
 

@@ -2,7 +2,8 @@
 //! (f)).
 //!
 //! Messages that a packet is too big have buckets of their own. Senders depend on them to reach the destination at
-//! all (RFC 1191, RFC 8201), and packets with a forged source must not use them up by causing other errors.
+//! all (RFC 1191, RFC 8201), and packets with a forged source must not use them up by causing other errors. Their limit
+//! in all is larger: a few sources with long packets must not use up the messages of all others.
 
 use super::{Message, Silence};
 use std::hash::{BuildHasher, RandomState};
@@ -18,9 +19,13 @@ const SOURCES: usize = 1024;
 /// Bits of an IPv6 address that name the network of a source. A host may choose any address in its network (RFC
 /// 4291 §2.5.4).
 const NETWORK: u32 = 64;
+/// Messages that a packet is too big, for each other error that all sources together may get. Each such message answers a
+/// packet that is longer than itself.
+const TOO_BIG: u32 = 20;
 
 /// Limits of how many ICMP errors a worker may send. They apply once to the messages that a packet is too big, and once
-/// to all other errors together.
+/// to all other errors together. Of the messages that a packet is too big, 20 times as many as `rate` and `burst` may be
+/// sent. Linux does not limit these at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpLimit {
     /// Errors a second in the long run. 0 sends none at all.
@@ -168,11 +173,16 @@ impl Limiter {
     /// # Errors
     /// The reason why there is no token. No token is taken then.
     pub(crate) fn take(&mut self, message: Message, source: IpAddr, now: u64) -> Result<(), Silence> {
+        let mut limit = self.control.get();
         let buckets = match message {
-            Message::TooBig => &mut self.too_big,
+            Message::TooBig => {
+                limit.rate = limit.rate.saturating_mul(TOO_BIG);
+                limit.burst = limit.burst.saturating_mul(TOO_BIG);
+                &mut self.too_big
+            }
             _ => &mut self.others,
         };
-        buckets.take(self.hash.hash_one(network(source)), self.control.get(), now)
+        buckets.take(self.hash.hash_one(network(source)), limit, now)
     }
 }
 
@@ -232,6 +242,25 @@ mod tests {
         assert_eq!([9, 8, 7].map(|now| taken(&mut limiter, 1, now * TOKEN)), [1, 0, 0]);
     }
 
+    /// Seen: a dozen sources, each with its hundred messages a second, used up the thousand of all, and no other sender
+    /// learned a path MTU.
+    #[test]
+    fn a_dozen_sources_with_too_long_packets_without_end_leave_the_others_their_too_big_messages() {
+        let mut limiter = Limiter::new(IcmpLimit::default());
+        let mut taken = 0;
+        for tick in 0..1000 {
+            for host in 1..=12 {
+                let source = format!("10.1.0.{host}");
+                taken += taken_for(&mut limiter, Message::TooBig, &source, 1, tick * TOKEN / 1000);
+            }
+        }
+        assert!(taken > 900, "{taken}");
+        let mut rest =
+            |host: u32| taken_for(&mut limiter, Message::TooBig, &format!("10.2.0.{host}"), 20, TOKEN);
+        // Each has a bucket of its own, except a few in a thousand.
+        assert!((1..=20).filter(|host| rest(*host) == 20).count() >= 15);
+    }
+
     /// Regression: while one source asked for errors in a flood, the other sources got 12 of 20.
     #[test]
     fn one_source_gets_its_share_and_leaves_the_others_theirs() {
@@ -255,7 +284,8 @@ mod tests {
             assert_eq!(taken_for(&mut limiter, message, own, 99, 0), 5, "{message:?}");
             assert!(taken_for(&mut limiter, message, other, 99, 0) <= 4);
             assert_eq!(taken_for(&mut limiter, Message::TooBig, own, 99, 0), 5, "{message:?}");
-            assert!(taken_for(&mut limiter, Message::TooBig, other, 99, 0) <= 4);
+            let all = |host: u32| taken_for(&mut limiter, Message::TooBig, &format!("10.1.0.{host}"), 9, 0);
+            assert!((1..200).map(all).sum::<usize>() <= 9 * TOO_BIG as usize - 5);
             assert_eq!(taken_for(&mut limiter, Message::TooBig, own, 99, TOKEN), 1);
         }
     }
