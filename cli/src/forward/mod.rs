@@ -44,6 +44,7 @@ pub mod port_setup;
 pub mod ports;
 mod reload;
 pub mod report;
+mod resyncs;
 mod routing;
 mod run;
 mod sandboxed;

@@ -4,6 +4,7 @@ use super::links::GivenTable;
 use super::own_addresses::{Own, Told};
 use super::phases::Phases;
 use super::plan::{Plan, Source};
+use super::resyncs::Resyncs;
 use super::worker_setup::Icmp;
 use crate::args::{ModeArg, RoutesArg, attached};
 use crate::control::Record;
@@ -165,17 +166,19 @@ impl Following {
 
     /// Follows until the workers are drained. If that fails, the workers go on with the current routes.
     pub fn run(mut self, phases: &Phases) {
-        let mut said = String::new();
+        let mut resyncs = Resyncs::default();
         let (mut own, listing, mut forged) =
             (Told::new(mem::take(&mut self.own)), self.follower.listing(), false);
         while !phases.is_drained() {
             match self.follower.turn(TURN) {
-                Ok(()) => {}
+                Ok(()) => {
+                    if let Some(news) = resyncs.went_on(|| listing.counters().resyncs) {
+                        log::say(Level::Info, format_args!("netmem: {news}"));
+                    }
+                }
                 Err(error @ FollowError::Ask { .. }) => {
-                    let line = format!("netmem: routes are not updated until the kernel answers: {error}");
-                    if said != line {
-                        log::say(Level::Warning, &line);
-                        said = line;
+                    if let Some(news) = resyncs.failed(&error.to_string(), listing.counters().resyncs) {
+                        log::say(Level::Warning, format_args!("netmem: {news}"));
                     }
                 }
                 Err(error) => {
@@ -238,6 +241,7 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
             ("failures", counters.failures),
             ("forgotten", counters.forgotten),
             ("asked", counters.asked),
+            ("silent", counters.silent),
             ("unanswered", counters.unanswered),
         ])]
     });
