@@ -321,7 +321,7 @@ impl Follower {
                 Link::Known(mac)
             }
             State::Failed if self.asking.failed(key, Instant::now()) => {
-                self.known().counters.silent += 1;
+                self.known().counters.failed_neighbours += 1;
                 Link::Silent
             }
             State::Failed | State::Unknown if self.asking.unknown(key) => Link::Silent,
@@ -394,7 +394,7 @@ impl Follower {
         to_ask.extend(lost.ask);
         let due = self.asking.due(now, |link| known.rib.port(link).is_some());
         known.counters.unanswered += (lost.again + due.silent.len()) as u64;
-        known.counters.silent += due.silent.len() as u64;
+        known.counters.failed_neighbours += due.silent.len() as u64;
         due.silent.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Silent));
         due.forgotten.iter().for_each(|key| known.rib.set_neighbour(key.0, key.1, Link::Unknown));
         to_ask.extend(due.ask.into_iter().chain(due.freshen));

@@ -26,7 +26,7 @@ pub struct Counters {
     /// Requests to the kernel for neighbours: those that frames wait for, that it forgot, and stale ones in use.
     pub asked: u64,
     /// Number of times that a neighbour did not answer.
-    pub silent: u64,
+    pub failed_neighbours: u64,
     /// Requests for neighbours about which the kernel reported nothing for five seconds. It reports within three whether a
     /// neighbour answers, so its table of neighbours was full (`gc_thresh3`).
     pub unanswered: u64,

@@ -241,7 +241,7 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
             ("failures", counters.failures),
             ("forgotten", counters.forgotten),
             ("asked", counters.asked),
-            ("silent", counters.silent),
+            ("failed_neighbours", counters.failed_neighbours),
             ("unanswered", counters.unanswered),
         ])]
     });

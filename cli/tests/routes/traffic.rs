@@ -200,7 +200,7 @@ fn packets_follow_a_neighbour_that_changes_its_mac_address_and_are_dropped_for_a
     vain_ping(&router, "10.77.2.99");
     wait_until("the neighbour counts as silent", || dropped(&router, "neigh_failed") > 0);
     // Seen: the page said that `failures` counts these.
-    assert!(router.number("netlink", "silent") > 0);
+    assert!(router.number("netlink", "failed_neighbours") > 0);
     assert_eq!(router.number("netlink", "failures"), 0);
     let summary = router.end();
     assert_eq!(summary["held"], 0);
