@@ -88,7 +88,7 @@ fn packets_that_came_before_the_interface_was_removed_are_received_and_then_thos
             received.extend(receive(&mut port, &mut fixture));
             port.kick();
             // As before a worker sleeps. It looks at the interface each time.
-            port.arm();
+            let _ = port.arm();
             port.disarm();
         }
         assert_eq!(received, (0..40).collect::<Vec<u8>>());
@@ -109,7 +109,7 @@ fn packets_left_in_the_buffer_do_not_hold_up_the_next_interface_and_are_counted_
         let mut port = port_with(10, 3);
         let removed = make_again(&port);
         while port.device().netdev().index() == removed {
-            port.arm();
+            let _ = port.arm();
             port.disarm();
         }
         let counters = port.counters();

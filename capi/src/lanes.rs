@@ -151,7 +151,7 @@ impl Sending {
     /// Lists frames to be sent. There must be room for all of them. Empties `frames`.
     #[inline(always)]
     pub fn list(&mut self, w: &mut Worker, frames: &mut Batch) {
-        self.outbox.hand_off(w, ONLY, Source::default(), frames);
+        let _listed = self.outbox.hand_off(w, ONLY, Source::default(), frames);
     }
 
     /// Sends the listed frames and wakes the receiver.

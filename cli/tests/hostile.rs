@@ -117,7 +117,9 @@ fn hear(connection: &Connection, until: Instant) -> Option<(Message, Vec<OwnedFd
         match connection.receive(&mut bytes) {
             Received::Message(_, descriptors) => return Some((Message::parse(&bytes).ok()?, descriptors)),
             Received::Nothing if Instant::now() < until => thread::sleep(Duration::from_micros(100)),
-            Received::Nothing | Received::End | Received::UnknownDescriptor => return None,
+            Received::Nothing | Received::End | Received::UnknownDescriptor | Received::NoRoom => {
+                return None;
+            }
         }
     }
 }

@@ -327,7 +327,9 @@ impl Hand {
             match self.connection.receive(&mut bytes) {
                 Received::Message(..) => return Message::parse(&bytes).expect("a message"),
                 Received::Nothing => thread::sleep(Duration::from_millis(1)),
-                Received::End | Received::UnknownDescriptor => panic!("the server hung up"),
+                Received::End | Received::UnknownDescriptor | Received::NoRoom => {
+                    panic!("the server hung up")
+                }
             }
             assert!(begun.elapsed() < PATIENCE, "the server says nothing");
         }

@@ -228,7 +228,7 @@ fn packets_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failur
     let (mut frames, mut packets) = (Batch::new(), Packets::new());
     for _ in 0..n {
         pool.alloc_burst(w, &mut frames, BULK);
-        if heads.attach_bulk(w, &mut frames, &mut packets) < BULK {
+        if heads.attach_burst(w, &mut frames, &mut packets) < BULK {
             return Err("not enough packets".into());
         }
         heads.free_bulk(w, black_box(&mut packets));
@@ -252,7 +252,7 @@ fn pairs_in_bulk(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure>
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let mut packets = Packets::new();
     for _ in 0..n {
-        if pairs.get_bulk(w, &mut packets, BULK) < BULK {
+        if pairs.get_burst(w, &mut packets, BULK) < BULK {
             return Err("not enough packets".into());
         }
         pairs.free_bulk(w, black_box(&mut packets));

@@ -187,7 +187,7 @@ impl PortDevice {
         }
         if !can_send {
             // The port looks at its interface.
-            self.port.arm();
+            let _has_frames = self.port.arm();
             self.port.disarm();
             // A packet would end the sleep at once, and could not be answered.
             sleep_until_readable(&[], SHORTEST);

@@ -98,7 +98,7 @@ impl PacketPath {
     pub(super) fn detach_sent(&mut self, egress: &mut Egress, sent: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
         egress.flight.arrive(sent, &mut packets);
-        self.buffers.heads.detach_bulk(w, &mut packets, sent);
+        self.buffers.heads.detach_burst(w, &mut packets, sent);
         self.buffers.put_spare(packets);
     }
 
@@ -113,7 +113,7 @@ impl PacketPath {
     pub(super) fn strip_unsent(&mut self, egress: &mut Egress, w: &mut Worker) {
         let (mut packets, mut stripped) = (self.buffers.take_spare(), Batch::new());
         egress.flight.recall(&mut egress.out, &mut packets);
-        self.buffers.heads.detach_bulk(w, &mut packets, &mut stripped);
+        self.buffers.heads.detach_burst(w, &mut packets, &mut stripped);
         self.buffers.put_spare(packets);
         stripped.append(&mut egress.out);
         egress.out = stripped;

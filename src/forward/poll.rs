@@ -482,7 +482,8 @@ impl Forwarder {
         }
         self.send_listed(w);
         for egress in &mut self.egresses {
-            egress.port.arm();
+            // The worker does not sleep: a port brings its counters up to date when it is armed.
+            let _has_frames = egress.port.arm();
             egress.port.disarm();
         }
     }

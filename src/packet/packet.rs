@@ -20,7 +20,7 @@ use std::time::Duration;
 /// When a packet is dropped, head and bytes are freed by the slow path. [`HeadCache::free`](super::HeadCache::free) is
 /// the fast path.
 #[derive(Debug)]
-#[must_use = "dropped, it is freed by the slow way"]
+#[must_use = "dropping it frees it on the slow path: give it back with a worker"]
 pub struct Packet {
     /// The bytes, while they are all in one frame that belongs to this packet alone. Invariant: then the head holds
     /// [`Data::NOTHING`] and has no next part. Otherwise the head holds their location, except on the way to or from

@@ -16,7 +16,7 @@ use std::vec;
 /// [`Packets::receive_queued`](super::Packets::receive_queued) turns it into a packet again. When dropped, it is freed
 /// by the slow path.
 #[derive(Debug)]
-#[must_use = "dropped, it is freed by the slow way"]
+#[must_use = "dropping it frees it on the slow path: give it back with a worker"]
 pub struct QueuedPacket {
     /// None after it was taken.
     packet: Option<Packet>,

@@ -27,7 +27,7 @@ const CHUNKS: u32 = (PAGE_SIZE / CHUNK_SIZE) as u32;
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 #[repr(transparent)]
-#[must_use = "dropped, it is freed by the slow way"]
+#[must_use = "dropping it frees it on the slow path: give it back with a worker"]
 pub struct Page {
     /// The process-wide number of the first page, with [`MARK`] if the descriptor must be read.
     number: NonZeroU32,

@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// # }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "dropped, its claim ends by the slow way"]
+#[must_use = "dropping it releases its claim on the slow path: give it back with a worker"]
 pub struct SharedPage {
     /// As in a [`Page`].
     number: NonZeroU32,

@@ -153,7 +153,7 @@ fn refs<'a>(id: NonZeroU32) -> Refs<'a> {
 /// Twelve bytes: it carries its bounds, so that no move of its data needs a look-up. It pins its whole frame: see
 /// [`Fragments`].
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "dropped, its claim ends by the slow way"]
+#[must_use = "dropping it releases its claim on the slow path: give it back with a worker"]
 pub struct Fragment {
     /// Invariant: one of the frame's claims, `start <= off`, `off + len <= end`, and no other code has these bytes.
     desc: Desc,
@@ -283,7 +283,7 @@ impl Fragment {
     /// # Cost
     /// One locked instruction; none for the last.
     #[inline]
-    #[must_use = "dropped, the frame of the last piece is freed by the slow way"]
+    #[must_use = "dropping the frame of the last piece frees it on the slow path"]
     pub fn release(self) -> Option<Frame> {
         ManuallyDrop::new(self).give_up()
     }

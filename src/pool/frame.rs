@@ -44,7 +44,7 @@ use std::slice;
 /// ```
 #[derive(PartialEq, Eq)]
 #[repr(transparent)]
-#[must_use = "dropped, it is freed to its pool by the slow way"]
+#[must_use = "dropping it frees it to its pool on the slow path: call `free` with a worker"]
 pub struct Frame {
     /// A [`Desc`] in one word: the id in the lower half, then `off`, then `len`. It is one word so that a frame stays
     /// in a register. Three fields were stored on the stack in parts, and a read of the whole waited for these stores.

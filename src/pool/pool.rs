@@ -204,7 +204,7 @@ impl Pool {
     /// As [`Pool::alloc_burst`].
     #[inline(always)]
     #[track_caller]
-    #[must_use = "so many places hold frames"]
+    #[must_use = "this many slots hold frames, which leak if the number is lost"]
     pub fn alloc_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> usize {
         if self.alloc_cached_into(w, places) { places.len() } else { self.array_missed(w, places) }
     }
@@ -216,7 +216,7 @@ impl Pool {
     /// # Cost
     /// That of [`Pool::alloc_into`], without a call in its code, as [`Pool::alloc_cached`].
     #[inline(always)]
-    #[must_use = "whether the places hold frames"]
+    #[must_use = "false: no slot holds a frame"]
     pub fn alloc_cached_into(&self, w: &mut Worker, places: &mut [MaybeUninit<Frame>]) -> bool {
         self.shared.take_all_at_once(w, places)
     }

@@ -45,7 +45,7 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 #[repr(transparent)]
-#[must_use = "dropped, its claim ends by the slow way"]
+#[must_use = "dropping it releases its claim on the slow path: give it back with a worker"]
 pub struct SharedFrame {
     /// Invariant: one of the claims that the frame's count holds. `off` and `len` lie within bytes that no code writes
     /// as long as this claim exists.
@@ -222,7 +222,7 @@ impl SharedFrame {
     /// # Cost
     /// One locked instruction; none if this is the only claim.
     #[inline]
-    #[must_use = "dropped, the frame of the last claim is freed by the slow way"]
+    #[must_use = "dropping the frame of the last claim frees it on the slow path"]
     pub fn release(self) -> Option<Frame> {
         ManuallyDrop::new(self).give_up()
     }

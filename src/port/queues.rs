@@ -288,6 +288,7 @@ pub trait Wake {
 
     /// Prepares for sleep; call it after the other calls of a round. From now on the next frame that comes makes
     /// [`Wake::wakeup_fd`] readable. Returns true if frames have already come; then the worker must not sleep.
+    #[must_use = "true: frames have come, so the worker must not sleep"]
     fn arm(&mut self) -> bool {
         false
     }

@@ -73,7 +73,7 @@ impl<T> Clone for ConstructedCache<T> {
 /// fn stronger(object: Constructed<fn(&'static str)>) -> Constructed<Any> { object }
 /// ```
 #[derive(Debug)]
-#[must_use = "dropped, it is freed by the slow way"]
+#[must_use = "dropping it frees it on the slow path: give it back with a worker"]
 pub struct Constructed<T> {
     object: ManuallyDrop<Object<T>>,
     /// Invariant in `T`, unlike an [`Object`], whose value ends with it.

@@ -80,7 +80,7 @@ impl CpuSlab {
         self.head = unsafe { slabs.link(ground, active, object) };
         self.n -= 1;
         if (self.head == 0) != (self.n == 0) {
-            slabs.spoilt(ground, object);
+            slabs.report_corruption(ground, object);
         }
         object
     }

@@ -22,7 +22,7 @@ use std::ops::{Deref, DerefMut};
 /// # }
 /// ```
 #[repr(transparent)]
-#[must_use = "dropped, it is freed by the slow way"]
+#[must_use = "dropping it frees it on the slow path: give it back with a worker"]
 pub struct Object<T> {
     /// The object's address, with its cache's number in the upper 16 bits: so a cache recognises its own objects
     /// without a look at their descriptors.

@@ -215,13 +215,14 @@ impl Slabs {
     /// The object belongs to this cache and is on a freelist that the caller has detached.
     pub(super) unsafe fn link(&self, ground: Ground<'_>, slab: u32, object: Ref) -> u16 {
         // SAFETY: as promised.
-        unsafe { self.peek_link(ground, slab, object) }.unwrap_or_else(|| self.spoilt(ground, object))
+        unsafe { self.peek_link(ground, slab, object) }
+            .unwrap_or_else(|| self.report_corruption(ground, object))
     }
 
     /// Ends the process: a free object was written to, or freed twice.
     #[cold]
     #[inline(never)]
-    pub(super) fn spoilt(&self, ground: Ground<'_>, object: Ref) -> ! {
+    pub(super) fn report_corruption(&self, ground: Ground<'_>, object: Ref) -> ! {
         let at = NonNull::new(ground.base.as_ptr().with_addr((object & ADDRESS) as usize));
         Misuse::freelist(&self.name, at.unwrap_or(ground.base)).abort()
     }
@@ -360,7 +361,7 @@ impl Slabs {
             // SAFETY: the caller's promise; a place of 0 was refused in the round before.
             place = unsafe { self.link(ground, slab, object) };
             if (place == 0) != (left == 0) {
-                self.spoilt(ground, object);
+                self.report_corruption(ground, object);
             }
             take(object);
         }

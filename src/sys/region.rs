@@ -156,26 +156,26 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Maps at least `bytes` bytes, faults them in and numbers their chunks. The length is rounded up to 2 MiB, or to a
-    /// page if `wish` is [`BackingPreference::Small`].
+    /// page if `preference` is [`BackingPreference::Small`].
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
-    pub fn new(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, wish, |len| map(len, wish, false))
+    pub fn new(bytes: usize, preference: BackingPreference) -> Result<Arc<Region>, RegionError> {
+        Region::of(bytes, preference, |len| map(len, preference, false))
     }
 
-    /// Makes a region of the memory that `map` maps: `bytes` bytes, rounded up to `granule(wish)`.
+    /// Makes a region of the memory that `map` maps: `bytes` bytes, rounded up to `granule(preference)`.
     fn of(
         bytes: usize,
-        wish: BackingPreference,
+        preference: BackingPreference,
         map: impl FnOnce(usize) -> Result<Mapped, RegionError>,
     ) -> Result<Arc<Region>, RegionError> {
         let max = (SEGMENTS - 2) << SEGMENT_BYTES_SHIFT;
         if bytes == 0 || bytes > max {
             return Err(RegionError::Size { bytes, max });
         }
-        let len = bytes.next_multiple_of(granule(wish));
+        let len = bytes.next_multiple_of(granule(preference));
         let segments = (len / CHUNK_SIZE).div_ceil(SEGMENT_CHUNKS as usize);
         let Mapped { base, backing, file, fences } = map(len)?;
         let Some(first_segment) = take_segments(base, segments, true) else {
@@ -246,9 +246,9 @@ impl Drop for Region {
     }
 }
 
-/// The length of a region is a multiple of this, so that it can consist of the pages that `wish` asks for.
-fn granule(wish: BackingPreference) -> usize {
-    match wish {
+/// The length of a region is a multiple of this, so that it can consist of the pages that `preference` asks for.
+fn granule(preference: BackingPreference) -> usize {
+    match preference {
         BackingPreference::Small => PAGE_SIZE,
         // Under Miri as small as a test allows.
         _ if cfg!(miri) => 64 << 10,
@@ -283,13 +283,13 @@ struct Mapped {
 }
 
 /// Maps `len` bytes on the best available pages; with `guarded`, between two inaccessible pages.
-fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<Mapped, RegionError> {
+fn map(len: usize, preference: BackingPreference, guarded: bool) -> Result<Mapped, RegionError> {
     if cfg!(miri) {
         return plain::map(len, guarded);
     }
     let refusal = |errno| RegionError::Map { bytes: len, errno };
     let mut refused = Vec::new();
-    if wish == BackingPreference::Huge {
+    if preference == BackingPreference::Huge {
         let sizes = [
             (HUGE_1G, MapFlags::HUGE_1GB, PageKind::Huge1G, "1 GiB huge pages"),
             (HUGE_2M, MapFlags::HUGE_2MB, PageKind::Huge2M, "2 MiB huge pages"),
@@ -309,7 +309,7 @@ fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<Mapped, Reg
         }
     }
     let Placed { base, fences } = place(len, MapFlags::empty(), None, guarded)?;
-    let (base, kind) = small(base, len, wish, &mut refused).map_err(refusal)?;
+    let (base, kind) = small(base, len, preference, &mut refused).map_err(refusal)?;
     Ok(Mapped { base, backing: Backing { kind, refused }, file: None, fences })
 }
 
@@ -317,10 +317,10 @@ fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<Mapped, Reg
 fn small(
     base: *mut u8,
     len: usize,
-    wish: BackingPreference,
+    preference: BackingPreference,
     refused: &mut Vec<String>,
 ) -> rustix::io::Result<(*mut u8, PageKind)> {
-    if wish == BackingPreference::Small {
+    if preference == BackingPreference::Small {
         return populate(base, len).map(|base| (base, PageKind::Small));
     }
     // SAFETY: the range was mapped by the caller just now and is ours alone; the advice changes no byte.
@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_region_is_as_long_as_its_pages_allow() {
-        let bytes = |wish| Region::new((2 << 20) + 1, wish).unwrap().len();
+        let bytes = |preference| Region::new((2 << 20) + 1, preference).unwrap().len();
         assert_eq!(bytes(BackingPreference::Small), (2 << 20) + PAGE_SIZE);
         assert_eq!(bytes(BackingPreference::Transparent), 4 << 20);
     }
@@ -407,12 +407,14 @@ mod tests {
 
     #[test]
     fn a_region_is_aligned_writable_and_says_what_it_stands_on() {
-        for wish in [BackingPreference::Huge, BackingPreference::Transparent, BackingPreference::Small] {
-            let region = Region::new(4 << 20, wish).unwrap();
+        for preference in [BackingPreference::Huge, BackingPreference::Transparent, BackingPreference::Small]
+        {
+            let region = Region::new(4 << 20, preference).unwrap();
             assert_eq!(region.base().addr() % SEGMENT_BYTES, 0);
             // SAFETY: the region is mapped and this test alone uses it.
             unsafe { region.base().add(region.len() - 1).write(7) };
-            let fell_back = region.backing().kind == PageKind::Small && wish != BackingPreference::Small;
+            let fell_back =
+                region.backing().kind == PageKind::Small && preference != BackingPreference::Small;
             assert!(!(fell_back && region.backing().refused.is_empty()), "{}", region.backing());
         }
     }

@@ -88,14 +88,16 @@ pub enum NoDatagram {
     #[error("the protocol is {0}, and not UDP")]
     Protocol(u8),
     /// The length field of the datagram is longer than its packet, or shorter than its header.
-    #[error("the length of the datagram is none")]
+    #[error("the UDP length does not fit the packet")]
     BadLength,
     /// The checksum is wrong, or missing over IPv6.
     #[error("the checksum of the datagram is wrong")]
     BadChecksum,
     /// A source or destination is a broadcast, multicast or unspecified address, or port 0, so an answer to one sender
     /// is not possible. Or the source is a loopback address or the destination itself, to which an answer would return.
-    #[error("the datagram is from or for a group, from no port or address, or from the host that it is for")]
+    #[error(
+        "the datagram cannot be answered: a multicast, broadcast or unspecified address, port 0, a loopback source, or equal source and destination"
+    )]
     Unanswerable,
 }
 

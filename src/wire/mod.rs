@@ -81,7 +81,7 @@ pub enum Malformed {
     #[error("the packet is shorter than its IP header (20 bytes, or 40 of IPv6)")]
     ShortHeader,
     /// The IP version is not the expected one.
-    #[error("the IP version is another one")]
+    #[error("the IP version does not match the ethertype")]
     BadVersion,
     /// The IPv4 header's length field is below five words.
     #[error("the IPv4 header length is below 20 bytes")]

@@ -214,7 +214,7 @@ impl Scene {
             4 => packets.drain().for_each(|packet| heads.free(w, packet)),
             5 => {
                 let mut frames = Batch::new();
-                heads.detach_bulk(w, &mut packets, &mut frames);
+                heads.detach_burst(w, &mut packets, &mut frames);
                 frames.free(w);
                 heads.free_bulk(w, &mut packets);
             }
@@ -255,7 +255,7 @@ impl Scene {
     fn pairs_in_bulk(&mut self, op: Op) {
         let mut packets = Packets::new();
         let most = op.short().min(HELD.saturating_sub(self.held.len()));
-        let got = self.pairs.get_bulk(&mut self.workers[op.worker()], &mut packets, most);
+        let got = self.pairs.get_burst(&mut self.workers[op.worker()], &mut packets, most);
         assert!(got == packets.len() && got <= most);
         for mut packet in packets.drain() {
             let bytes = self.stamps(usize::from(op.b));

@@ -75,11 +75,11 @@ const OPERATIONS: [Operation; 12] = [
         held.bytes.extend(g.sizes.bytes(&mut g.w, 3000));
         held.bytes.extend(g.sizes.bytes(&mut g.w, 30_000));
     }),
-    ("HeadCache::attach_bulk", |g, held| {
+    ("HeadCache::attach_burst", |g, held| {
         for heads in &g.heads {
             let (mut frames, mut packets) = (Batch::new(), Packets::new());
             g.pool.alloc_burst(&mut g.w, &mut frames, 40);
-            heads.attach_bulk(&mut g.w, &mut frames, &mut packets);
+            heads.attach_burst(&mut g.w, &mut frames, &mut packets);
             held.packets.push(packets);
         }
     }),

@@ -153,7 +153,7 @@ fn a_closure_that_panics_while_it_writes_leaves_all_frames_in_their_batch() {
         assert!(panics(|| frames.each_data_mut(4, write)));
         assert_eq!((frames.len(), pool.ledger().owned), (32, 32));
         let mut packets = Packets::new();
-        assert_eq!(heads.attach_bulk(&mut w, &mut frames, &mut packets), 32);
+        assert_eq!(heads.attach_burst(&mut w, &mut frames, &mut packets), 32);
         assert!(panics(|| _ = packets.put_each(60, write)));
         assert_eq!(packets.len(), 32);
         heads.free_bulk(&mut w, &mut packets);

@@ -75,12 +75,12 @@ fn is_seen_and_mended(test: &str, harm: fn(), reason: &str) {
         for _ in 0..2 {
             harm();
             wait_for("the port is down", || {
-                port.arm();
+                let _ = port.arm();
                 matches!(port.state(), PortState::Down(_)).then_some(())
             });
             assert!(says(&port).contains(reason), "{}", says(&port));
             wait_for("it is mended", || {
-                port.arm();
+                let _ = port.arm();
                 (port.state() == PortState::Up).then_some(())
             });
             assert!(program_on("a0").is_some());
@@ -114,7 +114,7 @@ fn replace_program(port: &XdpPort) -> RedirectLink {
 
 fn until_it_cannot_be_attached(port: &mut XdpPort) {
     wait_for("the reason", || {
-        port.arm();
+        let _ = port.arm();
         says(port).contains("cannot be attached").then_some(())
     });
 }
@@ -133,7 +133,7 @@ fn an_interface_that_another_program_has_taken_meanwhile_leaves_the_port_down_wi
         drop(other);
         let wire = Wire::open("a1");
         wait_for("it is mended", || {
-            port.arm();
+            let _ = port.arm();
             (port.state() == PortState::Up).then_some(())
         });
         receives(&mut here, &mut port, &wire);
@@ -153,13 +153,13 @@ fn a_program_that_could_not_be_put_back_is_not_missed_on_the_next_interface() {
         until_it_cannot_be_attached(&mut port);
         ip("link del dev a0");
         wait_for("the port sees that its interface is gone", || {
-            port.arm();
+            let _ = port.arm();
             says(&port).contains("is gone").then_some(())
         });
         drop(other);
         veth("a0", "a1", 1);
         let next = wait_for("the port has the next interface", || {
-            port.arm();
+            let _ = port.arm();
             Some(says(&port)).filter(|said| !said.contains("is gone") && !said.contains("is down"))
         });
         assert_eq!(next, "");

@@ -119,12 +119,12 @@ fn native_and_generic_mode_bind_and_report_what_they_got() {
     in_namespace("native_and_generic_mode_bind_and_report_what_they_got", || {
         veth("a0", "a1", 1);
         let mut here = bench(64);
-        for (wish, mode, shown) in [
+        for (preference, mode, shown) in [
             (XdpModePreference::Native, XdpMode::Native, "xdp "),
             (XdpModePreference::Generic, XdpMode::Generic, "xdpgeneric "),
             (XdpModePreference::NativeThenGeneric, XdpMode::Native, "xdp "),
         ] {
-            let port = here.open_with("a0", 0, &XdpConfig { mode: wish, ..small() }).unwrap();
+            let port = here.open_with("a0", 0, &XdpConfig { mode: preference, ..small() }).unwrap();
             assert_eq!((port.mode(), port.native_refused(), port.is_zero_copy()), (mode, None, false));
             assert_eq!((port.name(), port.kind(), port.state()), ("xdp:a0", "xdp", PortState::Up));
             assert!(program_on("a0").is_some());

@@ -374,7 +374,7 @@ fn an_interface_that_comes_back_has_the_last_rules_and_its_new_address() {
             let new = changed(old.clone(), 5, 0x99);
             wait_for("a frame for the new address", || {
                 wire.send(&new);
-                port.arm();
+                let _ = port.arm();
                 let mut batch = Batch::new();
                 port.rx(&mut here.w, &mut batch);
                 let is_there = !batch.is_empty();
@@ -387,7 +387,7 @@ fn an_interface_that_comes_back_has_the_last_rules_and_its_new_address() {
             let wire = Wire::open("a1");
             wait_for("a frame by the new interface", || {
                 wire.send(&old);
-                port.arm();
+                let _ = port.arm();
                 netmem::port::Fill::refill(port, &mut here.w, &here.pool);
                 port.kick();
                 let mut batch = Batch::new();

@@ -77,7 +77,7 @@ fn alloc(
     for places in places.chunks_mut(BATCH_MAX) {
         let mut frames = Batch::new();
         pool.alloc_burst(worker, &mut frames, places.len());
-        heads.attach_bulk(worker, &mut frames, packets);
+        heads.attach_burst(worker, &mut frames, packets);
         frames.free(worker);
         let came = give_all((packets, of), (uses, tag), (heads, worker), places);
         got += came;
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn netmem_packet_from_frames_at(
             return if made == 0 { errno } else { made as c_int };
         }
         let enough = uses.reserve(burst.len());
-        let came = if enough { heads_of.attach_bulk(worker, &mut batch, packets) } else { 0 };
+        let came = if enough { heads_of.attach_burst(worker, &mut batch, packets) } else { 0 };
         // Frames for which there was no head stay frames.
         burst[came..].iter().zip(batch.drain()).for_each(|(frame, took)| tag.restore(frame.word, took));
         give_all((packets, heads.word), (uses, tag), (heads_of, worker), places);

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn netmem_port_rx_packets_at(
         let places = &mut places[got..];
         let mut frames = Batch::new();
         open.received.drain().move_to(&mut frames, places.len().min(BATCH_MAX));
-        heads_of.attach_bulk(worker, &mut frames, packets);
+        heads_of.attach_burst(worker, &mut frames, packets);
         let asked = packets.len() + frames.len();
         // Frames without a head wait in front of those received later.
         frames.append(&mut open.received);

@@ -127,7 +127,7 @@ fn alloc(
 ) -> usize {
     let mut got = 0;
     for places in places.chunks_mut(BATCH_MAX) {
-        from.ready.get_bulk(worker, packets, places.len());
+        from.ready.get_burst(worker, packets, places.len());
         let came = give_all((packets, from.heads), (uses, tag), (heads, worker), places);
         got += came;
         if came < places.len() {

@@ -63,7 +63,7 @@ impl Buffers {
             filling.arrive(frames, &mut packets);
         }
         if !frames.is_empty() {
-            self.heads.attach_bulk(w, frames, &mut packets);
+            self.heads.attach_burst(w, frames, &mut packets);
         }
         packets
     }
@@ -72,7 +72,7 @@ impl Buffers {
     #[inline]
     pub(super) fn attach(&mut self, frames: &mut Batch, w: &mut Worker) -> Packets {
         let mut packets = self.take_spare();
-        self.heads.attach_bulk(w, frames, &mut packets);
+        self.heads.attach_burst(w, frames, &mut packets);
         packets
     }
 
@@ -80,7 +80,7 @@ impl Buffers {
     pub(super) fn strip(&mut self, frames: &mut Batch, filling: &mut InFlightHeads, w: &mut Worker) {
         let (mut packets, mut stripped) = (self.take_spare(), Batch::new());
         filling.arrive(frames, &mut packets);
-        self.heads.detach_bulk(w, &mut packets, &mut stripped);
+        self.heads.detach_burst(w, &mut packets, &mut stripped);
         self.put_spare(packets);
         stripped.append(frames);
         *frames = stripped;
@@ -121,7 +121,7 @@ impl Buffers {
         loop {
             let want = port.fill_room().min(most.saturating_sub(port.rx_posted())).min(BATCH_MAX);
             let mut packets = self.take_spare();
-            if want == 0 || pairs.get_bulk(w, &mut packets, want) == 0 {
+            if want == 0 || pairs.get_burst(w, &mut packets, want) == 0 {
                 return self.put_spare(packets);
             }
             let is_short = packets.len() < want;

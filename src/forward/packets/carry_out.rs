@@ -206,7 +206,7 @@ impl Forwarder {
         let mut frames = Batch::new();
         let Path::Packets(path) = &mut self.path else { return frames };
         let mut packets = path.buffers.collect(packets);
-        path.buffers.heads.detach_bulk(w, &mut packets, &mut frames);
+        path.buffers.heads.detach_burst(w, &mut packets, &mut frames);
         if !packets.is_empty() {
             self.detach_copies(&mut packets, &mut frames, w);
         }

@@ -18,11 +18,11 @@ pub(super) enum Ready {
 impl Ready {
     /// Appends up to `n` empty packets. Returns their number.
     #[inline]
-    pub(super) fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+    pub(super) fn get_burst(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         match self {
-            Ready::Workers(pairs) => pairs.get_bulk(w, packets, n),
+            Ready::Workers(pairs) => pairs.get_burst(w, packets, n),
             #[cfg(feature = "comparisons")]
-            Ready::List(list) => list.get_bulk(w, packets, n),
+            Ready::List(list) => list.get_burst(w, packets, n),
         }
     }
 

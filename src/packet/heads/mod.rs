@@ -123,7 +123,7 @@ impl HeadCache {
     /// # Cost
     /// The cost of [`HeadCache::attach`] for each frame, with one look at the worker's array for all.
     #[inline]
-    pub fn attach_bulk(&self, w: &mut Worker, frames: &mut Batch, packets: &mut Packets) -> usize {
+    pub fn attach_burst(&self, w: &mut Worker, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(packets.room());
         let (mut frames, packets) = (frames.drain(), packets.all_mut());
         let mut got = self.shared.take_hot_bulk(w, n, &mut frames, packets);
@@ -162,7 +162,7 @@ impl HeadCache {
     /// Removes the heads of packets from the front of `packets`, and appends their frames to `frames`. It stops when
     /// there is no room, or when a packet's bytes are not one unshared frame. Returns the number of frames.
     #[inline]
-    pub fn detach_bulk(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
+    pub fn detach_burst(&self, w: &mut Worker, packets: &mut Packets, frames: &mut Batch) -> usize {
         self.take_bulk(w, packets, frames)
     }
 

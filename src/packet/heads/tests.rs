@@ -53,7 +53,7 @@ impl Bench {
     fn packets(&mut self, worker: usize, n: usize) -> Packets {
         let (mut frames, mut packets) = (Batch::new(), Packets::new());
         assert!(self.pool.alloc_bulk(&mut self.workers[worker], &mut frames, n));
-        assert_eq!(self.heads.attach_bulk(&mut self.workers[worker], &mut frames, &mut packets), n);
+        assert_eq!(self.heads.attach_burst(&mut self.workers[worker], &mut frames, &mut packets), n);
         packets
     }
 
@@ -267,7 +267,7 @@ fn no_head_is_missing_while_another_worker_keeps_free_ones() {
     assert!(bench.pool.alloc_bulk(&mut bench.workers[1], &mut frames, 64));
     let pages: Vec<_> = std::iter::from_fn(|| bench.memory.alloc(&mut bench.workers[1], 0)).collect();
     let mut packets = Packets::new();
-    let got = bench.heads.attach_bulk(&mut bench.workers[1], &mut frames, &mut packets);
+    let got = bench.heads.attach_burst(&mut bench.workers[1], &mut frames, &mut packets);
     let stats = bench.heads.stats();
     assert_eq!(got, 64, "{stats:?}");
     assert!(stats.steal > 0);
@@ -284,10 +284,10 @@ fn without_memory_a_bulk_stops_and_the_frames_stay_with_the_caller() {
         assert!(bench.pool.alloc_bulk(&mut bench.workers[0], &mut frames, 64));
         let pages: Vec<_> = std::iter::from_fn(|| bench.memory.alloc(&mut bench.workers[0], 0)).collect();
         let mut packets = Packets::new();
-        assert_eq!(bench.heads.attach_bulk(&mut bench.workers[0], &mut frames, &mut packets), 0);
+        assert_eq!(bench.heads.attach_burst(&mut bench.workers[0], &mut frames, &mut packets), 0);
         assert_eq!((frames.len(), packets.len()), (64, 0), "{mode:?}");
         drop(pages);
-        assert_eq!(bench.heads.attach_bulk(&mut bench.workers[0], &mut frames, &mut packets), 64);
+        assert_eq!(bench.heads.attach_burst(&mut bench.workers[0], &mut frames, &mut packets), 64);
         bench.free_bulk(0, &mut packets);
         bench.end();
     }
@@ -367,7 +367,7 @@ fn step(bench: &mut Bench, held: &mut Vec<Packet>, op: Op) {
         Op::Detach { worker, n } => {
             let (mut packets, mut frames) = (last(held, n), Batch::new());
             let n = packets.len();
-            assert_eq!(bench.heads.detach_bulk(&mut bench.workers[worker], &mut packets, &mut frames), n);
+            assert_eq!(bench.heads.detach_burst(&mut bench.workers[worker], &mut packets, &mut frames), n);
             frames.free(&mut bench.workers[worker]);
         }
         Op::Set { name, value } => {

@@ -43,7 +43,7 @@ impl PairList {
     }
 
     /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
-    pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+    pub fn get_burst(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let before = packets.len();
         let all = before + n.min(packets.room());
         if self.locking == Locking::Caller {

@@ -110,9 +110,9 @@ impl ReadyPackets {
     /// Appends up to `n` empty packets to `packets`, as many as exist and fit. Returns their number.
     #[inline]
     #[track_caller]
-    pub fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+    pub fn get_burst(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let n = n.min(packets.room());
-        let got = self.shared.stacks.get_bulk(w, n, packets.all_mut());
+        let got = self.shared.stacks.get_burst(w, n, packets.all_mut());
         if got < n { got + self.shared.make_bulk(w, packets, n - got) } else { got }
     }
 
@@ -197,7 +197,7 @@ impl Shared {
         self.stacks.locals.add(w, n as u64, |lane| &lane.missed);
         let mut frames = Batch::new();
         self.pool.alloc_burst(w, &mut frames, n);
-        let got = self.heads.attach_bulk(w, &mut frames, packets);
+        let got = self.heads.attach_burst(w, &mut frames, packets);
         frames.free(w);
         got
     }

@@ -68,7 +68,7 @@ impl<T> Stacks<T> {
 
     /// Appends the worker's `n` newest items, or as many as exist, to `into`. Returns their number.
     #[inline(always)]
-    pub(super) fn get_bulk(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
+    pub(super) fn get_burst(&self, w: &mut Worker, n: usize, into: &mut Vec<T>) -> usize {
         let Some(mut stack) = self.locals.enter(w) else { return 0 };
         let n = move_last(&mut stack.items, n, into);
         stack.tally.take(n);

@@ -93,7 +93,7 @@ fn while_a_pool_traces_a_packet_has_the_call_site_of_its_own_use() {
     assert_eq!(line(&pool), here);
     pairs.free(&mut w, held);
     let mut packets = Packets::new();
-    let (got, here) = (pairs.get_bulk(&mut w, &mut packets, 3), line!());
+    let (got, here) = (pairs.get_burst(&mut w, &mut packets, 3), line!());
     assert_eq!((line(&pool), pool.holders()[0].frames, got), (here, 3, 3));
     pairs.free_bulk(&mut w, &mut packets);
     assert_eq!((pairs.now(), stack.now()), (0, 0));
@@ -154,7 +154,7 @@ fn there_are_never_more_than_the_most_which_changes_at_once() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(128);
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let mut packets = Packets::new();
-    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 64), 64);
+    assert_eq!(pairs.get_burst(&mut w, &mut packets, 64), 64);
     pairs.free_bulk(&mut w, &mut packets);
     assert_eq!((pairs.now(), pairs.max(), packets.len()), (50, 50, 0));
     assert_eq!(pool.ledger().ready, 50);
@@ -166,9 +166,9 @@ fn there_are_never_more_than_the_most_which_changes_at_once() {
     pairs.free(&mut w, packet);
     assert_eq!(pairs.now(), 0, "0 keeps none");
     pairs.set_max(100);
-    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 64), 64);
+    assert_eq!(pairs.get_burst(&mut w, &mut packets, 64), 64);
     pairs.free_bulk(&mut w, &mut packets);
-    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 40), 40);
+    assert_eq!(pairs.get_burst(&mut w, &mut packets, 40), 40);
     let stats = pairs.stats();
     assert_eq!((stats.now, stats.missed), (24, 64 + 1 + 64));
     check(&stats);
@@ -182,14 +182,14 @@ fn a_bulk_of_pairs_and_others_keeps_the_pairs() {
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(64);
     let pairs = ReadyPackets::new(&pool, &heads, 6);
     let mut packets = Packets::new();
-    pairs.get_bulk(&mut w, &mut packets, 10);
+    pairs.get_burst(&mut w, &mut packets, 10);
     let mut shared = pairs.get(&mut w).unwrap();
     packets.push(heads.share(&mut w, &mut shared).unwrap()).unwrap();
     packets.push(shared).unwrap();
     packets.iter_mut().take(10).for_each(use_up);
     pairs.free_bulk(&mut w, &mut packets);
     assert_eq!((pairs.now(), pairs.stats().passed, pool.ledger().ready), (6, 6, 6));
-    pairs.get_bulk(&mut w, &mut packets, 6);
+    pairs.get_burst(&mut w, &mut packets, 6);
     packets.iter().for_each(|packet| assert_new(packet, packet.headroom()));
     assert!(packets.iter().all(|packet| (64..64 + 8 * 64).contains(&packet.headroom())));
     drop(packets);
@@ -201,7 +201,7 @@ fn pairs_are_given_up_before_the_pool_has_no_frame_for_somebody() {
     let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(32);
     let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut packets = Packets::new();
-    assert_eq!(pairs.get_bulk(&mut a, &mut packets, 32), 32);
+    assert_eq!(pairs.get_burst(&mut a, &mut packets, 32), 32);
     pairs.free_bulk(&mut b, &mut packets);
     assert_eq!((pairs.now(), pool.ledger().ready), (32, 32), "all with the worker that only frees");
     let mut frames = Batch::new();
@@ -217,7 +217,7 @@ fn a_worker_that_leaves_takes_no_pairs_along() {
     let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut b = b;
     let mut packets = Packets::new();
-    pairs.get_bulk(&mut a, &mut packets, 20);
+    pairs.get_burst(&mut a, &mut packets, 20);
     pairs.free_bulk(&mut b, &mut packets);
     drop(b);
     assert_eq!((pairs.now(), pairs.stats().released), (0, 20));
@@ -231,7 +231,7 @@ fn without_a_frame_or_a_head_there_is_no_packet_and_nothing_is_lost() {
     let Bench { memory, workers: [mut w, _], pool, heads } = bench(4);
     let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut packets = Packets::new();
-    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 9), 4);
+    assert_eq!(pairs.get_burst(&mut w, &mut packets, 9), 4);
     assert!(pairs.get(&mut w).is_none());
     drop(packets);
     let mut heads_of_others: Vec<Packet> = Vec::new();
@@ -239,7 +239,7 @@ fn without_a_frame_or_a_head_there_is_no_packet_and_nothing_is_lost() {
     while let Ok(packet) = heads.attach_external(&mut w, External::new([0], drop)) {
         heads_of_others.push(packet);
     }
-    assert!(pairs.get(&mut w).is_none() && pairs.get_bulk(&mut w, &mut Packets::new(), 4) == 0);
+    assert!(pairs.get(&mut w).is_none() && pairs.get_burst(&mut w, &mut Packets::new(), 4) == 0);
     assert!(pool.ledger().all_home());
     drop((pages, heads_of_others));
     assert!(pairs.get(&mut w).is_some());
@@ -250,7 +250,7 @@ fn a_pool_that_closes_gets_the_pairs_back_and_no_more_are_kept() {
     let Bench { memory, workers: [mut w, _], pool, heads } = bench(16);
     let pairs = ReadyPackets::new(&pool, &heads, 50);
     let mut packets = Packets::new();
-    pairs.get_bulk(&mut w, &mut packets, 8);
+    pairs.get_burst(&mut w, &mut packets, 8);
     let late = packets.pop().unwrap();
     pairs.free_bulk(&mut w, &mut packets);
     assert_eq!((pool.ledger().ready, pool.ledger().owned), (7, 1));
@@ -298,10 +298,10 @@ fn one_list_gives_and_keeps_the_same_pairs_whoever_takes_its_lock() {
         let Bench { workers: [mut a, mut b], pool, heads, .. } = bench(64);
         let list = PairList::new(PairStack::new(&pool, &heads, 20, Reset::AtPut), locking);
         let mut packets = Packets::new();
-        assert_eq!((list.get_bulk(&mut a, &mut packets, 32), packets.len()), (32, 32));
+        assert_eq!((list.get_burst(&mut a, &mut packets, 32), packets.len()), (32, 32));
         list.free_bulk(&mut b, &mut packets);
         assert_eq!((packets.len(), list.stats().now, pool.ledger().ready), (0, 20, 20), "{locking:?}");
-        assert_eq!(list.get_bulk(&mut b, &mut packets, 25), 25);
+        assert_eq!(list.get_burst(&mut b, &mut packets, 25), 25);
         assert_eq!((list.stats().taken, list.stats().missed, list.stats().passed), (20, 37, 12));
         packets.drain().for_each(|packet| list.free(&mut a, packet));
         check(&list.stats());
@@ -379,7 +379,7 @@ fn a_shrinker_that_is_called_because_a_list_has_no_pair_may_use_the_list() {
             let shrinker: Weak<Looks> = Arc::downgrade(&looks);
             pool.on_pressure(shrinker);
             let mut packets = Packets::new();
-            assert_eq!(list.get_bulk(&mut w, &mut packets, 9), 4);
+            assert_eq!(list.get_burst(&mut w, &mut packets, 9), 4);
             list.free_bulk(&mut w, &mut packets);
         });
         assert_eq!((stats.now, stats.taken), (0, 0), "{locking:?}");
@@ -411,7 +411,7 @@ fn packets_freed_in_bulk_beside_pairs_that_are_there_stay_only_up_to_the_most() 
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(128);
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let (mut first, mut second) = (Packets::new(), Packets::new());
-    assert_eq!((pairs.get_bulk(&mut w, &mut first, 30), pairs.get_bulk(&mut w, &mut second, 30)), (30, 30));
+    assert_eq!((pairs.get_burst(&mut w, &mut first, 30), pairs.get_burst(&mut w, &mut second, 30)), (30, 30));
     pairs.free_bulk(&mut w, &mut first);
     pairs.free_bulk(&mut w, &mut second);
     assert_eq!((pairs.now(), pool.ledger().ready), (50, 50));

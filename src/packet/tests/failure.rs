@@ -33,7 +33,7 @@ fn run(scene: &Scene, w: &mut Worker) -> usize {
     let mut pieces = Fragments::new(pool);
     for i in 0..24_u8 {
         refused += 8 - pool.alloc_burst(w, &mut frames, 8);
-        heads.attach_bulk(w, &mut frames, &mut packets);
+        heads.attach_burst(w, &mut frames, &mut packets);
         refused += frames.len();
         frames.free(w);
         packets.iter_mut().for_each(|packet| packet.put_slice(&[i; 100]).unwrap());

@@ -73,7 +73,7 @@ fn ready_pairs_of_a_pool_that_clears_show_no_old_byte() {
     let mut bulk = Packets::new();
     for round in 0..4 {
         bulk.push(pairs.get(&mut w).unwrap()).unwrap();
-        assert_eq!(pairs.get_bulk(&mut w, &mut bulk, 8), 8);
+        assert_eq!(pairs.get_burst(&mut w, &mut bulk, 8), 8);
         for packet in bulk.iter_mut() {
             assert!(packet.put(1500).unwrap().iter().all(|byte| *byte == 0), "round {round}");
             packet.data_mut().unwrap().fill(b'S');

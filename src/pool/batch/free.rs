@@ -50,7 +50,7 @@ impl Frame {
     /// # Safety
     /// As for [`Frame::free_all`], if the result is true.
     #[inline(always)]
-    #[must_use = "whether the frames are gone"]
+    #[must_use = "false: the frames were not freed"]
     pub unsafe fn free_all_cached(frames: &[Option<Frame>], w: &mut Worker) -> bool {
         let Some(Some(first)) = frames.first() else { return false };
         // SAFETY: the frame is out, and keeps its pool, until it is kept.
@@ -95,7 +95,7 @@ impl Pool {
     /// All slots hold frames, and all of these belong to this pool. If the result is true, their claims have ended: the
     /// caller forgets them.
     #[inline(always)]
-    #[must_use = "whether the frames are gone"]
+    #[must_use = "false: the frames were not freed"]
     pub unsafe fn free_all_cached(&self, w: &mut Worker, frames: &[Option<Frame>]) -> bool {
         // SAFETY: an Option<Frame> has a Frame's layout, and by the caller's promise none of these is None.
         let all = unsafe { slice::from_raw_parts(frames.as_ptr().cast::<Frame>(), frames.len()) };

@@ -33,7 +33,7 @@ impl Batch {
     /// assert_eq!(rest, [4, 6]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use = "dropped, the frames that were taken out are freed by the slow way"]
+    #[must_use = "dropping the frames that were taken out frees them on the slow path"]
     pub fn extract(&mut self, mut pick: impl FnMut(&Frame) -> bool) -> Batch {
         let (mut picked, mut rest) = (Batch::new(), Batch::new());
         let mut drain = self.drain();

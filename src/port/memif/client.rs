@@ -196,7 +196,7 @@ impl Client {
     }
 
     /// Ends the connection, and sends the reason if the peer can use it.
-    pub(super) fn hang_up(&mut self, fault: &Fault) {
+    pub(super) fn disconnect(&mut self, fault: &Fault) {
         if let Some(session) = self.session() {
             session.end(fault);
         }

@@ -18,7 +18,7 @@ impl MemifPort {
             self.fault(&Fault::Closed);
         } else {
             // Clients that have not offered everything hear it too.
-            self.conversation.hang_up(&Fault::Closed);
+            self.conversation.disconnect(&Fault::Closed);
         }
         let sent: usize = self.pairs.iter_mut().map(|pair| pair.sent.clear()).sum();
         // As `complete` would have counted them.

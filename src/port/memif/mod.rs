@@ -278,10 +278,10 @@ impl Conversation {
         }
     }
 
-    fn hang_up(&mut self, fault: &Fault) {
+    fn disconnect(&mut self, fault: &Fault) {
         match self {
-            Conversation::Client(client) => client.hang_up(fault),
-            Conversation::Server(server) => server.hang_up(fault),
+            Conversation::Client(client) => client.disconnect(fault),
+            Conversation::Server(server) => server.disconnect(fault),
         }
     }
 

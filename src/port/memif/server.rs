@@ -20,7 +20,7 @@ const REGION_MAX: u64 = 8 << 30;
 /// Largest sum of all regions in bytes.
 const REGIONS_BYTES_MAX: u64 = 64 << 30;
 /// Maximum number of clients that can be admitted at once. Each may send some hundred descriptors.
-const HEARD_MAX: usize = 4;
+const HANDSHAKES_MAX: usize = 4;
 /// How long one of them may send nothing while others wait.
 const CROWDED: Duration = Duration::from_millis(100);
 
@@ -31,14 +31,14 @@ pub(super) struct Server {
     listener: Listener,
     config: MemifConfig,
     /// Clients that have not yet offered everything. Empty while packets flow.
-    heard: Vec<(Session, Heard)>,
+    handshakes: Vec<(Session, Handshake)>,
     /// The client whose packets flow.
     up: Option<Session>,
 }
 
 /// What a client has offered so far.
 #[derive(Debug)]
-struct Heard {
+struct Handshake {
     /// When its last message came, or when it connected.
     silent_since: Instant,
     /// It named the right interface and is permitted.
@@ -52,7 +52,7 @@ struct Heard {
 
 impl Server {
     pub(super) fn new(listener: Listener, config: &MemifConfig) -> Server {
-        Server { listener, config: config.clone(), heard: Vec::new(), up: None }
+        Server { listener, config: config.clone(), handshakes: Vec::new(), up: None }
     }
 
     /// Makes one step of the conversation with each client, if one is possible.
@@ -60,22 +60,22 @@ impl Server {
         // A client that fails holds up no other: its fault is reported if nothing else happens.
         let mut failed = self.listener.accept().and_then(|connection| self.welcome(connection).err());
         if let Some(session) = &self.up {
-            return hear_peer(session).unwrap_or_else(Step::Down);
+            return poll_peer(session).unwrap_or_else(Step::Down);
         }
         let mut step = Step::Wait;
-        for i in (0..self.heard.len()).rev() {
-            let (session, heard) = &mut self.heard[i];
-            match heard.go_on(session, &self.config) {
+        for i in (0..self.handshakes.len()).rev() {
+            let (session, handshake) = &mut self.handshakes[i];
+            match handshake.advance(session, &self.config) {
                 Ok(Step::Wait) => {}
                 Ok(Step::Up(rings, name)) => {
-                    self.up = Some(self.heard.swap_remove(i).0);
-                    self.heard.drain(..).for_each(|(session, _)| turn_away(&session));
+                    self.up = Some(self.handshakes.swap_remove(i).0);
+                    self.handshakes.drain(..).for_each(|(session, _)| reject(&session));
                     return Step::Up(rings, name);
                 }
                 Ok(other) => step = other,
                 Err(fault) => {
                     // The end of a client that is not the peer ends no other connection.
-                    let (session, _) = self.heard.swap_remove(i);
+                    let (session, _) = self.handshakes.swap_remove(i);
                     session.end(&fault);
                     failed = Some(fault);
                 }
@@ -93,19 +93,20 @@ impl Server {
         let allowed = self.config.peer.check(&connection);
         let session = Session::new(connection, self.config.sealing);
         if self.up.is_some() {
-            turn_away(&session);
+            reject(&session);
             return Ok(());
         }
         if let Err(fault) = allowed {
             session.end(&fault);
             return Err(fault);
         }
-        if self.heard.len() >= HEARD_MAX {
-            let silent = (0..self.heard.len()).max_by_key(|&i| self.heard[i].1.silent_since.elapsed());
-            match silent.filter(|&i| self.heard[i].1.silent_since.elapsed() > CROWDED) {
-                Some(i) => self.heard.swap_remove(i).0.end(&Fault::Silent),
+        if self.handshakes.len() >= HANDSHAKES_MAX {
+            let silent =
+                (0..self.handshakes.len()).max_by_key(|&i| self.handshakes[i].1.silent_since.elapsed());
+            match silent.filter(|&i| self.handshakes[i].1.silent_since.elapsed() > CROWDED) {
+                Some(i) => self.handshakes.swap_remove(i).0.end(&Fault::Silent),
                 None => {
-                    turn_away(&session);
+                    reject(&session);
                     return Ok(());
                 }
             }
@@ -121,24 +122,24 @@ impl Server {
             max_log2_ring_size: LOG2_SIZE_MAX,
         };
         session.send(&Message::Hello(hello), None)?;
-        self.heard.push((session, Heard::default()));
+        self.handshakes.push((session, Handshake::default()));
         Ok(())
     }
 
     /// Ends the connection, and sends the reason if the peer can use it. A port that closes also ends the connections
     /// with clients that have not offered everything.
-    pub(super) fn hang_up(&mut self, fault: &Fault) {
+    pub(super) fn disconnect(&mut self, fault: &Fault) {
         if let Some(session) = self.up.take() {
             session.end(fault);
         }
         if matches!(fault, Fault::Closed) {
-            self.heard.drain(..).for_each(|(session, _)| session.end(fault));
+            self.handshakes.drain(..).for_each(|(session, _)| session.end(fault));
         }
     }
 
     /// The connections on which messages may arrive.
     pub(super) fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.heard.iter().map(|(session, _)| session).chain(&self.up).map(Session::connection)
+        self.handshakes.iter().map(|(session, _)| session).chain(&self.up).map(Session::connection)
     }
 
     pub(super) fn listener(&self) -> &Listener {
@@ -156,9 +157,9 @@ impl Server {
     }
 }
 
-impl Default for Heard {
+impl Default for Handshake {
     fn default() -> Self {
-        Heard {
+        Handshake {
             silent_since: Instant::now(),
             admitted: false,
             regions: Vec::new(),
@@ -169,12 +170,12 @@ impl Default for Heard {
 }
 
 /// Tells a client that another one is connected. The connection ends whether or not the client reads this.
-fn turn_away(session: &Session) {
+fn reject(session: &Session) {
     let _ = session.send(&Message::disconnect("somebody is connected already"), None);
 }
 
 /// Reads the peer's messages while packets flow. A correct peer sends only DISCONNECT.
-fn hear_peer(session: &Session) -> Result<Step, Fault> {
+fn poll_peer(session: &Session) -> Result<Step, Fault> {
     match session.receive(true)? {
         None => Ok(Step::Wait),
         Some((Message::Disconnect { reason, .. }, _)) => Err(Fault::Disconnected(reason.to_string())),
@@ -182,9 +183,9 @@ fn hear_peer(session: &Session) -> Result<Step, Fault> {
     }
 }
 
-impl Heard {
+impl Handshake {
     /// Makes one step of the conversation with this client, if one is possible.
-    fn go_on(&mut self, session: &Session, config: &MemifConfig) -> Result<Step, Fault> {
+    fn advance(&mut self, session: &Session, config: &MemifConfig) -> Result<Step, Fault> {
         let Some((message, descriptor)) = session.receive(false)? else { return Ok(Step::Wait) };
         self.silent_since = Instant::now();
         if let Message::Connect(name) = message {

@@ -173,7 +173,7 @@ impl MemifPort {
         if fault.is_descriptor() {
             self.counters.bad_descriptor.add(1);
         }
-        self.conversation.hang_up(fault);
+        self.conversation.disconnect(fault);
         self.active = 0;
         self.peer = None;
         self.down = fault.to_string();

@@ -32,7 +32,7 @@ impl Attachment {
     /// `taking` does not take.
     pub(super) fn new(
         netdev: &Netdev,
-        wish: XdpModePreference,
+        preference: XdpModePreference,
         punted: Punted<Arc<OwnAddresses>>,
         taking: Option<Arc<TakeControl>>,
         attempt: &Attempt<'_>,
@@ -42,11 +42,11 @@ impl Attachment {
         let mut held = taking.as_ref().map(|taking| taking.hold());
         held.iter_mut().for_each(|held| held.mac = station(netdev));
         let take = held.as_ref().map(|held| (&held.take, held.mac));
-        let (program, link, native_refused) = match attach_for_several(&mut maps, take, netdev, wish) {
+        let (program, link, native_refused) = match attach_for_several(&mut maps, take, netdev, preference) {
             Some((program, link)) => (program, link, None),
             None => {
                 let program = maps.load(take).map_err(refused)?;
-                let (link, native_refused) = attach_as_wished(&program, netdev, wish, attempt)?;
+                let (link, native_refused) = attach_as_wished(&program, netdev, preference, attempt)?;
                 (program, link, native_refused)
             }
         };
@@ -194,10 +194,10 @@ fn attach_for_several(
     maps: &mut Maps,
     take: Taken<'_>,
     netdev: &Netdev,
-    wish: XdpModePreference,
+    preference: XdpModePreference,
 ) -> Option<(RedirectProgram, RedirectLink)> {
     let are_long = netdev.mtu().is_ok_and(|mtu| mtu > ONE_BUFFER) && netdev.is_virtual() == Ok(true);
-    if !are_long || !wish.allows(XdpMode::Native) || netdev.is_bond() == Ok(true) {
+    if !are_long || !preference.allows(XdpMode::Native) || netdev.is_bond() == Ok(true) {
         return None;
     }
     maps.set_several(true);
@@ -218,11 +218,11 @@ const ON_MEMBERS: &str = "native: a bond runs the program on its members, whose 
 fn attach_as_wished(
     program: &RedirectProgram,
     netdev: &Netdev,
-    wish: XdpModePreference,
+    preference: XdpModePreference,
     attempt: &Attempt<'_>,
 ) -> Result<(RedirectLink, Option<String>), XdpError> {
     let in_mode = |mode| program.attach(netdev.index(), mode);
-    let refused = match wish {
+    let refused = match preference {
         XdpModePreference::Generic => None,
         XdpModePreference::Native if netdev.is_bond() == Ok(true) => {
             let (interface, refused) = (attempt.interface.into(), ON_MEMBERS.into());
@@ -231,7 +231,7 @@ fn attach_as_wished(
         XdpModePreference::NativeThenGeneric if netdev.is_bond() == Ok(true) => Some(ON_MEMBERS.into()),
         XdpModePreference::Native | XdpModePreference::NativeThenGeneric => match in_mode(XdpMode::Native) {
             Ok(link) => return Ok((link, None)),
-            Err(error) if wish == XdpModePreference::NativeThenGeneric && is_about_the_mode(&error) => {
+            Err(error) if preference == XdpModePreference::NativeThenGeneric && is_about_the_mode(&error) => {
                 Some(mode_refused(&error))
             }
             Err(error) => return Err(attempt.bpf(&error)),

@@ -80,7 +80,7 @@ impl XdpPort {
     /// Packets that were received and not taken are lost, and counted.
     pub(super) fn release(&mut self, mut queues: Queues, patience: Duration) -> Released {
         self.publish_statistics();
-        self.told.take();
+        self.published.take();
         let mut ours = self.umem.nothing_held();
         let mut completed = self.finish_sending(&mut queues, &mut ours, patience);
         let addresses = queues.tx.unsent_addresses().unwrap_or_default();

@@ -100,12 +100,12 @@ pub enum XdpError {
     },
     /// Zero-copy was required, or a granted socket shares a UMEM of ports that are zero-copy, and the driver does not
     /// support it.
-    #[error("interface {interface} cannot do zero-copy: {}", zero_copy_remedy(*.wish))]
+    #[error("interface {interface} cannot do zero-copy: {}", zero_copy_remedy(*.preference))]
     NoZeroCopy {
         /// The interface.
         interface: String,
         /// The port's setting.
-        wish: ZeroCopy,
+        preference: ZeroCopy,
     },
     /// The redirect program cannot be attached in any allowed mode.
     #[error(
@@ -119,7 +119,7 @@ pub enum XdpError {
     },
     /// Another port of the interface leaves other packets to the kernel, and all ports share one program.
     #[error(
-        "interface {interface}: another port of it leaves other packets to the kernel: say the same for all of them"
+        "interface {interface}: all its ports share one program: give each of them the same packets to leave to the kernel (punt, take)"
     )]
     PuntDiffers {
         /// The interface.
@@ -180,8 +180,8 @@ fn kibibytes(limit: Option<u64>) -> String {
     limit.map_or("used up".into(), |kib| format!("{kib} KiB"))
 }
 
-fn zero_copy_remedy(wish: ZeroCopy) -> &'static str {
-    match wish {
+fn zero_copy_remedy(preference: ZeroCopy) -> &'static str {
+    match preference {
         ZeroCopy::Require => "do not require it",
         _ => "the first port of its UMEM does, so open that one with ZeroCopy::Never",
     }
@@ -246,7 +246,9 @@ impl Attempt<'_> {
             (SocketStep::Bind, Errno::INVAL) => XdpError::NoSuchQueue { interface, queue, queues: None },
             (SocketStep::Bind, Errno::NODEV) => XdpError::UnknownInterface { interface },
             (SocketStep::Bind, Errno::NETDOWN) => XdpError::InterfaceDown { interface },
-            (SocketStep::Bind, Errno::OPNOTSUPP) => XdpError::NoZeroCopy { interface, wish: self.zero_copy },
+            (SocketStep::Bind, Errno::OPNOTSUPP) => {
+                XdpError::NoZeroCopy { interface, preference: self.zero_copy }
+            }
             _ => XdpError::Refused { interface, cause: error.to_string() },
         }
     }

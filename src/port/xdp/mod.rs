@@ -217,7 +217,7 @@ pub struct XdpPort {
     /// The packets that its interface's ports take; None if they take all.
     taking: Option<Arc<TakeControl>>,
     /// The kernel's counts that are already in `counters`.
-    told: Cell<Told>,
+    published: Cell<KernelCounts>,
     /// The program's count that is already in `counters`.
     left: Cell<u64>,
     counters: Arc<PortCounters>,
@@ -254,7 +254,7 @@ enum Fault {
 
 /// The kernel's counts for one socket.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct KernelCounts {
     rx_no_frame: u64,
     rx_ring_full: u64,
     rx_dropped: u64,
@@ -331,7 +331,7 @@ impl XdpPort {
             rounds: 0,
             health: Health::default(),
             birthplace: Birthplace::here(),
-            told: Cell::default(),
+            published: Cell::default(),
             counters: Arc::default(),
         }
     }

@@ -47,7 +47,7 @@ impl Registration {
     /// Returns the registration to try first, and those to try in this order if the kernel refuses it.
     pub(super) fn choose(
         sockets: &[BoundSocket],
-        wish: ZeroCopy,
+        preference: ZeroCopy,
         several: bool,
     ) -> (Registration, Vec<Registration>) {
         let there = sockets.iter().filter_map(|one| Some((one.socket.upgrade()?, one.several)));
@@ -62,12 +62,12 @@ impl Registration {
             Choice::Own(zero_copy) => Registration::Own(zero_copy),
             Choice::Shared(i) => Registration::Shared(there[i].0.clone()),
         };
-        let (first, others) = choose(&kinds, wish, several);
+        let (first, others) = choose(&kinds, preference, several);
         (of(first), others.into_iter().map(of).collect())
     }
 }
 
-fn choose(there: &[Kind], wish: ZeroCopy, several: bool) -> (Choice, Vec<Choice>) {
+fn choose(there: &[Kind], preference: ZeroCopy, several: bool) -> (Choice, Vec<Choice>) {
     let find = |suits: &dyn Fn(&Kind) -> bool| there.iter().position(suits).map(Choice::Shared);
     let zero_copy = find(&|kind| kind.zero_copy);
     let by_copies = match find(&|kind| *kind == Kind { zero_copy: false, several }) {
@@ -75,7 +75,7 @@ fn choose(there: &[Kind], wish: ZeroCopy, several: bool) -> (Choice, Vec<Choice>
         // If no more memory may be locked, packets longer than a chunk are lost rather than all.
         None => (Choice::Own(ZeroCopy::Never), find(&|kind| !kind.zero_copy).into_iter().collect()),
     };
-    match wish {
+    match preference {
         ZeroCopy::Require => (zero_copy.unwrap_or(Choice::Own(ZeroCopy::Require)), vec![]),
         ZeroCopy::Never => by_copies,
         // A device whose packets may have several chunks is a software device, or its driver has no XDP.
@@ -99,8 +99,8 @@ mod tests {
     const VETH: Kind = Kind { zero_copy: false, several: true };
 
     /// Returns all that are tried.
-    fn tried(there: &[Kind], wish: ZeroCopy, several: bool) -> Vec<Choice> {
-        let (first, others) = choose(there, wish, several);
+    fn tried(there: &[Kind], preference: ZeroCopy, several: bool) -> Vec<Choice> {
+        let (first, others) = choose(there, preference, several);
         [vec![first], others].concat()
     }
 

@@ -1,7 +1,7 @@
 //! Wake-ups, once a poll round: a look at two flags, and a system call only if the kernel asked for one.
 
 use super::absence::Presence;
-use super::{Binding, Fault, Told, XdpPort};
+use super::{Binding, Fault, KernelCounts, XdpPort};
 use crate::port;
 use crate::sys::errno::Errno;
 use crate::sys::xdp::Wake;
@@ -168,16 +168,16 @@ impl XdpPort {
     /// look at a FILL ring that is still empty.
     #[cold]
     pub(super) fn skip_statistics(&self) {
-        self.told.set(self.kernels_counts().unwrap_or_default());
+        self.published.set(self.kernels_counts().unwrap_or_default());
     }
 
     /// Returns what the kernel has counted for this socket.
-    fn kernels_counts(&self) -> Option<Told> {
+    fn kernels_counts(&self) -> Option<KernelCounts> {
         let kernel = self.binding.as_ref()?.socket.statistics().ok()?;
         let no_frame = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
         // In copy mode the kernel counts a packet without a frame twice: as this and as dropped.
         let twice = if self.zero_copy { 0 } else { no_frame };
-        Some(Told {
+        Some(KernelCounts {
             rx_no_frame: no_frame,
             rx_ring_full: kernel.rx_ring_full.unwrap_or(0),
             rx_dropped: kernel.rx_dropped.saturating_sub(twice) + kernel.rx_invalid_descs,
@@ -192,11 +192,11 @@ impl XdpPort {
         let left = binding.attachment.left(self.queue);
         self.counters.rx_kernel.add(left.saturating_sub(self.left.replace(left)));
         let Some(now) = self.kernels_counts() else { return };
-        let told = self.told.replace(now);
-        self.counters.rx_no_frame.add(now.rx_no_frame.saturating_sub(told.rx_no_frame));
-        self.counters.rx_ring_full.add(now.rx_ring_full.saturating_sub(told.rx_ring_full));
-        self.counters.rx_dropped.add(now.rx_dropped.saturating_sub(told.rx_dropped));
-        self.counters.tx_invalid.add(now.tx_invalid.saturating_sub(told.tx_invalid));
+        let published = self.published.replace(now);
+        self.counters.rx_no_frame.add(now.rx_no_frame.saturating_sub(published.rx_no_frame));
+        self.counters.rx_ring_full.add(now.rx_ring_full.saturating_sub(published.rx_ring_full));
+        self.counters.rx_dropped.add(now.rx_dropped.saturating_sub(published.rx_dropped));
+        self.counters.tx_invalid.add(now.tx_invalid.saturating_sub(published.tx_invalid));
     }
 }
 

@@ -217,7 +217,7 @@ impl fmt::Display for Damage {
                 write!(f, "written to after it was freed, at offset {offset}: {}", Hex(bytes))
             }
             Damage::Mark => f.write_str("its mark is overwritten: it says neither free nor allocated"),
-            Damage::Freelist => f.write_str("its freelist word is spoilt: written to after it was freed"),
+            Damage::Freelist => f.write_str("its freelist word was overwritten after it was freed"),
         }
     }
 }

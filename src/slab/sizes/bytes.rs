@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 /// println!("{}", bytes[0]); // freed bytes cannot be read
 /// # }
 /// ```
-#[must_use = "dropped, it is freed by the slow way"]
+#[must_use = "dropping it frees it on the slow path: give it back with a worker"]
 pub struct SlabBytes {
     /// Invariant: an allocation of a [`SizeClasses`] without another claim, with room for `len` bytes, all written.
     at: NonNull<u8>,

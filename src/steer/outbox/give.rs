@@ -38,7 +38,7 @@ impl Outbox {
     /// 8 bytes copied for each frame. By flow (several workers for the queue), also each frame's first line and its
     /// hash.
     #[inline]
-    #[must_use = "what did not fit is still in the batch"]
+    #[must_use = "frames that did not fit are still in the batch"]
     pub fn steer(&mut self, w: &mut Worker, from: Source, frames: &mut Batch, own: &mut Batch) -> usize {
         let (mut targets, before, kept) = ([self.own; BATCH_MAX], frames.len(), own.len());
         match self.choice(from, frames, &mut targets) {
@@ -84,6 +84,7 @@ impl Outbox {
     /// # Panics
     /// Panics if there is no such worker.
     #[inline]
+    #[must_use = "frames that did not fit are still in the batch"]
     pub fn hand_off(&mut self, w: &mut Worker, worker: usize, from: Source, frames: &mut Batch) -> usize {
         let before = frames.len();
         self.list_all(w, worker, frames, (from, By::Caller));

@@ -58,15 +58,15 @@ impl Region {
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
-    pub(crate) fn guarded(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
-        let (wish, refused) = match wish {
+    pub(crate) fn guarded(bytes: usize, preference: BackingPreference) -> Result<Arc<Region>, RegionError> {
+        let (preference, refused) = match preference {
             BackingPreference::Huge => {
                 (BackingPreference::Transparent, Some("no huge pages: a guard page has 4 KiB"))
             }
             smaller => (smaller, None),
         };
-        Region::of(bytes, wish, |len| {
-            let mut mapped = map(len, wish, true)?;
+        Region::of(bytes, preference, |len| {
+            let mut mapped = map(len, preference, true)?;
             mapped.backing.refused.splice(0..0, refused.map(String::from));
             Ok(mapped)
         })

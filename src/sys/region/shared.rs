@@ -11,26 +11,26 @@ impl Region {
     /// Makes a region as [`Region::new`] does, of memory that a peer can map with its file ([`Region::file`]). The
     /// length of the file is sealed.
     ///
-    /// The pages are 4 KiB, and the kernel may join them unless `wish` is [`BackingPreference::Small`]. A peer that
+    /// The pages are 4 KiB, and the kernel may join them unless `preference` is [`BackingPreference::Small`]. A peer that
     /// trusts no other process does not map huge pages (`sys::memfd`).
     ///
     /// # Errors
     /// [`RegionError`]; nothing stays mapped then.
     #[cold]
-    pub fn shared(bytes: usize, wish: BackingPreference) -> Result<Arc<Region>, RegionError> {
-        Region::shared_guarded(bytes, wish, false)
+    pub fn shared(bytes: usize, preference: BackingPreference) -> Result<Arc<Region>, RegionError> {
+        Region::shared_guarded(bytes, preference, false)
     }
 
     /// Does the same as [`Region::shared`]; with `guarded`, between two pages that are inaccessible in this process.
     /// The peer has no such pages.
     pub(crate) fn shared_guarded(
         bytes: usize,
-        wish: BackingPreference,
+        preference: BackingPreference,
         guarded: bool,
     ) -> Result<Arc<Region>, RegionError> {
-        Region::of(bytes, wish, |len| {
-            let (Placed { base, fences }, file) = map(len, wish, guarded)?;
-            let refused = match wish {
+        Region::of(bytes, preference, |len| {
+            let (Placed { base, fences }, file) = map(len, preference, guarded)?;
+            let refused = match preference {
                 BackingPreference::Small => Vec::new(),
                 _ => vec!["no huge pages: a peer maps it too".into()],
             };
@@ -45,11 +45,11 @@ impl Region {
     }
 }
 
-fn map(len: usize, wish: BackingPreference, guarded: bool) -> Result<(Placed, OwnedFd), RegionError> {
+fn map(len: usize, preference: BackingPreference, guarded: bool) -> Result<(Placed, OwnedFd), RegionError> {
     let refused = |errno| RegionError::Map { bytes: len, errno };
     let file = sealed_file("netmem-frames", len, MemfdFlags::empty()).map_err(refused)?;
     let placed = place(len, super::MapFlags::empty(), Some(&file), guarded)?;
-    if wish != BackingPreference::Small {
+    if preference != BackingPreference::Small {
         // SAFETY: the range was mapped just now and is ours alone; the advice changes no byte. A refusal is no loss.
         let _ = unsafe { madvise(placed.base.cast(), len, Advice::LinuxHugepage) };
     }

@@ -233,10 +233,10 @@ impl<T: Entry> Ring<T> {
     }
 
     /// Sets or clears the kernel's request to be woken.
-    pub(crate) fn set_needs_wakeup(&self, wish: bool) {
+    pub(crate) fn set_needs_wakeup(&self, needs: bool) {
         // SAFETY: as in `needs_wakeup`.
         let flags = unsafe { AtomicU32::from_ptr(self.flags.unwrap().as_ptr()) };
-        flags.store(u32::from(wish), Relaxed);
+        flags.store(u32::from(needs), Relaxed);
     }
 }
 

@@ -320,14 +320,14 @@ impl AllPackets {
         if op.flag(1) {
             frames.pool(op).alloc_burst(w, &mut batch, op.n() / 8);
             let n = batch.len();
-            assert_eq!(heads.attach_bulk(w, &mut batch, &mut packets) + batch.len(), n);
+            assert_eq!(heads.attach_burst(w, &mut batch, &mut packets) + batch.len(), n);
             let room = HELD.saturating_sub(self.held.len());
             self.held.extend(packets.drain().take(room).map(|packet| Known { packet, views: Vec::new() }));
             return batch.free(w);
         }
         let known: Vec<Known> = (0..op.n() / 16).map_while(|_| self.one(op)).collect();
         known.into_iter().for_each(|known| packets.push(known.packet).unwrap());
-        heads.detach_bulk(w, &mut packets, &mut batch);
+        heads.detach_burst(w, &mut packets, &mut batch);
         batch.free(w);
         heads.end_round(w);
     }

@@ -23,7 +23,7 @@ const OURS: usize = 2;
 /// The source of packets.
 pub(super) trait Way {
     fn get(&self, w: &mut Worker) -> Option<Packet>;
-    fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize;
+    fn get_burst(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize;
     fn free(&self, w: &mut Worker, packet: Packet);
     fn free_bulk(&self, w: &mut Worker, packets: &mut Packets);
 }
@@ -36,8 +36,8 @@ impl Way for ReadyPackets {
     }
 
     #[inline(always)]
-    fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
-        ReadyPackets::get_bulk(self, w, packets, n)
+    fn get_burst(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+        ReadyPackets::get_burst(self, w, packets, n)
     }
 
     #[inline(always)]
@@ -60,10 +60,10 @@ impl Way for (Pool, HeadCache) {
     }
 
     #[inline(always)]
-    fn get_bulk(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
+    fn get_burst(&self, w: &mut Worker, packets: &mut Packets, n: usize) -> usize {
         let mut frames = Batch::new();
         self.0.alloc_burst(w, &mut frames, n);
-        self.1.attach_bulk(w, &mut frames, packets)
+        self.1.attach_burst(w, &mut frames, packets)
     }
 
     #[inline(always)]
@@ -109,7 +109,7 @@ impl<W: Way> Trip<W> {
             for hand in &mut self.hands {
                 let wanted = left.min(BATCH_MAX);
                 left -= wanted;
-                refused += wanted - self.way.get_bulk(w, hand, wanted);
+                refused += wanted - self.way.get_burst(w, hand, wanted);
                 write_lines(hand);
             }
             for hand in black_box(&mut self.hands) {
@@ -160,7 +160,7 @@ fn one(way: &impl Way, w: &mut Worker, ops: u32) -> u64 {
 fn hands(way: &impl Way, w: &mut Worker, burst: usize, ops: u32) -> u64 {
     let (mut refused, mut hand) = (0, Packets::new());
     for _ in 0..ops as usize / burst {
-        refused += burst - way.get_bulk(w, &mut hand, burst);
+        refused += burst - way.get_burst(w, &mut hand, burst);
         write_lines(&mut hand);
         way.free_bulk(w, black_box(&mut hand));
     }

@@ -101,7 +101,7 @@ impl Giving {
         }
         let mut frames = Batch::new();
         pool.alloc_burst(worker, &mut frames, BURST);
-        let made = heads.attach_bulk(worker, &mut frames, packets);
+        let made = heads.attach_burst(worker, &mut frames, packets);
         packets.put_each(LINE, |i, line| {
             line.fill(STAMP);
             line[..8].copy_from_slice(&(next + i as u64).to_ne_bytes());

@@ -9,19 +9,19 @@ fn pairs_whose_pages_are_to_leave_go_to_their_pool_and_those_that_stay_are_ready
     let Bench { workers: [mut w, _], pool, heads, .. } = bench(64);
     let pairs = ReadyPackets::new(&pool, &heads, ReadyPackets::MAX);
     let mut packets = Packets::new();
-    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 50), 50);
+    assert_eq!(pairs.get_burst(&mut w, &mut packets, 50), 50);
     pairs.free_bulk(&mut w, &mut packets);
     pool.resize(2).unwrap();
     assert!(pairs.now() == 50 && pool.leaving_pages() >= 24, "{}", pool.leaving_pages());
     for got in [50, 2] {
-        assert_eq!(pairs.get_bulk(&mut w, &mut packets, 50), got);
+        assert_eq!(pairs.get_burst(&mut w, &mut packets, 50), got);
         pairs.free_bulk(&mut w, &mut packets);
         let ledger = pool.ledger();
         assert_eq!((pool.leaving_pages(), ledger.total, ledger.balanced()), (0, 2, true), "{ledger:?}");
     }
     assert_eq!(pairs.now(), 2);
     pool.resize(64).unwrap();
-    assert_eq!(pairs.get_bulk(&mut w, &mut packets, 60), 60);
+    assert_eq!(pairs.get_burst(&mut w, &mut packets, 60), 60);
     pairs.free_bulk(&mut w, &mut packets);
     assert_eq!(pairs.now(), 50);
 }

@@ -108,7 +108,7 @@ impl Scene {
         let Scene { pool, heads, w, other, .. } = self;
         let (mut frames, mut packets, mut more) = (Batch::new(), Packets::new(), Packets::new());
         self.refused += 14 - pool.alloc_burst(w, &mut frames, 14);
-        heads.attach_bulk(w, &mut frames, &mut packets);
+        heads.attach_burst(w, &mut frames, &mut packets);
         self.refused += frames.len();
         frames.free(w);
         more.append(&mut packets);
@@ -123,10 +123,10 @@ impl Scene {
         assert_eq!(packets.room() + packets.len(), 64);
         let there = packets.len();
         packets.pop().into_iter().for_each(|packet| heads.free(other, packet));
-        assert_eq!(heads.detach_bulk(w, &mut packets, &mut frames), there.saturating_sub(1));
+        assert_eq!(heads.detach_burst(w, &mut packets, &mut frames), there.saturating_sub(1));
         frames.free(other);
         self.refused += 4 - pool.alloc_burst(other, &mut frames, 4);
-        heads.attach_bulk(other, &mut frames, &mut packets);
+        heads.attach_burst(other, &mut frames, &mut packets);
         self.refused += frames.len();
         frames.free(other);
         heads.free_bulk(w, &mut packets);

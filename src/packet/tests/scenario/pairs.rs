@@ -9,15 +9,15 @@ impl Scene {
         let mut packets = Packets::new();
         let one = pairs.get(w);
         let got = usize::from(one.is_some())
-            + pairs.get_bulk(w, &mut packets, 8)
-            + pairs.get_bulk(other, &mut packets, 3);
+            + pairs.get_burst(w, &mut packets, 8)
+            + pairs.get_burst(other, &mut packets, 3);
         packets.iter_mut().for_each(|packet| packet.put_slice(b"used").unwrap());
         packets.pop().into_iter().for_each(|packet| pairs.free(other, packet));
         pairs.free_bulk(w, &mut packets);
         one.into_iter().for_each(|packet| pairs.free(w, packet));
         let stats = pairs.stats();
         assert_eq!((stats.now, stats.kept - stats.taken - stats.released), (pairs.now() as u64, stats.now));
-        assert_eq!(pairs.get_bulk(w, &mut packets, 2), packets.len());
+        assert_eq!(pairs.get_burst(w, &mut packets, 2), packets.len());
         assert!(packets.iter().all(|packet| packet.is_empty()), "a ready pair is as if just made");
         // Not to be kept: a packet with a second holder.
         let second = packets.pop().and_then(|mut packet| {
@@ -32,7 +32,7 @@ impl Scene {
         assert_eq!((pairs.drain(other), pairs.now()), (now, 0));
         self.refused += 12 - got;
         // Some pairs stay ready for the chapters to come.
-        pairs.get_bulk(w, &mut packets, 4);
+        pairs.get_burst(w, &mut packets, 4);
         pairs.free_bulk(w, &mut packets);
     }
 
