@@ -49,7 +49,7 @@
 #define NETMEM_REPORT 1
 #define NETMEM_ABORT 2
 /* The value of netmem_pool_config.cache for no cache. (0 selects the default.) */
-#define NETMEM_NONE UINT32_MAX
+#define NETMEM_NO_CACHE UINT32_MAX
 
 
 /* One counter. */
@@ -96,10 +96,10 @@ typedef struct {
     uint32_t frames;
     /* Bytes of a frame: 2048, 4096, 8192, 16384 or 32768. 0: 2048. */
     uint32_t frame_size;
-    /* Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NONE: no cache. */
+    /* Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NO_CACHE: no cache. */
     uint32_t cache;
     /* 1: clear all bytes of a frame to 0 when the frame is allocated. */
-    uint32_t cleared;
+    uint32_t init_on_alloc;
     /* Must be 0. */
     uint32_t reserved[8];
 } netmem_pool_config;
@@ -288,7 +288,7 @@ typedef struct {
     uint64_t word;
 } netmem_stock;
 
-/* Number of objects of a stock in each state. free + cached + out equals total, and doubled is 0, if the
+/* Number of objects of a stock in each state. free + cached + out equals total, and duplicated is 0, if the
  * state of all objects is consistent. */
 typedef struct {
     /* Objects that were added. */
@@ -301,18 +301,18 @@ typedef struct {
     uint64_t out;
     /* In one of these caches although free, or in the caches twice. The program gave such an object back
      * twice, and the stock has not seen the second time yet. */
-    uint64_t doubled;
+    uint64_t duplicated;
     /* Objects taken since the stock was opened. */
     uint64_t taken;
     /* Objects given back since the stock was opened. */
-    uint64_t given;
+    uint64_t returned;
     /* Calls that asked for more objects than were free. */
-    uint64_t short_of;
+    uint64_t failed;
     /* Refused: objects that were given back twice. */
     uint64_t freed_twice;
     /* Addresses that are not objects of the stock: refused, or in one of these caches. */
     uint64_t made_up;
-} netmem_census;
+} netmem_stock_counts;
 
 /* Objects that one call site took and that are still out. */
 typedef struct {
@@ -1295,7 +1295,7 @@ int netmem_stock_count(netmem_stock stock);
 
 /* Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that
  * lie in caches in front of the stock. The result is exact as long as no thread moves an object during the
- * count. An object that moves meanwhile may be counted in its old place, and also in `doubled` if it left a
+ * count. An object that moves meanwhile may be counted in its old place, and also in `duplicated` if it left a
  * cache. Other threads can use the stock during the count: the call locks the stock for at most 512 objects
  * that it copies, or 64 of `cached` that it looks up, at a time. Either takes some microseconds.
  * Returns 1 if the states add up to the total, no object was given back twice, and all of `cached` are
@@ -1303,7 +1303,7 @@ int netmem_stock_count(netmem_stock stock);
 int netmem_stock_ledger(netmem_stock stock,
                         void *const *cached,
                         size_t n,
-                        netmem_census *ledger);
+                        netmem_stock_counts *ledger);
 
 /* Lists the call sites that took objects that are out and not among the `n` addresses in `cached`, the site
  * with most objects first. Writes at most `room` entries to `holders`. Other threads can use the stock

@@ -107,22 +107,22 @@ static const char *or_unknown(const char *place)
 /* Reports the objects of a mempool by state. Writes to standard error, because DPDK's log may be closed. */
 static void say(const struct known *pool, const char *when)
 {
-    netmem_census census;
+    netmem_stock_counts counts;
     netmem_stock_holder holders[HOLDERS];
     struct cached cached = cached_of(pool);
-    if (netmem_stock_ledger(pool->stock, cached.objects, cached.n, &census) < 0) {
+    if (netmem_stock_ledger(pool->stock, cached.objects, cached.n, &counts) < 0) {
         free(cached.objects);
         return;
     }
     fprintf(stderr,
             "netmem: mempool %s %s: %" PRIu64 " objects: %" PRIu64 " free, %" PRIu64 " in caches, %" PRIu64 " out%s; %" PRIu64
-            " taken, %" PRIu64 " given back, %" PRIu64 " freed twice, %" PRIu64 " made up, %" PRIu64 " short of\n",
-            pool->name, when, census.total, census.free, census.cached, census.out,
-            cached.is_known ? "" : " or in caches, which DPDK has unmapped", census.taken, census.given,
-            census.freed_twice + census.doubled, census.made_up, census.short_of);
-    if (census.doubled > 0)
+            " taken, %" PRIu64 " given back, %" PRIu64 " freed twice, %" PRIu64 " made up, %" PRIu64 " failed calls\n",
+            pool->name, when, counts.total, counts.free, counts.cached, counts.out,
+            cached.is_known ? "" : " or in caches, which DPDK has unmapped", counts.taken, counts.returned,
+            counts.freed_twice + counts.duplicated, counts.made_up, counts.failed);
+    if (counts.duplicated > 0)
         fprintf(stderr, "netmem: mempool %s: %" PRIu64 " objects lie in caches of lcores, but are free or there twice: freed twice\n",
-                pool->name, census.doubled);
+                pool->name, counts.duplicated);
     int n = cached.is_known ? netmem_stock_holders(pool->stock, cached.objects, cached.n, holders, HOLDERS) : 0;
     for (int i = 0; i < n && i < HOLDERS; i++)
         fprintf(stderr, "netmem: mempool %s: %" PRIu64 " objects are out that were taken at %s\n", pool->name,
@@ -296,9 +296,9 @@ static void add_part(struct rte_tel_data *answer, const char *name, struct rte_t
 /* Adds the ledger of one mempool. */
 static void add_ledger(struct rte_tel_data *answer, const struct known *pool)
 {
-    netmem_census census;
+    netmem_stock_counts counts;
     struct cached cached = cached_of(pool);
-    int adds_up = netmem_stock_ledger(pool->stock, cached.objects, cached.n, &census);
+    int adds_up = netmem_stock_ledger(pool->stock, cached.objects, cached.n, &counts);
     free(cached.objects);
     struct rte_tel_data *one = adds_up < 0 ? NULL : rte_tel_data_alloc();
     if (!one)
@@ -306,16 +306,16 @@ static void add_ledger(struct rte_tel_data *answer, const struct known *pool)
     rte_tel_data_start_dict(one);
     rte_tel_data_add_dict_string(one, "name", pool->name);
     rte_tel_data_add_dict_int(one, "adds_up", adds_up);
-    add_number(one, "total", census.total);
-    add_number(one, "free", census.free);
-    add_number(one, "cached", census.cached);
-    add_number(one, "out", census.out);
-    add_number(one, "doubled", census.doubled);
-    add_number(one, "taken", census.taken);
-    add_number(one, "given", census.given);
-    add_number(one, "short_of", census.short_of);
-    add_number(one, "freed_twice", census.freed_twice);
-    add_number(one, "made_up", census.made_up);
+    add_number(one, "total", counts.total);
+    add_number(one, "free", counts.free);
+    add_number(one, "cached", counts.cached);
+    add_number(one, "out", counts.out);
+    add_number(one, "duplicated", counts.duplicated);
+    add_number(one, "taken", counts.taken);
+    add_number(one, "returned", counts.returned);
+    add_number(one, "failed", counts.failed);
+    add_number(one, "freed_twice", counts.freed_twice);
+    add_number(one, "made_up", counts.made_up);
     add_part(answer, pool->name, one);
 }
 

@@ -26,7 +26,7 @@ pub struct Census {
     /// Out, and in none of these caches.
     pub out: usize,
     /// In one of these caches although free, or in the caches twice.
-    pub doubled: usize,
+    pub duplicated: usize,
     /// In one of these caches although not of this stock.
     pub foreign: usize,
 }
@@ -56,8 +56,8 @@ pub fn census(word: u64, cached: &[usize]) -> Option<(Census, Counts)> {
         out = before.total - before.free;
     }
     let Moment { total, free, counts } = before;
-    let (inside, doubled) = (within.min(out), cached.len() - within - foreign);
-    Some((Census { total, free, cached: inside, out: out - inside, doubled, foreign }, counts))
+    let (inside, duplicated) = (within.min(out), cached.len() - within - foreign);
+    Some((Census { total, free, cached: inside, out: out - inside, duplicated, foreign }, counts))
 }
 
 /// Returns the code addresses at which objects of a stock were taken that are out and not among `cached`, with their
@@ -161,7 +161,7 @@ mod tests {
             let mover = scope.spawn(move || (0..50_000).for_each(|n| move_some(word, 1 + n % 32)));
             while !mover.is_finished() {
                 let (now, _) = census(word, &[]).unwrap();
-                assert_eq!((now.total, now.free + now.out, now.doubled), (total, total, 0));
+                assert_eq!((now.total, now.free + now.out, now.duplicated), (total, total, 0));
                 assert!(now.out <= 32, "{now:?}");
             }
         });
@@ -179,7 +179,7 @@ mod tests {
         let (now, _) = census(word, &cached).unwrap();
         assert_eq!((now.total, now.free, now.cached, now.out), (4 * SLICE, SLICE, 2 * SLICE, SLICE));
         assert_eq!(
-            (now.doubled, holders(word, &cached)),
+            (now.duplicated, holders(word, &cached)),
             (SLICE / 2 + 1, Some(vec![(Code(0), SLICE as u64)]))
         );
         assert_eq!(stock::with(word, |stock| stock.take(&mut [0; 5], Code(7))), Some(true));

@@ -52,7 +52,7 @@ const CONSTANTS: &str = "\
 #define NETMEM_REPORT 1
 #define NETMEM_ABORT 2
 /* The value of netmem_pool_config.cache for no cache. (0 selects the default.) */
-#define NETMEM_NONE UINT32_MAX
+#define NETMEM_NO_CACHE UINT32_MAX
 ";
 
 const SITE: &str = "\

@@ -55,7 +55,7 @@ unsafe fn read(config: Option<&netmem_pool_config>) -> Result<PoolConfig, Failur
         u32::MAX => (to.cache, to.refill) = (0, 0),
         cache => (to.cache, to.refill) = (cache as usize, (cache as usize).div_ceil(2)),
     }
-    to.init_on_alloc = config.cleared != 0;
+    to.init_on_alloc = config.init_on_alloc != 0;
     Ok(to)
 }
 

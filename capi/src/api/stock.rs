@@ -35,11 +35,11 @@ pub struct netmem_stock_config {
     pub reserved: [u32; 7],
 }
 
-/// Number of objects of a stock in each state. free + cached + out equals total, and doubled is 0, if the
+/// Number of objects of a stock in each state. free + cached + out equals total, and duplicated is 0, if the
 /// state of all objects is consistent.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct netmem_census {
+pub struct netmem_stock_counts {
     /// Objects that were added.
     pub total: u64,
     /// Free.
@@ -50,13 +50,13 @@ pub struct netmem_census {
     pub out: u64,
     /// In one of these caches although free, or in the caches twice. The program gave such an object back
     /// twice, and the stock has not seen the second time yet.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Objects taken since the stock was opened.
     pub taken: u64,
     /// Objects given back since the stock was opened.
-    pub given: u64,
+    pub returned: u64,
     /// Calls that asked for more objects than were free.
-    pub short_of: u64,
+    pub failed: u64,
     /// Refused: objects that were given back twice.
     pub freed_twice: u64,
     /// Addresses that are not objects of the stock: refused, or in one of these caches.
@@ -230,7 +230,7 @@ pub extern "C" fn netmem_stock_count(stock: netmem_stock) -> c_int {
 
 /// Counts the objects of a stock by state into `ledger`. `cached` holds the addresses of the `n` objects that
 /// lie in caches in front of the stock. The result is exact as long as no thread moves an object during the
-/// count. An object that moves meanwhile may be counted in its old place, and also in `doubled` if it left a
+/// count. An object that moves meanwhile may be counted in its old place, and also in `duplicated` if it left a
 /// cache. Other threads can use the stock during the count: the call locks the stock for at most 512 objects
 /// that it copies, or 64 of `cached` that it looks up, at a time. Either takes some microseconds.
 /// Returns 1 if the states add up to the total, no object was given back twice, and all of `cached` are
@@ -243,28 +243,28 @@ pub unsafe extern "C" fn netmem_stock_ledger(
     stock: netmem_stock,
     cached: *const *mut c_void,
     n: usize,
-    ledger: *mut netmem_census,
+    ledger: *mut netmem_stock_counts,
 ) -> c_int {
     answer("netmem_stock_ledger", || {
         // SAFETY: the promise of C.
         let (to, cached) = unsafe { (place("ledger", ledger)?, addresses(cached, n)?) };
         let found = census::census(stock.word, cached);
         let found = found.ok_or_else(|| Failure::closed("stock", stock.word))?;
-        let (Census { total, free, cached, out, doubled, foreign }, counts) = found;
+        let (Census { total, free, cached, out, duplicated, foreign }, counts) = found;
         let Counts { taken, given, short, freed_twice, made_up, .. } = counts;
-        *to = netmem_census {
+        *to = netmem_stock_counts {
             total: total as u64,
             free: free as u64,
             cached: cached as u64,
             out: out as u64,
-            doubled: doubled as u64,
+            duplicated: duplicated as u64,
             taken,
-            given,
-            short_of: short,
+            returned: given,
+            failed: short,
             freed_twice,
             made_up: made_up + foreign as u64,
         };
-        Ok((free + cached + out == total && doubled + foreign == 0).into())
+        Ok((free + cached + out == total && duplicated + foreign == 0).into())
     })
 }
 

@@ -150,10 +150,10 @@ pub struct netmem_pool_config {
     pub frames: u32,
     /// Bytes of a frame: 2048, 4096, 8192, 16384 or 32768. 0: 2048.
     pub frame_size: u32,
-    /// Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NONE: no cache.
+    /// Maximum number of free frames in the owner's cache. 0: 512. NETMEM_NO_CACHE: no cache.
     pub cache: u32,
     /// 1: clear all bytes of a frame to 0 when the frame is allocated.
-    pub cleared: u32,
+    pub init_on_alloc: u32,
     /// Must be 0.
     pub reserved: [u32; 8],
 }

@@ -25,9 +25,9 @@ static void open_stock(void)
     }
 }
 
-static netmem_census census(void *const *cached, size_t n, int adds_up)
+static netmem_stock_counts census(void *const *cached, size_t n, int adds_up)
 {
-    netmem_census census;
+    netmem_stock_counts census;
     CHECK(netmem_stock_ledger(stock, cached, n, &census) == adds_up);
     return census;
 }
@@ -41,8 +41,8 @@ static void what_is_taken_is_out_until_it_is_given_back(void)
     for (int i = 0; i < OBJECTS; i++)
         for (int j = 0; j < i; j++)
             CHECK(all[i] != all[j]);
-    netmem_census now = census(all, 10, 1);
-    CHECK(now.total == OBJECTS && now.cached == 10 && now.out == OBJECTS - 10 && now.short_of == 1);
+    netmem_stock_counts now = census(all, 10, 1);
+    CHECK(now.total == OBJECTS && now.cached == 10 && now.out == OBJECTS - 10 && now.failed == 1);
     CHECK(netmem_stock_give(stock, all, OBJECTS, NULL) == 0 && netmem_stock_count(stock) == OBJECTS);
 }
 
@@ -56,10 +56,10 @@ static void what_is_given_back_twice_is_refused(void)
     CHECK(netmem_stock_count(stock) == OBJECTS && netmem_stock_give(stock, some, 1, NULL) == -ESTALE);
     CHECK(census(NULL, 0, 1).freed_twice == 2);
     /* In a cache in front of it, and free. */
-    CHECK(census(some, 1, 0).doubled == 1);
+    CHECK(census(some, 1, 0).duplicated == 1);
     /* An object of another mempool in a cache is not one that was given back twice. */
     void *foreign = &foreign;
-    CHECK(census(&foreign, 1, 0).doubled == 0 && census(&foreign, 1, 0).made_up == census(NULL, 0, 1).made_up + 1);
+    CHECK(census(&foreign, 1, 0).duplicated == 0 && census(&foreign, 1, 0).made_up == census(NULL, 0, 1).made_up + 1);
 }
 
 static void what_is_no_object_is_refused(void)
@@ -122,8 +122,8 @@ static void threads_share_it_and_lose_nothing(void)
         CHECK(pthread_create(&threads[i], NULL, take_and_give, NULL) == 0);
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    netmem_census now = census(NULL, 0, 1);
-    CHECK(now.free == OBJECTS && now.taken + OBJECTS == now.given);
+    netmem_stock_counts now = census(NULL, 0, 1);
+    CHECK(now.free == OBJECTS && now.taken + OBJECTS == now.returned);
 }
 
 static void of_two_threads_that_give_the_same_object_back_one_is_refused(void)
@@ -170,8 +170,8 @@ static void what_is_forgotten_takes_no_room_and_is_refused(void)
         CHECK(netmem_stock_add(stock, &other, 1) == 0 && netmem_stock_give(stock, &other, 1, NULL) == 0);
     }
     CHECK(netmem_stock_give(stock, &old, 1, NULL) == -EBADF);
-    netmem_census now = census(NULL, 0, 1);
-    CHECK(now.total == OBJECTS && now.free == OBJECTS && now.made_up == 4 && now.given == 2 * OBJECTS && now.taken == 3);
+    netmem_stock_counts now = census(NULL, 0, 1);
+    CHECK(now.total == OBJECTS && now.free == OBJECTS && now.made_up == 4 && now.returned == 2 * OBJECTS && now.taken == 3);
     CHECK(netmem_stock_close(stock) == 0 && netmem_stock_clear(stock) == -ESTALE);
 }
 
