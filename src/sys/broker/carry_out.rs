@@ -2,6 +2,7 @@
 
 use super::ask::{Number, Refusal, TOLD, open_to_read};
 use super::channel::{Channel, Message};
+use super::neighbours::Neighbours;
 use super::request::{CONTROL, Hook, Leaves, MESSAGE_MAX, MapKind, Redirect, Request};
 use super::setup::Setup;
 use crate::sys::bpf::{
@@ -21,6 +22,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// The answer to a request.
 type Answer = Result<Message, Refusal>;
@@ -30,11 +32,12 @@ const HEADER: usize = 1 + size_of::<Number>();
 
 /// Answers requests until the other end is closed.
 pub(super) fn serve(channel: &Channel, setup: &Setup) {
+    let mut neighbours = Neighbours::of(interfaces(setup));
     while let Ok(Some((message, descriptors))) = channel.receive(HEADER + MESSAGE_MAX) {
         let Some((&[flags, ref number @ ..], request)) = message.split_first_chunk::<HEADER>() else {
             continue;
         };
-        let (said, brought) = match answer(flags & !TOLD, request, descriptors, setup) {
+        let (said, brought) = match answer(flags & !TOLD, request, descriptors, setup, &mut neighbours) {
             Ok((said, brought)) => ([&[0], &said[..]].concat(), brought),
             Err(refusal) => (refusal.to_answer(), Vec::new()),
         };
@@ -49,13 +52,28 @@ pub(super) fn serve(channel: &Channel, setup: &Setup) {
 }
 
 /// Reads a request, and carries it out in the network namespace of the socket that came first, if one did.
-fn answer(has_place: u8, bytes: &[u8], mut descriptors: Vec<OwnedFd>, setup: &Setup) -> Answer {
+fn answer(
+    has_place: u8,
+    bytes: &[u8],
+    mut descriptors: Vec<OwnedFd>,
+    setup: &Setup,
+    neighbours: &mut Neighbours,
+) -> Answer {
     if has_place > 1 {
         return Err(Errno::PROTO.into());
     }
     let request = Request::of_bytes(bytes).ok_or(Errno::PROTO)?;
     if descriptors.len() != usize::from(has_place) + request.descriptors() {
         return Err(Errno::PROTO.into());
+    }
+    if let Request::Neighbour(link, address) = request {
+        // The kernel is asked in the broker's own namespace.
+        if has_place != 0 {
+            return Err(Errno::PROTO.into());
+        }
+        neighbours.admit(link, Instant::now(), || interfaces(setup))?;
+        (setup.neighbour)(link, address)?;
+        return done();
     }
     if has_place == 0 {
         return carry_out(&request, descriptors, setup);
@@ -92,10 +110,6 @@ fn carry_out(request: &Request, descriptors: Vec<OwnedFd>, setup: &Setup) -> Ans
             check_tap(&queue)?;
             let netdev: Netdev = TapQueue::from(queue).interface()?;
             Ok((netdev.name().as_bytes().to_vec(), vec![netdev.into_socket()]))
-        }
-        Request::Neighbour(link, address) => {
-            (setup.neighbour)(*link, *address)?;
-            done()
         }
         Request::Read(path) => {
             // A process that has a broker of its own is not a broker: it opens the file itself.
@@ -178,10 +192,15 @@ fn attach(hook: Hook, interface: u32, descriptors: Vec<OwnedFd>) -> Answer {
     }
 }
 
+/// Returns the numbers of the interfaces in this thread's network namespace whose names the broker was given.
+fn interfaces(setup: &Setup) -> Vec<u32> {
+    let number = |name: &String| Netdev::open(name).ok().map(|netdev| netdev.index());
+    setup.interfaces.iter().filter_map(number).collect()
+}
+
 /// Refuses an interface in this thread's network namespace whose name the broker was not given.
 fn check_interface(index: u32, setup: &Setup) -> Result<(), Errno> {
-    let is_it = |name: &String| Netdev::open(name).is_ok_and(|netdev| netdev.index() == index);
-    if setup.interfaces.iter().any(is_it) { Ok(()) } else { Err(Errno::ACCESS) }
+    if interfaces(setup).contains(&index) { Ok(()) } else { Err(Errno::ACCESS) }
 }
 
 /// Refuses a descriptor that is not a TAP queue: a process that answers for its own file may return any number as a

@@ -5,7 +5,6 @@ use super::*;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::Read;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::thread;
@@ -27,9 +26,13 @@ fn setup(readable: Vec<PathBuf>) -> Setup {
 
 /// Runs `work` with a broker that is a thread.
 fn with_broker<T>(readable: Vec<PathBuf>, work: impl FnOnce(&Broker) -> T) -> T {
+    with_broker_of(setup(readable), work)
+}
+
+fn with_broker_of<T>(setup: Setup, work: impl FnOnce(&Broker) -> T) -> T {
     let (ours, its) = Channel::pair().expect("a pair of sockets");
     thread::scope(|scope| {
-        scope.spawn(move || serve(&its, &setup(readable)));
+        scope.spawn(move || serve(&its, &setup));
         let broker = Broker::new(ours);
         let done = work(&broker);
         broker.close();
@@ -66,11 +69,6 @@ fn a_file_is_opened_only_if_the_broker_was_told_of_it() {
 #[test]
 fn a_refusal_brings_what_the_kernel_said() {
     with_broker(Vec::new(), |broker| {
-        let neighbour = |link| Request::Neighbour(link, IpAddr::from([127, 0, 0, 1]));
-        assert!(broker.ask(&neighbour(1), None, &[]).is_ok());
-        assert_eq!(errno(broker, &neighbour(2)), Errno::NODEV);
-        // The broker does not answer a told request, and the next answer belongs to the next request.
-        assert_eq!((tell(broker, &neighbour(2)), tell(broker, &neighbour(1))), (Ok(()), Ok(())));
         assert_eq!(errno(broker, &Request::Tap("a/b".into(), false)), Errno::INVAL);
         // The loopback interface is number 1, and the broker was not given its name.
         assert_eq!(errno(broker, &Request::Tap("lo".into(), false)), Errno::ACCESS);
@@ -80,6 +78,25 @@ fn a_refusal_brings_what_the_kernel_said() {
         assert_eq!(attach.unwrap_err().errno, Errno::ACCESS);
         let refusal = broker.ask(&Request::Undo, None, &[]).unwrap_err();
         assert_eq!((refusal.errno, refusal.text.as_str()), (Errno::IO, "it is too late"));
+    });
+}
+
+/// Found in a review: the broker had the kernel ask for neighbours on every interface of the host.
+#[test]
+fn the_kernel_asks_for_neighbours_only_on_interfaces_that_the_broker_was_told_of() {
+    let setup = Setup { interfaces: vec!["lo".into()], ..setup(Vec::new()) };
+    with_broker_of(setup, |broker| {
+        let neighbour = |link, address: [u8; 4]| Request::Neighbour(link, address.into());
+        let (good, other) = (neighbour(1, [127, 0, 0, 1]), neighbour(2, [127, 0, 0, 1]));
+        assert!(broker.ask(&good, None, &[]).is_ok());
+        assert_eq!(errno(broker, &neighbour(1, [10, 0, 0, 1])), Errno::NODEV, "that is the kernel's");
+        assert_eq!(errno(broker, &other), Errno::ACCESS);
+        // The broker does not answer a told request, and the next answer belongs to the next request.
+        assert_eq!((tell(broker, &other), tell(broker, &good)), (Ok(()), Ok(())));
+        // The names of another namespace are no excuse.
+        let socket = OwnedFd::from(std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        assert_eq!(broker.ask(&good, Some(&socket), &[]).unwrap_err().errno, Errno::PROTO);
+        assert!(broker.ask(&good, None, &[]).is_ok());
     });
 }
 
