@@ -9,7 +9,8 @@ use std::{env, fs};
 const GUIDE: &str = "docs/guide";
 
 /// Each chapter with its programs, in the order of the guide.
-const CHAPTERS: [(&str, &[&str]); 20] = [
+const CHAPTERS: [(&str, &[&str]); 23] = [
+    ("choosing.md", &[]),
     ("memory.md", &["memory", "objects"]),
     ("ledger.md", &["ledger"]),
     ("ports.md", &["replay"]),
@@ -26,6 +27,8 @@ const CHAPTERS: [(&str, &[&str]); 20] = [
     ("c.md", &[]),
     ("moving.md", &["redirect"]),
     ("reference.md", &[]),
+    ("host.md", &[]),
+    ("troubleshooting.md", &[]),
     ("router.md", &[]),
     ("doctor.md", &[]),
     ("peers.md", &[]),
@@ -34,8 +37,19 @@ const CHAPTERS: [(&str, &[&str]); 20] = [
     ("running.md", &[]),
 ];
 
-/// Pages about the program, of which `cli/tests/help.rs` tries every command.
-const PROGRAM: [&str; 6] = ["router.md", "doctor.md", "peers.md", "measuring.md", "replay.md", "running.md"];
+/// Pages about the program, the host and other projects, which name more than the library's items. `cli/tests/help.rs` tries every
+/// command of theirs.
+const PROGRAM: [&str; 9] = [
+    "choosing.md",
+    "host.md",
+    "troubleshooting.md",
+    "router.md",
+    "doctor.md",
+    "peers.md",
+    "measuring.md",
+    "replay.md",
+    "running.md",
+];
 
 /// Programs with their arguments, and a part of what each prints. `tests/redirect.rs` and `tests/endpoint` run those
 /// that need interfaces.
