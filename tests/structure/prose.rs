@@ -7,11 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders and files that are read by others than ourselves, and so are checked as text.
-const READ: [&str; 13] = [
+const READ: [&str; 14] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
+    "SECURITY.md",
     "benches",
     "cli",
     "demo",
