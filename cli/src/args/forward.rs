@@ -137,8 +137,8 @@ pub struct ForwardArgs {
           help_heading = PORTS, hide_short_help = true)]
     pub frame_size: FrameSize,
 
-    /// Frames in each worker's pool, which its ports share: 64 to 1048576, and 2 GiB at most [default: 4 for each queue
-    /// of each port and slot of its ring]
+    /// Frames in each worker's pool, which its ports share: 64 to 1048576, and 2 GiB at most [default: 4 times --ring for each
+    /// queue that the worker has, plus --hold and --tap]
     #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true,
           help_heading = PORTS, hide_short_help = true)]
     pub frames: Option<usize>,

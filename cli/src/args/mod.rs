@@ -50,7 +50,7 @@ use config::Places;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The memory system of a packet dataplane in user space: forwards packets, and measures the cost.
+/// Packet forwarder and IP router over AF_XDP, packet sockets, TAP, memif and pcap, with a traffic generator, host checks and benchmarks
 #[derive(Debug, Parser)]
 #[command(name = "netmem", version, after_help = AFTER_HELP)]
 struct Cli {
