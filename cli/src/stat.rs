@@ -5,7 +5,7 @@ mod text;
 mod value;
 
 use crate::args::StatArgs;
-use crate::control::client;
+use crate::control::client::{self, Client};
 use crate::control::{Record, default_path};
 use crate::failure::Failure;
 use crate::{output, stop};
@@ -22,6 +22,8 @@ use text::Look;
 
 /// The sections that are shown by default.
 const USUAL: [&str; 6] = ["forward", "workers", "ports", "pools", "holders", "drops"];
+/// The sections that may have a million records. They are asked for page by page, so that the run never holds them all.
+const TABLES: [&str; 2] = ["routes", "neighbours"];
 /// The interval at which the wait checks whether it is over.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -143,7 +145,32 @@ fn names(args: &StatArgs) -> Vec<&str> {
 /// # Errors
 /// [`Failure::Input`] if no process answers, or if there is no such section.
 pub fn ask(path: &Path, names: &[&str]) -> Result<(f64, Sections), Failure> {
+    if let [table] = names
+        && TABLES.contains(table)
+    {
+        return ask_for_table(path, table);
+    }
     let records = client::ask(path, &json!({"get": "stat", "of": names})).map_err(Failure::Input)?;
+    sections(path, records)
+}
+
+/// Returns all records of a table, which are of several moments, and the first moment.
+fn ask_for_table(path: &Path, table: &str) -> Result<(f64, Sections), Failure> {
+    let client = Client::connect(path).map_err(Failure::Input)?;
+    let (mut first, mut all, mut after) = (None, Vec::new(), String::new());
+    loop {
+        let request = json!({"get": "stat", "of": table, "after": after});
+        let (at, page) = sections(path, client.ask(&request).map_err(Failure::Input)?)?;
+        let at = *first.get_or_insert(at);
+        let records: Vec<Record> = page.into_iter().flat_map(|(_, records)| records).collect();
+        let Some(last) = records.last() else { return Ok((at, vec![(table.to_owned(), all)])) };
+        after = last.text("name").to_owned();
+        all.extend(records);
+    }
+}
+
+/// Divides the records of an answer into its sections.
+fn sections(path: &Path, records: Vec<Record>) -> Result<(f64, Sections), Failure> {
     let unread = |why: &str| Failure::Input(format!("control socket {}: an answer {why}", path.display()));
     let (mut records, mut at, mut sections) = (records.into_iter(), None, Vec::new());
     while let Some(head) = records.next() {

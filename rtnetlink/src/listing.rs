@@ -1,6 +1,7 @@
 //! The known state as lists, for people and tests.
 
 use crate::known::{Counters, Known};
+use ipnet::IpNet;
 use netmem::wire::MacAddr;
 use netmem_router::route::{Link, Origin, RibRoute, Target, Via};
 use std::collections::BTreeMap;
@@ -49,14 +50,32 @@ impl Listing {
         known.rib.routes().map(|route| line(&route, &known.names)).collect()
     }
 
+    /// Lists the routes of the first prefixes behind `prefix`, or of the first of all: so many prefixes that there are at
+    /// least `routes` routes, or all. Each prefix has all its routes.
+    ///
+    /// # Cost
+    /// The follower waits during the call, which is short if `routes` is small, however large the table.
+    pub fn routes_behind(&self, prefix: Option<IpNet>, routes: usize) -> Vec<RouteLine> {
+        let known = self.known();
+        let page = page(known.rib.routes_behind(prefix), routes, |route| route.prefix);
+        page.iter().map(|route| line(route, &known.names)).collect()
+    }
+
     /// Lists the neighbours whose state is known.
     pub fn neighbours(&self) -> Vec<NeighbourLine> {
+        self.neighbours_behind(None, usize::MAX)
+    }
+
+    /// Lists the neighbours at the first addresses behind `address`, or at the first of all, as
+    /// [`routes_behind`](Self::routes_behind) lists routes.
+    pub fn neighbours_behind(&self, address: Option<IpAddr>, neighbours: usize) -> Vec<NeighbourLine> {
         let known = self.known();
         let line = |(link, address, state)| {
             let mac = if let Link::Known(mac) = state { Some(mac) } else { None };
             NeighbourLine { address, dev: name(link, &known.names), mac }
         };
-        known.rib.neighbours().map(line).collect()
+        let all = known.rib.neighbours_behind(address);
+        page(all, neighbours, |(_, address, _)| *address).into_iter().map(line).collect()
     }
 
     /// Returns the number of routes.
@@ -77,6 +96,18 @@ impl Listing {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the first items, at least `most` if there are so many, and all with the key of the last one.
+fn page<T, K: PartialEq>(items: impl Iterator<Item = T>, most: usize, key: impl Fn(&T) -> K) -> Vec<T> {
+    let mut page: Vec<T> = Vec::new();
+    for item in items {
+        if page.len() >= most && page.last().is_none_or(|last| key(last) != key(&item)) {
+            break;
+        }
+        page.push(item);
+    }
+    page
 }
 
 fn line(route: &RibRoute, names: &BTreeMap<u32, String>) -> RouteLine {
@@ -117,4 +148,45 @@ fn paths(ways: &[Via], names: &BTreeMap<u32, String>) -> String {
 
 fn name(link: u32, names: &BTreeMap<u32, String>) -> String {
     names.get(&link).cloned().unwrap_or_else(|| format!("if{link}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing() -> Listing {
+        let mut known = Known::default();
+        for (net, metrics) in [("10.0.0.0/8", 1), ("10.0.0.0/16", 3), ("11.0.0.0/8", 1), ("fd00::/16", 1)] {
+            for metric in 0..metrics {
+                let (prefix, origin) = (net.parse().expect("a prefix"), Origin::Main);
+                let target = Target::Blackhole;
+                known.rib.insert(&RibRoute { prefix, origin, metric, target, distinguisher: 0 });
+            }
+        }
+        for (link, last) in [(3, 1), (4, 1), (3, 2)] {
+            known.rib.set_neighbour(link, IpAddr::from([10, 0, 0, last]), Link::Silent);
+        }
+        Listing(Arc::new(Mutex::new(known)))
+    }
+
+    /// Seen: a full table was listed at once, and its follower waited for seconds.
+    #[test]
+    fn pages_of_routes_and_neighbours_together_are_all_of_them_and_no_prefix_is_divided() {
+        let listing = listing();
+        let (mut routes, mut pages) = (Vec::new(), Vec::new());
+        loop {
+            let after = routes.last().map(|last: &RouteLine| last.prefix.parse().expect("a prefix"));
+            let page = listing.routes_behind(after, 2);
+            pages.push(page.len());
+            if page.is_empty() {
+                break;
+            }
+            routes.extend(page);
+        }
+        assert_eq!((pages, &routes), (vec![4, 2, 0], &listing.routes()));
+        let first = listing.neighbours_behind(None, 1);
+        let second = listing.neighbours_behind(Some(first[0].address), 1);
+        assert_eq!((first.len(), second.len()), (2, 1));
+        assert_eq!([first, second].concat(), listing.neighbours());
+    }
 }

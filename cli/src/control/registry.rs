@@ -27,8 +27,19 @@ pub struct Key {
     write: Box<dyn Fn(&str) -> Result<(), String> + Send>,
 }
 
+/// Returns the next records of a section, behind the one of this name.
+type ReadPage = dyn Fn(&str) -> Result<Vec<Record>, String> + Send;
+
+/// A function that reads a section.
+enum Read {
+    /// All records at once.
+    Whole(Box<dyn Fn() -> Vec<Record> + Send>),
+    /// The records behind the one of this name, or the first ones behind an empty name. None are left if it returns none.
+    Pages(Box<ReadPage>),
+}
+
 /// The name of a section, and the function that reads it.
-type Section = (&'static str, Box<dyn Fn() -> Vec<Record> + Send>);
+type Section = (&'static str, Read);
 
 /// Reads the configuration again and waits for the result: nothing, or one line with the error.
 pub type Reload = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -60,7 +71,16 @@ impl Registry {
 
     /// Adds a section.
     pub fn section(&mut self, name: &'static str, read: impl Fn() -> Vec<Record> + Send + 'static) {
-        self.sections.push((name, Box::new(read)));
+        self.sections.push((name, Read::Whole(Box::new(read))));
+    }
+
+    /// Adds a section that may have a million records. `read` returns the next of them behind the one of that name.
+    pub fn table(
+        &mut self,
+        name: &'static str,
+        read: impl Fn(&str) -> Result<Vec<Record>, String> + Send + 'static,
+    ) {
+        self.sections.push((name, Read::Pages(Box::new(read))));
     }
 
     /// Sets the function that reads the recorded packets.
@@ -152,37 +172,64 @@ impl Registry {
     /// # Errors
     /// One line with the names of all sections.
     pub fn read(&self, section: &str) -> Result<Vec<Record>, String> {
+        match self.reader(section)? {
+            Read::Whole(read) => Ok(read()),
+            Read::Pages(read) => {
+                let mut all = read("")?;
+                while let Some(last) = all.last() {
+                    let next = read(last.text("name"))?;
+                    if next.is_empty() {
+                        break;
+                    }
+                    all.extend(next);
+                }
+                Ok(all)
+            }
+        }
+    }
+
+    /// Returns the next records of a section behind the one of this name, after a record as in
+    /// [`read_all`](Self::read_all). A section that has only some records returns them all behind an empty name.
+    ///
+    /// # Errors
+    /// One line: there is no such section, or no record can have this name.
+    pub fn read_page(&self, section: &str, after: &str) -> Result<Vec<Record>, String> {
+        let at = self.since.elapsed();
+        let records = match self.reader(section)? {
+            Read::Pages(read) => read(after)?,
+            Read::Whole(read) if after.is_empty() => read(),
+            Read::Whole(_) => Vec::new(),
+        };
+        Ok([head(section, &records, at)].into_iter().chain(records).collect())
+    }
+
+    fn reader(&self, section: &str) -> Result<&Read, String> {
         let found = self.sections.iter().find(|(name, _)| *name == section);
         let names = || self.sections.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         found
-            .map(|(_, read)| read())
+            .map(|(_, read)| read)
             .ok_or_else(|| format!("nothing called {section:?}: there are {}", names()))
     }
 
     /// Returns the records of several sections, read at one moment. The records of each section follow a record
     /// with the section's name, the number of its records, and the moment in seconds of a monotonic clock. A
     /// reading that took longer than a millisecond, as when the thread had to wait for a processor, is repeated at
-    /// most twice.
+    /// most twice. With a [`table`](Self::table) it is not repeated: a table takes long, and has no counters.
     ///
     /// # Errors
     /// As [`Registry::read`].
     pub fn read_all(&self, sections: &[String]) -> Result<Vec<Record>, String> {
-        let mut tries = 0;
+        let is_table = |name: &String| matches!(self.reader(name), Ok(Read::Pages(_)));
+        let mut tries = if sections.iter().any(is_table) { READINGS - 1 } else { 0 };
         loop {
             let (at, began) = (self.since.elapsed(), Instant::now());
             let all: Vec<_> = sections.iter().map(|name| self.read(name)).collect::<Result<_, _>>()?;
             tries += 1;
             if tries == READINGS || began.elapsed() <= AT_ONCE {
-                let head = |(name, records): (&String, &Vec<Record>)| {
-                    Record::default()
-                        .with("section", name.as_str())
-                        .with("records", records.len())
-                        .with("at", at.as_secs_f64())
-                };
-                let with_head = sections.iter().zip(all).flat_map(|(name, records)| {
-                    let head = head((name, &records));
-                    [head].into_iter().chain(records)
-                });
+                let with_head = sections
+                    .iter()
+                    .zip(all)
+                    .flat_map(|(name, records)| [head(name, &records, at)].into_iter().chain(records));
                 return Ok(with_head.collect());
             }
         }
@@ -223,6 +270,11 @@ impl Registry {
             None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
         }
     }
+}
+
+/// Returns the record before the records of a section, which were read at this moment.
+fn head(section: &str, records: &[Record], at: Duration) -> Record {
+    Record::default().with("section", section).with("records", records.len()).with("at", at.as_secs_f64())
 }
 
 #[cfg(test)]
@@ -299,6 +351,37 @@ pub mod tests {
         assert!(
             registry.read_all(&["thing".to_owned()]).unwrap_err().starts_with("nothing called \"thing\"")
         );
+    }
+
+    /// Seen: a reading of all routes, which takes longer than a millisecond, was made three times, and each held a million
+    /// records.
+    #[test]
+    fn a_table_is_read_once_and_page_by_page() {
+        let (mut registry, reads) = (registry(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&reads);
+        registry.table("numbers", move |after| {
+            counted.fetch_add(1, Relaxed);
+            std::thread::sleep(2 * AT_ONCE);
+            let first = if after.is_empty() { 0 } else { after.parse::<u32>().map_err(|_| "no number")? + 1 };
+            Ok((first..5.min(first + 2)).map(|n| Record::default().with("name", n.to_string())).collect())
+        });
+        let names =
+            |records: &[Record]| records.iter().map(|its| its.text("name").to_owned()).collect::<Vec<_>>();
+        let all = registry.read_all(&["numbers".to_owned(), "things".to_owned()]).unwrap();
+        assert_eq!(
+            (names(&all[1..6]), all.len()),
+            (["0", "1", "2", "3", "4"].map(str::to_owned).to_vec(), 8)
+        );
+        assert_eq!(reads.load(Relaxed), 4, "three pages, and one that is empty");
+        let page = registry.read_page("numbers", "1").unwrap();
+        assert_eq!(
+            (page[0].get("records"), names(&page[1..])),
+            (Some(&2.into()), vec!["2".to_owned(), "3".into()])
+        );
+        assert_eq!(registry.read_page("numbers", "4").unwrap().len(), 1);
+        assert_eq!(registry.read_page("numbers", "x"), Err("no number".to_owned()));
+        assert_eq!(registry.read_page("things", "").unwrap().len(), 2);
+        assert_eq!(registry.read_page("things", "one").unwrap().len(), 1);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 struct Request {
     get: Option<String>,
     of: Option<Of>,
+    after: Option<String>,
     since: Option<Vec<u64>>,
     set: Option<Setting>,
     r#do: Option<String>,
@@ -42,7 +43,7 @@ pub enum Answer {
     Error(String),
 }
 
-const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"stat","of":[SECTION,…]}, {"get":"keys"}, {"get":"recorded","since":[NUMBER,…]}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
+const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"stat","of":[SECTION,…]}, {"get":"stat","of":SECTION,"after":NAME}, {"get":"keys"}, {"get":"recorded","since":[NUMBER,…]}, {"set":{"key":KEY,"value":VALUE}} or {"do":"reload"}"#;
 
 /// Answers one line. The registry is locked only while something in it is read or set.
 pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
@@ -52,22 +53,37 @@ pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
     };
     let registry = || registry.lock().unwrap_or_else(PoisonError::into_inner);
     let done = match request {
-        Request { get: Some(what), of: Some(of), since: None, set: None, r#do: None } if what == "stat" => {
-            match of {
-                Of::One(section) => registry().read(&section),
-                Of::Several(sections) => registry().read_all(&sections),
+        Request { get: Some(what), of: Some(of), after, since: None, set: None, r#do: None }
+            if what == "stat" =>
+        {
+            match (of, after) {
+                (Of::One(section), None) => registry().read(&section),
+                (Of::Several(sections), None) => registry().read_all(&sections),
+                (Of::One(section), Some(after)) => registry().read_page(&section, &after),
+                (Of::Several(_), Some(_)) => Err(format!("not a request: {FORMS}")),
             }
         }
-        Request { get: Some(what), of: None, since: None, set: None, r#do: None } if what == "keys" => {
+        Request { get: Some(what), of: None, after: None, since: None, set: None, r#do: None }
+            if what == "keys" =>
+        {
             Ok(registry().keys())
         }
-        Request { get: Some(what), of: None, since, set: None, r#do: None } if what == "recorded" => {
+        Request { get: Some(what), of: None, after: None, since, set: None, r#do: None }
+            if what == "recorded" =>
+        {
             registry().recorded(&since.unwrap_or_default())
         }
-        Request { get: None, of: None, since: None, set: Some(Setting { key, value }), r#do: None } => {
-            registry().write(&key, &plain(&value)).map(|()| Vec::new())
-        }
-        Request { get: None, of: None, since: None, set: None, r#do: Some(what) } if what == "reload" => {
+        Request {
+            get: None,
+            of: None,
+            after: None,
+            since: None,
+            set: Some(Setting { key, value }),
+            r#do: None,
+        } => registry().write(&key, &plain(&value)).map(|()| Vec::new()),
+        Request { get: None, of: None, after: None, since: None, set: None, r#do: Some(what) }
+            if what == "reload" =>
+        {
             let reload = registry().reload();
             reload.and_then(|reload| reload()).map(|()| Vec::new())
         }
@@ -101,6 +117,8 @@ mod tests {
         let several = ask(r#"{"get":"stat","of":["things"]}"#);
         assert!(several.starts_with(r#"{"ok":[{"section":"things","records":1,"at":"#), "{several}");
         assert!(several.ends_with(r#"},{"name":"one","count":7}]}"#), "{several}");
+        let page = ask(r#"{"get":"stat","of":"things","after":"one"}"#);
+        assert!(page.starts_with(r#"{"ok":[{"section":"things","records":0,"at":"#), "{page}");
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":4}}"#), r#"{"ok":[]}"#);
         assert_eq!(ask(r#"{"set":{"key":"thing.size","value":"5"}}"#), r#"{"ok":[]}"#);
         assert!(ask(r#"{"get":"keys"}"#).contains(r#""key":"thing.size","value":"5""#));
@@ -114,6 +132,8 @@ mod tests {
             r#"{"get":"keys","of":"things"}"#,
             r#"{"get":"stat","of":["things","others"]}"#,
             r#"{"get":"stat","of":7}"#,
+            r#"{"get":"stat","of":["things"],"after":""}"#,
+            r#"{"get":"keys","after":""}"#,
             r#"{"get":"keys","more":1}"#,
             r#"{"set":{"key":"thing.size"}}"#,
             r#"{"set":{"key":"thing.size","value":null}}"#,

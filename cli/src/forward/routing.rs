@@ -26,6 +26,8 @@ use std::{fs, mem};
 const TURN: Duration = Duration::from_millis(2);
 /// Whether the kernel's messages about a route have the next hops of the object that the route names.
 const COMPAT_MODE: &str = "/proc/sys/net/ipv4/nexthop_compat_mode";
+/// Number of routes, or neighbours, that are read while the follower waits.
+const PAGE: usize = 2048;
 /// The share of a worker's frames that may wait for neighbours, over all workers together.
 const WAITING_SHARE: usize = 8;
 
@@ -204,10 +206,15 @@ impl Following {
     }
 }
 
+/// Reads the name of a record, or None from an empty text.
+fn name<T: std::str::FromStr>(text: &str) -> Result<Option<T>, T::Err> {
+    Some(text).filter(|text| !text.is_empty()).map(str::parse).transpose()
+}
+
 /// Adds the sections of routes, neighbours, and the follower's counters.
 pub fn registry(registry: &mut Registry, listing: &Listing) {
     let of = listing.clone();
-    registry.section("routes", move || {
+    registry.table("routes", move |after| {
         let record = |route: netmem_rtnetlink::RouteLine| {
             Record::default()
                 .with("name", route.prefix)
@@ -216,16 +223,18 @@ pub fn registry(registry: &mut Registry, listing: &Listing) {
                 .with("kind", route.kind)
                 .with("paths", route.paths)
         };
-        of.routes().into_iter().map(record).collect()
+        let after = self::name(after).map_err(|_| format!("after {after:?}: give a prefix, or nothing"))?;
+        Ok(of.routes_behind(after, PAGE).into_iter().map(record).collect())
     });
     let of = listing.clone();
-    registry.section("neighbours", move || {
+    registry.table("neighbours", move |after| {
         let record = |neighbour: netmem_rtnetlink::NeighbourLine| {
             let mac = neighbour.mac.map_or_else(|| "silent".to_owned(), |mac| mac.to_string());
             let name = neighbour.address.to_string();
             Record::default().with("name", name).with("dev", neighbour.dev).with("mac", mac)
         };
-        of.neighbours().into_iter().map(record).collect()
+        let after = self::name(after).map_err(|_| format!("after {after:?}: give an address, or nothing"))?;
+        Ok(of.neighbours_behind(after, PAGE).into_iter().map(record).collect())
     });
     let of = listing.clone();
     registry.section("netlink", move || {

@@ -157,7 +157,12 @@ impl Rib {
 
     /// Iterates over all routes, ordered by prefix and rank.
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + '_ {
-        self.entries.iter().filter_map(|entry| {
+        self.routes_behind(None)
+    }
+
+    /// Iterates over the routes of all prefixes behind this one, ordered by prefix and rank.
+    pub fn routes_behind(&self, prefix: Option<IpNet>) -> impl Iterator<Item = RibRoute> + '_ {
+        self.entries.behind(prefix).filter_map(|entry| {
             let target = self.targets.get(entry.hop)?.clone();
             let Entry { prefix, origin, metric, distinguisher, .. } = *entry;
             Some(RibRoute { prefix, origin, metric, target, distinguisher })
@@ -185,7 +190,16 @@ impl Rib {
 
     /// Iterates over the neighbours whose state is known, with their links.
     pub fn neighbours(&self) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
-        self.neighbours.iter()
+        self.neighbours.behind(None)
+    }
+
+    /// Iterates over the neighbours whose state is known and whose addresses are behind this one, in the order of the
+    /// addresses.
+    pub fn neighbours_behind(
+        &self,
+        address: Option<IpAddr>,
+    ) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
+        self.neighbours.behind(address)
     }
 
     /// Returns the state of a neighbour on a link.

@@ -5,6 +5,7 @@ use crate::route::HopId;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// A route. The order of its fields is its rank: of the routes of one prefix, the first is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +69,15 @@ impl Entries {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.all.iter()
+    }
+
+    /// Iterates over the routes of the prefixes behind this one, or over all without one, in the order of
+    /// [`iter`](Self::iter).
+    pub(super) fn behind(&self, prefix: Option<IpNet>) -> impl Iterator<Item = &Entry> {
+        let (origin, end) = (Origin::Main, u32::MAX);
+        let last =
+            |prefix| Entry { prefix, origin, metric: end, place: end, hop: HopId(end), distinguisher: end };
+        self.all.range((prefix.map_or(Unbounded, |prefix| Excluded(last(prefix))), Unbounded))
     }
 
     /// Iterates over the prefixes that have a route, each once.

@@ -4,6 +4,7 @@ use super::Link;
 use ipnet::IpNet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// Neighbours by address and link. Invariant: no neighbour in the map is `Unknown`.
 #[derive(Debug, Default)]
@@ -24,7 +25,13 @@ impl Neighbours {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
-        self.0.iter().map(|(&(address, link), &known)| (link, address, known))
+        self.behind(None)
+    }
+
+    /// Iterates over the neighbours with addresses behind this one, or over all without one.
+    pub(super) fn behind(&self, address: Option<IpAddr>) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
+        let from = address.map_or(Unbounded, |address| Excluded((address, u32::MAX)));
+        self.0.range((from, Unbounded)).map(|(&(address, link), &known)| (link, address, known))
     }
 
     /// Iterates over the addresses of neighbours that a prefix covers.
