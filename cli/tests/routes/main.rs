@@ -24,6 +24,7 @@ mod scan;
 mod spray;
 mod traffic;
 mod unnumbered;
+mod vrrp;
 #[path = "../../../tests/testbed/mod.rs"]
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod testbed;

@@ -18,8 +18,8 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
             found.add("program", Harm::Fails, &port.name, what, remedy);
         }
         bound(port, place, its, found);
-        on_top(host, (port, place), (name, its), found);
     }
+    on_top(host, wanted, found);
     bonds(host, wanted, found);
     bridges(host, wanted, found);
 }
@@ -41,24 +41,29 @@ fn bound(port: &WantedPort, place: &XdpPlace, its: &Interface, found: &mut Findi
 }
 
 /// Finds interfaces on top of one whose packets all go to this dataplane.
-fn on_top(
-    host: &Host,
-    (port, place): (&WantedPort, &XdpPlace),
-    (name, its): (&str, &Interface),
-    found: &mut Findings,
-) {
-    let loses_tags = its.offloads.contains("rx-vlan-hw-parse");
-    let is_on_it = |other: &Interface| {
-        let kind = other.kind.as_deref().unwrap_or_default();
-        other.link.as_deref() == Some(name) && ON_TOP.contains(&kind) && !(kind == "vlan" && loses_tags)
-    };
-    let above = listed(host.interfaces.iter().filter(|(_, other)| is_on_it(other)).map(|(name, _)| name));
-    if above.is_empty() || place.is_partial {
-        return;
+pub fn on_top(host: &Host, wanted: &Wanted, found: &mut Findings) {
+    for (port, place) in wanted.xdp() {
+        let Some((name, its)) = interface(host, &place.interface) else { continue };
+        let loses_tags = its.offloads.contains("rx-vlan-hw-parse");
+        let is_on_it = |other: &Interface| {
+            let kind = other.kind.as_deref().unwrap_or_default();
+            other.link.as_deref() == Some(name) && ON_TOP.contains(&kind) && !(kind == "vlan" && loses_tags)
+        };
+        let above: Vec<_> = host.interfaces.iter().filter(|(_, other)| is_on_it(other)).collect();
+        if above.is_empty() || place.is_partial {
+            continue;
+        }
+        let what =
+            format!("{} on top of it will receive nothing", listed(above.iter().map(|(name, _)| name)));
+        let has_mac = |kind: Option<&str>| matches!(kind, Some("macvlan" | "macvtap"));
+        let vrrp = match wanted.routes && above.iter().any(|(_, other)| has_mac(other.kind.as_deref())) {
+            true => "; for VRRP use the MAC address of the interface (keepalived without use_vmac)",
+            false => "",
+        };
+        let remedy =
+            format!("take only some packets (xdp:{name},take=RULES), or open a port on each of them{vrrp}");
+        found.add("on-top", Harm::Loses, &port.name, what, remedy);
     }
-    let what = format!("{above} on top of it will receive nothing");
-    let remedy = format!("take only some packets (xdp:{name},take=RULES), or open a port on each of them");
-    found.add("on-top", Harm::Loses, &port.name, what, remedy);
 }
 
 /// Finds interfaces that are bonds or members of one.
