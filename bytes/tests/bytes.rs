@@ -93,7 +93,7 @@ fn a_frame_is_read_and_comes_home_after_its_port_and_its_pool_are_closed() {
     drop(lent.split_off(4));
     assert_eq!((pool.ledger().out(), pool.ledger().balanced()), (4, true));
     pool.close();
-    assert!(pool.wait(Duration::ZERO).is_err(), "four are out");
+    assert!(pool.close_and_wait(Duration::ZERO).is_err(), "four are out");
     drop((w, memory));
     let reader = thread::spawn(move || {
         assert!(lent.iter().all(|bytes| &bytes[..4] == b"kept"));
@@ -102,7 +102,7 @@ fn a_frame_is_read_and_comes_home_after_its_port_and_its_pool_are_closed() {
     let last = reader.join().unwrap().unwrap();
     assert_eq!((pool.ledger().out(), &last[..4]), (1, &b"kept"[..]));
     drop(last);
-    assert_eq!((pool.wait(Duration::ZERO).is_ok(), pool.ledger().all_home()), (true, true));
+    assert_eq!((pool.close_and_wait(Duration::ZERO).is_ok(), pool.ledger().all_home()), (true, true));
 }
 
 #[test]

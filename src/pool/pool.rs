@@ -367,19 +367,19 @@ impl Pool {
         self.shared.stop();
     }
 
-    /// Closes the pool and waits until all its frames are freed.
+    /// Closes the pool, for all its clones, and waits until all its frames are freed, at most that long.
     ///
     /// # Errors
-    /// [`StillOut`] with the ledger when `deadline` has passed. The frames that are still out stay valid.
+    /// [`StillOut`] with the ledger if frames are still out then. They stay valid.
     #[cold]
-    pub fn wait(&self, deadline: Duration) -> Result<(), StillOut> {
+    pub fn close_and_wait(&self, at_most: Duration) -> Result<(), StillOut> {
         self.close();
         let begun = Instant::now();
         while self.shared.latch.out() > 0 {
-            if begun.elapsed() >= deadline {
+            if begun.elapsed() >= at_most {
                 return Err(StillOut(self.ledger(), self.holders()));
             }
-            std::thread::sleep(Duration::from_millis(1).min(deadline));
+            std::thread::sleep(Duration::from_millis(1).min(at_most));
         }
         Ok(())
     }

@@ -193,7 +193,7 @@ impl Game {
         Place::Posted.fetch(Some(&workers[0]), &device);
         drop((held, device));
         assert!(check(&pool, 0).all_home());
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
         assert_eq!(pool.mapped_pages(), 0);
         drop((pool, workers));
         assert_eq!(memory.stats().free, memory.stats().total, "all pages back");
@@ -245,11 +245,11 @@ fn a_closed_pool_waits_for_its_frames_and_late_ones_stay_good() {
     let mut late = pool.alloc(&mut w).unwrap();
     let mut batch = Batch::new();
     assert!(pool.alloc_bulk(&mut w, &mut batch, 20));
-    let out = pool.wait(Duration::from_millis(2)).unwrap_err();
+    let out = pool.close_and_wait(Duration::from_millis(2)).unwrap_err();
     assert_eq!((out.0.owned, out.0.balanced()), (21, true), "{out}");
     assert!(pool.alloc(&mut w).is_none());
     batch.free(&mut w);
-    assert_eq!(pool.wait(Duration::ZERO).unwrap_err().0.owned, 1);
+    assert_eq!(pool.close_and_wait(Duration::ZERO).unwrap_err().0.owned, 1);
     late.put(100).unwrap();
     late.data_mut().fill(7);
     drop(pool);
@@ -353,7 +353,7 @@ fn a_device_finds_a_frame_at_its_offset_in_the_region_and_only_while_its_page_is
         }
         assert_eq!(pool.mapped_pages() as usize, 8 * frame_size / 4096);
         frames.into_iter().for_each(|frame| pool.free(&mut w, frame));
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
         assert_eq!(pool.mapped_pages(), 0);
     }
     let unmapped = Pool::new(&memory, &mut w, &PoolConfig::default()).unwrap();

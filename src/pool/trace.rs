@@ -31,7 +31,7 @@ impl FrameTable {
 
 impl Pool {
     /// Switches tracing on or off. While it is on, each allocation records its call site and time, for
-    /// [`Pool::holders`] and [`Pool::wait`]. Ready packets are not kept meanwhile, since one that is taken again is not
+    /// [`Pool::holders`] and [`Pool::close_and_wait`]. Ready packets are not kept meanwhile, since one that is taken again is not
     /// allocated: frames that were ready when it was switched on have no call site until they are freed.
     ///
     /// # Cost

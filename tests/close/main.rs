@@ -46,7 +46,7 @@ impl Closed {
     /// The wait is not over: just these frames are missing, and no page was unmapped.
     #[track_caller]
     fn still_out(&self) -> StillOut {
-        let still = self.pool.wait(Duration::ZERO).unwrap_err();
+        let still = self.pool.close_and_wait(Duration::ZERO).unwrap_err();
         let ledger = &still.0;
         let [owned, posted, queued, ready] = [ledger.owned, ledger.posted, ledger.queued, ledger.ready];
         assert_eq!(Places { owned, posted, queued, ready }, self.out, "{still}");
@@ -151,7 +151,7 @@ fn frames_come_back_from_every_place_after_their_pool_was_closed() {
         closed.empty_stack(all.stack);
         closed.release_several_holders([all.first, all.clone], all.pieces, all.piece);
         closed.release_keeper(all.retention, traced);
-        closed.pool.wait(Duration::ZERO).unwrap();
+        closed.pool.close_and_wait(Duration::ZERO).unwrap();
         let Closed { pool, w, other, .. } = closed;
         assert_eq!((pool.mapped_pages(), pool.inflight(), pool.holders()), (0, 0, Vec::new()));
         assert!(pool.ledger().all_home());

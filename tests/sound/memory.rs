@@ -246,7 +246,7 @@ fn a_shrinker_that_panics_stops_neither_the_pool_nor_other_shrinkers() {
             let closed = panics(|| pool.close());
             assert_eq!(closed, at == "close");
             keepers.iter().for_each(|keeper| keeper.frames.lock().unwrap().clear());
-            assert!(pool.wait(std::time::Duration::ZERO).is_ok(), "{at}: {:?}", pool.ledger());
+            assert!(pool.close_and_wait(std::time::Duration::ZERO).is_ok(), "{at}: {:?}", pool.ledger());
             drop((pool, w));
             assert!(is_home(&memory), "{at} {first_is_bad}");
         }

@@ -8,14 +8,14 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// Closes the pool, so that it allocates no more frames, and waits until all its frames are free. If frames may be kept
-/// forever, bound it by `tokio::time::timeout`; [`Pool::wait`] then returns their holders.
+/// forever, bound it by `tokio::time::timeout`; [`Pool::close_and_wait`] then returns their holders.
 ///
 /// # Cancelling
 /// The pool stays closed.
 pub async fn closed(pool: &Pool) {
     pool.close();
     let mut pause = SHORTEST;
-    while pool.wait(Duration::ZERO).is_err() {
+    while pool.close_and_wait(Duration::ZERO).is_err() {
         tokio::time::sleep(pause).await;
         pause = (2 * pause).min(LONGEST);
     }

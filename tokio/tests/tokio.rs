@@ -217,7 +217,7 @@ fn a_driver_that_is_cancelled_closes_its_port_and_every_frame_comes_home() {
         assert!(taken >= 4, "what was in the queue is there still");
         let refused = outgoing.transmit(first).await.unwrap_err();
         assert!(outgoing.room().await.is_none());
-        assert!(pool.wait(Duration::ZERO).is_err(), "one is out");
+        assert!(pool.close_and_wait(Duration::ZERO).is_err(), "one is out");
         drop((refused, device));
         timeout(PATIENCE, closed(&pool)).await.unwrap();
     });

@@ -69,7 +69,7 @@ pub extern "C" fn netmem_pool_close(pool: netmem_pool, milliseconds: u32) -> c_i
     answer("netmem_pool_close", || {
         let open = registry::close_pool(pool.word)?;
         let deadline = Duration::from_millis(milliseconds.into());
-        open.pool.wait(deadline).map_err(|out| Failure::new(ETIMEDOUT, out))?;
+        open.pool.close_and_wait(deadline).map_err(|out| Failure::new(ETIMEDOUT, out))?;
         registry::remove_pool(pool.word);
         Ok(0)
     })

@@ -173,7 +173,7 @@ fn close_ports(setups: Vec<WorkerSetup>) -> (Vec<PortReport>, Vec<Owner>, Vec<Po
 /// freed.
 fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<StillOut>) {
     let ledgers = pools.iter().map(Pool::ledger).collect();
-    let still_out = pools.iter().filter_map(|pool| pool.wait(HOME).err()).next();
+    let still_out = pools.iter().filter_map(|pool| pool.close_and_wait(HOME).err()).next();
     drop((pools, owners));
     (ledgers, still_out)
 }

@@ -239,13 +239,13 @@ fn a_holder_that_never_lets_go_is_reported_as_queued_and_its_frames_stay_good() 
     rig.feed(&mut traffic, 200);
     retention.turn(&mut worker);
     drop((rig.forwarder, rig.devices));
-    let still_out = rig.pool.wait(Duration::ZERO).unwrap_err();
+    let still_out = rig.pool.close_and_wait(Duration::ZERO).unwrap_err();
     assert_eq!((still_out.0.queued, still_out.0.owned), (200, 0), "{still_out}");
     let mut sink = Sink::new(1, 64, Hop::Unchanged).unwrap();
     retention.frames().for_each(|data| check(&mut sink, data));
     assert_eq!((sink.tally().received, sink.tally().corrupt), (200, 0), "nothing is unmapped early");
     drop(retention);
-    rig.pool.wait(Duration::ZERO).unwrap();
+    rig.pool.close_and_wait(Duration::ZERO).unwrap();
     drop((rig.pool, rig.w, worker));
     assert_eq!(rig.memory.stats().free, rig.memory.stats().total);
 }

@@ -262,7 +262,7 @@ mod tests {
             pool.close();
             mine.free(&mut w);
             let other = worker.join().unwrap();
-            pool.wait(Duration::ZERO).unwrap();
+            pool.close_and_wait(Duration::ZERO).unwrap();
             assert_eq!((pool.mapped_pages(), pool.inflight(), ready.ready()), (0, 0, 0));
             drop((pool, ready, w, other));
             assert_eq!(memory.stats().free, memory.stats().total);

@@ -254,11 +254,11 @@ fn a_pool_that_closes_gets_the_pairs_back_and_no_more_are_kept() {
     let late = packets.pop().unwrap();
     pairs.free_bulk(&mut w, &mut packets);
     assert_eq!((pool.ledger().ready, pool.ledger().owned), (7, 1));
-    let still = pool.wait(Duration::ZERO).unwrap_err();
+    let still = pool.close_and_wait(Duration::ZERO).unwrap_err();
     assert_eq!((still.0.ready, still.0.owned), (0, 1), "{still}");
     assert!(pairs.get(&mut w).is_none());
     pairs.free(&mut w, late);
-    pool.wait(Duration::ZERO).unwrap();
+    pool.close_and_wait(Duration::ZERO).unwrap();
     assert_eq!(pairs.now(), 0);
     drop((pairs, pool, heads, w));
     assert_eq!(memory.stats().free, memory.stats().total);
@@ -399,10 +399,10 @@ fn a_stack_gives_its_pairs_back_with_the_next_call_after_frames_ran_out_or_the_p
     assert_eq!((stack.now(), pool.ledger().ready), (0, 0));
     stack.free(&mut w, packet);
     frames.free(&mut w);
-    let still = pool.wait(Duration::ZERO).unwrap_err();
+    let still = pool.close_and_wait(Duration::ZERO).unwrap_err();
     assert_eq!((still.0.ready, still.0.owned), (1, 0), "{still}");
     assert!(stack.get(&mut w).is_none());
-    pool.wait(Duration::ZERO).unwrap();
+    pool.close_and_wait(Duration::ZERO).unwrap();
     assert_eq!((stack.now(), stack.max()), (0, 0));
 }
 
@@ -430,7 +430,7 @@ fn closed_and_its_successor<T>(
     loop {
         let closed = Pool::new(memory, w, &config).unwrap();
         let made = of(&closed, heads);
-        closed.wait(Duration::ZERO).unwrap();
+        closed.close_and_wait(Duration::ZERO).unwrap();
         let successor = Pool::new(memory, w, &config).unwrap();
         let frame = successor.alloc(w).unwrap();
         if closed.renewal().owns(&frame) {

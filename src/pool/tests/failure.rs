@@ -46,7 +46,7 @@ fn scenario(memory: &Memory, clears: bool) -> usize {
     held.drain(..).for_each(|frame| frame.free(&mut w));
     drop((fragments, clone));
     assert!(check(&pool, 0).all_home());
-    pool.wait(Duration::ZERO).unwrap();
+    pool.close_and_wait(Duration::ZERO).unwrap();
     assert_eq!((pool.mapped_pages(), pool.inflight()), (0, 0));
     refused
 }
@@ -123,7 +123,7 @@ fn a_pool_is_resized_traced_tuned_and_closed_while_threads_use_it() {
             done.store(true, Relaxed);
         });
         drop((give, take));
-        pool.wait(Duration::from_secs(5)).unwrap();
+        pool.close_and_wait(Duration::from_secs(5)).unwrap();
         assert_eq!((pool.mapped_pages(), pool.inflight()), (0, 0), "cleared: {clears}");
         drop((pool, workers));
         assert_eq!(memory.stats().free, memory.stats().total, "cleared: {clears}");

@@ -61,7 +61,7 @@ fn a_cutter_of_a_closed_pool_gives_its_frame_back() {
     drop(fragments.alloc(&mut w, 2048).unwrap());
     pool.close();
     assert!(fragments.alloc(&mut w, 2048).is_none());
-    assert!(pool.wait(Duration::ZERO).is_ok());
+    assert!(pool.close_and_wait(Duration::ZERO).is_ok());
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn the_last_frame_that_comes_back_while_its_pool_closes_gives_the_pages_back_onc
         });
         pool.close();
         let other = giver.join().unwrap();
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
         assert_eq!((pool.mapped_pages(), pool.inflight()), (0, 0));
         drop((pool, w, other));
         assert_eq!(memory.stats().free, memory.stats().total);
@@ -92,7 +92,7 @@ fn no_frame_is_lost_when_the_owner_leaves_while_its_pool_closes() {
         let leaver = thread::spawn(move || drop(w));
         pool.close();
         leaver.join().unwrap();
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
         drop((pool, other));
         assert_eq!(memory.stats().free, memory.stats().total);
     });
@@ -107,10 +107,10 @@ fn who_waits_while_another_closes_the_pool_does_not_find_it_empty_while_a_frame_
             let pool = pool.clone();
             thread::spawn(move || pool.close())
         };
-        assert!(pool.wait(Duration::ZERO).is_err());
+        assert!(pool.close_and_wait(Duration::ZERO).is_err());
         closer.join().unwrap();
         frame.free(&mut w);
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
         drop((pool, w, other));
     });
 }

@@ -105,7 +105,7 @@ fn whatever_the_device_refuses_no_page_is_lost_or_left_mapped() {
             }
             frames.into_iter().for_each(|frame| pool.free(&mut w, frame));
             assert!(pool.ledger().balanced());
-            pool.wait(Duration::ZERO).unwrap();
+            pool.close_and_wait(Duration::ZERO).unwrap();
             assert!(device.told().mapped.is_empty());
             drop((pool, w));
             assert_eq!(memory.stats().free, all);
@@ -125,7 +125,7 @@ fn a_page_that_leaves_is_unmapped_once_and_mapped_anew_when_it_comes_back() {
         out.into_iter().for_each(|frame| pool.free(&mut w, frame));
         assert_eq!(device.told().mapped.len() as u64, pool.mapped_pages());
     }
-    pool.wait(Duration::ZERO).unwrap();
+    pool.close_and_wait(Duration::ZERO).unwrap();
     let told = device.told();
     assert_eq!((told.mapped.len(), told.maps), (0, told.unmaps));
 }

@@ -40,14 +40,14 @@ fn a_closed_pool_says_at_which_place_frames_still_are() {
     let frames: Vec<Frame> = (0..6).map(|_| pool.alloc(&mut w).unwrap()).collect();
     for (place, n) in [(Place::Ready, 1), (Place::Posted, 2), (Place::Queued, 3)] {
         place.enter(Some(&w), &frames[..n]);
-        let out = pool.wait(Duration::ZERO).unwrap_err();
+        let out = pool.close_and_wait(Duration::ZERO).unwrap_err();
         assert_eq!((out.0.out(), out.0.balanced(), out.0.owned), (6, true, 6 - n as u64));
         place.fetch(Some(&w), &frames[..n]);
     }
-    let said = pool.wait(Duration::ZERO).unwrap_err().to_string();
+    let said = pool.close_and_wait(Duration::ZERO).unwrap_err().to_string();
     assert!(said.contains("6 of 16") && said.contains("6 with the program"), "{said}");
     drop(frames);
-    pool.wait(Duration::ZERO).unwrap();
+    pool.close_and_wait(Duration::ZERO).unwrap();
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_pool_counts_its_frames_right_across_the_wrap_of_its_counters() {
         assert_eq!(pool.alloc_burst(&mut w, &mut batch, 64), 64);
         assert_eq!((pool.inflight(), check(&pool, 64).total), (64, 64));
         batch.free(&mut w);
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
         assert_eq!(pool.inflight(), 0);
     }
 }

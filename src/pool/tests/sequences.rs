@@ -241,7 +241,7 @@ impl Model {
         self.held.drain(..).for_each(|frame| frame.free(&mut self.workers[1]));
         self.shared.clear();
         self.pieces.drain(..).for_each(|piece| piece.free(&mut self.workers[0]));
-        self.pool.wait(Duration::ZERO).unwrap();
+        self.pool.close_and_wait(Duration::ZERO).unwrap();
         assert_eq!((self.pool.mapped_pages(), self.pool.inflight()), (0, 0));
         let Model { memory, workers, pool, .. } = self;
         drop((pool, workers));

@@ -76,7 +76,7 @@ fn a_clone_keeps_a_closed_pool_and_its_pages() {
     let pool = pool(&memory, &mut w, 16);
     let first = filled(&pool, &mut w).share();
     let second = first.clone();
-    assert_eq!(pool.wait(Duration::ZERO).unwrap_err().0.owned, 1);
+    assert_eq!(pool.close_and_wait(Duration::ZERO).unwrap_err().0.owned, 1);
     first.free(&mut w);
     drop(pool);
     assert!(memory.stats().free < memory.stats().total, "nothing is given back early");

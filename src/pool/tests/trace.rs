@@ -87,7 +87,7 @@ fn a_closed_pool_names_who_still_has_frames_in_every_place_and_everything_comes_
     never.data_mut().copy_from_slice(b"yes");
     elsewhere.free(&mut other);
     std::thread::sleep(Duration::from_millis(5));
-    let out = pool.wait(Duration::from_millis(2)).unwrap_err();
+    let out = pool.close_and_wait(Duration::from_millis(2)).unwrap_err();
     assert_eq!((out.0.out(), out.0.owned, out.0.posted, out.0.queued, out.0.ready), (33, 3, 10, 10, 10));
     for (place, _) in &at {
         let there: u64 = out.1.iter().filter(|h| h.place == Some(*place)).map(|h| h.frames).sum();
@@ -103,11 +103,11 @@ fn a_closed_pool_names_who_still_has_frames_in_every_place_and_everything_comes_
         batch.free(&mut other);
     }
     drop((clone, piece));
-    let last = pool.wait(Duration::ZERO).unwrap_err();
+    let last = pool.close_and_wait(Duration::ZERO).unwrap_err();
     assert_eq!((last.1.len(), of_line(&last.1, first + 2)), (1, 1), "{last}");
     assert_eq!((pool.mapped_pages(), never.data()), (mapped, &b"yes"[..]), "nothing is unmapped early");
     drop(never);
-    pool.wait(Duration::ZERO).unwrap();
+    pool.close_and_wait(Duration::ZERO).unwrap();
     assert_eq!((pool.mapped_pages(), pool.inflight(), pool.holders()), (0, 0, Vec::new()));
     drop((pool, w, other));
     assert_eq!(memory.stats().free, memory.stats().total);

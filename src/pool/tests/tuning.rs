@@ -82,7 +82,7 @@ fn a_pool_made_smaller_gives_pages_back_at_once_or_with_their_last_frame() {
         );
         assert_eq!(pool.stats().released, 56);
         assert_eq!(all(&pool, &mut w).len(), 8);
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
     }
 }
 

@@ -134,7 +134,7 @@ impl Frames {
                 let memory = ground.memories[usize::from(op.a >> 7)].clone();
                 let Some(new) = pool(&memory, ground.worker(op), op.c) else { return };
                 let old = std::mem::replace(&mut self.pools[at], new);
-                let home = old.wait(Duration::ZERO).is_ok();
+                let home = old.close_and_wait(Duration::ZERO).is_ok();
                 assert_eq!(home, old.ledger().out() == 0, "{:?}", old.ledger());
                 self.closed.push(old);
             }

@@ -158,7 +158,7 @@ impl Cable {
         ways.iter_mut().for_each(|way| way.waiting.free(&mut owner.worker));
         drop(ports);
         let ledger = owner.pool.ledger();
-        let away = owner.pool.wait(HOME).err().map_or(0, |_| owner.pool.ledger().out());
+        let away = owner.pool.close_and_wait(HOME).err().map_or(0, |_| owner.pool.ledger().out());
         Closed { ways, rates: meter.rates, ledger, away }
     }
 

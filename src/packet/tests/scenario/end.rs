@@ -18,7 +18,7 @@ impl Scene {
         let stacked = stack.now() as u64;
         pool.close();
         assert!(pool.alloc(&mut w).is_none() && pairs.get(&mut other).is_none());
-        if let Err(still) = pool.wait(Duration::ZERO) {
+        if let Err(still) = pool.close_and_wait(Duration::ZERO) {
             assert_eq!(
                 (still.0.out(), still.0.ready, still.0.balanced()),
                 (out + stacked, stacked, true),
@@ -28,7 +28,7 @@ impl Scene {
         packet.into_iter().for_each(|packet| pairs.free(&mut other, packet));
         shared.into_iter().for_each(|shared| shared.free(&mut w));
         drop((pieces, piece, stack));
-        pool.wait(Duration::ZERO).unwrap();
+        pool.close_and_wait(Duration::ZERO).unwrap();
         let stats = pool.stats();
         assert_eq!((pool.mapped_pages(), pool.inflight(), pairs.now()), (0, 0, 0), "{stats:?}");
         assert!(pool.ledger().all_home());
