@@ -32,6 +32,13 @@ use crate::sys::region::BackingPreference;
 use proptest::prelude::*;
 use std::time::Duration;
 
+impl Pool {
+    /// Returns whether `other` has the same number, which a pool has after a closed one.
+    pub(crate) fn has_number_of(&self, other: &Pool) -> bool {
+        self.shared.number == other.shared.number
+    }
+}
+
 fn memory(workers: usize) -> Memory {
     let config = MemoryConfig {
         bytes: 4 << 20,

@@ -433,7 +433,8 @@ fn closed_and_its_successor<T>(
         closed.close_and_wait(Duration::ZERO).unwrap();
         let successor = Pool::new(memory, w, &config).unwrap();
         let frame = successor.alloc(w).unwrap();
-        if closed.renewal().owns(&frame) {
+        assert!(!closed.renewal().owns(&frame));
+        if successor.has_number_of(&closed) {
             let packet = heads.attach(w, frame).unwrap();
             return (closed, made, successor, packet);
         }
