@@ -61,7 +61,8 @@ impl PortSocket {
     }
 
     /// Returns the port, the pool and the worker, after no endpoint has the socket any more. Frames that were not sent
-    /// or read are freed.
+    /// or read are freed. A socket that is dropped closes its port on the runtime's thread, which may wait for it: use
+    /// [`AsyncPort::close`].
     pub fn into_port(self) -> AsyncPort {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).port
     }

@@ -11,7 +11,13 @@
 //!
 //! # Cancelling
 //! Every future here may be dropped at every point at which it waits. Frames are appended to a batch in the same call
-//! that returns, and frames that were not transmitted are still in the batch.
+//! that returns, and frames that were not transmitted are still in the batch. Two calls own frames, and free them unsent
+//! if they are dropped: [`Outgoing::transmit`] (use [`Outgoing::room`] instead), and [`Driver::run`].
+//!
+//! # Closing
+//! A port may wait for its device when it closes, for up to two seconds. [`AsyncPort::close`] waits for everything that
+//! is not sent yet, and closes the port on a thread for blocking work. An [`AsyncPort`] or a [`Driver`] that is dropped
+//! closes it on the runtime's thread.
 //!
 //! # Waiting
 //! A port without work is armed, checked once more, and then waited for by its descriptor, so that no wake-up is lost
@@ -53,7 +59,8 @@
 //! assert_eq!(port.receive(&mut frames).await, 1);
 //! assert_eq!(port.transmit(&mut frames).await, 1); // and back
 //! network.await?;
-//! drop((port, frames));
+//! drop(frames);
+//! assert!(port.close(std::time::Duration::from_secs(1)).await); // everything is sent
 //! closed(&pool).await; // all frames are home
 //! # Ok(())
 //! # }

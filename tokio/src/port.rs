@@ -3,10 +3,17 @@
 use crate::watch::PortWatch;
 use netmem::{Batch, Pool, Port, PortState, Worker};
 use std::io;
+use std::panic::resume_unwind;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::task::coop::{consume_budget, poll_proceed};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 /// A port, the worker for its calls, and the pool that it receives into. See [the crate](crate).
+///
+/// Dropped, it closes the port on this thread: an AF_XDP port waits for up to two seconds for its device. In a runtime,
+/// end it by [`AsyncPort::close`].
 #[derive(Debug)]
 pub struct AsyncPort {
     watch: PortWatch,
@@ -49,8 +56,10 @@ impl AsyncPort {
         self.posted_max
     }
 
-    /// Waits until frames have been received, and appends them to `frames`. Returns their number. Returns 0 if there is
-    /// no room, or if nothing will be received any more ([`Rx::rx_finished`](netmem::Rx::rx_finished)).
+    /// Waits until frames have been received, and appends them to `frames`. Returns their number. Returns 0 at once if
+    /// `frames` has no room, or if nothing will be received any more ([`Rx::rx_finished`](netmem::Rx::rx_finished)). So a
+    /// loop that only receives and transmits must free the frames that [`AsyncPort::transmit`] leaves, or wait until the
+    /// port is [up](AsyncPort::up). Otherwise it turns without a pause as soon as `frames` is full.
     ///
     /// # Cancelling
     /// A call that does not return has received nothing.
@@ -99,8 +108,9 @@ impl AsyncPort {
     }
 
     /// Transmits all of `frames`, waiting for room. Returns their number. Frames that the port can never carry are
-    /// freed, and the port counts them (`foreign`, `tx_invalid`). Frames that stay in `frames` have no room, and none
-    /// will come: the port is down.
+    /// freed, and the port counts them (`foreign`, `tx_invalid`, `tx_too_long`). If the port is down, the call returns at
+    /// once, and all frames that it did not take stay in `frames`. Free them, or wait until it is
+    /// [up](AsyncPort::up).
     ///
     /// The frames are given to the device. [`AsyncPort::drained`] waits until it has sent them.
     ///
@@ -128,16 +138,59 @@ impl AsyncPort {
         }
     }
 
-    /// Waits until the device has sent all frames that it was given.
+    /// Waits until the device has sent all frames that it was given, and its peer has read its copies of them
+    /// ([`Tx::tx_unread`](netmem::Tx::tx_unread)). A device that is down, and a peer that does not read, may keep them
+    /// forever: bound the call by `tokio::time::timeout`.
+    ///
+    /// # Cancelling
+    /// Nothing is lost.
     pub async fn drained(&mut self) {
         loop {
             consume_budget().await;
             self.tend();
-            if self.port.0.tx_posted() == 0 {
+            if self.port.0.tx_posted() == 0 && self.port.0.tx_unread() == 0 {
+                return self.watch.worked();
+            }
+            // Nothing wakes the task when the peer reads.
+            self.watch.set_unsent(true);
+            self.watch.wait_to_send(&mut *self.port.0).await;
+        }
+    }
+
+    /// Waits until the port is up ([`Port::state`](netmem::Port::state)), for a task that has frames which
+    /// [`AsyncPort::transmit`] left. Returns at once if it is. Some ports are down for good: bound the call by
+    /// `tokio::time::timeout`.
+    ///
+    /// # Cancelling
+    /// Nothing is lost.
+    pub async fn up(&mut self) {
+        loop {
+            consume_budget().await;
+            self.tend();
+            if !self.is_down() {
                 return self.watch.worked();
             }
             self.watch.wait_to_send(&mut *self.port.0).await;
         }
+    }
+
+    /// Waits until everything is sent ([`AsyncPort::drained`]), for at most `at_most`, and closes the port on a thread for
+    /// blocking work. Returns whether everything was sent.
+    ///
+    /// # Panics
+    /// Panics if the port panics.
+    ///
+    /// # Cancelling
+    /// The port closes all the same, on the thread that drops the call if it has not begun to close.
+    pub async fn close(mut self, at_most: Duration) -> bool {
+        let is_sent = timeout(at_most, self.drained()).await.is_ok();
+        let parts = self.into_parts();
+        if let Err(error) = spawn_blocking(move || drop(parts)).await
+            && let Ok(panic) = error.try_into_panic()
+        {
+            resume_unwind(panic);
+        }
+        is_sent
     }
 
     /// Allocates up to `count` empty frames of the pool, and appends them to `frames` while there is room. Returns
@@ -149,6 +202,12 @@ impl AsyncPort {
     /// The port, for its state and its counters.
     pub fn port(&self) -> &dyn Port {
         &*self.port.0
+    }
+
+    /// The port, for calls that change it. It is not armed.
+    pub fn port_mut(&mut self) -> &mut dyn Port {
+        self.watch.end(&mut *self.port.0);
+        &mut *self.port.0
     }
 
     /// The pool.
@@ -173,7 +232,8 @@ impl AsyncPort {
     }
 
     /// Gives the device the frames for which it has room, and wakes it. Returns their number. Frames that it can never
-    /// carry are freed, and the port counts them. Frames without room are still in `frames`.
+    /// carry are freed, and the port counts them. Frames without room are still in `frames`, and all frames if the port is
+    /// down.
     ///
     /// While the device has frames to send, a task that waits in [`AsyncPort::poll_receive`] looks for those that it has
     /// sent: first after a millisecond, then after pauses of up to 50. Frames that stayed without room wake it once, as
@@ -188,10 +248,11 @@ impl AsyncPort {
     }
 
     /// Gives the device the frames for which it has room. Frames that it can never carry are freed, and the port counts
-    /// them.
+    /// them, unless it is down.
     pub(crate) fn try_transmit(&mut self, frames: &mut Batch) -> usize {
         let taken = self.port.0.tx(&mut self.worker, frames);
-        if !frames.is_empty() {
+        // A port that is down has not counted them.
+        if !frames.is_empty() && !self.is_down() {
             self.port.0.take_unsendable(frames).free(&mut self.worker);
         }
         self.watch.set_unsent(!frames.is_empty());

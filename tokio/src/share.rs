@@ -135,10 +135,11 @@ impl fmt::Debug for Outgoing {
 
 impl Driver {
     /// Moves frames until [`Incoming`] is dropped, or the port receives nothing more, and every [`Outgoing`] is dropped
-    /// and their frames have been handed to the device. Frames for a port that is down are freed then. Returns the port.
+    /// and their frames have been handed to the device. Frames for a port that is down are freed then. Returns the port,
+    /// whose [`close`](AsyncPort::close) waits until these frames are sent.
     ///
     /// # Cancelling
-    /// The port closes, and frames on their way are freed.
+    /// The port closes on the thread that drops the call, which may wait for it, and frames on their way are freed.
     pub async fn run(mut self) -> AsyncPort {
         let [shortest, longest] = PAUSES;
         let mut pause = shortest;

@@ -113,14 +113,16 @@ impl PortWatch {
         }
     }
 
-    /// Waits until there may be work, for a port that has none just now.
+    /// Waits until there may be work, for a port that has none just now. Ends a pause that a poll has begun: it may be for
+    /// another event, and longer.
     pub async fn wait(&mut self, port: &mut dyn Port) {
+        self.end(port);
         let pause = EndsPause(self, port);
         poll_fn(|context| pause.0.poll_wait(pause.1, context)).await;
     }
 
-    /// Waits until the device may have sent frames, for a call that receives none. Received frames that wait would end
-    /// each [`PortWatch::wait`] at once.
+    /// Waits until the device may have sent frames or changed its state, for a call that receives none. Received frames
+    /// that wait would end each [`PortWatch::wait`] at once.
     pub async fn wait_to_send(&mut self, port: &mut dyn Port) {
         self.was_ready = true;
         self.wait(port).await;
