@@ -9,7 +9,7 @@ mod testbed;
 
 use netmem::port::xdp::{Umem, XdpConfig, XdpPort};
 use netmem::wire::Datagram;
-use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
+use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig, Tx, Wake};
 use netmem_tokio::{AsyncPort, closed};
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -66,4 +66,31 @@ fn an_echo_is_woken_by_its_socket_and_by_the_one_after_its_interface_came_back()
         tokio::time::timeout(Duration::from_secs(60), closed(&pool)).await.expect("all frames are home");
     });
     bed.assert_nothing_left();
+}
+
+/// Seen: while the interface was gone, a frame of two chunks was called one that the port can never carry, and was freed
+/// uncounted.
+#[test]
+fn a_frame_of_two_chunks_waits_while_its_interface_is_gone() {
+    let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
+    let memory =
+        Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 1, ..MemoryConfig::default() }).unwrap();
+    let mut w = memory.worker().unwrap();
+    let config = PoolConfig { frames: 512, ..PoolConfig::of_frames(4096) };
+    let pool = Pool::new(&memory, &mut w, &config).unwrap();
+    let umem = Umem::new(&memory);
+    let config = XdpConfig::default();
+    let mut port = bed.dut.inside(|| XdpPort::open(&umem, &mut w, &pool, "one", 0, &config).unwrap());
+    let mut frames = Batch::new();
+    assert_eq!(pool.alloc_burst(&mut w, &mut frames, 1), 1);
+    frames[0].put(3000).unwrap().fill(1);
+    bed.dut.ip("link del dev one");
+    wait_until("the port has no socket", || {
+        let _ = port.arm();
+        port.disarm();
+        port.wakeup_fd().is_none()
+    });
+    assert_eq!(port.tx(&mut w, &mut frames), 0);
+    assert!(port.take_unsendable(&mut frames).is_empty() && !port.is_too_long(&frames[0]));
+    assert_eq!(frames.len(), 1);
 }

@@ -198,10 +198,12 @@ impl XdpPort {
         n
     }
 
-    /// Maximum number of chunks of a packet that can be sent.
+    /// Maximum number of chunks of a packet that can be sent. While the interface is gone, the next socket decides it, and
+    /// no frame that one may carry is refused.
     #[cold]
     fn chunks_of_a_packet(&self) -> usize {
         match (&self.binding, &self.queues) {
+            (_, None) => CHUNKS_MAX,
             (Some(binding), Some(queues)) if binding.socket.takes_several() => {
                 CHUNKS_MAX.min(queues.tx.size() as usize)
             }
