@@ -95,7 +95,7 @@ fn record(w: &mut Worker, pool: &Pool, to: &Path, n: usize) -> Result<(), Box<dy
         frame.put_slice(&header.to_bytes())?;
         frame.put_zeroed(26)?;
         let mut frames = Batch::new();
-        frames.push_all([frame]);
+        frames.extend([frame]);
         send(w, &mut port, &mut frames);
     }
     Ok(())

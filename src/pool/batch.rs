@@ -93,8 +93,8 @@ impl Batch {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline(always)]
-    pub fn extend(&mut self, mut frames: impl Iterator<Item = Frame>) -> usize {
-        let batch: *mut Batch = self;
+    pub fn extend(&mut self, frames: impl IntoIterator<Item = Frame>) -> usize {
+        let (batch, mut frames): (*mut Batch, _) = (self, frames.into_iter());
         let mut added = Added { batch, n: 0 };
         // SAFETY: it is `self`, which no other code names until `added` goes, after the last use of these slots.
         for place in unsafe { (*batch).places() } {

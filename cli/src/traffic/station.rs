@@ -185,7 +185,8 @@ impl Station {
         let complaints = reports.iter().filter_map(|port| Some((&port.name, port.complaint.as_ref()?)));
         broken.extend(complaints.map(|(name, complaint)| format!("port {name}: {complaint}")));
         broken.extend(reports.iter().flat_map(|port| lost(&port.name, &port.counters)));
-        let still_out = [&owner.pool].into_iter().chain(&own).filter_map(|pool| pool.close_and_wait(HOME).err());
+        let still_out =
+            [&owner.pool].into_iter().chain(&own).filter_map(|pool| pool.close_and_wait(HOME).err());
         broken.extend(still_out.map(|still_out| format!("check failed: {still_out}")));
         Closed { json, ports: reports, pool, broken }
     }

@@ -107,7 +107,7 @@ pub enum KernelCopies {
 /// let mut frames = Batch::new();
 /// let mut frame = pool.alloc(&mut w).ok_or("no frame is free")?;
 /// frame.put_zeroed(60)?;
-/// frames.push_all([frame]);
+/// frames.extend([frame]);
 /// opened.port.tx(&mut w, &mut frames);
 /// opened.port.kick();
 /// assert_eq!(opened.port.complete(&mut w, &mut frames), 1);

@@ -65,19 +65,6 @@ impl Batch {
     pub fn pop_front(&mut self) -> Option<Frame> {
         self.drain().next()
     }
-
-    /// Appends frames until the iterator ends or the batch is full. Returns how many. The remaining frames stay with
-    /// the iterator, if it is given as `&mut`.
-    pub fn push_all(&mut self, frames: impl IntoIterator<Item = Frame>) -> usize {
-        let (before, mut frames) = (self.len(), frames.into_iter());
-        while self.room() > 0
-            && let Some(frame) = frames.next()
-        {
-            // There is room.
-            let _ = self.push(frame);
-        }
-        self.len() - before
-    }
 }
 
 /// The frames of a batch, oldest first. Frames that are not taken are freed without a worker.

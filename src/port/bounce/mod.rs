@@ -54,7 +54,7 @@ use std::sync::Arc;
 /// let mut frames = Batch::new();
 /// let mut frame = pool.alloc(&mut w).ok_or("no frame is free")?;
 /// frame.put_slice(b"hello")?;
-/// frames.push_all([frame]);
+/// frames.extend([frame]);
 /// assert_eq!(port.tx(&mut w, &mut frames), 1);
 /// device.collect(1, |sent| assert_eq!(sent, b"hello"));
 /// assert_eq!(port.complete(&mut w, &mut frames), 1);

@@ -168,9 +168,9 @@ pub struct XdpConfig {
     /// The only packets that come to the port, the same for all ports of an interface; the rest is left to the kernel.
     /// Default None: all packets that are not punted.
     pub take: Option<Take>,
-    /// Bytes of the longest IP packets that TCP is cut into when a host sends a packet for a card to cut and nothing
-    /// names the segment size. Set it to the MTU of the narrowest link by which they may leave. Default the interface's
-    /// own.
+    /// Bytes of the largest IP packets into which the port cuts a TCP packet that stands for many (GSO). The kernel does
+    /// not report the segment size. Set it to the smallest MTU of the links by which the packets leave. Default the
+    /// interface's own.
     pub cut_mtu: Option<u16>,
 }
 

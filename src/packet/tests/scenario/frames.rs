@@ -140,7 +140,7 @@ impl Scene {
         let mut picked = batch.extract(|frame| Some(frame.id()) == oldest);
         assert_eq!((picked.len(), batch.len()), (usize::from(all > 0), all.saturating_sub(1)));
         let more = batch.len();
-        assert_eq!((picked.push_all(batch), picked.len()), (more, all));
+        assert_eq!((picked.extend(batch), picked.len()), (more, all));
         assert_eq!(picked.first().map(Frame::id), oldest);
         picked.pop_front().into_iter().for_each(|frame| frame.free(&mut self.w));
         picked.retain(&mut self.other, |frame| !frame.is_empty());
