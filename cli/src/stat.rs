@@ -24,6 +24,8 @@ use text::Look;
 const USUAL: [&str; 6] = ["forward", "workers", "ports", "pools", "holders", "drops"];
 /// The sections that may have a million records. They are asked for page by page, so that the run never holds them all.
 const TABLES: [&str; 2] = ["routes", "neighbours"];
+/// Maximum number of records of a table: several times the routes of the Internet. An answer with more has no end.
+const MOST: usize = 1 << 23;
 /// The interval at which the wait checks whether it is over.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -164,7 +166,12 @@ fn ask_for_table(path: &Path, table: &str) -> Result<(f64, Sections), Failure> {
         let at = *first.get_or_insert(at);
         let records: Vec<Record> = page.into_iter().flat_map(|(_, records)| records).collect();
         let Some(last) = records.last() else { return Ok((at, vec![(table.to_owned(), all)])) };
-        after = last.text("name").to_owned();
+        let name = last.text("name");
+        if name.is_empty() || records.iter().any(|record| record.text("name") == after) || all.len() > MOST {
+            let why = format!("control socket {}: an endless table of {table}", path.display());
+            return Err(Failure::Input(why));
+        }
+        after = name.to_owned();
         all.extend(records);
     }
 }

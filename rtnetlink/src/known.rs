@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 /// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Counters {
     /// Events that were received.
     pub events: u64,
@@ -27,8 +28,8 @@ pub struct Counters {
     pub asked: u64,
     /// Number of times that a neighbour did not answer.
     pub failed_neighbours: u64,
-    /// Requests for neighbours about which the kernel reported nothing for five seconds. It reports within three whether a
-    /// neighbour answers, so its table of neighbours was full (`gc_thresh3`).
+    /// Requests for neighbours about which the kernel reported nothing for five seconds. By default it reports within three
+    /// whether a neighbour answers. It reports nothing if its table of neighbours is full (`gc_thresh3`).
     pub unanswered: u64,
 }
 

@@ -15,6 +15,7 @@ pub struct Listing(pub(crate) Arc<Mutex<Known>>);
 
 /// A route, with fields named as by `ip route`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RouteLine {
     /// The destinations: `10.0.0.0/8`.
     pub prefix: String,
@@ -31,6 +32,7 @@ pub struct RouteLine {
 
 /// A neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NeighbourLine {
     /// Its address.
     pub address: IpAddr,

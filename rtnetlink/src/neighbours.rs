@@ -175,6 +175,11 @@ impl Asking {
         self.lost.add(key)
     }
 
+    /// Whether it is a neighbour that the kernel has forgotten.
+    pub(crate) fn has_lost(&self, key: &Key) -> bool {
+        self.lost.has(key)
+    }
+
     /// Returns what is due about forgotten neighbours. Each stays as it was known until it answers, or the kernel
     /// reports that it does not ([`failed`](Self::failed)). The kernel refuses requests while its table is full, and
     /// that says nothing about the neighbour.

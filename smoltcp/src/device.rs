@@ -32,8 +32,8 @@ pub struct PortDevice {
     mtu: usize,
     /// Slots of the receive ring.
     ring: usize,
-    /// Maximum number of frames posted for reception.
-    posted_max: usize,
+    /// Maximum number of frames posted for reception; None for three quarters of the pool.
+    posted_max: Option<usize>,
     received: Batch,
     /// Packets that smoltcp got since the last one that it did not get, or the last flush or wait.
     polled: usize,
@@ -121,7 +121,7 @@ impl PortDevice {
         let spare = pool.alloc(&mut worker).ok_or(DeviceError::NoFrame)?;
         let (received, read, to_send) = (Batch::new(), Batch::new(), Batch::new());
         let (spare, pool) = (Some(spare), pool.clone());
-        let (ring, posted_max) = (port.fill_room() + port.rx_posted(), pool.frames() - pool.frames() / 4);
+        let ring = port.fill_room() + port.rx_posted();
         // Offload work that a sender left to its card would fail smoltcp's check.
         port.keep_offloads(false);
         Ok(PortDevice {
@@ -131,7 +131,7 @@ impl PortDevice {
             next_hops,
             mtu,
             ring,
-            posted_max,
+            posted_max: None,
             received,
             polled: 0,
             read,
@@ -148,7 +148,13 @@ impl PortDevice {
     /// transmission. By default three quarters of the pool, and never more. Devices that share a pool must be set so that
     /// together they leave frames for transmission.
     pub fn set_posted_max(&mut self, frames: usize) {
-        self.posted_max = frames.min(self.pool.frames() - self.pool.frames() / 4);
+        self.posted_max = Some(frames);
+    }
+
+    /// Maximum number of frames posted for reception. It follows the size of the pool.
+    pub fn posted_max(&self) -> usize {
+        let most = self.pool.frames() - self.pool.frames() / 4;
+        self.posted_max.map_or(most, |set| set.min(most))
     }
 
     /// Sets the function that returns the next hop of a destination, for sockets that connect. If it returns None, a
@@ -243,14 +249,13 @@ impl PortDevice {
     }
 
     /// Gives the port the frames for which it has room. Frames that it can never carry are freed, and the port counts
-    /// them, unless it is down.
+    /// them.
     fn send(&mut self) {
         if self.to_send.is_empty() {
             return;
         }
         self.port.tx(&mut self.worker, &mut self.to_send);
-        // A port that is down has not counted them.
-        if !self.to_send.is_empty() && self.port.state() == PortState::Up {
+        if !self.to_send.is_empty() {
             self.port.take_unsendable(&mut self.to_send).free(&mut self.worker);
         }
     }
@@ -263,8 +268,9 @@ impl PortDevice {
         }
         self.provide();
         // If the device had all frames, none could be answered, and none would come back.
-        self.port.refill_to(&mut self.worker, &self.pool, self.posted_max);
-        self.is_short = self.port.lacks_frames(self.posted_max);
+        let posted_max = self.posted_max();
+        self.port.refill_to(&mut self.worker, &self.pool, posted_max);
+        self.is_short = self.port.lacks_frames(posted_max);
         self.port.kick();
     }
 
@@ -343,7 +349,7 @@ impl Device for PortDevice {
         };
         capabilities.medium = link.0;
         capabilities.max_transmission_unit = self.mtu + link.1;
-        let burst = self.ring.min(self.posted_max);
+        let burst = self.ring.min(self.posted_max());
         capabilities.max_burst_size = Some(burst).filter(|frames| *frames > 0);
         capabilities
     }

@@ -12,8 +12,9 @@
 //! | [`PortDevice::station`] | has MAC and IP addresses of its own; answers ARP and ping | has its own addresses; a packet socket or TAP shows it the rest |
 //! | [`PortDevice::beside_kernel`] | has the kernel's IP address; the port [takes](netmem::port::xdp::Take) its TCP or UDP ports | answers ARP, ping, and all other ports |
 //!
-//! Beside the kernel, no ARP answer comes to the port. So a packet is sent to the station from which the last one of
-//! its destination came, or to the next hop that [`PortDevice::set_next_hop`]'s function returns.
+//! Beside the kernel, no ARP answer comes to the port. So a packet is sent to the next hop that the function of
+//! [`PortDevice::set_next_hop`] returns. Without an answer of it, the packet is sent to the station from which the last one
+//! of its destination came.
 //!
 //! # A round
 //! A port of one queue gets only the flows of that queue: on a card with several, open all of them
@@ -54,7 +55,7 @@
 //! # Properties that smoltcp sees
 //! - The MTU is the given one, and fits into a frame.
 //! - One poll has at most 256 packets, also under a flood, so that its sockets send too. The rest waits for the next poll.
-//! - Bursts are as long as the port's receive ring.
+//! - Bursts are as long as the port's receive ring, or as the frames that may be posted.
 //! - smoltcp verifies and computes checksums. Ports verify none. If a sender left a checksum to its card, the port
 //!   completes it before.
 

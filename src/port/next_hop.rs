@@ -37,8 +37,11 @@ pub struct NextHop {
 /// next_hops.learn(client, NextHop { src_mac: own, dst_mac: router }); // a packet of the client came by the router
 /// assert_eq!(next_hops.get(client).map(|hop| hop.dst_mac), Some(router));
 ///
-/// next_hops.set_ask(move |_| Some(NextHop { src_mac: own, dst_mac: router })); // a default route
-/// assert_eq!(next_hops.get(other).map(|hop| hop.dst_mac), Some(router));
+/// // A default route. Hosts of the link itself have no answer here, and are reached where they were learned.
+/// let is_on_link = |of: std::net::IpAddr| of.to_string().starts_with("192.0.2.");
+/// next_hops.set_ask(move |of| (!is_on_link(of)).then_some(NextHop { src_mac: own, dst_mac: router }));
+/// assert_eq!(next_hops.get("198.51.100.1".parse()?).map(|hop| hop.dst_mac), Some(router));
+/// assert_eq!(next_hops.get(other), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Default)]

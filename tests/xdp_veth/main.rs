@@ -258,8 +258,15 @@ fn frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller()
             assert_eq!(wire.receive(), ethernet(n));
         }
         assert_eq!((port.counters().foreign.get(), port.counters().tx_invalid.get()), (3, 3));
+        // Found: while the interface was down, they were not counted.
+        ip("link set dev a0 down");
+        let _ = port.arm();
+        port.disarm();
+        assert!(matches!(port.state(), PortState::Down(_)));
+        assert_eq!((port.tx(&mut here.w, &mut frames), frames.len()), (0, 6));
+        assert_eq!((port.counters().foreign.get(), port.counters().tx_invalid.get()), (6, 6));
         assert_eq!(port.fill(&mut here.w, &mut frames), 3, "to be filled, their length does not matter");
-        assert_eq!((frames.len(), port.counters().foreign.get()), (3, 6));
+        assert_eq!((frames.len(), port.counters().foreign.get()), (3, 9));
         drop((frames, port));
         assert!(here.pool.ledger().all_home() && there.pool.ledger().all_home());
     });

@@ -15,14 +15,18 @@ pub fn check(host: &Host, wanted: &Wanted, found: &mut Findings) {
         let key = |number| format!("net.{family}.neigh.default.gc_thresh{number}");
         let limit = |number| host.setting(&key(number)).and_then(|value| value.parse::<u64>().ok());
         let (Some(soft), Some(hard)) = (limit(2), limit(3)) else { continue };
-        if entries * 4 < soft * 3 && *refused == 0 {
+        let entries = *entries;
+        // Refusals are counted since the boot, and the limits may have been raised since.
+        let was_full = *refused > 0 && entries >= hard / 4;
+        if entries < soft / 4 * 3 && !was_full {
             continue;
         }
         let what = format!(
             "the kernel has {entries} neighbours ({family}), removes those in use from {soft} on, and takes none from {hard} \
-             on, which has happened {refused} times"
+             on, which has happened {refused} times since the boot"
         );
-        let most = (entries * 4).max(hard * 2).next_power_of_two();
+        let most =
+            entries.saturating_mul(4).max(hard.saturating_mul(2)).clamp(4, 1 << 30).next_power_of_two();
         let remedy = format!(
             "sysctl -w {}={most} {}={} {}={}, if the network has so many hosts",
             key(3),

@@ -135,7 +135,10 @@ fn not_taken(
         return;
     }
     let harm = match place.is_partial {
-        true => "the kernel refuses clients whose packets arrive there, as it has no socket for them",
+        true => {
+            "the kernel refuses clients whose packets arrive there, as it has no socket for them (none do if `ethtool -N` or \
+             `-X` steers all to the ports' queues)"
+        }
         false => "packets that arrive there go to the kernel",
     };
     let what = format!("no port takes {left} of its {} queues: {harm}", queues.now);

@@ -220,8 +220,8 @@ struct Back {
 /// `from`.
 ///
 /// The error's source is the route's preferred source, otherwise an address of the interface that it leaves by (RFC 1812
-/// §4.3.2.4). If that interface has no address, the source is an address of the interface on which the packet came in, and otherwise any address of
-/// the router, also one on an interface that is not a port ([`Fib::source`]).
+/// §4.3.2.4). If that interface has no address, the source is an address of the interface on which the packet came in,
+/// and otherwise any address of the router, also one on an interface that is not a port ([`Fib::source`]).
 ///
 /// There is no error if no route leads back. The error would use up a token that the sender of another packet
 /// needs, and any source address can be forged.

@@ -19,8 +19,8 @@ const SOURCES: usize = 1024;
 /// Bits of an IPv6 address that name the network of a source. A host may choose any address in its network (RFC
 /// 4291 §2.5.4).
 const NETWORK: u32 = 64;
-/// Messages that a packet is too big, for each other error that all sources together may get. Each such message answers a
-/// packet that is longer than itself.
+/// How many times as many messages that a packet is too big as other errors all sources together may get. Each such message
+/// answers a packet that is longer than itself.
 const TOO_BIG: u32 = 20;
 
 /// Limits of how many ICMP errors a worker may send. They apply once to the messages that a packet is too big, and once
@@ -47,7 +47,8 @@ impl Default for IcmpLimit {
 }
 
 impl IcmpLimit {
-    /// Limits errors to `rate` a second and `burst` in a burst, over all destinations together.
+    /// Limits errors to `rate` a second and `burst` in a burst, over all destinations together, and messages that a packet is
+    /// too big to so many for each destination.
     pub fn in_all(rate: u32, burst: u32) -> IcmpLimit {
         IcmpLimit { rate, burst, source_rate: rate, source_burst: burst }
     }

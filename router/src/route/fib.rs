@@ -25,7 +25,7 @@ pub struct Fib {
     /// order of the ports.
     pub addresses: Vec<Box<[IpNet]>>,
     /// The router's own addresses on all its links, whether or not they are ports, with the links' networks. Packets
-    /// of the router by ports without an address are from the first that suits them.
+    /// of the router by ports without an address are from the first that suits them, in IPv6 with the destination's label.
     pub everywhere: Box<[IpNet]>,
     /// Addresses that no received packet may have as its source, if their routes lead to the router. Empty if
     /// [`Allow::martians`] lets such packets pass.

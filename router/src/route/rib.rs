@@ -46,7 +46,7 @@ pub struct RibRoute {
     /// The target of the route.
     pub target: Target,
     /// Distinguishes routes whose other fields are equal: the kernel may have several that differ only in fields that a
-    /// router does not use, as `proto` and `src`. 0 for a route that has no such others.
+    /// router does not use, as `proto`. 0 for a route that has no such others.
     pub distinguisher: u32,
 }
 

@@ -13,23 +13,19 @@ pub struct SourceHint {
 }
 
 /// Returns the address of an interface that suits packets to `to` by the next router `via`, or by none if `to` is on the
-/// link. It is the one whose network contains the next hop. Otherwise it is the one that RFC 6724 §5 prefers in IPv6 (its
-/// rules 6 and 8: the same label, the longest matching prefix), or the first.
+/// link. It is the one whose network contains the next hop, otherwise the first. In IPv6 addresses with the label of `to`
+/// come before that, and behind it those with the longest matching prefix (RFC 6724 §5, rules 6 and 8).
 pub(crate) fn own_address(addresses: &[IpNet], to: IpAddr, via: Option<IpAddr>) -> Option<IpAddr> {
     let next = via.unwrap_or(to);
-    let mut good = addresses.iter().filter(|net| suits(net.addr(), to));
-    if let Some(near) = good.clone().find(|net| net.contains(&next)) {
-        return Some(near.addr());
-    }
-    let IpAddr::V6(to) = to else { return good.next().map(IpNet::addr) };
-    let rank = |net: &&IpNet| match net {
-        IpNet::V6(net) => (label(net.addr()) == label(to), matching(*net, to)),
-        IpNet::V4(_) => (false, 0),
+    let rank = |net: &&IpNet| match (net, to) {
+        (IpNet::V6(own), IpAddr::V6(to)) => {
+            (label(own.addr()) == label(to), net.contains(&next), matching(*own, to))
+        }
+        _ => (true, net.contains(&next), 0),
     };
+    let good = addresses.iter().filter(|net| suits(net.addr(), to));
     // Of several with one rank, `max_by_key` returns the last.
-    let mut back: Vec<_> = good.collect();
-    back.reverse();
-    back.into_iter().max_by_key(rank).map(IpNet::addr)
+    good.rev().max_by_key(rank).map(IpNet::addr)
 }
 
 /// Returns the first of these addresses that suits packets to `to`; in IPv6 the first with the label of `to`, if there is
@@ -117,6 +113,14 @@ mod tests {
                 Some(if to == "fe80::9" { "fe80::1" } else { wanted })
             );
         }
+        let beside = ["fd00:1::2/64", "2001:db8:1::1/64"];
+        let of = |to| chosen(&beside, to, Some("fd00:1::1"));
+        assert_eq!(
+            of("2600::1").as_deref(),
+            Some("2001:db8:1::1"),
+            "the next router's prefix is a local one"
+        );
+        assert_eq!(of("fd00:9::1").as_deref(), Some("fd00:1::2"));
         assert_eq!(chosen(&["fe80::1/64", "::1/128"], "2600::1", None), None);
         assert_eq!(
             chosen(&["fd00:1::1/64"], "2600::1", None).as_deref(),

@@ -202,17 +202,31 @@ impl Table {
     /// # Cost
     /// A walk down the tree. Not for the hot path.
     pub(super) fn source_hint(&self, destination: IpAddr, flow: u32) -> SourceHint {
-        let found = match destination {
-            IpAddr::V4(address) => self.v4.get_lpm(&(address.to_bits(), 32)).map(|(_, id)| *id),
-            IpAddr::V6(address) => self.v6.get_lpm(&(address.to_bits(), 128)).map(|(_, id)| *id),
-        };
-        let Some(id) = found else { return SourceHint::default() };
-        let hint = self.hints.get(id.0 as usize).copied().unwrap_or_default();
+        let hint_of = |id: HopId| self.hints.get(id.0 as usize).copied().unwrap_or_default();
+        let Some(mut id) = self.covering(destination, 0) else { return SourceHint::default() };
+        // A neighbour whose MAC address is known has a route of its own. Its source is that of the route to its link.
+        if self.hop(id).map(NextHop::kind) == Some(Kind::Station) && hint_of(id) == SourceHint::default() {
+            id = self.covering(destination, 1).unwrap_or(id);
+        }
+        let hint = hint_of(id);
         match (self.hop(id).map(NextHop::kind), self.paths.get(id.0 as usize)) {
             (Some(Kind::Paths), Some(paths)) if paths.len() > 1 => {
                 SourceHint { via: share_of(paths, flow).via, ..hint }
             }
             _ => hint,
+        }
+    }
+
+    /// Returns the hop of the longest prefix that contains the addresses which differ from `address` in the last `bits`
+    /// bits only.
+    fn covering(&self, address: IpAddr, bits: u8) -> Option<HopId> {
+        match address {
+            IpAddr::V4(address) => {
+                self.v4.get_lpm(&(address.to_bits() >> bits << bits, 32 - bits)).map(|(_, id)| *id)
+            }
+            IpAddr::V6(address) => {
+                self.v6.get_lpm(&(address.to_bits() >> bits << bits, 128 - bits)).map(|(_, id)| *id)
+            }
         }
     }
 

@@ -136,6 +136,22 @@ fn the_source_of_a_route_is_gone_with_the_route() {
     assert_eq!(hint_of(&mut rib, [10, 1, 1, 1]), (None, None));
 }
 
+/// Found: the source of an on-link route was lost as soon as the MAC address of the destination was known.
+#[test]
+fn the_source_of_a_link_is_also_that_of_its_known_neighbours() {
+    let mut rib = Rib::new([(11, 0)]);
+    let mut fib = Fib::default();
+    let (source, neighbour) = (Some(IpAddr::from([192, 0, 2, 7])), IpAddr::from([10, 78, 1, 1]));
+    let target = Target::paths(vec![Via { link: 11, address: None, weight: 1, mtu: None, source }]);
+    let prefix = "10.78.0.0/16".parse().unwrap();
+    rib.insert(&RibRoute { prefix, origin: Origin::Main, metric: 0, target, distinguisher: 0 });
+    for link in [Link::Unknown, Link::Known(mac(1)), Link::Unknown] {
+        rib.set_neighbour(11, neighbour, link);
+        fib.apply(&rib.take_changes());
+        assert_eq!(fib.table.source_hint(neighbour, 0).preferred, source, "{link:?}");
+    }
+}
+
 /// Seen: the second of two routers in a row sent all flows that it received over one path by one path, because both
 /// used the same hash.
 #[test]

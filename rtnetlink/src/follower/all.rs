@@ -224,12 +224,13 @@ impl Follower {
         };
         let known = self.known();
         let links: Vec<_> = known.names.keys().copied().filter(|index| !there(index)).collect();
-        let gone: Vec<_> = known.rib.neighbours().map(|(link, address, _)| (link, address)).collect();
+        // The kernel has forgotten the lost ones already, and they are asked for again.
+        let is_gone = |key: &Key| !told.contains(key) && !self.asking.has_lost(key);
+        let gone: Vec<_> =
+            known.rib.neighbours().map(|(link, address, _)| (link, address)).filter(is_gone).collect();
         drop(known);
         links.into_iter().for_each(|index| self.take(Event::LinkGone(index)));
-        for key in gone.into_iter().filter(|key| !told.contains(key)) {
-            self.neighbour(key, State::Unknown);
-        }
+        gone.into_iter().for_each(|key| self.neighbour(key, State::Unknown));
     }
 }
 

@@ -128,7 +128,7 @@ pub(super) enum Fault {
     #[error("a descriptor that is neither an eventfd nor memory that can be sealed (memfd_create)")]
     UnknownDescriptor,
     #[error(
-        "this process is out of descriptors, and the peer sends one: raise the limit with `ulimit -n`, and reconnect"
+        "there is no room for a descriptor of the message: raise the limit of this process with `ulimit -n`, or allow the descriptor in its security module"
     )]
     NoRoomForDescriptor,
     #[error("{0} with a descriptor that is not an eventfd")]

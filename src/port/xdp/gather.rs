@@ -23,7 +23,8 @@
 use super::held::Held;
 use super::rx::RxQueue;
 use super::{Fault, XdpConfig, XdpPort};
-use crate::pool::{Batch, Place};
+use crate::limits::BATCH_MAX;
+use crate::pool::{Batch, Frame, Place};
 use crate::port::uncut::Uncut;
 use crate::sync::Worker;
 use crate::sys::netdev::Netdev;
@@ -31,8 +32,8 @@ use crate::sys::xdp::{Descriptor, PACKET_HEADROOM};
 use crate::wire::offload::{Offload, cut_to_mtu, cut_unfinished_to_mtu, finish_unfinished};
 use crate::wire::{Ethernet, ethernet};
 
-/// Bytes of the longest IP packet. Hosts that are configured for it (BIG TCP) send still longer ones, whose headers do
-/// not have the length.
+/// Bytes of the longest IP packet that the port cuts. Hosts that are configured for it (BIG TCP) send longer ones, whose
+/// headers do not have the length.
 const LONGEST_PACKET: usize = u16::MAX as usize;
 
 /// The lengths of packets that need not be cut.
@@ -77,13 +78,16 @@ pub(super) struct Gather {
     uncut: Uncut,
     /// Addresses of chunks that are held, and in no ring.
     spare: Vec<u64>,
+    /// Room for the parts of a packet. Empty between two calls.
+    parts: Vec<Frame>,
     limits: Limits,
 }
 
 impl Gather {
     pub(super) fn new(netdev: &Netdev, config: &XdpConfig) -> Gather {
         let limits = Limits { mtu: 1500, cut_mtu: 1500 };
-        let mut gather = Gather { uncut: Uncut::new(1), spare: Vec::new(), limits };
+        let mut gather =
+            Gather { uncut: Uncut::new(1), spare: Vec::new(), parts: Vec::with_capacity(BATCH_MAX), limits };
         gather.follow(netdev, config);
         gather
     }
@@ -127,13 +131,13 @@ impl Gather {
 
 impl RxQueue {
     /// Copies the packet that begins in the next descriptor and continues in those behind it to `to`, as far as there
-    /// is room. Its chunks stay held, and their addresses are appended to `spare`. Returns its length, or None if its
-    /// end has not come yet.
+    /// is room. Its chunks stay held, and their addresses are appended to `spare`. `parts` is empty before and after.
+    /// Returns its length, or None if its end has not come yet.
     pub(super) fn gather(
         &mut self,
         filled: &mut Held,
         to: &mut [u8],
-        spare: &mut Vec<u64>,
+        (spare, parts): (&mut Vec<u64>, &mut Vec<Frame>),
     ) -> Result<Option<usize>, Fault> {
         let ready = self.ready(self.size())?;
         let Some(end) = (0..ready).find(|&i| self.read(i).options & Descriptor::CONTINUED == 0) else {
@@ -142,7 +146,6 @@ impl RxQueue {
             return if endless { Err(Fault::Descriptor("RX", self.read(0))) } else { Ok(None) };
         };
         // All are claimed before one is held again, so none is taken twice.
-        let mut parts = Vec::with_capacity(end as usize + 1);
         for i in 0..=end {
             let descriptor = self.read(i);
             let claimed = match descriptor.options & !Descriptor::CONTINUED {
@@ -151,7 +154,7 @@ impl RxQueue {
             };
             let Some(frame) = claimed else {
                 self.release(i);
-                for frame in parts {
+                for frame in parts.drain(..) {
                     filled.post(frame);
                 }
                 return Err(Fault::Descriptor("RX", descriptor));
@@ -160,7 +163,7 @@ impl RxQueue {
         }
         self.release(end + 1);
         let mut len = 0;
-        for frame in parts {
+        for frame in parts.drain(..) {
             if let Some(to) = to.get_mut(len..len + frame.len()) {
                 to.copy_from_slice(frame.data());
             }
@@ -180,9 +183,9 @@ impl XdpPort {
         let Some(queues) = &mut self.queues else { return Ok(0) };
         // The port did not request such packets.
         let Some(gather) = &mut self.gather else { return Err(Fault::Descriptor("RX", queues.rx.read(0))) };
-        let Gather { uncut, spare, limits } = &mut **gather;
+        let Gather { uncut, spare, parts, limits } = &mut **gather;
         let Some(to) = uncut.beyond().next() else { return Ok(0) };
-        let Some(len) = queues.rx.gather(&mut self.filled, to, spare)? else { return Ok(0) };
+        let Some(len) = queues.rx.gather(&mut self.filled, to, (spare, parts))? else { return Ok(0) };
         let packet = to.get(..len).filter(|packet| length_beyond_link(packet) <= LONGEST_PACKET);
         let Some(packet) = packet else {
             self.counters.rx_too_long.add(1);

@@ -199,7 +199,7 @@ fn gathered(
     assert_eq!(rx.burst(&mut filled, &mut batch, LINK), Ok(Next::Long));
     assert!(batch.is_empty());
     let (mut to, mut spare) = (vec![0xff; room], Vec::new());
-    let done = rx.gather(&mut filled, &mut to, &mut spare);
+    let done = rx.gather(&mut filled, &mut to, (&mut spare, &mut Vec::new()));
     (done, to, spare.len(), filled.count())
 }
 

@@ -137,9 +137,9 @@ impl Tx for XdpPort {
             return self.abandon();
         }
         if self.link_down {
-            return 0;
+            return self.tx_nothing(frames);
         }
-        let Some(queues) = &mut self.queues else { return 0 };
+        let Some(queues) = &mut self.queues else { return self.tx_nothing(frames) };
         if !frames.iter().all(|frame| is_usual(&self.sent, frame)) {
             return self.tx_unusual(w, frames);
         }
@@ -185,17 +185,33 @@ impl XdpPort {
     #[cold]
     #[inline(never)]
     fn tx_unusual(&mut self, w: &mut Worker, frames: &mut Batch) -> usize {
-        let mut stay = self.take_unsendable(frames);
-        let foreign = stay.iter().filter(|frame| !self.sent.takes(frame)).count();
-        let long = stay.iter().filter(|frame| self.is_too_long(frame)).count();
-        self.counters.foreign.add(foreign as u64);
-        self.counters.tx_too_long.add(long as u64);
-        self.counters.tx_invalid.add((stay.len() - foreign - long) as u64);
+        let mut stay = self.pass_over(frames);
         let Some(queues) = &mut self.queues else { return 0 };
         let posted = queues.tx.burst_long(w, &mut self.sent, frames);
         let n = self.count_sent(posted);
         frames.append(&mut stay);
         n
+    }
+
+    /// Sends nothing while the interface is down or gone. Frames that can never be sent are counted, and stay behind the
+    /// others.
+    #[cold]
+    #[inline(never)]
+    fn tx_nothing(&self, frames: &mut Batch) -> usize {
+        let mut stay = self.pass_over(frames);
+        frames.append(&mut stay);
+        0
+    }
+
+    /// Takes the frames that can never be sent out of `frames`, and counts them.
+    fn pass_over(&self, frames: &mut Batch) -> Batch {
+        let stay = self.take_unsendable(frames);
+        let foreign = stay.iter().filter(|frame| !self.sent.takes(frame)).count();
+        let long = stay.iter().filter(|frame| self.is_too_long(frame)).count();
+        self.counters.foreign.add(foreign as u64);
+        self.counters.tx_too_long.add(long as u64);
+        self.counters.tx_invalid.add((stay.len() - foreign - long) as u64);
+        stay
     }
 
     /// Maximum number of chunks of a packet that can be sent. While the interface is gone, the next socket decides it, and

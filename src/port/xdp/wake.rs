@@ -154,9 +154,10 @@ impl XdpPort {
     #[cold]
     #[inline(never)]
     fn heed_refusal(&mut self, errno: Errno) {
-        let lacks_program = self.zero_copy && self.lacks_program();
-        let is_up = || self.netdev.is_up_at_once() == Ok(true);
-        match Refusal::of(errno, lacks_program, || self.is_there(), is_up) {
+        // Whether the program is there is asked last: the kernel answers under its lock of all interfaces.
+        let is_down = errno == Errno::NETDOWN && self.netdev.is_up_at_once() != Ok(true);
+        let lacks_program = !is_down && self.zero_copy && self.lacks_program();
+        match Refusal::of(errno, lacks_program, || self.is_there()) {
             Refusal::Program => self.link_down = self.presence != Presence::Here,
             Refusal::Link => self.link_down = true,
             Refusal::Interface => self.lose(),
@@ -204,16 +205,11 @@ impl Refusal {
     /// Tells why the kernel refuses with `errno`. A driver refuses the wake-ups of a zero-copy socket while no program is
     /// attached (as ixgbe by ENXIO, i40e by EINVAL, and mlx5 by ENETDOWN). ENXIO also means that the interface is gone,
     /// which takes a program with it that is missing already and can never be put back. ENETDOWN also means that the
-    /// interface is down.
+    /// interface is down: then whether a program is there does not count.
     #[cold]
-    fn of(
-        errno: Errno,
-        lacks_program: bool,
-        is_there: impl FnOnce() -> bool,
-        is_up: impl FnOnce() -> bool,
-    ) -> Refusal {
-        if errno == Errno::NETDOWN {
-            return if lacks_program && is_up() { Refusal::Program } else { Refusal::Link };
+    fn of(errno: Errno, lacks_program: bool, is_there: impl FnOnce() -> bool) -> Refusal {
+        if errno == Errno::NETDOWN && !lacks_program {
+            return Refusal::Link;
         }
         if errno == Errno::NXIO && !(lacks_program && is_there()) {
             Refusal::Interface
@@ -236,22 +232,21 @@ mod tests {
     /// Found: the port was down for its program, and stayed down when there was an interface of its name again.
     #[test]
     fn a_zero_copy_port_whose_program_could_not_be_put_back_notices_that_its_interface_was_removed() {
-        assert_eq!(Refusal::of(Errno::NXIO, true, || false, not_asked), Refusal::Interface);
-        assert_eq!(Refusal::of(Errno::NXIO, true, || true, not_asked), Refusal::Program);
-        assert_eq!(Refusal::of(Errno::NXIO, false, not_asked, not_asked), Refusal::Interface);
+        assert_eq!(Refusal::of(Errno::NXIO, true, || false), Refusal::Interface);
+        assert_eq!(Refusal::of(Errno::NXIO, true, || true), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::NXIO, false, not_asked), Refusal::Interface);
     }
 
     #[test]
     fn a_driver_that_refuses_for_want_of_a_program_breaks_no_socket() {
-        assert_eq!(Refusal::of(Errno::INVAL, true, not_asked, not_asked), Refusal::Program);
-        assert_eq!(Refusal::of(Errno::INVAL, false, not_asked, not_asked), Refusal::Socket(Errno::INVAL));
+        assert_eq!(Refusal::of(Errno::INVAL, true, not_asked), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::INVAL, false, not_asked), Refusal::Socket(Errno::INVAL));
     }
 
     /// Found: mlx5 refuses by ENETDOWN without a program, so the port called its interface down and put no program back.
     #[test]
     fn an_interface_that_is_up_without_its_program_is_not_called_down() {
-        assert_eq!(Refusal::of(Errno::NETDOWN, true, not_asked, || true), Refusal::Program);
-        assert_eq!(Refusal::of(Errno::NETDOWN, true, not_asked, || false), Refusal::Link);
-        assert_eq!(Refusal::of(Errno::NETDOWN, false, not_asked, not_asked), Refusal::Link);
+        assert_eq!(Refusal::of(Errno::NETDOWN, true, not_asked), Refusal::Program);
+        assert_eq!(Refusal::of(Errno::NETDOWN, false, not_asked), Refusal::Link);
     }
 }

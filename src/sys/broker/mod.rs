@@ -12,8 +12,9 @@
 //! **What it trusts.** Nothing: a request is one of a handful, and is read whole or not at all. The broker loads only
 //! programs that it makes itself, and changes only maps of those programs' types. It opens only files and connects only
 //! to sockets that it was given when it was started. It attaches only to interfaces of the names that it was given, and
-//! has the kernel ask for neighbours only on these, in its own network namespace. An attacker who has taken over the other process can take packets off interfaces and send them, as that process can.
-//! The attacker cannot load or run a program. ADR 0058 lists what the broker does not prevent.
+//! has the kernel ask for neighbours only on these, in its own network namespace. An attacker who has taken over the
+//! other process can take packets off interfaces and send them, as that process can. The attacker cannot load or run a
+//! program. ADR 0058 lists what the broker does not prevent.
 //!
 //! **Its end.** It ends with the other process, for any reason, because the other end of its socket closes. If the
 //! broker ends first, requests fail with `PIPE`, open ports continue, and [`is_gone`] returns true.

@@ -25,8 +25,13 @@ fn found(entries: u64, refused: u64, routes: bool) -> Vec<Finding> {
 #[test]
 fn a_table_of_neighbours_is_found_that_is_nearly_full_or_was_full_if_a_router_uses_it() {
     assert_eq!((found(383, 0, true), found(800, 7, false)), (vec![], vec![]));
-    let [full] = &found(9, 7, true)[..] else { panic!("{:?}", found(9, 7, true)) };
-    assert!(full.what.contains("9 neighbours (ipv6)") && full.what.ends_with("7 times"), "{full}");
+    assert_eq!(found(255, 7, true), [], "it has room now");
+    let [full] = &found(256, 7, true)[..] else { panic!("{:?}", found(256, 7, true)) };
+    assert!(
+        full.what.contains("256 neighbours (ipv6)") && full.what.ends_with("7 times since the boot"),
+        "{full}"
+    );
+    assert_eq!(found(u64::MAX, 7, true).len(), 1, "a host that was written by hand");
     let [nearly] = &found(800, 0, true)[..] else { panic!("{:?}", found(800, 0, true)) };
     let to = "sysctl -w net.ipv6.neigh.default.gc_thresh3=4096 net.ipv6.neigh.default.gc_thresh2=2048 \
               net.ipv6.neigh.default.gc_thresh1=1024, ";
