@@ -6,18 +6,21 @@
 //!
 //! - [`AsyncPort::receive`] and [`AsyncPort::transmit`], if one task does everything.
 //! - [`AsyncPort::share`], if many tasks handle frames: the port's own task, the [`Driver`], moves frames between the
-//!   device and two queues, [`Incoming`] and [`Outgoing`]. Any task on any thread may drop a frame; it is freed to its
-//!   pool.
+//!   device and two queues, [`Incoming`] and [`Outgoing`], one by one or in bursts. Any task on any thread may drop a
+//!   frame; it is freed to its pool. A [`DriverControl`] has the port's state and counters, and asks the driver to
+//!   finish.
 //!
 //! # Cancelling
 //! Every future here may be dropped at every point at which it waits. Frames are appended to a batch in the same call
 //! that returns, and frames that were not transmitted are still in the batch. Two calls own frames, and free them unsent
-//! if they are dropped: [`Outgoing::transmit`] (use [`Outgoing::room`] instead), and [`Driver::run`].
+//! if they are dropped: [`Outgoing::transmit`] (use [`Outgoing::room`] or [`Outgoing::transmit_burst`] instead), and
+//! [`Driver::run`] (end it by [`DriverControl::finish`] instead).
 //!
 //! # Closing
 //! A port may wait for its device when it closes, for up to two seconds. [`AsyncPort::close`] waits for everything that
 //! is not sent yet, and closes the port on a thread for blocking work. An [`AsyncPort`] or a [`Driver`] that is dropped
-//! closes it on the runtime's thread.
+//! closes it on the runtime's thread. After [`AsyncPort::share`], [`DriverControl::finish`] makes [`Driver::run`] return
+//! the port.
 //!
 //! # Waiting
 //! A port without work is armed, checked once more, and then waited for by its descriptor, so that no wake-up is lost
@@ -66,11 +69,15 @@
 //! # }
 //! ```
 
+mod control;
 mod pool;
 mod port;
+mod queue;
 mod share;
 mod watch;
 
+pub use control::DriverControl;
 pub use pool::closed;
 pub use port::AsyncPort;
-pub use share::{Driver, Incoming, Outgoing};
+pub use queue::{Incoming, Outgoing};
+pub use share::Driver;

@@ -32,11 +32,13 @@ pub struct Script {
     pub is_down: AtomicBool,
     /// It receives nothing after the packets that wait.
     pub is_finished: AtomicBool,
-    /// Packets that wait to be received.
+    /// Packets that wait to be received. Each is filled with its number.
     pub waiting: AtomicUsize,
     pub armed: AtomicUsize,
     pub taken: AtomicUsize,
     pub claimed: AtomicUsize,
+    /// How often its counters were read.
+    pub counted: AtomicUsize,
     /// A reader that goes at the end of a round in which packets were received.
     pub reader: Mutex<Option<Incoming>>,
 }
@@ -78,8 +80,8 @@ impl Fill for Scripted {
 impl Rx for Scripted {
     fn rx(&mut self, _w: &mut Worker, frames: &mut Batch) -> usize {
         let n = self.script.waiting.load(SeqCst).min(self.posted.len()).min(frames.room());
-        for mut frame in self.posted.drain(..n) {
-            frame.put(60).unwrap().fill(0);
+        for (number, mut frame) in (self.received..).zip(self.posted.drain(..n)) {
+            frame.put(60).unwrap().fill(number as u8);
             frames.push(frame).unwrap();
         }
         self.script.waiting.fetch_sub(n, SeqCst);
@@ -158,6 +160,7 @@ impl Port for Scripted {
         if is_down { PortState::Down("by the script".into()) } else { PortState::Up }
     }
     fn counters(&self) -> Arc<PortCounters> {
+        self.script.counted.fetch_add(1, SeqCst);
         Arc::new(PortCounters::default())
     }
 }
