@@ -232,8 +232,8 @@ impl AsyncPort {
     }
 
     /// Gives the device the frames for which it has room, and wakes it. Returns their number. Frames that it can never
-    /// carry are freed, and the port counts them. Frames without room are still in `frames`, and all frames if the port is
-    /// down.
+    /// carry are freed, and the port counts them. Frames without room are still in `frames`, and all others if the port
+    /// is down.
     ///
     /// While the device has frames to send, a task that waits in [`AsyncPort::poll_receive`] looks for those that it has
     /// sent: first after a millisecond, then after pauses of up to 50. Frames that stayed without room wake it once, as
@@ -248,11 +248,10 @@ impl AsyncPort {
     }
 
     /// Gives the device the frames for which it has room. Frames that it can never carry are freed, and the port counts
-    /// them, unless it is down.
+    /// them.
     pub(crate) fn try_transmit(&mut self, frames: &mut Batch) -> usize {
         let taken = self.port.0.tx(&mut self.worker, frames);
-        // A port that is down has not counted them.
-        if !frames.is_empty() && !self.is_down() {
+        if !frames.is_empty() {
             self.port.0.take_unsendable(frames).free(&mut self.worker);
         }
         self.watch.set_unsent(!frames.is_empty());
