@@ -66,21 +66,19 @@ impl<const SHIFT: u32> Words<SHIFT> {
         let n = places.len().min(lower.len());
         let (to, from) = (places.as_mut_ptr().cast::<u64>(), lower.as_ptr());
         // A copy: the compiler must assume that the written words overlap this.
-        let words = *self;
+        let items = ToWords { words: *self, to, from };
         // SAFETY: both are `n` long, and each run and each number lies within.
         unsafe {
-            let four = move |at| words.write_four(to.add(at), from.add(at));
-            let one = move |at| to.add(at).write(words.word(*from.add(at)));
             if n < RUN {
-                less_than_run(n, four, one);
+                less_than_run(n, items);
                 return;
             }
             if n >= WIDE && self.is_wide {
                 self.write_wide(to, from, n & !(RUN - 1));
             } else {
-                runs(n, four);
+                runs(n, items);
             }
-            rest(n, four, one);
+            rest(n, items);
         }
     }
 
@@ -161,21 +159,79 @@ impl<const SHIFT: u32> Words<SHIFT> {
     pub fn write_lower(&self, places: &mut [u32], words: &[u64]) {
         let n = places.len().min(words.len());
         let (to, from) = (places.as_mut_ptr(), words.as_ptr());
+        let items = ToLower { to, from };
         // SAFETY: both are `n` long, and each run and each word lies within.
         unsafe {
-            let four = move |at| write_lower_four(to.add(at), from.add(at));
-            let one = move |at| to.add(at).write(*from.add(at) as u32);
             if n < RUN {
-                less_than_run(n, four, one);
+                less_than_run(n, items);
                 return;
             }
             if n >= WIDE && self.is_wide {
                 write_lower_wide(to, from, n & !(RUN - 1));
             } else {
-                runs(n, four);
+                runs(n, items);
             }
-            rest(n, four, one);
+            rest(n, items);
         }
+    }
+}
+
+/// A conversion of a few items. A trait and not closures, which the compiler need not inline: a call saves registers, also
+/// for the bursts that do not make it.
+trait Convert: Copy {
+    /// Converts the four items from a place on.
+    ///
+    /// # Safety
+    /// There are four items from there on.
+    unsafe fn four(self, at: usize);
+
+    /// Converts the item at a place.
+    ///
+    /// # Safety
+    /// There is an item.
+    unsafe fn one(self, at: usize);
+}
+
+/// Words to be made of numbers.
+#[derive(Clone, Copy)]
+struct ToWords<const SHIFT: u32> {
+    words: Words<SHIFT>,
+    to: *mut u64,
+    from: *const u32,
+}
+
+impl<const SHIFT: u32> Convert for ToWords<SHIFT> {
+    #[inline(always)]
+    unsafe fn four(self, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.words.write_four(self.to.add(at), self.from.add(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn one(self, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.to.add(at).write(self.words.word(*self.from.add(at))) }
+    }
+}
+
+/// Numbers to be made of words.
+#[derive(Clone, Copy)]
+struct ToLower {
+    to: *mut u32,
+    from: *const u64,
+}
+
+impl Convert for ToLower {
+    #[inline(always)]
+    unsafe fn four(self, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { write_lower_four(self.to.add(at), self.from.add(at)) }
+    }
+
+    #[inline(always)]
+    unsafe fn one(self, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.to.add(at).write(*self.from.add(at) as u32) }
     }
 }
 
@@ -232,13 +288,19 @@ fn is_wide() -> bool {
     false
 }
 
-/// Calls `four` for all full runs, of which there is one at least. It converts the four items from a place on.
+/// Converts all full runs, of which there is one at least.
+///
+/// # Safety
+/// There are `n` items.
 #[inline(always)]
-fn runs(n: usize, four: impl Fn(usize)) {
+unsafe fn runs(n: usize, items: impl Convert) {
     let mut at = 0;
     loop {
-        four(at);
-        four(at + 4);
+        // SAFETY: there is a whole run from `at` on.
+        unsafe {
+            items.four(at);
+            items.four(at + 4);
+        }
         at += RUN;
         if n - at < RUN {
             return;
@@ -246,28 +308,44 @@ fn runs(n: usize, four: impl Fn(usize)) {
     }
 }
 
-/// Calls `four` and `one` for the items behind the last full run. `one` converts the item at a place.
+/// Converts the items behind the last full run.
+///
+/// # Safety
+/// There are `n` items.
 #[inline(always)]
-fn rest(n: usize, four: impl Fn(usize), one: impl Fn(usize)) {
+unsafe fn rest(n: usize, items: impl Convert) {
     if n.is_multiple_of(RUN) {
         return;
     }
-    if n % RUN >= 4 {
-        four(n & !(RUN - 1));
-    }
-    if !n.is_multiple_of(4) {
-        few(n % 4).into_iter().for_each(|at| one((n & !3) + at));
+    // SAFETY: four of the `n` items stand there, and each of the last `n % 4`.
+    unsafe {
+        if n % RUN >= 4 {
+            items.four(n & !(RUN - 1));
+        }
+        if !n.is_multiple_of(4) {
+            for at in few(n % 4) {
+                items.one((n & !3) + at);
+            }
+        }
     }
 }
 
-/// Calls `four` and `one` for fewer items than a run.
+/// Converts fewer items than a run.
+///
+/// # Safety
+/// There are `n` items.
 #[inline(always)]
-fn less_than_run(n: usize, four: impl Fn(usize), one: impl Fn(usize)) {
-    if n >= 4 {
-        rest(n, four, one);
-    } else if n > 0 {
-        // As in `rest`, with fewer instructions.
-        few(n).into_iter().for_each(one);
+unsafe fn less_than_run(n: usize, items: impl Convert) {
+    // SAFETY: the caller's promise, and each number of `few` is below `n`.
+    unsafe {
+        if n >= 4 {
+            rest(n, items);
+        } else if n > 0 {
+            // As in `rest`, with fewer instructions.
+            for at in few(n) {
+                items.one(at);
+            }
+        }
     }
 }
 
