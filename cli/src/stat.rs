@@ -156,7 +156,8 @@ pub fn ask(path: &Path, names: &[&str]) -> Result<(f64, Sections), Failure> {
     sections(path, records)
 }
 
-/// Returns all records of a table, which are of several moments, and the first moment.
+/// Returns all records of a table, and the time of its first page. The run reads the pages one after another, so they are
+/// of different times.
 fn ask_for_table(path: &Path, table: &str) -> Result<(f64, Sections), Failure> {
     let client = Client::connect(path).map_err(Failure::Input)?;
     let (mut first, mut all, mut after) = (None, Vec::new(), String::new());

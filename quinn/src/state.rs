@@ -19,8 +19,8 @@ pub struct SocketCounts {
     pub no_next_hop: u64,
     /// Datagrams that were not sent because they are longer than a frame has room for.
     pub too_long: u64,
-    /// Datagrams that were not sent because the socket has no address for them: their destination is of the other IP
-    /// version, or the socket's address is unspecified and quinn named none.
+    /// Datagrams that were not sent because no source address fits: the destination has the other IP version, or the
+    /// socket's address is unspecified and quinn gave none.
     pub unaddressable: u64,
     /// Datagrams that were not sent because their transmission had more of them than the socket takes at once.
     pub too_many: u64,

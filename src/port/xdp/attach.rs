@@ -42,11 +42,14 @@ impl Attachment {
         let mut held = taking.as_ref().map(|taking| taking.hold());
         held.iter_mut().for_each(|held| held.mac = station(netdev));
         let take = held.as_ref().map(|held| (&held.take, held.mac));
-        let (program, link, native_refused) = match attach_for_several(&mut maps, take, netdev, preference) {
+        let is_bond = netdev.is_bond() == Ok(true);
+        let several = if is_bond { None } else { attach_for_several(&mut maps, take, netdev, preference) };
+        let (program, link, native_refused) = match several {
             Some((program, link)) => (program, link, None),
             None => {
                 let program = maps.load(take).map_err(refused)?;
-                let (link, native_refused) = attach_as_wished(&program, netdev, preference, attempt)?;
+                let on = (netdev.index(), is_bond);
+                let (link, native_refused) = attach_as_preferred(&program, on, preference, attempt)?;
                 (program, link, native_refused)
             }
         };
@@ -197,7 +200,7 @@ fn attach_for_several(
     preference: XdpModePreference,
 ) -> Option<(RedirectProgram, RedirectLink)> {
     let are_long = netdev.mtu().is_ok_and(|mtu| mtu > ONE_BUFFER) && netdev.is_virtual() == Ok(true);
-    if !are_long || !preference.allows(XdpMode::Native) || netdev.is_bond() == Ok(true) {
+    if !are_long || !preference.allows(XdpMode::Native) {
         return None;
     }
     maps.set_several(true);
@@ -215,20 +218,20 @@ const ON_MEMBERS: &str = "native: a bond runs the program on its members, whose 
 
 /// Attaches in the best mode that is allowed and possible. Also returns the reason why it is not native, if that was
 /// tried.
-fn attach_as_wished(
+fn attach_as_preferred(
     program: &RedirectProgram,
-    netdev: &Netdev,
+    (interface, is_bond): (u32, bool),
     preference: XdpModePreference,
     attempt: &Attempt<'_>,
 ) -> Result<(RedirectLink, Option<String>), XdpError> {
-    let in_mode = |mode| program.attach(netdev.index(), mode);
+    let in_mode = |mode| program.attach(interface, mode);
     let refused = match preference {
         XdpModePreference::Generic => None,
-        XdpModePreference::Native if netdev.is_bond() == Ok(true) => {
+        XdpModePreference::Native if is_bond => {
             let (interface, refused) = (attempt.interface.into(), ON_MEMBERS.into());
             return Err(XdpError::NoMode { interface, refused });
         }
-        XdpModePreference::NativeThenGeneric if netdev.is_bond() == Ok(true) => Some(ON_MEMBERS.into()),
+        XdpModePreference::NativeThenGeneric if is_bond => Some(ON_MEMBERS.into()),
         XdpModePreference::Native | XdpModePreference::NativeThenGeneric => match in_mode(XdpMode::Native) {
             Ok(link) => return Ok((link, None)),
             Err(error) if preference == XdpModePreference::NativeThenGeneric && is_about_the_mode(&error) => {

@@ -205,7 +205,7 @@ impl Refusal {
     /// Tells why the kernel refuses with `errno`. A driver refuses the wake-ups of a zero-copy socket while no program is
     /// attached (as ixgbe by ENXIO, i40e by EINVAL, and mlx5 by ENETDOWN). ENXIO also means that the interface is gone,
     /// which takes a program with it that is missing already and can never be put back. ENETDOWN also means that the
-    /// interface is down: then whether a program is there does not count.
+    /// interface is down; the caller passes false for `lacks_program` then.
     #[cold]
     fn of(errno: Errno, lacks_program: bool, is_there: impl FnOnce() -> bool) -> Refusal {
         if errno == Errno::NETDOWN && !lacks_program {
