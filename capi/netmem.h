@@ -255,7 +255,7 @@ typedef struct {
     uint64_t returning;
     /* Frames by which the two counts of posted, queued and ready frames differ, plus frames of other pools
      * among the free frames. Normally 0. */
-    uint64_t astray;
+    uint64_t miscounted;
 } netmem_ledger;
 
 /* Frames of a pool, or objects of a cache, that one call site allocated and that are not freed yet. */

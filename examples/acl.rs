@@ -3,7 +3,7 @@
 //! come.
 
 use ipnet::Ipv4Net;
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::steer::Source;
 use netmem::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
 use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Reason, Verdict};
@@ -56,8 +56,8 @@ pub fn run(denied: Vec<Ipv4Net>, packets: usize) -> Result<Vec<(&'static str, u6
     let memory = Memory::new(&MemoryConfig { bytes: 16 << 20, ..Default::default() })?;
     let mut w = memory.worker()?;
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2048, ..Default::default() })?;
-    let (inside, mut hosts) = wire("inside", &MemConfig::default())?;
-    let (outside, mut network) = wire("outside", &MemConfig::default())?;
+    let (inside, mut hosts) = MemPort::pair("inside", &MemConfig::default())?;
+    let (outside, mut network) = MemPort::pair("outside", &MemConfig::default())?;
     let ports: Vec<Box<dyn Port>> = vec![Box::new(inside), Box::new(outside)];
     let mut forwarder = Forwarder::new(ports, pool.clone(), Box::new(Acl(denied)))?;
     let (mut sent, mut crossed) = (0, 0);
@@ -79,7 +79,7 @@ pub fn run(denied: Vec<Ipv4Net>, packets: usize) -> Result<Vec<(&'static str, u6
     let dropped = dropped.map(|(reason, packets)| (meters.drops.name(reason), packets));
     let fates = [("crossed", crossed as u64)].into_iter().chain(dropped).collect();
     drop((forwarder, hosts, network));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     Ok(fates)
 }
 

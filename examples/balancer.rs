@@ -3,7 +3,7 @@
 //! 100,000.
 
 use netmem::forward::Steering;
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::steer::{FlowKey, MeshConfig, Source};
 use netmem::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4};
 use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Reason, Verdict};
@@ -51,8 +51,8 @@ pub fn run(packets: usize) -> Result<[HashMap<u16, usize>; 3], Box<dyn Error>> {
     for end in ends {
         let mut w = memory.worker()?;
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 2048, ..Default::default() })?;
-        let (front, client) = wire("front", &MemConfig::default())?;
-        let (back, server) = wire("back", &MemConfig::default())?;
+        let (front, client) = MemPort::pair("front", &MemConfig::default())?;
+        let (back, server) = MemPort::pair("back", &MemConfig::default())?;
         let ports: Vec<Box<dyn Port>> = vec![Box::new(front), Box::new(back)];
         let mut forwarder = Forwarder::new(ports, pool, Box::new(Balance::default()))?;
         forwarder.set_steering(end);

@@ -2,7 +2,7 @@
 //! [DATAGRAMS]`, by default 10,000. It also plays the client, and ends with 1 if a datagram is missing.
 
 use netmem::limits::BATCH_MAX;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4, udp};
 use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig, Port, Worker};
 use std::error::Error;
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..Default::default() })?;
     let mut w = memory.worker()?;
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..Default::default() })?;
-    let (mut port, mut client) = wire("0", &MemConfig::default())?;
+    let (mut port, mut client) = MemPort::pair("0", &MemConfig::default())?;
     let (mut frames, mut sent, mut dropped, mut answers) = (Batch::new(), 0, 0, 0);
     for _round in 0..10 + datagrams {
         ask(&mut client, &mut sent, datagrams);
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     drop((port, client));
     println!("{sent} sent, {answers} echoed, {dropped} dropped; {:?}", pool.ledger());
-    exit(i32::from(answers != datagrams - datagrams / 10 || !pool.ledger().all_home()));
+    exit(i32::from(answers != datagrams - datagrams / 10 || !pool.ledger().all_freed()));
 }
 
 /// The client sends a burst while there are datagrams left: every tenth is for port 9, where nothing listens.

@@ -23,7 +23,7 @@ fn main() -> Outcome<()> {
     edit(&mut w, &pool, &heads)?;
     let ledger = pool.ledger();
     println!("at the end: {} of {} frames home", ledger.total - ledger.out(), ledger.total);
-    if ledger.all_home() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
+    if ledger.all_freed() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
 }
 
 /// Each packet has a header of its own, cut from one frame for many. All share one body, which is not in a frame at

@@ -1,7 +1,7 @@
 //! The ledger: the states of a pool's frames while a program allocates, posts, hands over, shares and frees them:
 //! `ledger`. Each line shows the pool's counts at that moment. The program ends with 1 if a line does not add up.
 
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::steer::{MeshConfig, Source};
 use netmem::{Batch, Complete, Fill, Memory, MemoryConfig, Mesh, Pool, PoolConfig, SharedFrame, Tx};
 use std::error::Error;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     pool.alloc_burst(&mut w, &mut batch, 32);
     show(&pool, "32 allocated")?;
 
-    let (mut port, mut device) = wire("0", &MemConfig { ring: 64, coalesce: 1 })?;
+    let (mut port, mut device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 1 })?;
     port.refill(&mut w, &pool);
     show(&pool, "a port filled")?;
     port.tx(&mut w, &mut batch);
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(&pool, "the port dropped")?;
     drop((device, inbox, outbox));
     show(&pool, "its device dropped too")?;
-    if pool.ledger().all_home() { Ok(()) } else { Err("not every frame is home".into()) }
+    if pool.ledger().all_freed() { Ok(()) } else { Err("not every frame is home".into()) }
 }
 
 /// Prints the states of the frames.

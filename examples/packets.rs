@@ -19,7 +19,7 @@ fn main() -> Outcome<()> {
     keep(&memory, &mut w, &pool, &heads)?;
     let ledger = pool.ledger();
     println!("at the end: {} of {} frames home", ledger.total - ledger.out(), ledger.total);
-    if ledger.all_home() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
+    if ledger.all_freed() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
 }
 
 /// Without a copy: an outer header is put before the data, and removed again.

@@ -4,7 +4,7 @@
 
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::{Fill, Rx};
 use netmem::steer::{Inbox, Mesh, MeshConfig, Outbox, Source};
 use netmem::sync::Worker;
@@ -46,7 +46,7 @@ pub fn run(frames: u64) -> Result<Passed, Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig { workers: 2, ..MemoryConfig::default() })?;
     let (mut first, second) = (memory.worker()?, memory.worker()?);
     let pool = Pool::new(&memory, &mut first, &PoolConfig::default())?;
-    let (mut port, mut network) = wire("0", &MemConfig::default())?;
+    let (mut port, mut network) = MemPort::pair("0", &MemConfig::default())?;
     let (mesh, mut ends) = Mesh::new(&MeshConfig::default())?;
     let (_, inbox) = ends.pop().ok_or("no second worker")?;
     let (mut outbox, _) = ends.pop().ok_or("no first worker")?;

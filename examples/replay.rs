@@ -2,7 +2,7 @@
 //! makes a capture of 1,000 packets, replays it, and counts the packets in the output; it ends with 1 if they are
 //! wrong.
 
-use netmem::port::pcap::{PcapConfig, PcapPort, open};
+use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::wire::{Ethernet, Ipv4, MacAddr, ethernet, ipv4};
 use netmem::{
     Batch, Complete, Fill, Memory, MemoryConfig, Pool, PoolConfig, Port, PortState, Rx, Tx, Wake, Worker,
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (again, of_them) = replay(&mut w, &pool, &out, None)?;
     fs::remove_dir_all(&folder)?;
     println!("{read} packets read, {written} of IPv4 written; read again: {again}");
-    let is_right = (read, written, again, of_them) == (1000, 750, 750, 750) && pool.ledger().all_home();
+    let is_right = (read, written, again, of_them) == (1000, 750, 750, 750) && pool.ledger().all_freed();
     process::exit(i32::from(!is_right));
 }
 
@@ -48,7 +48,7 @@ fn replay(
     to: Option<&Path>,
 ) -> Result<(usize, usize), Box<dyn Error>> {
     let config = PcapConfig { input: Some(from.into()), output: to.map(Into::into), ..PcapConfig::default() };
-    let mut port = open("replay", &config)?;
+    let mut port = PcapPort::open("replay", &config)?;
     let (mut read, mut taken, mut frames) = (0, 0, Batch::new());
     while !(port.rx_finished() && port.tx_posted() == 0 && frames.is_empty()) {
         port.refill(w, pool);
@@ -85,7 +85,8 @@ fn send(w: &mut Worker, port: &mut PcapPort, frames: &mut Batch) -> usize {
 
 /// Writes a capture of `n` packets, of which every fourth is ARP.
 fn record(w: &mut Worker, pool: &Pool, to: &Path, n: usize) -> Result<(), Box<dyn Error>> {
-    let mut port = open("record", &PcapConfig { output: Some(to.into()), ..PcapConfig::default() })?;
+    let mut port =
+        PcapPort::open("record", &PcapConfig { output: Some(to.into()), ..PcapConfig::default() })?;
     for number in 0..n {
         let ethertype = if number % 4 == 0 { ethernet::ARP } else { ethernet::IPV4 };
         let link = Ethernet::new(MacAddr::BROADCAST, MacAddr::new([2, 0, 0, 0, 0, 1]), ethertype);

@@ -2,7 +2,7 @@
 //! frames, and resizes the pool while packets pass: `tuning`. It ends with 1 if the sums do not add up.
 
 use netmem::forward::{CrossConnect, Idle};
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::{Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port};
 use std::error::Error;
 use std::process::exit;
@@ -15,8 +15,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Room to grow: `capacity` is the maximum of `resize`.
     let config = PoolConfig { frames: 2048, capacity: 4096, ..PoolConfig::default() };
     let pool = Pool::new(&memory, &mut w, &config)?;
-    let (left, mut sender) = wire("left", &MemConfig::default())?;
-    let (right, mut receiver) = wire("right", &MemConfig::default())?;
+    let (left, mut sender) = MemPort::pair("left", &MemConfig::default())?;
+    let (right, mut receiver) = MemPort::pair("right", &MemConfig::default())?;
     let counters = [left.counters(), right.counters()];
     let ports: Vec<Box<dyn Port>> = vec![Box::new(left), Box::new(right)];
     let mut forwarder = Forwarder::new(ports, pool.clone(), Box::new(CrossConnect))?;
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         stats.failed
     );
     drop((sender, receiver));
-    let is_even = meters.transmitted.get() == all && meters.drops.total() == 0 && pool.ledger().all_home();
+    let is_even = meters.transmitted.get() == all && meters.drops.total() == 0 && pool.ledger().all_freed();
     println!("balanced, and all home: {is_even}");
     exit(i32::from(!is_even));
 }

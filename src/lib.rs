@@ -34,7 +34,7 @@
 //! let mut batch = Batch::new();
 //! assert_eq!(pool.alloc_burst(&mut w, &mut batch, 32), 32);
 //! batch.free(&mut w); // and faster in bulk
-//! assert!(pool.ledger().all_home());
+//! assert!(pool.ledger().all_freed());
 //! # Ok(())
 //! # }
 //! ```

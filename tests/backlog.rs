@@ -8,9 +8,9 @@
 mod netns;
 
 use netmem::pool::Batch;
-use netmem::port::af_packet::{self, AfPacketPort};
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 use netmem::port::conformance::Fixture;
-use netmem::port::tap::{self, TapConfig};
+use netmem::port::tap::{TapConfig, TapPort};
 use netmem::port::{Port, PortState, Rx, Wake};
 use netmem::system::netdev::Netdev;
 use netmem::system::packet::PacketSocket;
@@ -41,7 +41,7 @@ fn wait_for(port: &mut AfPacketPort, packets: usize) {
 /// Makes a port on a new interface with at most `ring` posted frames, and that many packets in its socket's buffer.
 fn port_with(packets: u8, ring: usize) -> AfPacketPort {
     veth("a0", "a1", 1);
-    let mut port = af_packet::open("a0", ring).unwrap();
+    let mut port = AfPacketPort::open("a0", &AfPacketConfig { ring }).unwrap();
     send(packets);
     wait_for(&mut port, packets.into());
     port
@@ -127,7 +127,7 @@ fn packets_left_in_the_buffer_do_not_hold_up_the_next_interface_and_are_counted_
 fn packets_that_came_before_the_interface_went_down_are_received() {
     in_namespace("packets_that_came_before_the_interface_went_down_are_received", || {
         let (mut port, mut fixture) = (port_with(10, 3), Fixture::new(64));
-        let mut host = tap::open("t0", &TapConfig::default()).unwrap();
+        let mut host = TapPort::open("t0", &TapConfig::default()).unwrap();
         Wire::open("t0").send(&packet(7));
         while !host.arm() {
             yield_now();
@@ -189,7 +189,7 @@ fn a_packet_whose_segments_were_taken_in_part_when_a_port_was_closed_is_counted(
 fn a_packet_whose_segments_were_taken_in_part_when_a_tap_port_was_closed_is_counted() {
     let test = "a_packet_whose_segments_were_taken_in_part_when_a_tap_port_was_closed_is_counted";
     in_namespace(test, || {
-        let mut port = tap::open("t0", &TapConfig { ring: 1, ..TapConfig::default() }).unwrap();
+        let mut port = TapPort::open("t0", &TapConfig { ring: 1, ..TapConfig::default() }).unwrap();
         // Otherwise the kernel cuts it.
         assert!(port.keep_offloads(true));
         send_packet_of_four_segments("t0");
@@ -209,7 +209,7 @@ fn a_packet_whose_segments_were_taken_in_part_when_a_tap_port_was_closed_is_coun
 fn a_port_that_is_armed_reports_packets_that_came_before() {
     in_namespace("a_port_that_is_armed_reports_packets_that_came_before", || {
         let mut packets = port_with(1, 3);
-        let mut host = tap::open("t0", &TapConfig::default()).unwrap();
+        let mut host = TapPort::open("t0", &TapConfig::default()).unwrap();
         assert!(!host.arm(), "no frame has come");
         host.disarm();
         Wire::open("t0").send(&packet(7));

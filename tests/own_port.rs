@@ -58,7 +58,7 @@ fn frames_with_a_port_of_another_crate_are_counted_as_posted() {
     let ledger = pool.ledger();
     assert!(ledger.balanced() && (ledger.posted, ledger.owned) == (71, 1), "{ledger:?}");
     drop((port, card, frames));
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 /// Seen: the two rings were counted under one lock each. A frame that the card moved in between counted twice, and the
@@ -86,7 +86,7 @@ fn a_frame_that_the_card_moves_during_the_count_is_counted_once() {
     }
     drop(port);
     receives.join().expect("the card's thread");
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -128,5 +128,5 @@ fn a_store_that_panics_or_takes_too_few_leaves_a_balanced_ledger() {
     assert_eq!((frames.len(), places(&pool)), (25, (6, 25)));
     assert_eq!((frames.claim(&w, store.drain(..)), places(&pool)), (6, (0, 31)));
     frames.free(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }

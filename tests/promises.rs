@@ -12,8 +12,8 @@ mod promises;
 #[path = "../src/port/tests/runts.rs"]
 mod runts;
 
-use netmem::port::af_packet;
-use netmem::port::tap::{self, TapConfig};
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
+use netmem::port::tap::{TapConfig, TapPort};
 use netmem::port::xdp::{RingSizes, Umem, XdpConfig, XdpPort, XdpQueues};
 // The shared promises name these by `crate::`.
 use netmem::port::conformance::{Fixture, Peer, PortPeer};
@@ -24,7 +24,7 @@ use promises::are_kept;
 /// A host at the interface of that name.
 fn host(interface: &str) -> Box<dyn Peer> {
     Box::new(PortPeer {
-        port: Box::new(af_packet::open(interface, 512).unwrap()),
+        port: Box::new(AfPacketPort::open(interface, &AfPacketConfig::default()).unwrap()),
         fixture: Fixture::new(512),
     })
 }
@@ -33,7 +33,7 @@ fn host(interface: &str) -> Box<dyn Peer> {
 fn a_packet_port_keeps_its_promises() {
     in_namespace("a_packet_port_keeps_its_promises", || {
         veth("a0", "a1", 1);
-        are_kept(|_| (Box::new(af_packet::open("a0", 48).unwrap()), host("a1")));
+        are_kept(|_| (Box::new(AfPacketPort::open("a0", &AfPacketConfig { ring: 48 }).unwrap()), host("a1")));
     });
 }
 
@@ -41,7 +41,7 @@ fn a_packet_port_keeps_its_promises() {
 fn a_tap_port_keeps_its_promises() {
     in_namespace("a_tap_port_keeps_its_promises", || {
         are_kept(|_| {
-            let port = tap::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
+            let port = TapPort::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
             (Box::new(port), host("t0"))
         });
     });
@@ -82,7 +82,9 @@ const HEADER: usize = 14;
 fn a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet() {
     in_namespace("a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet", || {
         veth("a0", "a1", 1);
-        runts::come_alone(HEADER, |_| (Box::new(af_packet::open("a0", 48).unwrap()), host("a1")));
+        runts::come_alone(HEADER, |_| {
+            (Box::new(AfPacketPort::open("a0", &AfPacketConfig { ring: 48 }).unwrap()), host("a1"))
+        });
     });
 }
 
@@ -90,7 +92,7 @@ fn a_runt_through_a_packet_port_comes_without_a_byte_of_an_earlier_packet() {
 fn a_runt_through_a_tap_port_comes_without_a_byte_of_an_earlier_packet() {
     in_namespace("a_runt_through_a_tap_port_comes_without_a_byte_of_an_earlier_packet", || {
         runts::come_alone(HEADER, |_| {
-            let port = tap::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
+            let port = TapPort::open("t0", &TapConfig { ring: 48, ..TapConfig::default() }).unwrap();
             (Box::new(port), host("t0"))
         });
     });

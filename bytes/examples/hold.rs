@@ -3,7 +3,7 @@
 //! many packets. Needs root; the kernel also has all packets.
 
 use bytes::Bytes;
-use netmem::port::af_packet;
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 use netmem::{Batch, Fill, Memory, MemoryConfig, Pool, PoolConfig, Port, Rx, Wake};
 use netmem_bytes::Lender;
 use std::error::Error;
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let memory = Memory::new(&MemoryConfig::default())?;
     let mut w = memory.worker()?;
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 4096, ..PoolConfig::default() })?;
-    let mut port = af_packet::open(interface, 512)?;
+    let mut port = AfPacketPort::open(interface, &AfPacketConfig::default())?;
     // At most a quarter of the pool is held, however slow the reader is. Beyond that the reader gets copies.
     let lender = Lender::new(&pool, pool.capacity() / 4 * pool.frame_size());
     let (give, take) = channel();
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (held, bytes) = reader.join().map_err(|_| "the reader ended")?;
     println!("{held} were held for {HELD:?} and read: {bytes} bytes; all home: {}", {
         drop(port);
-        pool.ledger().all_home()
+        pool.ledger().all_freed()
     });
     Ok(())
 }

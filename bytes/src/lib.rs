@@ -43,7 +43,7 @@
 //! drop(request);
 //! let reader = std::thread::spawn(move || assert_eq!(path, "/index.html")); // no worker, no copy
 //! reader.join().map_err(|_| "the reader")?;
-//! assert!(pool.ledger().all_home());
+//! assert!(pool.ledger().all_freed());
 //! # Ok(())
 //! # }
 //! ```

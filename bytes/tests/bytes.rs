@@ -5,7 +5,7 @@
 use bytes::{Buf, Bytes};
 use netmem::packet::{External, HeadCache};
 use netmem::pool::Fragments;
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::{Batch, Fill, Frame, Memory, MemoryConfig, Pool, PoolConfig, Rx, Worker};
 use netmem_bytes::{Lender, append};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,7 +52,7 @@ fn bytes_are_the_frames_own_and_its_parts_lie_where_the_device_wrote_them() {
     assert_eq!((pool.ledger().out(), lender.pinned(), lender.copied()), (1, pool.frame_size(), 0));
     drop(body);
     assert_eq!((pool.ledger().out(), lender.pinned()), (0, 0));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_frame_that_is_dropped_on_a_thread_that_is_no_worker_comes_home() {
     let readers: Vec<_> = readers.collect();
     drop(lent);
     assert_eq!(readers.into_iter().map(|reader| reader.join().unwrap()).sum::<usize>(), (0..64).sum());
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     let mut again = Batch::new();
     assert_eq!(pool.alloc_burst(&mut w, &mut again, 64), 64, "each can be had again");
     again.free(&mut w);
@@ -77,7 +77,8 @@ fn a_frame_that_is_dropped_on_a_thread_that_is_no_worker_comes_home() {
 #[test]
 fn a_frame_is_read_and_comes_home_after_its_port_and_its_pool_are_closed() {
     let (memory, mut w, pool) = pool(64);
-    let (mut port, mut device) = wire("0", &MemConfig { coalesce: 1, ..MemConfig::default() }).unwrap();
+    let (mut port, mut device) =
+        MemPort::pair("0", &MemConfig { coalesce: 1, ..MemConfig::default() }).unwrap();
     port.refill(&mut w, &pool);
     let written = |room: &mut [u8]| {
         room[..4].copy_from_slice(b"kept");
@@ -102,7 +103,7 @@ fn a_frame_is_read_and_comes_home_after_its_port_and_its_pool_are_closed() {
     let last = reader.join().unwrap().unwrap();
     assert_eq!((pool.ledger().out(), &last[..4]), (1, &b"kept"[..]));
     drop(last);
-    assert_eq!((pool.close_and_wait(Duration::ZERO).is_ok(), pool.ledger().all_home()), (true, true));
+    assert_eq!((pool.close_and_wait(Duration::ZERO).is_ok(), pool.ledger().all_freed()), (true, true));
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_panic_of_who_reads_sends_frames_home() {
     assert!(catch_unwind(AssertUnwindSafe(|| lender.part(&kept, 2..9))).is_err());
     drop(kept);
     assert_eq!(lender.pinned(), 0);
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn a_thousand_tiny_parts_that_are_kept_pin_no_more_than_the_bound() {
         kept.swap_remove(kept.len() / 3);
     }
     assert_eq!(lender.pinned(), 0);
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn readers_that_cut_their_own_slices_pin_no_more_than_the_bound_either() {
     assert_eq!((pool.ledger().out(), lender.copied()), (20, 980));
     assert!(kept.iter().all(|part| part[..] == [7; 4]));
     drop(kept);
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn pieces_of_a_frame_and_claims_on_one_are_lent_each_by_itself() {
     whole.free(&mut w);
     assert_eq!((&body[..], pool.ledger().out()), (&b"body"[..], 1));
     drop(body);
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn threads_that_drop_as_others_are_lent_never_pin_more_than_the_bound_and_end_wi
     drop(senders);
     assert_eq!(readers.into_iter().map(|reader| reader.join().unwrap()).sum::<u32>(), LENT);
     assert_eq!(lender.pinned(), 0);
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -299,5 +300,5 @@ fn a_packet_carries_bytes_without_a_copy_and_gives_them_back() {
     drop(lent);
     assert_eq!((packet.data(), pool.ledger().out()), (&b"lent twice"[..], 1));
     heads.free(&mut w, packet);
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }

@@ -13,7 +13,7 @@ use netmem::forward::{Forwarder, PacketPath};
 use netmem::packet::{HeadCache, Packet, Packets, ReadyPackets};
 use netmem::page::{BackingPreference, Memory, MemoryConfig, Page};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::port::memif::{Lend, MemifConfig, MemifPort, Role};
 use netmem::port::{Complete, Fill, Port, PortState, Rx, Tx, Wake};
 use netmem::slab::{Cache, CacheConfig, Layer, Object};
@@ -284,7 +284,7 @@ fn hand_off(memory: &Memory, w: &mut Worker, n: u64) -> Result<(), Failure> {
 fn routed(memory: &Memory, w: &mut Worker, n: u64, path: Option<PacketPath>) -> Result<(), Failure> {
     let pool = Pool::new(memory, w, &PoolConfig { frames: 1024, ..PoolConfig::default() })?;
     let ring = MemConfig::default();
-    let ((a, mut near), (b, mut far)) = (wire("0", &ring)?, wire("1", &ring)?);
+    let ((a, mut near), (b, mut far)) = (MemPort::pair("0", &ring)?, MemPort::pair("1", &ring)?);
     let ports: Vec<Box<dyn Port>> = vec![Box::new(a), Box::new(b)];
     let mut forwarder = Forwarder::new(ports, pool, Box::new(Router::new(traffic::router().into())))?;
     path.into_iter().for_each(|path| forwarder.set_packet_path(path));

@@ -4,7 +4,7 @@
 
 use netmem::limits::BATCH_MAX;
 use netmem::port::NextHop;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::wire::{Datagram, MacAddr};
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
 use netmem_quinn::PortSocket;
@@ -38,7 +38,7 @@ fn socket_of(local: SocketAddr, ring: usize, frames: usize) -> (Arc<PortSocket>,
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut worker = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
-    let (port, device) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
+    let (port, device) = MemPort::pair("0", &MemConfig { ring, coalesce: 1 }).unwrap();
     let port = AsyncPort::new(Box::new(port), worker, pool.clone()).unwrap();
     (Arc::new(PortSocket::new(port, local)), device, pool)
 }

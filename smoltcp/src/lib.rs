@@ -21,7 +21,7 @@
 //! ([`XdpQueues`](netmem::port::xdp::XdpQueues)). Sleep by [`PortDevice::wait`], which also returns if a poll left packets.
 //!
 //! ```
-//! use netmem::port::mem::{MemConfig, wire};
+//! use netmem::port::mem::{MemConfig, MemPort};
 //! use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
 //! use netmem_smoltcp::PortDevice;
 //! use smoltcp::iface::{Config, Interface, SocketSet};
@@ -32,7 +32,7 @@
 //! let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
 //! let mut worker = memory.worker()?;
 //! let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames: 256, ..Default::default() })?;
-//! let (port, _network) = wire("0", &MemConfig { ring: 64, ..Default::default() })?; // or XdpQueues
+//! let (port, _network) = MemPort::pair("0", &MemConfig { ring: 64, ..Default::default() })?; // or XdpQueues
 //! let mut device = PortDevice::station(Box::new(port), worker, &pool, 1500)?;
 //!
 //! let mac = EthernetAddress([2, 0, 0, 0, 0, 1]);

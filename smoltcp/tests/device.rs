@@ -4,7 +4,7 @@
 
 use netmem::limits::BATCH_MAX;
 use netmem::port::NextHop;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::wire::{Datagram, Ethernet, MacAddr, ethernet};
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
 use netmem_smoltcp::{DeviceError, PortDevice};
@@ -32,7 +32,7 @@ fn device_of_ring(ring: usize, frames: usize, is_station: bool) -> (PortDevice, 
     let memory = Memory::new(&MemoryConfig { bytes: 8 << 20, ..MemoryConfig::default() }).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
-    let (port, network) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
+    let (port, network) = MemPort::pair("0", &MemConfig { ring, coalesce: 1 }).unwrap();
     let make = if is_station { PortDevice::station } else { PortDevice::beside_kernel };
     let mut device = make(Box::new(port), w, &pool, 1500).unwrap();
     device.flush(); // it posts frames
@@ -86,7 +86,7 @@ fn a_station_reads_and_writes_whole_frames_and_all_come_home() {
     assert_eq!(sent(&mut network), [frame]);
     assert_eq!((device.unsent(), device.ignored()), (0, 0));
     drop((device, network));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn beside_the_kernel_what_is_not_ip_is_counted_and_freed() {
     assert!(read(&mut device).unwrap().ends_with(b"whole"));
     assert_eq!(device.ignored(), 3);
     drop((device, network));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn an_mtu_that_only_some_frames_have_room_for_is_refused() {
     // Those with the most room come first.
     frames.into_iter().for_each(|frame| frame.free(&mut owner));
     for (mtu, fits) in [(least - 14, true), (least - 13, false), (most - 14, false)] {
-        let (port, _network) = wire("0", &MemConfig { ring: 32, coalesce: 1 }).unwrap();
+        let (port, _network) = MemPort::pair("0", &MemConfig { ring: 32, coalesce: 1 }).unwrap();
         let device = PortDevice::station(Box::new(port), memory.worker().unwrap(), &pool, mtu);
         assert_eq!(device.is_ok(), fits, "{mtu}");
     }
@@ -197,7 +197,7 @@ fn an_mtu_that_no_frame_has_room_for_is_refused_and_a_longer_packet_is_counted()
     device.flush();
     assert_eq!((sent(&mut network).len(), device.unsent()), (0, 1));
     drop((device, network));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_pool_of_fewer_frames_than_the_ring_never_has_all_of_them_with_the_device() 
         assert_eq!(read(&mut device), Some(question(&round.to_be_bytes())));
     }
     drop((device, network));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn the_frames_of_a_pool_that_two_devices_share_are_limited_for_each() {
     let mut devices: Vec<_> = [w, memory.worker().unwrap()]
         .into_iter()
         .map(|w| {
-            let (port, network) = wire("0", &MemConfig { ring: 64, coalesce: 1 }).unwrap();
+            let (port, network) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 1 }).unwrap();
             let mut device = PortDevice::station(Box::new(port), w, &pool, 1500).unwrap();
             device.set_posted_max(20);
             (device, network)
@@ -354,7 +354,7 @@ fn a_socket_of_smoltcp_answers_a_datagram_in_both_ways_to_be_on_a_link() {
             (PEER, "192.0.2.7:4000".into(), &b"echo"[..])
         );
         drop((device, network));
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     }
 }
 

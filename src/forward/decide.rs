@@ -15,7 +15,7 @@ const AHEAD: usize = 24;
 /// Decides about the frames that a forwarder received: forward, drop, pass, wait, or fragment.
 ///
 /// A custom dataplane is an implementation of this trait. Only [`decide`](Self::decide) is required. The
-/// [`Forwarder`](super::Forwarder) provides the rest: several workers, sleep, latency, rules, taps, counters and the
+/// [`Forwarder`](super::Forwarder) provides the rest: several workers, sleep, latency, rules, mirrors, counters and the
 /// data of the control socket. A forwarder has one implementation and calls it only on its own worker, so the
 /// implementation needs no lock. Changes that another thread makes to tables are adopted in [`refresh`](Self::refresh).
 ///

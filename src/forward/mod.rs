@@ -6,7 +6,7 @@
 //! - [`Reason`] names every reason for which a frame is dropped.
 //! - [`filter`] holds the rules of the full path.
 //! - [`local_queue`] receives passed frames.
-//! - A [`tap`] sees sent frames. A [`recorder`] keeps received packets and their verdicts.
+//! - A [`mirror`] gets sent frames. A [`recorder`] keeps received packets and their verdicts.
 //! - [`Idle`] is the mode of a worker without work.
 //! - [`Steering`] shares packets between workers.
 
@@ -30,7 +30,7 @@ mod position;
 pub mod recorder;
 mod round_clock;
 mod steered;
-pub mod tap;
+pub mod mirror;
 mod verdict;
 
 pub use decide::{Decide, Pieces, Replies, Verdicts};

@@ -89,7 +89,7 @@ impl PacketPath {
     #[inline]
     pub(super) fn free_sent(&mut self, egress: &mut Egress, sent: &mut Batch, free: Free, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
-        egress.flight.arrive(sent, &mut packets);
+        egress.flight.attach(sent, &mut packets);
         self.buffers.free(packets, free, w);
         sent.free(w);
     }
@@ -97,7 +97,7 @@ impl PacketPath {
     /// Removes the heads of packets whose frames a port has sent.
     pub(super) fn detach_sent(&mut self, egress: &mut Egress, sent: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
-        egress.flight.arrive(sent, &mut packets);
+        egress.flight.attach(sent, &mut packets);
         self.buffers.heads.detach_burst(w, &mut packets, sent);
         self.buffers.put_spare(packets);
     }
@@ -112,7 +112,7 @@ impl PacketPath {
     /// Removes the heads of packets that wait for a port: another worker must transmit them.
     pub(super) fn strip_unsent(&mut self, egress: &mut Egress, w: &mut Worker) {
         let (mut packets, mut stripped) = (self.buffers.take_spare(), Batch::new());
-        egress.flight.recall(&mut egress.out, &mut packets);
+        egress.flight.attach_newest(&mut egress.out, &mut packets);
         self.buffers.heads.detach_burst(w, &mut packets, &mut stripped);
         self.buffers.put_spare(packets);
         stripped.append(&mut egress.out);
@@ -122,7 +122,7 @@ impl PacketPath {
     /// Frees packets of `frames` that no longer wait for a port, and as many of the heads that came to `flight` last.
     pub(super) fn free_unsent(&mut self, flight: &mut InFlightHeads, frames: &mut Batch, w: &mut Worker) {
         let mut packets = self.buffers.take_spare();
-        flight.recall(frames, &mut packets);
+        flight.attach_newest(frames, &mut packets);
         self.buffers.free(packets, Free::Bulk, w);
         frames.free(w);
     }
@@ -133,7 +133,7 @@ impl PacketPath {
         let expected = egress.port.tx_posted() + egress.out.len();
         let stranded = egress.flight.len().saturating_sub(expected);
         if stranded > 0 {
-            egress.flight.give_up(stranded, &self.buffers.heads, w);
+            egress.flight.free_newest(stranded, &self.buffers.heads, w);
         }
     }
 

@@ -19,12 +19,12 @@ use super::idle::IdleControl;
 use super::latency::Probe;
 use super::local_queue::LocalQueue;
 use super::meters::Meters;
+use super::mirror::{Mirror, offer_sent};
 use super::packets::PacketPath;
 use super::path::Path;
 use super::position::Call;
 use super::round_clock::RoundClock;
 use super::steered::Steering;
-use super::tap::{Tap, offer_sent};
 use super::verdict::{Drops, Reason, Verdict};
 use crate::limits::BATCH_MAX;
 use crate::packet::InFlightHeads;
@@ -63,8 +63,8 @@ pub struct Forwarder {
     pub(super) waiting: usize,
     /// The decision reported a change, and has not yet been asked for all frames that need not wait any more.
     pub(super) has_changed: bool,
-    /// The taps that see sent frames.
-    taps: Vec<Tap>,
+    /// The mirrors that get sent frames.
+    mirrors: Vec<Mirror>,
     pub(super) meters: Arc<Meters>,
     watch: Stopwatch,
     /// Measures the duration of rounds.
@@ -127,7 +127,7 @@ impl Forwarder {
             steering: None,
             waiting: 0,
             has_changed: false,
-            taps: Vec::new(),
+            mirrors: Vec::new(),
             meters,
             watch,
             clock: RoundClock::new(),
@@ -164,10 +164,10 @@ impl Forwarder {
         self.path = Path::Packets(Box::new(path));
     }
 
-    /// Shows sent frames to one more tap from now on. A tapped frame is not kept as a pair.
+    /// Adds a mirror, which gets all frames that are sent from now on. A mirrored frame is not kept as a ready pair.
     #[cold]
-    pub fn add_tap(&mut self, tap: Tap) {
-        self.taps.push(tap);
+    pub fn add_mirror(&mut self, mirror: Mirror) {
+        self.mirrors.push(mirror);
     }
 
     /// Sets the destination of frames with the verdict [`Verdict::Pass`]. An earlier one is dropped.
@@ -295,10 +295,10 @@ impl Forwarder {
             if let Some(probe) = &mut self.probe {
                 probe.left(port, n, clock::ticks(), &self.meters.latency);
             }
-            if self.taps.is_empty() {
+            if self.mirrors.is_empty() {
                 self.path.free_sent(&mut self.egresses[port], &mut sent, self.free, w);
             } else {
-                self.tap_sent(port, &mut sent, w);
+                self.mirror_sent(port, &mut sent, w);
             }
             // Fewer than requested means that these were all. Another look would only fetch the device's index.
             if n < BATCH_MAX {
@@ -307,12 +307,12 @@ impl Forwarder {
         }
     }
 
-    /// Shows the taps the frames that a port has sent, and frees those that none of them holds.
+    /// Gives the mirrors the frames that a port has sent, and frees those that none of them holds.
     #[cold]
     #[inline(never)]
-    fn tap_sent(&mut self, port: usize, sent: &mut Batch, w: &mut Worker) {
+    fn mirror_sent(&mut self, port: usize, sent: &mut Batch, w: &mut Worker) {
         self.path.detach_sent(&mut self.egresses[port], sent, w);
-        offer_sent(&mut self.taps, sent);
+        offer_sent(&mut self.mirrors, sent);
         self.free(sent, w);
     }
 

@@ -28,8 +28,8 @@ use super::position::Call;
 use super::verdict::Reason;
 use crate::pool::Batch;
 use crate::steer::{
-    FlowConsumers, HandOffDrops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError, Record,
-    Source, WorkerStats, tx_queue,
+    FlowConsumers, HandOffDrops, Inbox, Mesh, MeshConfig, MeshError, Outbox, Policy, PolicyError,
+    RecordedQueue, Source, WorkerStats, tx_queue,
 };
 use crate::sync::Worker;
 use crate::sys::clock;
@@ -70,9 +70,9 @@ impl Steering {
     #[cold]
     pub fn between(config: &MeshConfig) -> Result<(SteeringControl, Vec<Steering>), MeshError> {
         let (mesh, ends) = Mesh::new(config)?;
-        let (back, mut backs) = match config.record {
-            Record::Second => (None, Vec::new()),
-            Record::First => {
+        let (back, mut backs) = match config.recorded_queue {
+            RecordedQueue::Worker => (None, Vec::new()),
+            RecordedQueue::Received => {
                 let straight = MeshConfig { policy: Policy::None, flow_limit: None, ..config.clone() };
                 let (back, backs) = Mesh::new(&straight)?;
                 (Some(back), backs)

@@ -106,7 +106,7 @@ impl HeadCache {
     }
 
     /// Makes a packet's bytes one frame that belongs to the packet alone. A port takes only such packets
-    /// ([`HeadCache::detach`], [`InFlightHeads::depart`](super::InFlightHeads::depart)). Shared bytes, chains and
+    /// ([`HeadCache::detach`], [`InFlightHeads::detach`](super::InFlightHeads::detach)). Shared bytes, chains and
     /// memory outside frames are copied into a frame of `pool`. Returns whether bytes were copied. The packet's record
     /// stays. (In Linux: `skb_linearize_cow`.)
     ///

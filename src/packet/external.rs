@@ -37,15 +37,15 @@ impl<O, F: FnOnce(O)> Drop for Loan<O, F> {
 ///
 /// ```
 /// # use netmem::packet::External;
-/// let (back, home) = std::sync::mpsc::channel();
+/// let (back, freed) = std::sync::mpsc::channel();
 /// let external = External::new(vec![1, 2, 3], move |memory| drop(back.send(memory)));
 /// let mut end = external.clone();
 /// end.pull(2)?;
 /// assert_eq!(end.data(), [3]);
 /// drop(external);
-/// assert!(home.try_recv().is_err());
+/// assert!(freed.try_recv().is_err());
 /// drop(end);
-/// assert_eq!(home.try_recv(), Ok(vec![1, 2, 3]));
+/// assert_eq!(freed.try_recv(), Ok(vec![1, 2, 3]));
 /// # Ok::<(), netmem::pool::NoRoom>(())
 /// ```
 #[derive(Clone)]

@@ -50,11 +50,11 @@ impl InFlightHeads {
     /// # Cost
     /// One look at the head's line. Allocates if more heads wait than the queue has room for.
     #[inline]
-    pub fn depart(&mut self, mut packet: Packet, frames: &mut Batch) -> Result<(), Packet> {
+    pub fn detach(&mut self, mut packet: Packet, frames: &mut Batch) -> Result<(), Packet> {
         if frames.room() == 0 {
             return Err(packet);
         }
-        let Some(frame) = packet.take_frame() else { return self.depart_odd(packet, frames) };
+        let Some(frame) = packet.take_frame() else { return self.detach_shared(packet, frames) };
         // There is room.
         let _ = frames.push(frame);
         self.heads.push_back(packet.into_head());
@@ -63,7 +63,7 @@ impl InFlightHeads {
 
     #[cold]
     #[inline(never)]
-    fn depart_odd(&mut self, mut packet: Packet, frames: &mut Batch) -> Result<(), Packet> {
+    fn detach_shared(&mut self, mut packet: Packet, frames: &mut Batch) -> Result<(), Packet> {
         // The others that shared the frame may be gone.
         packet.reclaim();
         let Some(frame) = packet.take_frame() else { return Err(packet) };
@@ -75,14 +75,14 @@ impl InFlightHeads {
     /// Joins frames from the front of `frames` with the heads that have waited longest, and appends the packets to
     /// `packets`. It stops when frames, heads or room run out. Returns the number of packets.
     #[inline]
-    pub fn arrive(&mut self, frames: &mut Batch, packets: &mut Packets) -> usize {
+    pub fn attach(&mut self, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(self.heads.len()).min(packets.room());
         packets.extend(self.heads.drain(..n).zip(frames.drain()).map(join));
         n
     }
 
-    /// As [`InFlightHeads::arrive`], but with the heads that came last. Use it for frames that the device did not take.
-    pub fn recall(&mut self, frames: &mut Batch, packets: &mut Packets) -> usize {
+    /// As [`InFlightHeads::attach`], but with the heads that came last. Use it for frames that the device did not take.
+    pub fn attach_newest(&mut self, frames: &mut Batch, packets: &mut Packets) -> usize {
         let n = frames.len().min(self.heads.len()).min(packets.room());
         let last = self.heads.len() - n;
         packets.extend(self.heads.drain(last..).zip(frames.drain()).map(join));
@@ -91,7 +91,7 @@ impl InFlightHeads {
 
     /// Gives the newest `n` heads back to `heads`, or as many as wait. Use it for frames that never come back.
     #[cold]
-    pub fn give_up(&mut self, n: usize, heads: &HeadCache, w: &mut Worker) {
+    pub fn free_newest(&mut self, n: usize, heads: &HeadCache, w: &mut Worker) {
         let first = self.heads.len().saturating_sub(n);
         self.heads.drain(first..).for_each(|head| heads.keep(w, head));
     }

@@ -45,7 +45,7 @@ fn a_frame_becomes_a_packet_and_a_frame_again_without_a_copy() {
     let frame = heads.detach(&mut w, packet).unwrap();
     assert_eq!((frame.id(), frame.data().as_ptr(), frame.data()), (id, at, &b"hello"[..]));
     frame.free(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn packets_dropped_anywhere_give_head_and_frame_back() {
     let elsewhere = packets.split_off(256);
     std::thread::spawn(move || drop(elsewhere)).join().unwrap();
     packets.into_iter().for_each(|packet| heads.free(&mut w, packet));
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
     drop((heads, pool, w));
     assert_eq!(memory.stats().free, memory.stats().total);
 }
@@ -84,7 +84,7 @@ fn a_packet_freed_through_other_heads_loses_nothing() {
     let frame = pool.alloc(&mut w).unwrap();
     let packet = heads.attach(&mut w, frame).unwrap();
     others.free(&mut w, packet);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
     assert_eq!(others.stats().ready, 0);
 }
 
@@ -108,9 +108,9 @@ fn a_packet_for_whose_frame_a_batch_has_no_room_stays_whole() {
     let mut packet = heads.attach(&mut w, frame).unwrap();
     packet.put_slice(b"whole").unwrap();
     assert_eq!(pool.alloc_burst(&mut w, &mut frames, 64), 64);
-    let packet = flight.depart(packet, &mut frames).unwrap_err();
+    let packet = flight.detach(packet, &mut frames).unwrap_err();
     assert_eq!((packet.data(), flight.len(), frames.len()), (&b"whole"[..], 0, 64));
     frames.free(&mut w);
     heads.free(&mut w, packet);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }

@@ -136,8 +136,8 @@ impl Lists {
 /// Free pages are pages on the nodes. Pages in workers' lists are not part of the reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Watermarks {
-    /// The reserve: at this number or below, only [`Memory::alloc_urgent`](super::Memory::alloc_urgent) takes pages. 0:
-    /// there is no reserve, and every page may be taken.
+    /// The reserve: at this number or below, only [`Memory::alloc_with_reserve`](super::Memory::alloc_with_reserve) takes
+    /// pages. 0: there is no reserve, and every page may be taken.
     pub min: usize,
     /// Pressure begins when fewer pages are free; see [`Memory::on_pressure`](super::Memory::on_pressure).
     pub low: usize,

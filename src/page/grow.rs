@@ -48,7 +48,7 @@ pub(super) fn alloc(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> 
 /// Does the same as [`alloc`]. If that finds nothing, takes a block from the reserve.
 #[cold]
 #[inline(never)]
-pub(super) fn alloc_urgent(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> {
+pub(super) fn alloc_with_reserve(shared: &Shared, w: &mut Worker, order: u8) -> Option<Page> {
     if order > ORDER_MAX {
         return None;
     }
@@ -58,7 +58,7 @@ pub(super) fn alloc_urgent(shared: &Shared, w: &mut Worker, order: u8) -> Option
     if let Some(node) = node {
         block[0] = shared.mark_reserve(block[0]);
         count(shared, w, 1, |lane| &lane.allocated);
-        count(shared, w, 1, |lane| &lane.urgent);
+        count(shared, w, 1, |lane| &lane.from_reserve);
         count_node(shared, w, node);
     }
     let page = claim(block[0]);

@@ -133,8 +133,8 @@ impl Memory {
     ///
     /// A block from the reserve is marked ([`Page::is_reserve`]). When it is freed, it goes straight back to its node.
     #[inline]
-    pub fn alloc_urgent(&self, w: &mut Worker, order: u8) -> Option<Page> {
-        self.shared.alloc(w, order).or_else(|| grow::alloc_urgent(&self.shared, w, order))
+    pub fn alloc_with_reserve(&self, w: &mut Worker, order: u8) -> Option<Page> {
+        self.shared.alloc(w, order).or_else(|| grow::alloc_with_reserve(&self.shared, w, order))
     }
 
     /// Allocates as [`Memory::alloc`] does. If that finds nothing, allocates a single page. For buffers that are better

@@ -17,7 +17,7 @@
 //! | question | answer |
 //! |---|---|
 //! | how many free pages a worker keeps | [`Lists`]: three fixed sets, any other numbers, or self-tuned between bounds |
-//! | how many pages are in reserve | [`Watermarks`]: below `min` only [`Memory::alloc_urgent`] takes pages; a callback is called on pressure |
+//! | how many pages are in reserve | [`Watermarks`]: below `min` only [`Memory::alloc_with_reserve`] takes pages; a callback is called on pressure |
 //! | several nodes | each worker has a home node and takes from it first; its list holds only pages of that node |
 //! | several holders | [`Page::share`]: a count in the descriptor, and an [`Owner`] that gets the page at the last release |
 //! | misuse | [`Hardening`]: guard pages, random orders, clearing, and what the stages above add |

@@ -136,12 +136,12 @@ impl Nodes {
         table: &Table,
         node: usize,
         order: u8,
-        urgent: bool,
+        with_reserve: bool,
         into: &mut [u32],
         alarms: &mut Vec<Alarm>,
     ) -> usize {
         let mut zone = lock(&self.each[node].zone);
-        let got = zone.take(table, order, urgent, into);
+        let got = zone.take(table, order, with_reserve, into);
         alarms.extend(self.alarm(node, &mut zone));
         got
     }

@@ -74,8 +74,9 @@ impl Page {
         memory.index(self.number.get()).map_or(0, |index| memory.nodes.of(index))
     }
 
-    /// Whether the block was taken from the reserve ([`Memory::alloc_urgent`](super::Memory::alloc_urgent)). Such a
-    /// block is for a use that frees memory. It should not be kept or recycled.
+    /// Whether the block was taken from the reserve
+    /// ([`Memory::alloc_with_reserve`](super::Memory::alloc_with_reserve)). Such a block is for a use that frees memory.
+    /// It should not be kept or recycled.
     #[inline]
     pub fn is_reserve(&self) -> bool {
         self.number.get() & MARK != 0 && self.with_desc(|desc| desc.is_reserve())

@@ -172,11 +172,11 @@ impl Shared {
         &self,
         node: usize,
         order: u8,
-        urgent: bool,
+        with_reserve: bool,
         into: &mut [u32],
         alarms: &mut Vec<Alarm>,
     ) -> usize {
-        let got = self.nodes.take(&self.table, node, order, urgent, into, alarms);
+        let got = self.nodes.take(&self.table, node, order, with_reserve, into, alarms);
         // As `number`, but without reading the descriptors: they may be in another core's cache.
         let base = if order > 0 { self.first | MARK } else { self.first };
         into[..got].iter_mut().for_each(|block| *block += base);

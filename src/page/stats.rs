@@ -19,7 +19,7 @@ pub(crate) struct PageLane {
     pub(super) failed: Count,
     pub(super) overflowed: Count,
     pub(super) node_miss: Count,
-    pub(super) urgent: Count,
+    pub(super) from_reserve: Count,
     /// The worker's home node. Always kept.
     pub(super) home: Count,
     /// Hits that were counted for earlier home nodes.
@@ -116,7 +116,7 @@ pub struct PageStats {
     /// Blocks that came from another node.
     pub node_miss: u64,
     /// Blocks that were given out of the reserve.
-    pub urgent: u64,
+    pub from_reserve: u64,
 }
 
 /// The counters of one node, under the names of Linux's `numastat`.

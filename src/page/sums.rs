@@ -30,7 +30,7 @@ impl Shared {
             overflowed: sum(|lane| &lane.overflowed),
             node_hit: allocated.wrapping_sub(node_miss),
             node_miss,
-            urgent: sum(|lane| &lane.urgent),
+            from_reserve: sum(|lane| &lane.from_reserve),
         }
     }
 

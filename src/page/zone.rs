@@ -38,9 +38,9 @@ impl Zone {
         self.buddy.pages()
     }
 
-    /// Takes blocks of one order, as many as there are and fit. Takes none from the reserve unless `urgent`.
-    pub(crate) fn take(&mut self, table: &Table, order: u8, urgent: bool, into: &mut [u32]) -> usize {
-        let kept_back = if urgent { 0 } else { self.watermarks.min };
+    /// Takes blocks of one order, as many as there are and fit. Takes none from the reserve unless `with_reserve`.
+    pub(crate) fn take(&mut self, table: &Table, order: u8, with_reserve: bool, into: &mut [u32]) -> usize {
+        let kept_back = if with_reserve { 0 } else { self.watermarks.min };
         let most = self.free_pages().saturating_sub(kept_back) >> order;
         let n = into.len().min(most);
         let into = &mut into[..n];

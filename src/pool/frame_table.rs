@@ -6,7 +6,7 @@
 //! take 0.59 % of the memory.
 
 use super::frame::Frame;
-use super::home::Links;
+use super::remote_free::Links;
 use super::shared::Shared;
 use super::traces::Traces;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
@@ -30,12 +30,12 @@ const NUMBERS: usize = 1 << 16;
 static POOLS: [AtomicPtr<Shared>; NUMBERS] = [const { AtomicPtr::new(ptr::null_mut()) }; NUMBERS];
 /// The pool of each chunk; 0 for none. Null until the process's first pool. An entry is written when its page enters or
 /// leaves a pool.
-static HOMES: AtomicPtr<ChunkTable> = AtomicPtr::new(ptr::null_mut());
+static POOL_NUMBERS: AtomicPtr<ChunkTable> = AtomicPtr::new(ptr::null_mut());
 
 /// The side arrays of one region.
 #[derive(Debug)]
 pub(crate) struct FrameTable {
-    homes: Homes,
+    pool_numbers: PoolNumbers,
     /// The region's first chunk.
     first: u32,
     region: Arc<Region>,
@@ -59,8 +59,8 @@ pub(crate) struct FrameTable {
 pub(super) unsafe fn pool(id: NonZeroU32) -> *const Shared {
     // SAFETY: there is a frame, so there was a first pool; the table is never unmapped. Relaxed: the frame reached this
     // thread after that.
-    let homes = Homes(unsafe { &*HOMES.load(Relaxed) });
-    by_number(homes.of(id))
+    let pool_numbers = PoolNumbers(unsafe { &*POOL_NUMBERS.load(Relaxed) });
+    by_number(pool_numbers.of(id))
 }
 
 /// The pool with this number. Null for 0, and for a number that no pool has.
@@ -145,8 +145,8 @@ pub(super) fn first_run(frames: &[Frame]) -> (*const Shared, usize) {
     // SAFETY: the frames are out for as long as they are borrowed, and keep their pool.
     let pool = unsafe { pool(id) };
     // SAFETY: as above.
-    let Shared { homes, number, .. } = unsafe { &*pool };
-    let n = frames.iter().take_while(|frame| homes.of(frame.id()) == *number).count();
+    let Shared { pool_numbers, number, .. } = unsafe { &*pool };
+    let n = frames.iter().take_while(|frame| pool_numbers.of(frame.id()) == *number).count();
     (pool, n.max(1))
 }
 
@@ -191,7 +191,7 @@ pub(super) fn each_pool_apart<'a, I: Iterator<Item = &'a Frame> + Clone>(
         let pool = unsafe { &*pool_of(first) };
         let (mut n, mut behind) = (1, frames.clone());
         next = frames.next();
-        while next.is_some_and(|frame| pool.homes.of(frame.id()) == pool.number) {
+        while next.is_some_and(|frame| pool.pool_numbers.of(frame.id()) == pool.number) {
             n += 1;
             behind = frames.clone();
             next = frames.next();
@@ -216,11 +216,11 @@ impl FrameTable {
         }
         let (first, chunks) = (region.first_chunk(), 0..region.chunks());
         table::open(first..first + region.chunks())?;
-        let homes = table::chunk_table()?;
-        HOMES.store(ptr::from_ref(homes).cast_mut(), Relaxed);
+        let pool_numbers = table::chunk_table()?;
+        POOL_NUMBERS.store(ptr::from_ref(pool_numbers).cast_mut(), Relaxed);
         let frame_table = Arc::new(FrameTable {
             region: Arc::clone(region),
-            homes: Homes(homes),
+            pool_numbers: PoolNumbers(pool_numbers),
             first,
             next: chunks.clone().map(|_| AtomicU32::new(0)).collect(),
             places: chunks.clone().step_by(PAGE_SIZE / CHUNK_SIZE).map(|_| AtomicU32::new(0)).collect(),
@@ -239,8 +239,8 @@ impl FrameTable {
 
     /// The pool numbers of all chunks.
     #[inline(always)]
-    pub(super) fn homes(&self) -> Homes {
-        self.homes
+    pub(super) fn pool_numbers(&self) -> PoolNumbers {
+        self.pool_numbers
     }
 
     /// Bytes of the side arrays and of the region's part of the table of pools, without traces.
@@ -254,7 +254,7 @@ impl FrameTable {
     /// Writes the pool of a chunk of this region.
     pub(super) fn set_home(&self, id: NonZeroU32, pool: u16) {
         debug_assert!(self.region.index_of(id.get()).is_some(), "chunk {id} of another region");
-        self.homes.0.entry(id.get()).store(pool, Relaxed);
+        self.pool_numbers.0.entry(id.get()).store(pool, Relaxed);
     }
 
     /// The links of the stacks on the remote free queue.
@@ -297,9 +297,9 @@ impl FrameTable {
 
 /// The pool numbers of all chunks.
 #[derive(Clone, Copy)]
-pub(super) struct Homes(&'static ChunkTable);
+pub(super) struct PoolNumbers(&'static ChunkTable);
 
-impl Homes {
+impl PoolNumbers {
     /// The number of the pool that a chunk belongs to; 0 for none.
     #[inline(always)]
     pub(super) fn of(self, id: NonZeroU32) -> u16 {
@@ -320,8 +320,8 @@ impl Homes {
     }
 }
 
-impl std::fmt::Debug for Homes {
+impl std::fmt::Debug for PoolNumbers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Homes")
+        f.write_str("PoolNumbers")
     }
 }

@@ -161,12 +161,12 @@ fn take_past_cache(shared: &Shared, into: &mut [u32]) -> usize {
 /// Fills an empty cache up to its batch. Returns how many frames it has now.
 fn refill(shared: &Shared, stack: &mut Lifo<u32>) -> usize {
     let want = stack.batch;
-    shared.home.pop_ring(want, |ids| {
+    shared.remote_free.pop_ring(want, |ids| {
         stack.extend(ids, |&id| id);
     });
     if stack.len() < want {
         let mut depot = lock(&shared.depot);
-        shared.home.pop_stack(shared.frame_table.links(), |id| shared.put(&mut depot, id));
+        shared.remote_free.pop_stack(shared.frame_table.links(), |id| shared.put(&mut depot, id));
         let mut ids = [0; REFILL];
         while stack.len() < want {
             let most = REFILL.min(want - stack.len());
@@ -271,7 +271,7 @@ fn take_pages(shared: &Shared, w: &mut Worker, pages: &mut [Option<Page>]) {
     if let Some(first @ None) = pages.first_mut()
         && shared.urgent
     {
-        *first = shared.memory.alloc_urgent(w, order);
+        *first = shared.memory.alloc_with_reserve(w, order);
     }
 }
 

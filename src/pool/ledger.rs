@@ -16,7 +16,7 @@ use std::time::Duration;
 /// did. At other times each number is that of some moment, and not all of the same moment.
 ///
 /// Each term is counted on its own, and none is derived from the others, so the sum can fail. A move to a place and
-/// back is counted twice: by the code of the place, and by the code that hands the frame over. `astray` is the
+/// back is counted twice: by the code of the place, and by the code that hands the frame over. `miscounted` is the
 /// difference of the two.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
@@ -41,7 +41,7 @@ pub struct Ledger {
     pub returning: u64,
     /// The difference between the two counts of `posted`, `queued` and `ready`, in frames, plus the frames of other
     /// pools among the free frames of this pool. The correct value is 0.
-    pub astray: u64,
+    pub miscounted: u64,
 }
 
 /// One line: the places that have frames, and errors if there are any.
@@ -56,7 +56,7 @@ impl fmt::Display for Ledger {
             ("posted", self.posted),
             ("queued", self.queued),
             ("returning", self.returning),
-            ("astray", self.astray),
+            ("miscounted", self.miscounted),
         ];
         for (name, frames) in places.into_iter().filter(|(_, frames)| *frames > 0) {
             write!(f, ", {frames} {name}")?;
@@ -66,12 +66,12 @@ impl fmt::Display for Ledger {
 }
 
 impl Ledger {
-    /// Whether the places add up to the total, no place is above it, and nothing is astray.
+    /// Whether the places add up to the total, no place is above it, and nothing is miscounted.
     pub fn balanced(&self) -> bool {
         let places =
             [self.free, self.cached, self.ready, self.owned, self.posted, self.queued, self.returning];
         // Wider than any sum of seven: a count below 0, which wraps, makes the sum too large.
-        places.into_iter().map(u128::from).sum::<u128>() == u128::from(self.total) && self.astray == 0
+        places.into_iter().map(u128::from).sum::<u128>() == u128::from(self.total) && self.miscounted == 0
     }
 
     /// Frames that are neither free nor on the remote free queue: with the program, devices, queues and ready pools.
@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// Whether every frame is in the depot, in the cache or on the remote free queue.
-    pub fn all_home(&self) -> bool {
+    pub fn all_freed(&self) -> bool {
         self.balanced() && self.free + self.cached + self.returning == self.total
     }
 }
@@ -150,7 +150,7 @@ impl Shared {
             // thief that comes later must not follow their links. One that finds the pool open is waited for.
             let closed = lock(&self.depot).closed;
             if !closed {
-                self.home.each(self.frame_table.links(), visit);
+                self.remote_free.each(self.frame_table.links(), visit);
             }
             foreign
         });
@@ -159,7 +159,7 @@ impl Shared {
 
     /// Whether the frame with this number belongs to the pool, if the pool is [listed](Shared::is_listed).
     pub(super) fn is_own(&self, id: u32) -> bool {
-        NonZeroU32::new(id).is_some_and(|id| self.homes.of(id) == self.number)
+        NonZeroU32::new(id).is_some_and(|id| self.pool_numbers.of(id) == self.number)
     }
 
     /// Counts the frames in each place.
@@ -188,16 +188,16 @@ impl Shared {
             owned: taken.wrapping_sub(gone),
             posted,
             queued,
-            returning: self.home.len(),
-            astray: astray(said, handed)
-                .saturating_add(kept.astray())
+            returning: self.remote_free.len(),
+            miscounted: miscounted(said, handed)
+                .saturating_add(kept.miscounted())
                 .saturating_add(foreign + depot.foreign),
         }
     }
 }
 
 /// The difference between two counts of the places, in frames. The counts wrap, and so does the difference.
-fn astray(said: [u64; Place::ALL.len()], handed: [u64; Place::ALL.len()]) -> u64 {
+fn miscounted(said: [u64; Place::ALL.len()], handed: [u64; Place::ALL.len()]) -> u64 {
     let apart = |(said, handed): (u64, u64)| said.wrapping_sub(handed).cast_signed().unsigned_abs();
     said.into_iter().zip(handed).map(apart).fold(0, u64::saturating_add)
 }

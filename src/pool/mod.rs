@@ -6,7 +6,7 @@
 //!                   │  └─ grow.rs   miss: remote free queue, then spare, then new pages   COLD
 //!   freed by the    │
 //!   owner ──────────┘
-//!   freed elsewhere ──► home.rs     the remote free queue: a ring, and past it a stack    one CAS a batch
+//!   freed elsewhere ──► remote_free.rs the remote free queue: a ring, and past it a stack    one CAS a batch
 //! ```
 //! When pages are to leave (a smaller pool, another node, the reserve), every frame takes the cold path, where it is
 //! checked. The owner's cache has no room then (`depot.rs`, `watch.rs`).
@@ -30,7 +30,7 @@ mod fragment;
 #[allow(unsafe_code)]
 mod frame;
 mod grow;
-mod home;
+mod remote_free;
 mod inflight;
 mod ledger;
 mod local;

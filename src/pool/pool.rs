@@ -9,10 +9,10 @@ use super::dma_sync::To;
 use super::frame::Frame;
 use super::frame_table::{self, FrameTable};
 use super::grow;
-use super::home::{Home, Latch};
 use super::inflight::Inflight;
 use super::ledger::{Ledger, StillOut};
 use super::local::Local;
+use super::remote_free::{Latch, RemoteFree};
 use super::shared::Shared;
 use super::shrinker::{Shrinker, Shrinkers};
 use super::watch;
@@ -62,7 +62,7 @@ impl Pool {
             let (now, refill) = depot.cache_now();
             Arc::new(Shared {
                 local: Owned::new(owner, Local::new(now, refill)),
-                homes: frame_table.homes(),
+                pool_numbers: frame_table.pool_numbers(),
                 start: Start::new(config.frame_size, config.headroom, config.data),
                 number,
                 renewable: AtomicU16::new(depot.renewable(number)),
@@ -73,7 +73,7 @@ impl Pool {
                 urgent: config.urgent,
                 clears: config.init_on_alloc,
                 name: config.name.clone(),
-                home: Box::new(Home::new(config.cache as u32)),
+                remote_free: Box::new(RemoteFree::new(config.cache as u32)),
                 depot: Mutex::new(depot),
                 inflight: Inflight::new(),
                 waived: Count::default(),
@@ -308,7 +308,7 @@ impl Pool {
     #[inline]
     pub fn owns(&self, frame: &Frame) -> bool {
         // Not by the number alone: that of a closed pool may be another pool's.
-        self.shared.homes.of(frame.id()) == self.shared.number && self.shared.is_listed()
+        self.shared.pool_numbers.of(frame.id()) == self.shared.number && self.shared.is_listed()
     }
 
     /// Whether all of these words ([`Frame::into_raw`]) name frames of this pool, free or with any holder. Other

@@ -2,7 +2,7 @@
 
 use super::colour::Start;
 use super::frame::Frame;
-use super::frame_table::Homes;
+use super::frame_table::PoolNumbers;
 use super::pool::Pool;
 use super::shared::Shared;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,8 +12,8 @@ impl Pool {
     /// registers, whatever the loop writes.
     #[inline(always)]
     pub(crate) fn renewal(&self) -> Renewal {
-        let Shared { homes, renewable: number, start, .. } = &*self.shared;
-        Renewal { homes: *homes, number: number.load(Relaxed), start: *start }
+        let Shared { pool_numbers, renewable: number, start, .. } = &*self.shared;
+        Renewal { pool_numbers: *pool_numbers, number: number.load(Relaxed), start: *start }
     }
 }
 
@@ -28,7 +28,7 @@ impl Shared {
 /// See [`Pool::renewal`].
 #[derive(Clone, Copy)]
 pub(crate) struct Renewal {
-    homes: Homes,
+    pool_numbers: PoolNumbers,
     number: u16,
     start: Start,
 }
@@ -37,7 +37,7 @@ impl Renewal {
     /// Whether the frame belongs to this pool, and need not pass it before its next use.
     #[inline(always)]
     pub(crate) fn owns(self, frame: &Frame) -> bool {
-        self.homes.of(frame.id()) == self.number
+        self.pool_numbers.of(frame.id()) == self.number
     }
 
     /// Resets a frame of this pool to the state of a newly allocated frame.

@@ -9,10 +9,10 @@ use super::colour::Start;
 use super::depot::Depot;
 use super::dma::Dma;
 use super::frame::{self, Frame};
-use super::frame_table::{self, FrameTable, Homes};
-use super::home::{Home, Latch};
+use super::frame_table::{self, FrameTable, PoolNumbers};
 use super::inflight::Inflight;
 use super::local::{Gauges, Local};
+use super::remote_free::{Latch, RemoteFree};
 use super::shrinker::Shrinkers;
 use crate::limits::{CHUNK_SIZE, PAGE_SIZE};
 use crate::page::{Memory, Page};
@@ -60,7 +60,7 @@ pub(crate) struct PoolLane {
 pub(crate) struct Shared {
     pub(super) local: Owned<Local, Gauges>,
     /// The pool of each chunk, and this pool's number there.
-    pub(super) homes: Homes,
+    pub(super) pool_numbers: PoolNumbers,
     pub(super) number: u16,
     /// The same number, or 0 while the depot is watched or the pool is closed: every frame must pass the pool then before
     /// it is used again.
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     /// Whether frames are cleared when they are given out ([`PoolConfig::init_on_alloc`](super::PoolConfig::init_on_alloc)).
     pub(super) clears: bool,
     pub(super) name: String,
-    pub(super) home: Box<Home>,
+    pub(super) remote_free: Box<RemoteFree>,
     pub(super) depot: Mutex<Depot>,
     pub(super) inflight: Inflight,
     /// Frames that left because they belong to another node than the one that is set.
@@ -174,9 +174,9 @@ impl Shared {
     /// Whether all of these are frames, and belong to this pool.
     #[inline(always)]
     pub(super) fn has_all(&self, frames: &[Option<Frame>]) -> bool {
-        let Shared { homes, number, .. } = *self;
+        let Shared { pool_numbers, number, .. } = *self;
         // All are checked: a branch for each would cost more.
-        let others = frames.iter().fold(0, |others, frame| others | homes.of_place(frame) ^ number);
+        let others = frames.iter().fold(0, |others, frame| others | pool_numbers.of_place(frame) ^ number);
         others == 0
     }
 
@@ -191,8 +191,9 @@ impl Shared {
     /// [listed](Shared::is_listed).
     #[inline(always)]
     pub(super) fn has_words(&self, words: &[u64]) -> bool {
-        let Shared { homes, number, .. } = *self;
-        let others = words.iter().fold(0, |others, &word| others | homes.of_number(word as u32) ^ number);
+        let Shared { pool_numbers, number, .. } = *self;
+        let others =
+            words.iter().fold(0, |others, &word| others | pool_numbers.of_number(word as u32) ^ number);
         others == 0
     }
 
@@ -235,7 +236,7 @@ impl Shared {
     #[inline(always)]
     pub(super) fn free_one(&self, w: &mut Worker, frame: Frame) {
         let id = frame.into_desc().id;
-        if self.homes.of(id) != self.number || !self.keep_hot_one(w, id) {
+        if self.pool_numbers.of(id) != self.number || !self.keep_hot_one(w, id) {
             // SAFETY: the only claim on the frame was just given up.
             unsafe { frame::free_missed(w, id) }
         }
@@ -263,7 +264,7 @@ impl Shared {
 
     #[inline]
     fn send_home(&self, frames: &[Frame]) -> usize {
-        self.home.push(self.frame_table.links(), frames, |frame| frame.id().get())
+        self.remote_free.push(self.frame_table.links(), frames, |frame| frame.id().get())
     }
 
     /// Handles a full cache: its colder half goes to the depot, as often as needed. If the cache has no room at all,
@@ -322,7 +323,7 @@ impl Shared {
         let mut back = Vec::new();
         let slot = self.local.slot();
         slot.shut(|local| local.stay(slot.gauges(), |stack| stack.drain(|id| back.push(id))));
-        self.home.close(self.frame_table.links(), |id| back.push(id));
+        self.remote_free.close(self.frame_table.links(), |id| back.push(id));
         let mut depot = lock(&self.depot);
         depot.spare.append(&mut back);
         let out = self.total() - depot.free();
@@ -377,7 +378,7 @@ impl Shared {
         let (page, within) = (frame.id().get() / chunks, frame.id().get() % chunks);
         let desc = self.memory.desc(NonZeroU32::new(page)?)?;
         // A closed pool whose pages have left has no mapped page, and another pool may have its number.
-        let mapped = self.dma.pages() > 0 && self.homes.of(frame.id()) == self.number;
+        let mapped = self.dma.pages() > 0 && self.pool_numbers.of(frame.id()) == self.number;
         // Not the headroom: metadata lies before the data too.
         let offset = within as usize * CHUNK_SIZE + usize::from(frame.desc().plain().off);
         mapped.then(|| desc.word.load(Relaxed) + offset as u64)

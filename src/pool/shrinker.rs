@@ -100,7 +100,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// The difference between the reported and the named frames.
-    pub(super) fn astray(&self) -> u64 {
+    pub(super) fn miscounted(&self) -> u64 {
         self.said.abs_diff(self.named).saturating_add(self.names - self.named)
     }
 }

@@ -69,7 +69,7 @@ impl Pool {
         let owner = shared.local.slot().gauges();
         let (slow, high) = if shared.frame_size > PAGE_SIZE { (0, 1) } else { (1, 0) };
         let taken = sum(|lane| &lane.taken).wrapping_add(owner.taken.get());
-        let (sent, ring_full) = (sum(|lane| &lane.given), shared.home.overflowed());
+        let (sent, ring_full) = (sum(|lane| &lane.given), shared.remote_free.overflowed());
         PoolStats {
             alloc: AllocStats {
                 fast: taken.wrapping_sub(sum(|lane| &lane.cold)),

@@ -199,7 +199,7 @@ impl Game {
         let Game { memory, workers, pool, held, device } = self;
         Place::Posted.fetch(Some(&workers[0]), &device);
         drop((held, device));
-        assert!(check(&pool, 0).all_home());
+        assert!(check(&pool, 0).all_freed());
         pool.close_and_wait(Duration::ZERO).unwrap();
         assert_eq!(pool.mapped_pages(), 0);
         drop((pool, workers));
@@ -299,7 +299,7 @@ fn an_owner_that_leaves_gives_its_cache_back_for_others() {
     let mut batch = Batch::new();
     assert!(pool.alloc_bulk(&mut other, &mut batch, 64));
     batch.free(&mut other);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_batch_of_frames_of_several_pools_and_memories_finds_every_home() {
         batch.push(pools[i % 3].alloc(&mut workers[i % 3 / 2]).unwrap()).unwrap();
     }
     batch.free(&mut workers[0]);
-    pools.iter().for_each(|pool| assert!(check(pool, 0).all_home()));
+    pools.iter().for_each(|pool| assert!(check(pool, 0).all_freed()));
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn what_a_drain_does_not_take_stays_in_the_batch_in_order() {
     pool.alloc_burst(&mut w, &mut more, 5);
     assert!(batch.append(&mut more) == 5 && batch.room() == 4 && more.is_empty());
     drop((batch, more));
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]

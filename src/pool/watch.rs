@@ -31,9 +31,9 @@ impl Shared {
         self.tally_of(id).map_or(0, |tally| tally.load(Relaxed))
     }
 
-    fn set_tally(&self, id: u32, home: u32) {
+    fn set_tally(&self, id: u32, free: u32) {
         if let Some(tally) = self.tally_of(id) {
-            tally.store(home, Relaxed);
+            tally.store(free, Relaxed);
         }
     }
 
@@ -58,9 +58,9 @@ impl Shared {
             self.clear(id);
         }
         self.push_watched(depot, id);
-        let home = self.tally(id) + 1;
-        self.set_tally(id, home);
-        if home as usize == self.per_page() && depot.has_unwanted() {
+        let free = self.tally(id) + 1;
+        self.set_tally(id, free);
+        if free as usize == self.per_page() && depot.has_unwanted() {
             let at = self.frame_table.place(id).load(Relaxed) as usize;
             if depot.pages.get(at).is_some_and(|page| depot.is_unwanted(page)) {
                 self.expel(depot, at);
@@ -110,8 +110,10 @@ impl Shared {
 
     /// Moves all frames of the remote free queue to the depot. Only for the thread that is inside the pool's slot.
     pub(super) fn gather(&self, depot: &mut Depot) {
-        while self.home.pop_ring(usize::MAX, |ids| ids.iter().for_each(|&id| self.put(depot, id))) > 0 {}
-        self.home.pop_stack(self.frame_table.links(), |id| self.put(depot, id));
+        while self.remote_free.pop_ring(usize::MAX, |ids| ids.iter().for_each(|&id| self.put(depot, id))) > 0
+        {
+        }
+        self.remote_free.pop_stack(self.frame_table.links(), |id| self.put(depot, id));
     }
 
     /// Adds a page that the device can access to the pool: its frames are counted and put into the depot.

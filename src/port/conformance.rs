@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use netmem::port::conformance::{Peer, check};
-//! use netmem::port::mem::{MemConfig, MemDevice, wire};
+//! use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 //!
 //! struct Network(MemDevice);
 //!
@@ -28,7 +28,7 @@
 //! }
 //!
 //! check(|_fixture| {
-//!     let (port, device) = wire("0", &MemConfig { ring: 64, ..Default::default() }).unwrap();
+//!     let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, ..Default::default() }).unwrap();
 //!     (Box::new(port), Box::new(Network(device)))
 //! });
 //! ```
@@ -406,7 +406,7 @@ impl Walk {
         let Walk { here, elsewhere, port, peer, held, .. } = self;
         drop((port, held, peer));
         for ledger in [here.pool.ledger(), elsewhere.pool.ledger()] {
-            assert!(ledger.all_home() && ledger.posted == 0 && ledger.owned == 0, "{ledger:?}");
+            assert!(ledger.all_freed() && ledger.posted == 0 && ledger.owned == 0, "{ledger:?}");
         }
     }
 }

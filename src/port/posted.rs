@@ -35,7 +35,7 @@ use std::slice;
 /// assert_eq!(frames.claim(&w, ring.drain(..)), 2);
 /// assert_eq!(frames[1].data(), b"hello");
 /// frames.free(&mut w);
-/// assert!(pool.ledger().all_home());
+/// assert!(pool.ledger().all_freed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 /// It does not deref to a frame, so no other frame can be put in its place:

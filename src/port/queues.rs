@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// # let memory = netmem::page::Memory::new(&config)?;
 /// # let mut w = memory.worker()?;
 /// # let pool = netmem::pool::Pool::new(&memory, &mut w, &netmem::pool::PoolConfig::default())?;
-/// let (mut port, _device) = mem::wire("0", &mem::MemConfig { ring: 64, ..Default::default() })?;
+/// let (mut port, _device) = mem::MemPort::pair("0", &mem::MemConfig { ring: 64, ..Default::default() })?;
 /// assert_eq!(port.refill(&mut w, &pool), 64, "as many as the ring has slots");
 /// assert_eq!((port.rx_posted(), port.fill_room()), (64, 0));
 /// assert_eq!(pool.ledger().posted, 64);
@@ -93,7 +93,7 @@ pub trait Fill {
 /// # let memory = netmem::page::Memory::new(&config)?;
 /// # let mut w = memory.worker()?;
 /// # let pool = netmem::pool::Pool::new(&memory, &mut w, &netmem::pool::PoolConfig::default())?;
-/// let (mut port, mut device) = mem::wire("0", &mem::MemConfig::default())?;
+/// let (mut port, mut device) = mem::MemPort::pair("0", &mem::MemConfig::default())?;
 /// port.refill(&mut w, &pool);
 /// device.deliver(3, |room| {
 ///     room[..60].fill(7);
@@ -148,7 +148,7 @@ pub trait Rx {
 /// # let memory = netmem::page::Memory::new(&config)?;
 /// # let mut w = memory.worker()?;
 /// # let pool = netmem::pool::Pool::new(&memory, &mut w, &netmem::pool::PoolConfig::default())?;
-/// let (mut port, mut device) = mem::wire("0", &mem::MemConfig { ring: 4, coalesce: 1 })?;
+/// let (mut port, mut device) = mem::MemPort::pair("0", &mem::MemConfig { ring: 4, coalesce: 1 })?;
 /// let mut frames = Batch::new();
 /// pool.alloc_burst(&mut w, &mut frames, 6);
 /// assert_eq!((port.tx(&mut w, &mut frames), frames.len()), (4, 2), "two find no slot, and stay");
@@ -242,14 +242,14 @@ pub trait Complete {
 /// interface that is gone.
 ///
 /// ```
-/// use netmem::port::mem::{MemConfig, wire};
+/// use netmem::port::mem::{MemConfig, MemPort};
 /// use netmem::{Batch, Fill, Memory, MemoryConfig, Pool, PoolConfig, Rx, Wake};
 /// use rustix::event::{PollFd, PollFlags, Timespec, poll};
 ///
 /// # let memory = Memory::new(&MemoryConfig { bytes: 2 << 20, ..Default::default() })?;
 /// # let mut w = memory.worker()?;
 /// # let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..Default::default() })?;
-/// let (mut port, mut device) = wire("0", &MemConfig::default())?;
+/// let (mut port, mut device) = MemPort::pair("0", &MemConfig::default())?;
 /// port.refill(&mut w, &pool);
 /// let mut frames = Batch::new();
 /// std::thread::scope(|scope| {
@@ -273,7 +273,7 @@ pub trait Complete {
 /// # let memory = netmem::page::Memory::new(&config)?;
 /// # let mut w = memory.worker()?;
 /// # let pool = netmem::pool::Pool::new(&memory, &mut w, &netmem::pool::PoolConfig::default())?;
-/// let (mut port, mut device) = mem::wire("0", &mem::MemConfig::default())?;
+/// let (mut port, mut device) = mem::MemPort::pair("0", &mem::MemConfig::default())?;
 /// port.refill(&mut w, &pool);
 /// port.kick();
 /// assert!(!port.arm(), "nothing is there yet: the worker may sleep");

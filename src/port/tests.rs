@@ -9,7 +9,7 @@ pub(super) mod runts;
 
 use super::Port;
 use super::conformance::Peer;
-use super::mem::{MemConfig, MemDevice, MemError, MemPort, wire};
+use super::mem::{MemConfig, MemDevice, MemError, MemPort};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::{Complete, Fill, Rx, Tx, Wake};
@@ -38,7 +38,7 @@ fn bench(frames: usize, ring: usize) -> Bench {
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
-    let (port, device) = wire("0", &MemConfig { ring, coalesce: 4.min(ring / 2) }).unwrap();
+    let (port, device) = MemPort::pair("0", &MemConfig { ring, coalesce: 4.min(ring / 2) }).unwrap();
     Bench { memory, w, pool, port, device }
 }
 
@@ -95,7 +95,7 @@ fn completions_come_later_and_only_when_asked_for() {
     assert_eq!((device.collect(8, |_| ()), device.pending()), (0, 0), "idle: what has gathered is completed");
     assert_eq!(port.complete(&mut w, &mut done), 2);
     done.free(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn frames_inside_rings_that_are_torn_down_go_home() {
             drop(port);
         }
         let ledger = pool.ledger();
-        assert!(ledger.all_home() && ledger.owned == 0 && ledger.posted == 0, "{ledger:?}");
+        assert!(ledger.all_freed() && ledger.owned == 0 && ledger.posted == 0, "{ledger:?}");
         drop((batch, pool, w));
         assert_eq!(memory.stats().free, memory.stats().total);
     }
@@ -220,26 +220,26 @@ fn a_device_on_a_thread_of_its_own_gets_and_gives_every_frame_in_order() {
     let counted = [&counters.rx, &counters.tx, &counters.completed].map(|count| count.get());
     assert_eq!(counted, [u64::from(FRAMES); 3]);
     drop((port, device));
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
 fn rings_of_absurd_sizes_are_refused() {
     for ring in [0, 1, 3, 1 << 21] {
-        assert_eq!(wire("x", &MemConfig { ring, coalesce: 1 }).unwrap_err(), MemError::Ring(ring));
+        assert_eq!(MemPort::pair("x", &MemConfig { ring, coalesce: 1 }).unwrap_err(), MemError::Ring(ring));
     }
-    assert!(wire("x", &MemConfig { ring: 8, coalesce: 5 }).is_err());
+    assert!(MemPort::pair("x", &MemConfig { ring: 8, coalesce: 5 }).is_err());
 }
 
 #[test]
 fn a_wire_keeps_its_promises_also_where_it_carries_no_runts() {
-    let wire = || wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+    let pair = || MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
     promises::are_kept(|_| {
-        let (port, device) = wire();
+        let (port, device) = pair();
         (Box::new(port), Box::new(device))
     });
     promises::are_kept(|_| {
-        let (port, device) = wire();
+        let (port, device) = pair();
         (Box::new(Moody::new(port, Mood::Picky)), Box::new(device))
     });
 }
@@ -247,7 +247,7 @@ fn a_wire_keeps_its_promises_also_where_it_carries_no_runts() {
 #[test]
 fn a_runt_over_a_wire_comes_without_a_byte_of_an_earlier_packet() {
     runts::come_alone(1, |_| {
-        let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+        let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
         (Box::new(port), Box::new(device))
     });
 }

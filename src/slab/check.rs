@@ -1,6 +1,6 @@
 //! The checks of each object of a cache when it is given out and when it is freed, if the cache has checks.
 
-use super::debug::{self, Home, Layout, Misuse, Site, Track};
+use super::debug::{self, Layout, Locator, Misuse, Site, Track};
 use super::hardened::HardenedObjects;
 use std::ptr::NonNull;
 
@@ -59,15 +59,15 @@ impl Checker {
     /// unless it fails.
     pub(super) unsafe fn check_free(
         &self,
-        home: &Home<'_>,
+        locator: &Locator<'_>,
         pointers: &[NonNull<u8>],
         site: Site,
     ) -> Result<(), Misuse> {
         // SAFETY: the caller's promise.
         unsafe {
             match self {
-                Checker::Debug(checker) => checker.check_free(home, pointers, site),
-                Checker::Hardened(objects) => objects.check_free(home, pointers, site),
+                Checker::Debug(checker) => checker.check_free(locator, pointers, site),
+                Checker::Hardened(objects) => objects.check_free(locator, pointers, site),
             }
         }
     }

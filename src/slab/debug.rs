@@ -59,7 +59,7 @@ mod track;
 pub use crate::page::OnMisuse;
 pub(super) use checker::Checker;
 pub(super) use layout::Layout;
-pub(super) use locate::Home;
+pub(super) use locate::Locator;
 pub use misuse::{Damage, Misuse};
 #[cfg(feature = "slab-debug")]
 pub use rules::{DebugRules, DebugRulesError};

@@ -297,7 +297,7 @@ pub(super) unsafe fn free_pointers(
     let shared = unsafe { &*cache };
     if let Some(checker) = &shared.checker {
         // SAFETY: the caller's promise.
-        unsafe { checker.check_free(&shared.home(), pointers, site)? }
+        unsafe { checker.check_free(&shared.locator(), pointers, site)? }
     }
     let mut w = w;
     for pointers in pointers.chunks(CHUNK) {

@@ -21,7 +21,7 @@
 //! The code is unsafe because it reads and writes free objects and the bytes behind them. The layout of their slab
 //! makes these pointers valid.
 
-use super::debug::{Damage, Home, Layout, Misuse, Site};
+use super::debug::{Damage, Layout, Locator, Misuse, Site};
 use crate::page::{Hardening, OnMisuse, Random};
 use crate::sync::shim::{Mutex, lock};
 use std::ptr::NonNull;
@@ -112,13 +112,13 @@ impl HardenedObjects {
     /// As [`Checker::check_free`](super::check::Checker::check_free); with canaries pointers are checked.
     pub(super) unsafe fn check_free(
         &self,
-        home: &Home<'_>,
+        locator: &Locator<'_>,
         objects: &[NonNull<u8>],
         site: Site,
     ) -> Result<(), Misuse> {
         for (place, &object) in objects.iter().enumerate() {
             // SAFETY: the caller's promise.
-            let Err(mut damage) = (unsafe { self.take_back(home, object) }) else { continue };
+            let Err(mut damage) = (unsafe { self.take_back(locator, object) }) else { continue };
             let twice = objects[..place].iter().position(|&before| before == object);
             if let (Some(before), Damage::DoubleFree) = (twice, &damage) {
                 damage = Damage::TwiceInBulk { places: [before, place] };
@@ -160,11 +160,11 @@ impl HardenedObjects {
     ///
     /// # Safety
     /// As [`HardenedObjects::check_free`].
-    unsafe fn take_back(&self, home: &Home<'_>, object: NonNull<u8>) -> Result<(), Damage> {
+    unsafe fn take_back(&self, locator: &Locator<'_>, object: NonNull<u8>) -> Result<(), Damage> {
         if self.canaries.is_none() {
             return Ok(());
         }
-        home.locate(object)?;
+        locator.locate(object)?;
         // SAFETY: found just now.
         unsafe {
             match self.damage_behind(object, State::Out) {

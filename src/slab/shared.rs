@@ -4,7 +4,7 @@ use super::barn::Barn;
 use super::check::Checker;
 use super::config::{self, CacheConfig, CacheError, Layer};
 use super::constructor::{self, Constructor};
-use super::debug::{self, Home, Layout, Misuse, Site};
+use super::debug::{self, Layout, Locator, Misuse, Site};
 use super::hardened::HardenedObjects;
 use super::local::Local;
 use super::reference::{ADDRESS, Ref, TAG_SHIFT};
@@ -357,9 +357,9 @@ impl Shared {
     }
 
     /// The facts of the cache that are needed to check a pointer.
-    pub(super) fn home(&self) -> Home<'_> {
+    pub(super) fn locator(&self) -> Locator<'_> {
         let name_of = registry::cache_name;
-        Home { memory: &self.memory, number: self.number, name_of, layout: self.slabs.layout }
+        Locator { memory: &self.memory, number: self.number, name_of, layout: self.slabs.layout }
     }
 
     /// The pointer of a tagged object.

@@ -50,7 +50,7 @@ const NONE: u8 = u8::MAX;
 /// let mut w = memory.worker()?;
 /// let sizes = SizeClasses::new(&memory, &CacheConfig { name: "kmalloc".into(), ..Default::default() })?;
 ///
-/// let mut bytes = sizes.bytes(&mut w, 100).ok_or("no memory")?; // zeroed; goes home from wherever it is dropped
+/// let mut bytes = sizes.bytes(&mut w, 100).ok_or("no memory")?; // zeroed; is freed wherever it is dropped
 /// bytes[99] = 1;
 ///
 /// let raw = sizes.alloc(&mut w, 100).ok_or("no memory")?; // as kmalloc does: yours to free

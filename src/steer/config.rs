@@ -6,16 +6,16 @@ use crate::limits::{BATCH_MAX, WORKERS_MAX};
 use std::io;
 use std::time::Duration;
 
-/// The worker whose receive queue is recorded for a handed-over frame. The transmit queue follows from it
+/// The receive queue that is recorded for a handed-over frame. The transmit queue follows from it
 /// ([`tx_queue`](super::tx_queue)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Record {
-    /// The queue from which the first worker received the frames.
+pub enum RecordedQueue {
+    /// The queue from which the first worker received the frame.
     #[default]
-    First,
+    Received,
     /// The number of the second worker, which is then its own transmit queue (as with skb_record_rx_queue on the second
     /// CPU). So no two workers transmit by one queue.
-    Second,
+    Worker,
 }
 
 /// The limit that keeps one flow from filling an inbox (flow limit of receive packet steering), for steered frames.
@@ -58,8 +58,8 @@ pub struct MeshConfig {
     /// The key of the hash. Default [`random_key`](super::random_key). With a published key, such as
     /// [`DEFAULT_KEY`](super::DEFAULT_KEY), a flow has the same worker in each run, and senders can choose it.
     pub key: [u8; KEY_LEN],
-    /// The worker whose receive queue is recorded. Default [`Record::First`].
-    pub record: Record,
+    /// The receive queue that is recorded for handed-over frames. Default [`RecordedQueue::Received`].
+    pub recorded_queue: RecordedQueue,
     /// The initial policy that chooses a frame's worker. Default [`Policy::None`]: frames stay with the worker that
     /// received them.
     pub policy: Policy,
@@ -75,7 +75,7 @@ impl Default for MeshConfig {
             flow_limit: None,
             flows: 4096,
             key: random_key(),
-            record: Record::First,
+            recorded_queue: RecordedQueue::Received,
             policy: Policy::None,
         }
     }

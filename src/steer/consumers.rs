@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// No worker is known.
 pub(super) const NOBODY: u8 = u8::MAX;
 
-/// The workers that consume flows, as the consumers registered them. With [`Policy::Flow`](super::Policy::Flow), a flow
+/// The workers that consume flows, as the consumers set them. With [`Policy::Flow`](super::Policy::Flow), a flow
 /// goes to its worker.
 ///
 /// The table corresponds to the socket table of the kernel's receive flow steering. The consumer of a flow, for example
-/// a server's socket, notes the worker that it runs on, as often as it likes. The flow moves when its old worker is
+/// a server's socket, sets the worker that it runs on, as often as it likes. The flow moves when its old worker is
 /// done with all its frames. If packets are handed to the consumer by hand before that, packets that come directly may
-/// overtake them. So note a consumer when its connection begins. The table has
-/// [`MeshConfig::flows`](super::MeshConfig::flows) entries. Flows that share an entry share a consumer: the one noted
+/// overtake them. So set a consumer when its connection begins. The table has
+/// [`MeshConfig::flows`](super::MeshConfig::flows) entries. Flows that share an entry share a consumer: the one set
 /// last.
 ///
 /// ```
@@ -25,8 +25,8 @@ pub(super) const NOBODY: u8 = u8::MAX;
 /// let consumers = mesh.consumers();
 /// let request = [0; 64]; // a received frame, from its Ethernet header on
 /// let flow = consumers.flow(&request, 0); // once for each connection
-/// consumers.note(flow, 1); // and whenever worker 1 reads from it
-/// assert_eq!(consumers.of(flow), Some(1));
+/// consumers.set(flow, 1); // and whenever worker 1 reads from it
+/// assert_eq!(consumers.get(flow), Some(1));
 /// # Ok(())
 /// # }
 /// ```
@@ -59,25 +59,25 @@ impl FlowConsumers {
     /// # Cost
     /// One load, and one store if the worker has changed.
     #[inline]
-    pub fn note(&self, flow: u32, worker: usize) {
-        self.set(flow, u8::try_from(worker).ok().filter(|_| worker < WORKERS_MAX).unwrap_or(NOBODY));
+    pub fn set(&self, flow: u32, worker: usize) {
+        self.store(flow, u8::try_from(worker).ok().filter(|_| worker < WORKERS_MAX).unwrap_or(NOBODY));
     }
 
     /// Records that no worker consumes a flow any more: it goes to the worker with the least to do.
-    pub fn forget(&self, flow: u32) {
-        self.set(flow, NOBODY);
+    pub fn clear(&self, flow: u32) {
+        self.store(flow, NOBODY);
     }
 
-    /// The worker that consumes a flow, if one was noted.
+    /// The worker that consumes a flow, if one is set.
     #[inline]
-    pub fn of(&self, flow: u32) -> Option<usize> {
+    pub fn get(&self, flow: u32) -> Option<usize> {
         // Relaxed: a hint; order within a flow depends on when it moves, not on where it moves.
         let worker = self.entry(flow).load(Relaxed);
         (worker != NOBODY).then_some(usize::from(worker))
     }
 
     #[inline]
-    fn set(&self, flow: u32, worker: u8) {
+    fn store(&self, flow: u32, worker: u8) {
         let entry = self.entry(flow);
         // Read before it is written, so that the line stays in the caches of all workers that steer by it.
         if entry.load(Relaxed) != worker {

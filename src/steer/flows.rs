@@ -72,7 +72,7 @@ impl FlowTable {
         if entry.worker == NOBODY || is_finished(*entry, out, own, ahead) {
             let may_go = |worker: u8| closed >> worker & 1 == 0;
             let may_stay = entry.worker != NOBODY && may_go(entry.worker);
-            let consumer = consumers.of(hash);
+            let consumer = consumers.get(hash);
             let next = match targets.iter().copied().find(|&t| Some(usize::from(t)) == consumer) {
                 Some(consumer) if may_go(consumer) => consumer,
                 // Not yet: this worker still has to read the frames in its lane. Another consumer that is closed has no

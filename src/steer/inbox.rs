@@ -1,6 +1,6 @@
 //! HOT: a worker takes the frames that others sent it.
 
-use super::config::Record;
+use super::config::RecordedQueue;
 use super::label::{Barrier, Source};
 use super::mesh::{Incoming, Mesh};
 use crate::limits::BATCH_MAX;
@@ -20,13 +20,13 @@ pub struct Inbox {
     next: usize,
     /// The lane whose frames are being processed.
     in_work: Option<usize>,
-    record: Record,
+    record: RecordedQueue,
     mesh: Arc<Mesh>,
 }
 
 impl Inbox {
     #[cold]
-    pub(super) fn new(mesh: &Arc<Mesh>, own: usize, lanes: Vec<Incoming>, record: Record) -> Inbox {
+    pub(super) fn new(mesh: &Arc<Mesh>, own: usize, lanes: Vec<Incoming>, record: RecordedQueue) -> Inbox {
         Inbox { own, lanes, next: 0, in_work: None, record, mesh: Arc::clone(mesh) }
     }
 
@@ -56,7 +56,7 @@ impl Inbox {
             self.next = if lane + 1 == self.lanes.len() { 0 } else { lane + 1 };
             if let Some(mut source) = self.lanes[lane].take(w, &self.mesh, frames) {
                 self.in_work = Some(lane);
-                if self.record == Record::Second {
+                if self.record == RecordedQueue::Worker {
                     source.queue = self.own as u16;
                 }
                 return Some(source);

@@ -8,7 +8,7 @@ use crate::pool::Line;
 pub struct Source {
     /// The port's number at the worker that received.
     pub port: u8,
-    /// The receive queue: of the port, or of the second worker ([`Record`](super::Record)).
+    /// The receive queue: of the port, or of the second worker ([`RecordedQueue`](super::RecordedQueue)).
     pub queue: u16,
 }
 

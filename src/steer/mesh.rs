@@ -92,7 +92,7 @@ impl Mesh {
         let consumers = FlowConsumers::new(Toeplitz::new(&config.key), config.flows);
         let mesh = Arc::new(Mesh { lanes, seats, policy, consumers, generation });
         let ends = senders.into_iter().zip(incoming).enumerate().map(|(worker, (row, lanes))| {
-            (Outbox::new(&mesh, worker, row, config), Inbox::new(&mesh, worker, lanes, config.record))
+            (Outbox::new(&mesh, worker, row, config), Inbox::new(&mesh, worker, lanes, config.recorded_queue))
         });
         let ends = ends.collect();
         Ok((mesh, ends))

@@ -109,7 +109,7 @@ mod policy;
 mod queue;
 mod toeplitz;
 
-pub use config::{FlowLimitConfig, MeshConfig, MeshError, Record};
+pub use config::{FlowLimitConfig, MeshConfig, MeshError, RecordedQueue};
 pub use consumers::FlowConsumers;
 pub use counters::{HandOffDrops, WorkerStats};
 pub use flow::FlowKey;

@@ -204,7 +204,7 @@ fn a_list_arrives_whole_with_its_source_and_is_queued_on_its_way() {
     assert_eq!(rig.take(1), None);
     let stats = rig.mesh.stats()[1];
     assert_eq!((stats.sent, stats.received, stats.waiting, stats.drops.total()), (20, 20, 0, 0));
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_full_inbox_drops_what_does_not_fit_and_says_so() {
     assert_eq!((stats.sent, stats.drops), (64, HandOffDrops { full: 116, ..HandOffDrops::default() }));
     assert_eq!((rig.pool.ledger().queued, rig.pool.ledger().balanced()), (64, true));
     assert_eq!(rig.take_all(1), run(1, 0, 64).collect::<Vec<_>>());
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
     rig.steer(0, run(1, 180, 64));
     rig.flush(0);
     assert_eq!(rig.take_all(1).len(), 64, "there is room again");
@@ -313,12 +313,12 @@ fn one_flow_cannot_take_a_whole_inbox() {
     assert_eq!(others, 256, "no frame of the others is dropped");
     assert_eq!(taken.len() as u64 + stats.drops.total(), 64 * 64);
     assert!(taken.windows(2).all(|two| two[0].0 != 7 || two[1].0 != 7 || two[0].1 < two[1].1));
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }
 
 #[test]
 fn the_second_worker_may_record_a_queue_of_its_own() {
-    let mut rig = rig(&MeshConfig { record: Record::Second, ..steering(3, "map=rx5:2") });
+    let mut rig = rig(&MeshConfig { recorded_queue: RecordedQueue::Worker, ..steering(3, "map=rx5:2") });
     rig.steer_from(0, Source { port: 1, queue: 5 }, run(1, 0, 1));
     rig.flush(0);
     assert_eq!(rig.take(2), Some((Source { port: 1, queue: 2 }, vec![(1, 0)])));

@@ -31,7 +31,7 @@ pub enum TapStep {
 
 /// Opening a TAP interface failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TapError {
+pub struct TapQueueError {
     /// The step that failed.
     pub step: TapStep,
     /// The kernel's error.
@@ -63,14 +63,14 @@ impl TapQueue {
     /// # Errors
     /// The step and the kernel's error: `PERM` without CAP_NET_ADMIN, `BUSY` if another program has it, `INVAL` if it
     /// is not a TAP interface, or has several queues but `several` is false.
-    pub fn open(name: &str, several: bool) -> Result<TapQueue, TapError> {
-        let at = |step| move |errno| TapError { step, errno };
+    pub fn open(name: &str, several: bool) -> Result<TapQueue, TapQueueError> {
+        let at = |step| move |errno| TapQueueError { step, errno };
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['\0', '/', '%']) {
             return Err(at(TapStep::Attach)(Errno::INVAL));
         }
         if let Some(broker) = broker::current() {
             let opened = broker::ask_for_one(broker, &Request::Tap(name.to_owned(), several), &[]);
-            return opened.map(TapQueue::from).map_err(|Refusal { errno, step, .. }| TapError {
+            return opened.map(TapQueue::from).map_err(|Refusal { errno, step, .. }| TapQueueError {
                 step: if step == TapStep::Open as u8 { TapStep::Open } else { TapStep::Attach },
                 errno,
             });

@@ -4,7 +4,7 @@ use netmem::forward::local_queue::{LocalQueue, Reader, Retention, RetentionLimit
 use netmem::packet::{HeadCache, Packet, PairStack, ReadyPackets, Reset};
 use netmem::page::Memory;
 use netmem::pool::{Batch, DmaMap, Fragment, Fragments, Place, Pool, PoolConfig, SharedFrame, StillOut};
-use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::{Fill, Tx};
 use netmem::sync::Worker;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Everywhere {
         // While the pool traces, no packet is kept ready.
         let (stack, pairs) = ready(&pool, &heads, w, other);
         pool.trace(traced);
-        let (mut port, mut device) = wire("0", &MemConfig { ring: 8, coalesce: 2 }).unwrap();
+        let (mut port, mut device) = MemPort::pair("0", &MemConfig { ring: 8, coalesce: 2 }).unwrap();
         port.refill_to(w, &pool, 6);
         assert_eq!(device.deliver(2, write), 2);
         let (mut sent, posted) = (take(&pool, w, 3), line!());

@@ -154,7 +154,7 @@ fn frames_come_back_from_every_place_after_their_pool_was_closed() {
         closed.pool.close_and_wait(Duration::ZERO).unwrap();
         let Closed { pool, w, other, .. } = closed;
         assert_eq!((pool.mapped_pages(), pool.inflight(), pool.holders()), (0, 0, Vec::new()));
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
         drop((pool, all.pool, all.pairs, all.heads, w, other));
         assert_eq!(memory.stats().free, memory.stats().total);
     }

@@ -189,7 +189,7 @@ fn changed_under_load(bed: &Testbed, any: &str, server: &str) {
             && asked.settled > u64::from(CHANGES)
     );
     drop(port);
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]

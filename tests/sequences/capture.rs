@@ -5,7 +5,7 @@
 
 use netmem::page::BackingPreference;
 use netmem::pool::Batch;
-use netmem::port::pcap::{self, PcapConfig, PcapPort};
+use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::port::{Complete, Fill, PortState, Rx, Tx, Wake};
 use netmem::wire::MacAddr;
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig, Port, Worker};
@@ -63,7 +63,7 @@ fn pass(from: &Path, to: Option<&Path>, destination: Option<MacAddr>) -> Option<
         Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..PoolConfig::default() }).expect("a pool");
     let (input, output) = (Some(from.to_owned()), to.map(Path::to_owned));
     let config = PcapConfig { input, output, destination, ring: 32, ..PcapConfig::default() };
-    let mut port = pcap::open("0", &config).ok()?;
+    let mut port = PcapPort::open("0", &config).ok()?;
     let packets = receive_all(&mut port, &pool, &mut w);
     let is_whole = match port.state() {
         PortState::Down(why) => {
@@ -76,7 +76,7 @@ fn pass(from: &Path, to: Option<&Path>, destination: Option<MacAddr>) -> Option<
     assert_eq!(counters.rx.get(), packets.len() as u64);
     assert_eq!(counters.rx_bytes.get(), packets.iter().map(|packet| packet.len() as u64).sum());
     drop(port);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
     Some((packets, is_whole))
 }
 

@@ -74,7 +74,7 @@ impl End {
     pub fn close(mut self) -> Arc<PortCounters> {
         self.port.close();
         let ledger = self.pool.ledger();
-        assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+        assert!(ledger.all_freed() && ledger.balanced(), "{ledger:?}");
         self.port.counters()
     }
 }

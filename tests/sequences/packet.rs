@@ -382,15 +382,15 @@ impl Scene {
         let mut bytes = Vec::new();
         for _ in 0..(op.short() % 4 + 1).min(self.held.len()) {
             let known = self.held.swap_remove(self.one(op));
-            match flight.depart(known.packet, &mut frames) {
+            match flight.detach(known.packet, &mut frames) {
                 Ok(()) => bytes.push(known.bytes),
                 Err(packet) => self.held.push(Known { packet, ..known }),
             }
         }
         let mut back = Batch::new();
         frames.drain().move_to(&mut back, usize::from(op.b >> 1 & 3));
-        flight.arrive(&mut back, &mut packets);
-        flight.recall(&mut frames, &mut packets);
+        flight.attach(&mut back, &mut packets);
+        flight.attach_newest(&mut frames, &mut packets);
         assert_eq!((packets.len(), flight.len()), (bytes.len(), 0));
         packets.drain().zip(bytes).for_each(|(packet, bytes)| self.hold(packet, bytes));
     }
@@ -421,7 +421,7 @@ impl Scene {
         pairs.drain(&mut workers[0]);
         pieces.flush(&mut workers[0]);
         drop((pieces, stack));
-        pools.iter().for_each(|pool| assert!(pool.ledger().all_home(), "{:?}", pool.ledger()));
+        pools.iter().for_each(|pool| assert!(pool.ledger().all_freed(), "{:?}", pool.ledger()));
         drop((pairs, heads, copy_break, sizes, pools, workers));
         assert_eq!(memory.stats().free, memory.stats().total, "every page is free");
     }

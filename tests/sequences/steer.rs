@@ -316,7 +316,7 @@ impl Scene {
         self.check();
         let stats = self.mesh.stats();
         assert!(stats.iter().all(|stats| stats.waiting == 0), "something is barred for ever: {stats:#?}");
-        assert!(self.pool.ledger().all_home());
+        assert!(self.pool.ledger().all_freed());
         self.forwarded
     }
 }

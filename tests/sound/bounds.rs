@@ -134,7 +134,7 @@ fn a_limit_beyond_the_pools_frames_keeps_as_many_as_there_are() {
         stack.set_max(&mut w, max - 1);
         assert_eq!(stack.drain(&mut w), 64);
     }
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 struct Nothing;
@@ -173,11 +173,11 @@ fn queues_of_any_length_take_what_is_put_in_and_allocate_no_more() {
         let mut flight = InFlightHeads::new(size);
         let frame = pool.alloc(&mut w).unwrap();
         let packet = heads.attach(&mut w, frame).unwrap();
-        assert!(flight.depart(packet, &mut frames).is_ok());
+        assert!(flight.detach(packet, &mut frames).is_ok());
         assert_eq!((flight.len(), frames.len()), (1, 1));
         frames.free(&mut w);
     }
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]

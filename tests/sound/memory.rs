@@ -43,7 +43,7 @@ const OPERATIONS: [Operation; 12] = [
         let _ = catch_unwind(AssertUnwindSafe(|| g.memory.alloc_bulk(&mut g.w, &mut pages)));
         held.pages.extend(pages.into_iter().flatten());
     }),
-    ("Memory::alloc_urgent", |g, held| held.pages.extend(g.memory.alloc_urgent(&mut g.w, 0))),
+    ("Memory::alloc_with_reserve", |g, held| held.pages.extend(g.memory.alloc_with_reserve(&mut g.w, 0))),
     ("Pool::alloc", |g, held| {
         let mut batch = Batch::new();
         drop(g.pool.alloc(&mut g.w).map(|frame| batch.push(frame)));
@@ -174,7 +174,7 @@ fn a_callback_of_pressure_that_panics_loses_no_page_frame_or_object() {
                 assert!(cache.destroy().is_ok(), "{what}, cleared: {clears}: no object is out");
             }
             assert!(raw.destroy().is_ok(), "{what}, cleared: {clears}: no object is out");
-            assert!(pool.ledger().all_home(), "{what}, cleared: {clears}: {:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{what}, cleared: {clears}: {:?}", pool.ledger());
             let _ = panics(|| drop(pool));
             let _ = panics(|| drop(sizes));
             heads.into_iter().for_each(|heads| _ = panics(|| drop(heads)));

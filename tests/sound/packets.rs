@@ -128,7 +128,7 @@ fn lent_memory_whose_release_panics_is_released_once_and_loses_no_head_or_frame(
             );
             let Ground { mut w, pool, heads, pairs, copy_break } = g;
             pairs.drain(&mut w);
-            assert!(pool.ledger().all_home(), "{what}, {which}: {:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{what}, {which}: {:?}", pool.ledger());
             drop((pairs, heads, pool, copy_break, sizes));
             drop(w);
             assert!(is_home(&memory), "{what}, {which}");
@@ -157,6 +157,6 @@ fn a_closure_that_panics_while_it_writes_leaves_all_frames_in_their_batch() {
         assert!(panics(|| _ = packets.put_each(60, write)));
         assert_eq!(packets.len(), 32);
         heads.free_bulk(&mut w, &mut packets);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
     }
 }

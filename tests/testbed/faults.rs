@@ -2,7 +2,7 @@
 
 use super::Testbed;
 use netmem::forward::{CrossConnect, Forwarder, Idle};
-use netmem::port::af_packet;
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 use netmem::port::fault::{FaultConfig, FaultCounters, FaultPort};
 use netmem::{Memory, MemoryConfig, Pool, PoolConfig, Port};
 use std::sync::Arc;
@@ -33,7 +33,9 @@ impl Faults {
                 reorder: chance(),
                 ..FaultConfig::default()
             };
-            let port = bed.dut.inside(|| af_packet::open(interface, 1024).expect("a packet port"));
+            let port = bed.dut.inside(|| {
+                AfPacketPort::open(interface, &AfPacketConfig { ring: 1024 }).expect("a packet port")
+            });
             let port = FaultPort::new(Box::new(port), pool.clone(), config);
             of_ports.push(port.faults());
             ports.push(Box::new(port) as Box<dyn Port>);

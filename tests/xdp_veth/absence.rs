@@ -35,7 +35,7 @@ fn bring_home(ports: &mut [XdpPort], w: &mut Worker, pool: &Pool) {
             frames.free(w);
             port.kick();
         }
-        pool.ledger().all_home().then_some(())
+        pool.ledger().all_freed().then_some(())
     });
 }
 
@@ -115,7 +115,7 @@ fn a_port_comes_back_each_time_its_interface_is_made_again_with_every_frame_in_i
                 }
                 assert_carries(&mut port, &mut w, &pool);
                 assert_eq!(port.close().stranded, 0);
-                assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+                assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
                 ip("link del dev a0");
             }
         },
@@ -141,7 +141,7 @@ fn an_interface_set_down_and_up_keeps_its_socket_and_what_waits_to_be_sent() {
             }
             assert_carries(&mut port, &mut w, &pool);
             drop(port);
-            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
             ip("link del dev a0");
         }
     });
@@ -166,7 +166,7 @@ fn a_port_whose_interface_was_renamed_goes_on_and_never_uses_the_one_that_has_it
             assert!(program_on("old").is_some() && program_on("a0").is_none());
             assert_eq!(port.netdev().mac().unwrap(), mac_of("old"));
             drop(port);
-            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
         },
     );
 }
@@ -213,7 +213,7 @@ fn two_ports_of_one_memory_lose_both_ends_of_their_wire_at_once_and_come_back() 
                 }
             }
             drop(ports);
-            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
         },
     );
 }
@@ -245,10 +245,10 @@ fn a_port_that_is_closed_while_its_interface_is_gone_frees_the_remaining_frames(
                 ip("link del dev a0");
             }
             assert_eq!(port.close().stranded, 0);
-            assert_eq!(port.close().home, 0);
+            assert_eq!(port.close().freed, 0);
             let counted = port.counters();
             assert_eq!((counted.tx.get(), counted.completed.get()), (16, 16));
-            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
         }
     });
 }
@@ -276,7 +276,7 @@ fn a_queue_never_shares_the_program_of_an_interface_that_is_gone_though_the_new_
         poll_until(&mut ports[1], &mut w, &pool, is_up);
         assert!(program_on("a0").is_some());
         drop(ports);
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }
 
@@ -303,7 +303,7 @@ fn a_port_of_several_queues_is_down_while_packets_come_by_one_that_cannot_be_bou
         (0..10_000).for_each(|_| port.kick());
         assert!(says("has no queue 1")(&port.state()), "{:?}", port.state());
         drop(port);
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }
 
@@ -338,7 +338,7 @@ fn a_port_of_several_queues_carries_on_where_its_interface_comes_back_with_fewer
                 }
             }
             drop(port);
-            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
         },
     );
 }

@@ -4,9 +4,10 @@ use crate::absence::{is_up, poll_until, says};
 use crate::netns::{Wire, in_namespace, ip, veth};
 use crate::{Bench, bench, ethernet, program_on, small, wait_for};
 use netmem::pool::{Batch, Pool};
-use netmem::port::tap::{self, TapConfig};
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
+use netmem::port::tap::{TapConfig, TapPort};
 use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpError, XdpPort};
-use netmem::port::{Fill, Port, Rx, Wake, af_packet};
+use netmem::port::{Fill, Port, Rx, Wake};
 use netmem::sync::Worker;
 use netmem::system::netns::inside;
 
@@ -96,7 +97,7 @@ fn a_port_comes_back_in_the_namespace_it_was_opened_in_and_uses_nothing_of_the_p
             assert_receives(&there, &mut port, &mut w, &pool);
         }
         drop(port);
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
         there.ip("link del dev a0");
     });
 }
@@ -129,7 +130,7 @@ fn interfaces_with_one_number_in_two_namespaces_each_have_a_port_over_one_memory
             assert!(program_on("a0").is_some(), "that of the other namespace is not its own");
             drop(one);
             assert!(program_on("a0").is_none());
-            assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
+            assert!(here.pool.ledger().all_freed(), "{:?}", here.pool.ledger());
         }
     });
 }
@@ -166,7 +167,7 @@ fn an_interface_that_is_in_another_namespace_for_a_while_is_used_there_and_then_
         }
         assert_receives_from(&wire, &mut port, &mut here.w, &here.pool);
         drop(port);
-        assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
+        assert!(here.pool.ledger().all_freed(), "{:?}", here.pool.ledger());
     });
 }
 
@@ -190,7 +191,7 @@ fn a_port_in_a_second_namespace_that_needs_its_own_addresses_is_refused_over_the
         here.umem = Umem::new(&here.memory);
         let other = open_there(&there, &mut here, &config).unwrap();
         drop((port, other));
-        assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
+        assert!(here.pool.ledger().all_freed(), "{:?}", here.pool.ledger());
     });
 }
 
@@ -201,7 +202,7 @@ fn a_packet_port_comes_back_in_the_namespace_it_was_opened_in() {
         let there = There::new();
         there.veth(77, 78);
         let Bench { mut w, pool, .. } = bench(256);
-        let mut port = there.inside(|| af_packet::open("a0", 64)).unwrap();
+        let mut port = there.inside(|| AfPacketPort::open("a0", &AfPacketConfig { ring: 64 })).unwrap();
         for _ in 0..2 {
             assert_receives(&there, &mut port, &mut w, &pool);
             there.ip("link del dev a0");
@@ -220,7 +221,7 @@ fn a_packet_port_receives_again_where_the_next_interface_has_the_number_of_the_o
         let there = There::new();
         there.veth(77, 78);
         let Bench { mut w, pool, .. } = bench(256);
-        let mut port = there.inside(|| af_packet::open("a0", 64)).unwrap();
+        let mut port = there.inside(|| AfPacketPort::open("a0", &AfPacketConfig { ring: 64 })).unwrap();
         for down in [false, true] {
             assert_receives(&there, &mut port, &mut w, &pool);
             if down {
@@ -246,7 +247,7 @@ fn a_tap_port_receives_again_where_the_next_interface_has_the_number_of_the_one_
         ip("link set dev t0 up");
         let index = number_of("t0");
         let Bench { mut w, pool, .. } = bench(256);
-        let mut port = tap::open("t0", &TapConfig { ring: 64, ..TapConfig::default() }).unwrap();
+        let mut port = TapPort::open("t0", &TapConfig { ring: 64, ..TapConfig::default() }).unwrap();
         poll_until(&mut port, &mut w, &pool, is_up);
         // The first one that is made in a namespace has the same number in each.
         there.ip("tuntap add dev t0 mode tap");

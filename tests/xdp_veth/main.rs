@@ -180,7 +180,7 @@ fn frames_cross_from_one_interface_to_another_without_being_copied() {
             assert_eq!((ra.bad_descriptor.get(), ra.foreign.get(), tb.tx_invalid.get()), (0, 0, 0));
             assert!(pool.ledger().balanced() && pool.ledger().posted == 128, "{:?}", pool.ledger());
             drop((a, b));
-            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
             drop((frames, pool, w, umem));
             assert_eq!(memory.stats().free + memory.stats().cached, memory.stats().total);
             ip("link del dev a0");
@@ -199,7 +199,7 @@ fn a_duplicate_of_the_polled_descriptor_keeps_no_socket_open() {
         let port = here.open("a0").unwrap();
         let kept = port.wakeup_fd().unwrap().try_clone_to_owned().unwrap();
         drop(port);
-        assert!(here.pool.ledger().all_home());
+        assert!(here.pool.ledger().all_freed());
         // The queue is free, which it is not while any socket is bound to it.
         let again = here.open("a0").unwrap();
         drop((again, kept));
@@ -268,7 +268,7 @@ fn frames_of_another_memory_and_frames_that_no_wire_takes_stay_with_the_caller()
         assert_eq!(port.fill(&mut here.w, &mut frames), 3, "to be filled, their length does not matter");
         assert_eq!((frames.len(), port.counters().foreign.get()), (3, 9));
         drop((frames, port));
-        assert!(here.pool.ledger().all_home() && there.pool.ledger().all_home());
+        assert!(here.pool.ledger().all_freed() && there.pool.ledger().all_freed());
     });
 }
 
@@ -341,7 +341,7 @@ fn a_burst_larger_than_the_rings_comes_out_whole_and_in_order() {
         }
         assert_eq!(port.counters().completed.get(), 200);
         drop(port);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
     });
 }
 
@@ -386,7 +386,7 @@ fn two_queues_of_one_interface_share_one_program() {
         drop(ports);
         assert_eq!(program_on("a0"), None);
         drop(received);
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }
 
@@ -422,10 +422,10 @@ fn frames_in_all_four_rings_return_to_their_pool_when_the_port_is_closed() {
             let ledger = pool.ledger();
             assert!(ledger.balanced() && ledger.posted == 64 + 16, "{ledger:?}");
             let closed = port.close();
-            assert_eq!((closed.home, closed.stranded), (64 + 16, 0));
-            assert_eq!(port.close().home, 0);
+            assert_eq!((closed.freed, closed.stranded), (64 + 16, 0));
+            assert_eq!(port.close().freed, 0);
             assert_eq!(port.state(), PortState::Down("closed".into()));
-            assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+            assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
             ip("link del dev a0");
         }
     });
@@ -443,7 +443,7 @@ fn nothing_is_left_after_a_drop_and_the_interface_can_be_opened_again() {
             assert_eq!(rings_mapped(), 4);
             drop(port);
             assert_eq!((program_on("a0"), open_files(), rings_mapped()), (None, before, 0));
-            assert!(here.pool.ledger().all_home());
+            assert!(here.pool.ledger().all_freed());
         }
     });
 }

@@ -343,7 +343,7 @@ fn with_port(body: impl Fn(&mut XdpPort, &mut Polled)) {
         let mut port = XdpPort::open(&umem, &mut w, &pool, "a0", 0, &config).unwrap();
         body(&mut port, &mut Polled { w: &mut w, umem: &umem, wire: Wire::open("a1") });
         drop(port);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
         ip("link del dev a0");
     }
 }

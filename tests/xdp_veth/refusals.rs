@@ -68,7 +68,7 @@ fn a_queue_or_a_program_slot_that_is_taken_is_refused_and_left_alone() {
             drop(link);
         }
         assert_eq!(program_on("a0"), None);
-        assert!(here.pool.ledger().all_home() && other.pool.ledger().all_home());
+        assert!(here.pool.ledger().all_freed() && other.pool.ledger().all_freed());
     });
 }
 
@@ -111,7 +111,7 @@ fn frames_in_the_fill_ring_return_to_their_pool_when_the_program_cannot_get_the_
             assert!(matches!(error, XdpError::Refused { .. }), "{error}");
             assert!(error.to_string().contains("put socket into XSKMAP"), "{error}");
             assert_eq!((program_on("a0"), open_files(), rings_mapped()), (None, before, 0));
-            assert!(here.pool.ledger().all_home(), "{:?}", here.pool.ledger());
+            assert!(here.pool.ledger().all_freed(), "{:?}", here.pool.ledger());
         },
     );
 }

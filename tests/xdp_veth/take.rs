@@ -318,7 +318,7 @@ fn with_port(queues: u32, body: impl Fn(&mut XdpPort, &mut crate::Bench, &Wire))
         let mut port = here.open_with("a0", 0, &config).unwrap();
         body(&mut port, &mut here, &Wire::open("a1"));
         drop(port);
-        assert!(here.pool.ledger().all_home());
+        assert!(here.pool.ledger().all_freed());
         ip("link del dev a0");
     }
 }

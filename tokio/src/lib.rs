@@ -38,7 +38,7 @@
 //! outlives the port.
 //!
 //! ```
-//! use netmem::port::mem::{MemConfig, wire};
+//! use netmem::port::mem::{MemConfig, MemPort};
 //! use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
 //! use netmem_tokio::{AsyncPort, closed};
 //!
@@ -47,7 +47,7 @@
 //! let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..Default::default() })?;
 //! let mut worker = memory.worker()?;
 //! let pool = Pool::new(&memory, &mut worker, &PoolConfig { frames: 64, ..Default::default() })?;
-//! let (port, mut device) = wire("0", &MemConfig { coalesce: 1, ..Default::default() })?; // or an XdpPort
+//! let (port, mut device) = MemPort::pair("0", &MemConfig { coalesce: 1, ..Default::default() })?; // or an XdpPort
 //! let mut port = AsyncPort::new(Box::new(port), worker, pool.clone())?;
 //!
 //! let network = tokio::spawn(async move {

@@ -6,7 +6,7 @@
 mod scripted;
 
 use netmem::Batch;
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem_tokio::{AsyncPort, Incoming, Outgoing, closed};
 use scripted::{PATIENCE, RING, frames, pool, runtime, scripted, until};
 use std::future::Future;
@@ -183,7 +183,7 @@ fn bursts_that_are_cancelled_at_random_lose_no_frame_double_none_and_keep_their_
     const FRAMES: u64 = 1000;
     runtime().block_on(async {
         let (w, pool) = pool(128);
-        let (port, mut device) = wire("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
+        let (port, mut device) = MemPort::pair("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
         let port = AsyncPort::new(Box::new(port), w, pool.clone()).unwrap();
         let (incoming, outgoing, driver) = port.share(5);
         let control = driver.control();
@@ -216,6 +216,6 @@ fn bursts_that_are_cancelled_at_random_lose_no_frame_double_none_and_keep_their_
         assert!(cancelled > 50, "{cancelled} calls were cancelled");
         drop((port, device));
         timeout(PATIENCE, closed(&pool)).await.expect("all frames come home");
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }

@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "shared with tests that use more of it")]
 mod scripted;
 
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::{Batch, PortState};
 use netmem_tokio::AsyncPort;
 use scripted::{PATIENCE, RING, frames, pool, runtime, scripted, until};
@@ -67,7 +67,7 @@ fn a_state_changes_also_while_received_frames_wait_for_a_reader() {
 fn a_task_sees_the_ports_counters_and_its_device_is_read_again_and_again() {
     runtime().block_on(async {
         let (w, pool) = pool(64);
-        let (port, mut device) = wire("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
+        let (port, mut device) = MemPort::pair("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
         let port = AsyncPort::new(Box::new(port), w, pool).unwrap();
         let (mut incoming, outgoing, driver) = port.share(4);
         let control = driver.control();

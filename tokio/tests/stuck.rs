@@ -6,7 +6,7 @@
 mod scripted;
 
 use netmem::Batch;
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem_tokio::AsyncPort;
 use scripted::{PATIENCE, RING, Script, frames, pool, runtime, scripted, until};
 use std::future::poll_fn;
@@ -110,7 +110,7 @@ fn a_port_without_room_and_one_that_lacks_frames_are_looked_at_more_often_than_o
 fn a_transmission_after_all_sent_frames_came_back_takes_every_frame() {
     runtime().block_on(async {
         let (w, pool) = pool(64);
-        let (port, mut device) = wire("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
+        let (port, mut device) = MemPort::pair("0", &MemConfig { ring: RING, coalesce: 1 }).unwrap();
         let mut port = AsyncPort::new(Box::new(port), w, pool).unwrap();
         let mut unsent = frames(&mut port, RING + 4);
         assert_eq!(port.transmit_now(&mut unsent), RING);

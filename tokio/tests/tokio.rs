@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use netmem::{Batch, Frame, Memory, MemoryConfig, Pool, PoolConfig, Worker};
 use netmem_tokio::{AsyncPort, closed};
@@ -29,7 +29,8 @@ fn ports(number: usize, frames: usize) -> Vec<(netmem::MemPort, MemDevice, Worke
     let port = |number: usize| {
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames, ..PoolConfig::default() }).unwrap();
-        let (port, device) = wire(&number.to_string(), &MemConfig { ring: 16, coalesce: 1 }).unwrap();
+        let (port, device) =
+            MemPort::pair(&number.to_string(), &MemConfig { ring: 16, coalesce: 1 }).unwrap();
         (port, device, w, pool)
     };
     (0..number).map(port).collect()
@@ -99,7 +100,7 @@ fn calls_that_are_cancelled_lose_no_frame_and_double_none() {
         assert!(cancelled > 100, "{cancelled} calls were cancelled");
         drop((port, frames));
         timeout(PATIENCE, closed(&pool)).await.unwrap();
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }
 
@@ -190,7 +191,7 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
         assert_eq!((counters.tx_invalid.get(), counters.foreign.get()), (0, 0));
         drop((port, device));
         timeout(PATIENCE, closed(&pool)).await.expect("all frames come home");
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }
 
@@ -358,7 +359,7 @@ fn a_driver_without_a_reader_sleeps_while_packets_come_and_frees_them() {
         drop(outgoing);
         drop((timeout(PATIENCE, end(driver, &mut device)).await.unwrap(), device));
         timeout(PATIENCE, closed(&pool)).await.unwrap();
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }
 

@@ -127,7 +127,7 @@ pub unsafe extern "C" fn netmem_heads_counts(
             ("cache_taken", stats.cache_taken),
             ("cache_given", stats.cache_given),
             ("sent_home", stats.sent_home),
-            ("came_home", stats.came_home),
+            ("returned", stats.returned),
         ];
         let all = all.into_iter().map(|(name, value)| netmem_count::new(name, value));
         // SAFETY: the promise of C.

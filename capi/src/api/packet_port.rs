@@ -105,13 +105,13 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
         }
         let mut batch = Batch::new();
         // `lend` has checked that each packet is one frame.
-        packets.drain().for_each(|packet| drop(posting.depart(packet, &mut batch)));
+        packets.drain().for_each(|packet| drop(posting.detach(packet, &mut batch)));
         asked.iter_mut().zip(batch.iter()).for_each(|(asked, frame)| asked.frame = frame.id().get());
         open.port.tx(worker, &mut batch);
         let (taken, asked) = (burst.len() - batch.len(), &mut asked[..burst.len()]);
         if !batch.is_empty() {
             put_behind(asked, &batch);
-            posting.recall(&mut batch, packets);
+            posting.attach_newest(&mut batch, packets);
             packets.drain().zip(&asked[taken..]).for_each(|(packet, asked)| asked.put_back(tag, packet));
             burst.iter_mut().zip(&*asked).for_each(|(place, asked)| place.word = asked.word);
         }
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn netmem_port_tx_packets_at(
             packets::end(uses, tag, gone.word, End::Sent);
             // All heads are alike, so any free head can go back for each packet. It goes to the heads that
             // the packet belonged to.
-            HEADS.of_part(known, gone.of).into_iter().for_each(|heads| posting.give_up(1, heads, worker));
+            HEADS.of_part(known, gone.of).into_iter().for_each(|heads| posting.free_newest(1, heads, worker));
         }
         *held -= taken as u64;
         posted += taken;
@@ -229,6 +229,6 @@ mod tests {
         assert_eq!(asked.iter().map(|asked| asked.word).collect::<Vec<_>>(), [2, 4, 5, 3, 1]);
         taken.free(&mut w);
         left.free(&mut w);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
     }
 }

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn netmem_pool_ledger(pool: netmem_pool, ledger: *mut netm
             posted: ledger.posted,
             queued: ledger.queued,
             returning: ledger.returning,
-            astray: ledger.astray,
+            miscounted: ledger.miscounted,
         };
         Ok(ledger.balanced().into())
     })

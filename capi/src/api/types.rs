@@ -247,7 +247,7 @@ pub struct netmem_ledger {
     pub returning: u64,
     /// Frames by which the two counts of posted, queued and ready frames differ, plus frames of other pools
     /// among the free frames. Normally 0.
-    pub astray: u64,
+    pub miscounted: u64,
 }
 
 /// Frames of a pool, or objects of a cache, that one call site allocated and that are not freed yet.

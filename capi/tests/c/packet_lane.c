@@ -18,7 +18,7 @@ static uint64_t counted(const char *name)
 static uint64_t queued(void)
 {
     netmem_ledger ledger;
-    CHECK(netmem_pool_ledger(pool, &ledger) == 1 && ledger.astray == 0);
+    CHECK(netmem_pool_ledger(pool, &ledger) == 1 && ledger.miscounted == 0);
     return ledger.queued;
 }
 

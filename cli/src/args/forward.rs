@@ -430,7 +430,7 @@ The object of --json:
   counter, with those of its fault: and trace: wrappers: fault_dropped,
   trace_lost and so on}],
   pools [{name, total, free, cached, ready, owned, posted, queued, returning,
-  astray, balanced}].
+  miscounted, balanced}].
   generator and sink are null with --port. pps, ns_per_packet and windows
   are null if no window was filled. A refused packet was tried again until it
   was sent. It counts once.

@@ -4,7 +4,7 @@ use super::number::{power_of_two, whole};
 use super::switch::Switch;
 use clap::Args;
 use netmem::limits::BATCH_MAX;
-use netmem::steer::{DEFAULT_KEY, KEY_LEN, Policy, Record, SYMMETRIC_KEY, random_key};
+use netmem::steer::{DEFAULT_KEY, KEY_LEN, Policy, RecordedQueue, SYMMETRIC_KEY, random_key};
 use std::sync::OnceLock;
 
 /// Frames of an inbox.
@@ -87,7 +87,7 @@ pub struct Steer {
     /// The key of the hash, where it was given.
     hash_key: Option<[u8; KEY_LEN]>,
     /// By which worker's queue a steered packet is transmitted.
-    pub tx_queue: Option<Record>,
+    pub tx_queue: Option<RecordedQueue>,
 }
 
 /// The policy, which may have commas of its own, then its keys: the next piece with a `=` ends the policy.
@@ -124,7 +124,7 @@ impl Steer {
                 self.flow_limit = Some(choice(value, switch).ok_or_else(|| one_of("on|off"))?);
             }
             "tx-queue" => {
-                let queues = [("rx-worker", Record::First), ("fwd-worker", Record::Second)];
+                let queues = [("rx-worker", RecordedQueue::Received), ("fwd-worker", RecordedQueue::Worker)];
                 self.tx_queue = Some(choice(value, queues).ok_or_else(|| one_of("rx-worker|fwd-worker"))?);
             }
             "hash-key" => {
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(full.flow_limit, Some(Switch::Off));
         let rest = read("flow=1,2,flow-table=8k,tx-queue=fwd-worker,hash-key=symmetric");
         assert_eq!((rest.policy, rest.flow_table), (policy("flow=1,2"), Some(8192)));
-        assert_eq!((rest.tx_queue, rest.hash_key), (Some(Record::Second), Some(SYMMETRIC_KEY)));
+        assert_eq!((rest.tx_queue, rest.hash_key), (Some(RecordedQueue::Worker), Some(SYMMETRIC_KEY)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::cuts::Standing;
 use super::phases::Phases;
 use netmem::forward::local_queue::{Retention, RetentionLimit};
-use netmem::forward::tap::TapReader;
+use netmem::forward::mirror::MirrorReader;
 use netmem::pool::SharedFrame;
 use netmem::sync::Worker;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub struct Holding {
 
 /// The newest clones of sent frames.
 pub struct Tapped {
-    reader: TapReader,
+    reader: MirrorReader,
     keep: usize,
     clones: VecDeque<SharedFrame>,
 }
@@ -97,7 +97,7 @@ impl Holding {
 
 impl Tapped {
     /// Keeps at most `keep` clones of the frames that `reader` gets.
-    pub fn new(reader: TapReader, keep: usize) -> Tapped {
+    pub fn new(reader: MirrorReader, keep: usize) -> Tapped {
         Tapped { reader, keep, clones: VecDeque::new() }
     }
 

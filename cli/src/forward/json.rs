@@ -118,7 +118,7 @@ pub struct Pool<'a> {
     posted: u64,
     queued: u64,
     returning: u64,
-    astray: u64,
+    miscounted: u64,
     balanced: bool,
 }
 
@@ -282,7 +282,7 @@ pub fn pool(ledger: &Ledger) -> Pool<'_> {
         posted: ledger.posted,
         queued: ledger.queued,
         returning: ledger.returning,
-        astray: ledger.astray,
+        miscounted: ledger.miscounted,
         balanced: ledger.balanced(),
     }
 }
@@ -308,7 +308,7 @@ mod tests {
             "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"local_queue\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
             "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"dropped\":8,\"held\":4,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
-            "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"astray\":0,\"balanced\":true}]",
+            "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"miscounted\":0,\"balanced\":true}]",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
@@ -326,12 +326,12 @@ mod tests {
             posted: 5,
             queued: 6,
             returning: 7,
-            astray: 8,
+            miscounted: 8,
         };
         assert_eq!(
             super::line(&super::pool(&ledger)),
             "{\"name\":\"rx\",\"total\":28,\"free\":1,\"cached\":2,\"ready\":3,\"owned\":4,\"posted\":5,\"queued\":6,\
-             \"returning\":7,\"astray\":8,\"balanced\":false}\n"
+             \"returning\":7,\"miscounted\":8,\"balanced\":false}\n"
         );
     }
 

@@ -261,7 +261,7 @@ impl Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use netmem::port::mem::{MemConfig, MemPort, wire};
+    use netmem::port::mem::{MemConfig, MemPort};
     use netmem::port::{Fill, Rx, Tx};
     use netmem::{Batch, Memory, MemoryConfig, Pool, PoolConfig};
 
@@ -281,8 +281,9 @@ mod tests {
     /// Returns two workers' links, and the ports of each worker.
     fn two_links(together: bool) -> (Network, Vec<[MemPort; 2]>) {
         let config = MemConfig { ring: RING, coalesce: RING / 2 };
-        let wires =
-            |link: usize| [0, 1].map(|end| wire(&(2 * link + end).to_string(), &config).expect("a wire"));
+        let wires = |link: usize| {
+            [0, 1].map(|end| MemPort::pair(&(2 * link + end).to_string(), &config).expect("a wire"))
+        };
         let (mut ports, mut devices) = (Vec::new(), Vec::new());
         for [one, other] in [0, 1].map(wires) {
             ports.push([one.0, other.0]);

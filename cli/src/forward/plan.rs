@@ -291,7 +291,7 @@ fn steer(args: &WorkerArgs, source: &Source, ring: u32) -> Result<Option<MeshCon
         flow_limit: (steer.flow_limit != Some(Switch::Off)).then(FlowLimitConfig::default),
         flows: steer.flow_table.map_or(usual.flows, |entries| entries as usize),
         key: steer.key(),
-        record: steer.tx_queue.unwrap_or(usual.record),
+        recorded_queue: steer.tx_queue.unwrap_or(usual.recorded_queue),
         policy: steer.policy,
     }))
 }

@@ -10,7 +10,7 @@ use crate::args::{ModeArg, attached};
 use crate::failure::Failure;
 use netmem::page::Memory;
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::xdp::{Netdev, TakeControl};
 use netmem_ports::{KernelCopies, OpenPort, PortOpener, PortPlace, PortSpec};
 use netmem_router::Interface;
@@ -81,8 +81,8 @@ fn narrowest(ports: &[PortSpec]) -> Option<u16> {
 fn link(plan: &Plan, number: usize) -> Result<(Ports, [MemDevice; 2]), Failure> {
     let ring = plan.ring as usize;
     let config = MemConfig { ring, coalesce: MemConfig::default().coalesce.min(ring / 2) };
-    let wire = |end: usize| wire(&(2 * number + end).to_string(), &config).map_err(Failure::input);
-    let ((port0, device0), (port1, device1)) = (wire(0)?, wire(1)?);
+    let pair = |end: usize| MemPort::pair(&(2 * number + end).to_string(), &config).map_err(Failure::input);
+    let ((port0, device0), (port1, device1)) = (pair(0)?, pair(1)?);
     let mtu = plan.frame_size.mtu();
     let interfaces =
         netmem_traffic::INTERFACES.iter().map(|interface| Interface { mtu, ..*interface }).collect();

@@ -171,7 +171,8 @@ fn worker_record((number, (meters, core)): (usize, &(Arc<Meters>, Option<usize>)
 
 /// Returns the ledger's states, then the counters with page_pool's names.
 fn pool_record(pool: &Pool) -> Record {
-    let Ledger { name, total, free, cached, ready, owned, posted, queued, returning, astray } = pool.ledger();
+    let Ledger { name, total, free, cached, ready, owned, posted, queued, returning, miscounted } =
+        pool.ledger();
     let places = [
         ("limit", pool.frames() as u64),
         ("total", total),
@@ -182,7 +183,7 @@ fn pool_record(pool: &Pool) -> Record {
         ("posted", posted),
         ("queued", queued),
         ("returning", returning),
-        ("astray", astray),
+        ("miscounted", miscounted),
     ];
     // The counters are read one after another while frames move. So a term may be a count below 0 for a moment, which
     // wraps. It is shown as 0.

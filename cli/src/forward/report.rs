@@ -12,7 +12,7 @@ use netmem::port::{Port, PortCounters, PortState, WrapCounters};
 use netmem::stats::Quantiles;
 #[cfg(test)]
 use netmem::stats::Writer;
-use netmem::steer::{Record, WorkerStats};
+use netmem::steer::{MeshConfig, RecordedQueue, WorkerStats};
 use netmem_router::icmp::IcmpCounters;
 use std::fmt;
 use std::sync::Arc;
@@ -142,18 +142,18 @@ pub fn dropped(meters: &[Arc<Meters>], steering: Option<&SteeringControl>) -> Ve
 pub struct SteerReport {
     /// The policy at the end.
     pub policy: String,
-    /// The worker whose queue transmitted: `first` or `second`.
+    /// The worker whose queue transmitted: `rx-worker` or `fwd-worker`, as the key `tx-queue` of `--steer` names it.
     pub tx_queue: &'static str,
     /// The packets that came for each worker, and those that it kept.
     pub workers: Vec<Vec<(&'static str, u64)>>,
 }
 
 impl SteerReport {
-    /// Returns the current counts of the workers.
-    pub fn new(steering: &SteeringControl, record: Record) -> SteerReport {
-        let tx_queue = match record {
-            Record::First => "rx-worker",
-            Record::Second => "fwd-worker",
+    /// Returns the current counts of the workers of a mesh.
+    pub fn new(steering: &SteeringControl, mesh: &MeshConfig) -> SteerReport {
+        let tx_queue = match mesh.recorded_queue {
+            RecordedQueue::Received => "rx-worker",
+            RecordedQueue::Worker => "fwd-worker",
         };
         let workers = steering.stats().iter().map(|stats| steer_counts(stats).to_vec()).collect();
         SteerReport { policy: steering.policy().to_string(), tx_queue, workers }
@@ -348,10 +348,11 @@ impl PortReport {
 /// Makes a run of the built-in network without a failed check, for tests of output made from a report.
 #[cfg(test)]
 pub fn sample() -> Report {
-    use netmem::port::mem::{MemConfig, wire};
+    use netmem::port::mem::{MemConfig, MemPort};
     use netmem_traffic::Tally;
-    let port =
-        |name| wire(name, &MemConfig::default()).map(|(port, _)| PortReport::new(0, &port, String::new()));
+    let port = |name| {
+        MemPort::pair(name, &MemConfig::default()).map(|(port, _)| PortReport::new(0, &port, String::new()))
+    };
     let sink = Tally { received: 93, ..Tally::default() };
     let windows = Some(Quantiles { p10: 40.0, p50: 50.0, p90: 60.0, windows: 7, dropped: 1 });
     let worker = WorkerReport {

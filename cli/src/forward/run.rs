@@ -129,7 +129,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
         filter,
         pairs,
         dropped: dropped(&meters, steering.as_ref()),
-        steer: steering.as_ref().zip(plan.steer.as_ref()).map(|(of, plan)| SteerReport::new(of, plan.record)),
+        steer: steering.as_ref().zip(plan.steer.as_ref()).map(|(of, mesh)| SteerReport::new(of, mesh)),
         windows: Windows::quantiles_of_all(meters.iter().map(|meters| &meters.windows)),
         ports,
         pools,

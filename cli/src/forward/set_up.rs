@@ -26,8 +26,8 @@ use crate::metrics::{self, Source};
 use crate::sandbox;
 use crate::stop::Asked;
 use netmem::forward::local_queue::{Retention, RetentionLimit, local_queue};
+use netmem::forward::mirror::mirror;
 use netmem::forward::recorder::QueueTimes;
-use netmem::forward::tap::tap;
 use netmem::forward::{Decide, Forwarder, Steering, SteeringControl};
 use netmem::packet::CopyBreak;
 use netmem::page::{Memory, MemoryConfig};
@@ -272,8 +272,8 @@ fn hold_for(
             });
         }
         if let Some(most) = plan.tap {
-            let (tap, reader) = tap(places);
-            setup.forwarder.add_tap(tap);
+            let (tap, reader) = mirror(places);
+            setup.forwarder.add_mirror(tap);
             holding.taps.push(Tapped::new(reader, most));
         }
     }

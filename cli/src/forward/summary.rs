@@ -188,7 +188,7 @@ pub fn pool_line(pool: &Ledger) -> String {
         ("posted", pool.posted),
         ("queued", pool.queued),
         ("returning", pool.returning),
-        ("astray", pool.astray),
+        ("miscounted", pool.miscounted),
     ];
     let verdict = if pool.balanced() { "balanced" } else { "NOT BALANCED" };
     format!("  {}  {} = {}  {verdict}\n", pool.name, thousands(pool.total), listed(places.into_iter()))

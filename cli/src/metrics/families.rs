@@ -200,7 +200,7 @@ pub fn frames(page: &mut Page, cut: &Cut) {
     let help = "Frames that a pool has: the sum over all places.";
     let mut family = page.family("netmem_pool_size_frames", Kind::Gauge, help);
     seen.iter().for_each(|(ledger, _)| family.sample(&[("pool", &ledger.name)], ledger.total));
-    let help = "1 if the places add up to the size and no frame is astray.";
+    let help = "1 if the places add up to the size and no frame is miscounted.";
     let mut family = page.family("netmem_pool_balanced", Kind::Gauge, help);
     seen.iter().for_each(|(of, _)| family.sample(&[("pool", &of.name)], u8::from(of.balanced())));
     let help = "How long ago a pool's frames were counted at rest; all values of the pool by place are from that time.";
@@ -219,7 +219,7 @@ fn places(of: &Ledger) -> [(&'static str, u64); 8] {
         ("posted", of.posted),
         ("queued", of.queued),
         ("returning", of.returning),
-        ("astray", of.astray),
+        ("miscounted", of.miscounted),
     ]
 }
 

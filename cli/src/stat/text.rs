@@ -28,7 +28,7 @@ const GAUGES: [(&str, &[&str]); 12] = [
             "posted",
             "queued",
             "returning",
-            "astray",
+            "miscounted",
             "inflight",
             "mapped_pages",
             "leaving_pages",

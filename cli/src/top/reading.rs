@@ -13,7 +13,7 @@ pub const PLACES: [(&str, char); 8] = [
     ("posted", 'p'),
     ("queued", 'q'),
     ("returning", '<'),
-    ("astray", '!'),
+    ("miscounted", '!'),
 ];
 
 /// The counters of frames that devices dropped before the forwarder saw them.
@@ -103,10 +103,10 @@ impl Pool {
     /// Returns true if all states add up to the total and no frame is unaccounted for. This holds while no frame
     /// moves.
     pub fn is_balanced(&self) -> bool {
-        let (astray, places) = self.places.split_last().unwrap_or((&0, &[]));
+        let (miscounted, places) = self.places.split_last().unwrap_or((&0, &[]));
         // Wider than any sum of these: a count below 0, which wraps, makes the sum too large.
         let known: u128 = places.iter().map(|&frames| u128::from(frames)).sum();
-        *astray == 0 && known == u128::from(self.total)
+        *miscounted == 0 && known == u128::from(self.total)
     }
 }
 

@@ -120,7 +120,7 @@ impl Soak {
         let number = |pool: &Value, name: &str| pool[name].as_u64().expect("a number");
         let row = |pool: &Value| {
             let name = pool["name"].as_str().expect("a name").to_owned();
-            assert_eq!(number(pool, "astray"), 0, "{pool}");
+            assert_eq!(number(pool, "miscounted"), 0, "{pool}");
             (name, number(pool, "owned"), number(pool, "posted"))
         };
         self.stat("pools").iter().map(row).collect()

@@ -3,7 +3,8 @@
 use crate::testbed::{Namespace, PATIENCE};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::{Port, af_packet};
+use netmem::port::Port;
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 use netmem::sync::Worker;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,7 +29,8 @@ impl Wire {
         let mut w = memory.worker().expect("a worker");
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 1024, ..PoolConfig::default() });
         let pool = pool.expect("a pool");
-        let port = host.inside(|| af_packet::open("eth0", 512)).expect("a packet socket");
+        let port =
+            host.inside(|| AfPacketPort::open("eth0", &AfPacketConfig::default())).expect("a packet socket");
         Wire { port: Box::new(port), pool, w, _memory: memory }
     }
 

@@ -86,7 +86,7 @@ fn check_home(bench: &mut Bench<'_>, variant: &str, pool: &Pool) {
     let home = ledger.free + ledger.cached + ledger.ready + ledger.returning;
     bench.check(
         &format!("{variant}: ledger balanced"),
-        ledger.balanced() && ledger.all_home(),
+        ledger.balanced() && ledger.all_freed(),
         format!("{home} of {} frames home", ledger.total),
     );
 }

@@ -14,7 +14,7 @@ use netmem::packet::{HeadCache, HeadCacheConfig, Locking, PairList, PairStack, R
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem_traffic::{Hop, INTERFACES, Outcome, Sink, Traffic};
@@ -143,9 +143,9 @@ impl Router {
         let config = PoolConfig { name, frames: 8 * ring + kept, cache, refill, ..PoolConfig::default() };
         let pool = Pool::new(memory, worker, &config).map_err(SetUpError::at("pool"))?;
         // The output ring holds twice as much as the input ring can deliver: a paused sink loses no packet.
-        let wire = |name, ring| wire(name, &MemConfig { ring, ..MemConfig::default() });
-        let (port_in, ingress) = wire("0", ring).map_err(SetUpError::at("wire"))?;
-        let (port_out, egress) = wire("1", 2 * ring).map_err(SetUpError::at("wire"))?;
+        let link = |name, ring| MemPort::pair(name, &MemConfig { ring, ..MemConfig::default() });
+        let (port_in, ingress) = link("0", ring).map_err(SetUpError::at("wire"))?;
+        let (port_out, egress) = link("1", 2 * ring).map_err(SetUpError::at("wire"))?;
         let ports: Vec<Box<dyn Port>> = vec![Box::new(port_in), Box::new(port_out)];
         let mut forwarder =
             Forwarder::new(ports, pool.clone(), decision(fate)).map_err(SetUpError::at("forwarder"))?;

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use netmem::port::Port;
-use netmem::port::af_packet;
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 
 use super::namespace::{Namespace, written};
 
@@ -177,7 +177,7 @@ impl Veths {
     /// The step and the remedy.
     pub(super) fn ports(&self, ring: usize) -> Result<[Box<dyn Port>; 2], String> {
         let open = |place: usize| {
-            let port = self.spaces[place].inside(|| af_packet::open("eth0", ring))?;
+            let port = self.spaces[place].inside(|| AfPacketPort::open("eth0", &AfPacketConfig { ring }))?;
             let port = port.map_err(|error| error.to_string())?;
             Ok::<_, String>(Box::new(port) as Box<dyn Port>)
         };

@@ -4,11 +4,11 @@ use super::{KernelCopies, OpenConfig, OpenError, PortOpener, PortPlace};
 use crate::spec::lends_its_own;
 use crate::{DeviceSpec, XdpSpec};
 use netmem::limits::PAGE_SIZE;
-use netmem::port::af_packet::{self, ControlTraffic};
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic};
 use netmem::port::bounce::BouncePort;
 use netmem::port::memif::{MemifConfig, Role};
-use netmem::port::pcap::{self, PcapConfig};
-use netmem::port::tap::{self, TapConfig};
+use netmem::port::pcap::{PcapConfig, PcapPort};
+use netmem::port::tap::{TapConfig, TapPort};
 use netmem::port::xdp::{Netdev, Punt, RingSizes, Umem, XdpConfig, XdpError, XdpPort, XdpQueues};
 use netmem::wire::MacAddr;
 use netmem::{MemifPort, Pool, Port, Worker};
@@ -58,8 +58,8 @@ impl PortOpener {
                 self.packet(interface, leaves)
             }
             DeviceSpec::Tap { interface, mac } => {
-                let config = TapConfig { several: self.config.workers > 1, ring };
-                let port = tap::open(interface, &config)?;
+                let config = TapConfig { multi_queue: self.config.workers > 1, ring };
+                let port = TapPort::open(interface, &config)?;
                 // The interface's own address belongs to the host. This end of the link has another.
                 let End { mtu, .. } = end_of(port.device().netdev())?;
                 let end = End { mac: mac.unwrap_or(made_up(place)), mtu };
@@ -69,7 +69,7 @@ impl PortOpener {
                 let end = End { mac: mac.unwrap_or(made_up(place)), mtu: None };
                 let destination = any_mac.then_some(end.mac);
                 let config = PcapConfig { ring, destination, ..config.clone() };
-                Ok(Opened::new(pcap::open(&place.port.to_string(), &config)?, end, ""))
+                Ok(Opened::new(PcapPort::open(&place.port.to_string(), &config)?, end, ""))
             }
         }
     }
@@ -104,7 +104,7 @@ impl PortOpener {
 
     /// Opens a packet socket's port on an interface. `leaves` says whether it leaves control traffic to the kernel.
     fn packet(&mut self, interface: &str, leaves: bool) -> Result<Opened, OpenError> {
-        let mut port = af_packet::open(interface, self.config.ring as usize)?;
+        let mut port = AfPacketPort::open(interface, &AfPacketConfig { ring: self.config.ring as usize })?;
         let end = end_of(port.device().netdev())?;
         let mut copies = KernelCopies::Kept;
         if leaves && self.config.packets_alone {

@@ -3,7 +3,7 @@
 use netmem::port::af_packet::AfPacketError;
 use netmem::port::memif::MemifError;
 use netmem::port::pcap::PcapError;
-use netmem::port::tap::TapPortError;
+use netmem::port::tap::TapError;
 use netmem::port::trace::TraceError;
 use netmem::port::xdp::XdpError;
 use std::error::Error;
@@ -46,7 +46,7 @@ pub enum OpenError {
     Packet(#[from] AfPacketError),
     /// A TAP interface.
     #[error(transparent)]
-    Tap(#[from] TapPortError),
+    Tap(#[from] TapError),
     /// Files.
     #[error(transparent)]
     Pcap(#[from] PcapError),

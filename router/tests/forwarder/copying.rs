@@ -1,6 +1,6 @@
 //! Ports whose device copies, and may be full for a moment.
 
-use super::{Forwarder, Reason, Rig, cross_connect, rig, wire};
+use super::{Forwarder, MemPort, Reason, Rig, cross_connect, rig};
 use netmem::pool::Frame;
 use netmem::port::copying::{CopyingPort, Device, RxBuffers};
 use netmem::port::mem::{MemConfig, MemDevice};
@@ -69,7 +69,7 @@ impl Device for Few {
 /// A rig whose port 1 accepts no frames for `rounds` rounds, and the far end of its port 0.
 fn leads_to(rounds: usize, state: PortState) -> (Rig, MemDevice) {
     let mut rig = rig(512, cross_connect());
-    let (from, device) = wire("0", &MemConfig::default()).unwrap();
+    let (from, device) = MemPort::pair("0", &MemConfig::default()).unwrap();
     let to = CopyingPort::new("full:1".into(), Full { rounds, state }, 64);
     rig.forwarder =
         Forwarder::new(vec![Box::new(from), Box::new(to)], rig.pool.clone(), cross_connect()).unwrap();

@@ -5,7 +5,7 @@ use netmem::forward::{Forwarder, Idle, Meters};
 use netmem::page::{Lists, Memory};
 use netmem::pool::Batch;
 use netmem::port::fault::{Chance, FaultConfig, FaultPort};
-use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use netmem::stats::Writer;
 use netmem::sync::Worker;
@@ -131,11 +131,11 @@ fn frames_that_come_home_to_a_dry_pool_are_found_in_sleep() {
 #[test]
 fn a_worker_sleeps_while_a_port_has_only_packets_that_it_cannot_receive_yet() {
     let mut rig = rig(512, ip());
-    let (port, mut network) = wire("late", &MemConfig::default()).unwrap();
+    let (port, mut network) = MemPort::pair("late", &MemConfig::default()).unwrap();
     let an_hour = Duration::from_secs(3600);
     let config = FaultConfig { delay: Chance::Every(1), delay_by: an_hour, ..FaultConfig::default() };
     let port = FaultPort::new(Box::new(port), rig.pool.clone(), config);
-    let (other, _far) = wire("other", &MemConfig::default()).unwrap();
+    let (other, _far) = MemPort::pair("other", &MemConfig::default()).unwrap();
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port), Box::new(other)];
     rig.forwarder = Forwarder::new(ports, rig.pool.clone(), ip()).unwrap();
     rig.forwarder.set_idle(Idle::Sleep);
@@ -163,7 +163,7 @@ struct Starved {
 
 impl Starved {
     fn new(is_ready: bool, discards: bool) -> Starved {
-        let (within, _) = wire("starved", &MemConfig::default()).unwrap();
+        let (within, _) = MemPort::pair("starved", &MemConfig::default()).unwrap();
         Starved { within, is_ready, discards, counters: Writer::default(), asked: Arc::default() }
     }
 }
@@ -275,7 +275,8 @@ fn a_worker_does_not_sleep_while_a_port_takes_packets_that_it_leaves_to_the_kern
 fn a_worker_sleeps_while_frames_wait_for_a_slot() {
     let mut rig = rig(512, ip());
     let config = MemConfig { ring: 64, ..MemConfig::default() };
-    let ((a, mut from), (b, _to)) = (wire("0", &config).unwrap(), wire("1", &config).unwrap());
+    let ((a, mut from), (b, _to)) =
+        (MemPort::pair("0", &config).unwrap(), MemPort::pair("1", &config).unwrap());
     rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), ip()).unwrap();
     rig.forwarder.set_idle(Idle::Sleep);
     let mut traffic = Traffic::new(1, 64).unwrap();

@@ -14,7 +14,7 @@ mod packets;
 mod router;
 mod shared;
 mod steering;
-mod tapping;
+mod mirroring;
 mod waiting;
 
 #[path = "../../../src/port/tests/moody.rs"]
@@ -27,7 +27,7 @@ use netmem::forward::{
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::sync::Worker;
 use netmem::{pool, port, stats, sync};
 use netmem_router::{Fib, MissingInterfaces, Router};
@@ -64,8 +64,8 @@ fn rig_over(frames: &PoolConfig, mode: Box<dyn Decide>) -> Rig {
     let memory = Memory::new(&config).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, frames).unwrap();
-    let (a, da) = wire("0", &MemConfig::default()).unwrap();
-    let (b, db) = wire("1", &MemConfig::default()).unwrap();
+    let (a, da) = MemPort::pair("0", &MemConfig::default()).unwrap();
+    let (b, db) = MemPort::pair("1", &MemConfig::default()).unwrap();
     let forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], pool.clone(), mode).unwrap();
     Rig { memory, w, pool, forwarder, devices: [da, db] }
 }
@@ -100,7 +100,7 @@ impl Rig {
         assert_eq!(forwarder.meters().transmitted.get(), forwarder.meters().completed.get());
         drop((forwarder, devices));
         let ledger = pool.ledger();
-        assert!(ledger.all_home() && ledger.owned == 0 && ledger.posted == 0, "{ledger:?}");
+        assert!(ledger.all_freed() && ledger.owned == 0 && ledger.posted == 0, "{ledger:?}");
         drop((pool, w));
         assert_eq!(memory.stats().free, memory.stats().total);
     }
@@ -168,7 +168,7 @@ fn a_port_without_traffic_does_not_hold_the_frames_that_another_one_needs() {
 fn rings_shorter_than_the_reaping_threshold_lose_nothing_while_traffic_never_pauses() {
     let mut rig = rig(256, ip());
     let config = MemConfig { ring: 64, coalesce: 8 };
-    let ((a, da), (b, db)) = (wire("0", &config).unwrap(), wire("1", &config).unwrap());
+    let ((a, da), (b, db)) = (MemPort::pair("0", &config).unwrap(), MemPort::pair("1", &config).unwrap());
     rig.devices = [da, db];
     rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), ip()).unwrap();
     let (mut traffic, mut sink) = (Traffic::new(1, 64).unwrap(), Sink::new(1, 64, Hop::Routed).unwrap());
@@ -213,8 +213,8 @@ fn what_a_port_with_its_link_down_does_not_take_is_a_counted_drop_and_no_frame_w
 /// A rig whose second port has the state `mood` at each moment.
 fn moody_rig(frames: usize, mode: fn() -> Box<dyn Decide>, mood: Mood) -> (Rig, Arc<Mutex<Mood>>) {
     let mut rig = rig(frames, mode());
-    let (a, da) = wire("0", &MemConfig::default()).unwrap();
-    let (b, db) = wire("1", &MemConfig::default()).unwrap();
+    let (a, da) = MemPort::pair("0", &MemConfig::default()).unwrap();
+    let (b, db) = MemPort::pair("1", &MemConfig::default()).unwrap();
     let b = Moody::new(b, mood);
     let handle = b.mood();
     rig.devices = [da, db];
@@ -288,7 +288,9 @@ fn too_few_ports_and_missing_interfaces_are_refused() {
     let Rig { pool, .. } = rig(64, ip());
     let ports = |n: usize| -> Vec<Box<dyn Port>> {
         (0..n)
-            .map(|i| Box::new(wire(&i.to_string(), &MemConfig::default()).unwrap().0) as Box<dyn Port>)
+            .map(|i| {
+                Box::new(MemPort::pair(&i.to_string(), &MemConfig::default()).unwrap().0) as Box<dyn Port>
+            })
             .collect()
     };
     let refused = |n, decision| match Forwarder::new(ports(n), pool.clone(), decision) {

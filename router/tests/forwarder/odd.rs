@@ -1,6 +1,6 @@
 //! Frames of every length and every type, from wire to wire byte for byte, also through ports around the wires.
 
-use super::{Forwarder, Rig, cross_connect, rig, rig_over, wire};
+use super::{Forwarder, MemPort, Rig, cross_connect, rig, rig_over};
 use netmem::limits::BATCH_MAX;
 use netmem::pool::PoolConfig;
 use netmem::port::fault::{FaultConfig, FaultPort};
@@ -67,7 +67,8 @@ fn cross_each(
 #[test]
 fn every_length_and_every_type_goes_from_wire_to_wire_byte_for_byte() {
     let mut rig = rig(1024, cross_connect());
-    let [(a, mut da), (b, mut db)] = ["0", "1"].map(|name| wire(name, &MemConfig::default()).unwrap());
+    let [(a, mut da), (b, mut db)] =
+        ["0", "1"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
     let ports = vec![Box::new(a) as _, Box::new(b) as _];
     rig.forwarder = Forwarder::new(ports, rig.pool.clone(), cross_connect()).unwrap();
     cross(&mut rig, &mut da, &mut db);
@@ -80,7 +81,8 @@ fn giants_of_every_length_that_frames_have_room_for_go_from_wire_to_wire_byte_fo
     for size in [4096, 8192, 16_384, 32_768] {
         let config = PoolConfig { frames: (3 << 20) / size, ..PoolConfig::of_frames(size) };
         let mut rig = rig_over(&config, cross_connect());
-        let [(a, mut da), (b, mut db)] = ["0", "1"].map(|name| wire(name, &MemConfig::default()).unwrap());
+        let [(a, mut da), (b, mut db)] =
+            ["0", "1"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
         let ports = vec![Box::new(a) as _, Box::new(b) as _];
         rig.forwarder = Forwarder::new(ports, rig.pool.clone(), cross_connect()).unwrap();
         let room = PoolConfig::room(size);
@@ -95,7 +97,8 @@ fn giants_of_every_length_that_frames_have_room_for_go_from_wire_to_wire_byte_fo
 fn ports_around_the_wires_leave_every_length_and_every_type_as_it_is() {
     let file = std::env::temp_dir().join(format!("netmem-odd-{}", std::process::id()));
     let mut rig = rig(1024, cross_connect());
-    let [(a, mut da), (b, mut db)] = ["0", "1"].map(|name| wire(name, &MemConfig::default()).unwrap());
+    let [(a, mut da), (b, mut db)] =
+        ["0", "1"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
     let faulty = FaultPort::new(Box::new(a), rig.pool.clone(), FaultConfig::default());
     let config = TraceConfig { file: Some(file.clone()), ..TraceConfig::default() };
     let traced = TracePort::new(Box::new(b), &config).unwrap();

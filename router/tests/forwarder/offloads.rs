@@ -4,7 +4,7 @@ use super::*;
 use netmem::forward::Steering;
 use netmem::port::mem::MemPort;
 use netmem::port::{Complete, Fill, PortCounters, PortState, Rx, Tx, Wake};
-use netmem::steer::{MeshConfig, Record};
+use netmem::steer::{MeshConfig, RecordedQueue};
 use netmem::wire::offload::{Gso, GsoKind, Offload};
 use netmem::wire::{Ethernet, Ipv4, Udp};
 use std::num::NonZeroU16;
@@ -127,7 +127,7 @@ impl Run {
         let telling = |within, hears| Telling { within, kind: self.kind, keeps: false, hears };
         let [(a, first), (b, second), (c, third)] = ["0", "1", "2"].map(|name| {
             let config = MemConfig { ring: 128, ..MemConfig::default() };
-            wire(name, &config).unwrap()
+            MemPort::pair(name, &config).unwrap()
         });
         let ports: Vec<Box<dyn Port>> =
             vec![Box::new(telling(a, true)), Box::new(telling(b, self.hears)), Box::new(telling(c, true))];
@@ -232,14 +232,19 @@ fn segments_leave_in_order_by_the_queue_that_their_packets_would() {
         let config = MemoryConfig { bytes: 16 << 20, workers: 2, backing, ..MemoryConfig::default() };
         let memory = Memory::new(&config).unwrap();
         let policy = "hash=1".parse().unwrap();
-        let mesh = MeshConfig { workers: 2, policy, record: Record::First, ..MeshConfig::default() };
+        let mesh = MeshConfig {
+            workers: 2,
+            policy,
+            recorded_queue: RecordedQueue::Received,
+            ..MeshConfig::default()
+        };
         let mut workers = Steering::between(&mesh).unwrap().1.into_iter().map(|end| {
             let mut w = memory.worker().unwrap();
             let frames = PoolConfig { frames: 1024, ..PoolConfig::default() };
             let pool = Pool::new(&memory, &mut w, &frames).unwrap();
             let (ports, devices): (Vec<Box<dyn Port>>, Vec<_>) = [true, false, true]
                 .map(|hears| {
-                    let (within, device) = wire("0", &MemConfig { ring: 256, coalesce: 1 }).unwrap();
+                    let (within, device) = MemPort::pair("0", &MemConfig { ring: 256, coalesce: 1 }).unwrap();
                     let port = Telling { within, kind: GsoKind::Udp, keeps: false, hears };
                     (Box::new(port) as Box<dyn Port>, device)
                 })

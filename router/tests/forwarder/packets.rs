@@ -98,8 +98,10 @@ fn with_ready_pairs_packets_stay_together_from_completion_to_the_next_fill() {
 #[test]
 fn a_frame_that_a_port_drops_leaves_no_head_waiting() {
     let mut rig = rig(1024, ip());
-    let ((a, near), (b, far)) =
-        (wire("0", &MemConfig::default()).unwrap(), wire("1", &MemConfig::default()).unwrap());
+    let ((a, near), (b, far)) = (
+        MemPort::pair("0", &MemConfig::default()).unwrap(),
+        MemPort::pair("1", &MemConfig::default()).unwrap(),
+    );
     let config = FaultConfig { drop: Chance::Every(2), ..FaultConfig::default() };
     let a = FaultPort::new(Box::new(a), rig.pool.clone(), config);
     rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), ip()).unwrap();
@@ -285,6 +287,6 @@ fn heads_of_frames_that_went_with_their_interface_are_given_up_with_traffic_and_
         rig.check();
         let Rig { pool, forwarder, devices, .. } = rig;
         drop((forwarder, devices));
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     }
 }

@@ -46,8 +46,10 @@ fn substituting_each(bytes: usize, frames: usize, n: usize, verdict: Verdict) ->
     original.put_slice(&vec![7; bytes]).unwrap();
     let ready = (0..n).map(|_| heads.share(&mut rig.w, &mut original).unwrap()).collect();
     let decision = Box::new(Substitute { ready, kept: Vec::new(), verdict, seen: 0 });
-    let ((a, da), (b, db)) =
-        (wire("0", &MemConfig::default()).unwrap(), wire("1", &MemConfig::default()).unwrap());
+    let ((a, da), (b, db)) = (
+        MemPort::pair("0", &MemConfig::default()).unwrap(),
+        MemPort::pair("1", &MemConfig::default()).unwrap(),
+    );
     rig.forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], rig.pool.clone(), decision).unwrap();
     rig.devices = [da, db];
     rig.forwarder.set_packet_path(PacketPath::new(heads.clone()));

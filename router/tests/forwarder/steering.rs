@@ -5,8 +5,8 @@ use netmem::forward::{CrossConnect, Decide, DropAll, Forwarder, Idle, Reason, St
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
-use netmem::steer::{DEFAULT_KEY, MeshConfig, Record};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
+use netmem::steer::{DEFAULT_KEY, MeshConfig, RecordedQueue};
 use netmem::sync::Worker;
 use netmem::wire::Ipv4;
 use netmem_router::route::{Change, HopId, NextHop, Path, fib};
@@ -35,9 +35,12 @@ struct Team {
 const FLOWS: usize = 50;
 
 /// Makes this many workers whose transmit rings have `ring` slots.
-fn team(workers: usize, policy: &str, record: Record, ring: usize) -> Team {
+fn team(workers: usize, policy: &str, record: RecordedQueue, ring: usize) -> Team {
     let policy = policy.parse().unwrap();
-    team_of(&MeshConfig { workers, policy, record, key: DEFAULT_KEY, ..MeshConfig::default() }, ring)
+    team_of(
+        &MeshConfig { workers, policy, recorded_queue: record, key: DEFAULT_KEY, ..MeshConfig::default() },
+        ring,
+    )
 }
 
 fn team_of(mesh: &MeshConfig, ring: usize) -> Team {
@@ -50,9 +53,10 @@ fn team_in(decision: impl Fn(usize) -> Box<dyn Decide>, mesh: &MeshConfig, ring:
 
 /// Makes workers of which each sends what port 0 receives by port 1, and what port 2 receives by port 3. The rings of
 /// ports 1 and 3 have four slots.
-fn crossed(policy: &str, record: Record) -> Team {
+fn crossed(policy: &str, record: RecordedQueue) -> Team {
     let policy = policy.parse().unwrap();
-    let mesh = MeshConfig { workers: 2, policy, record, key: DEFAULT_KEY, ..MeshConfig::default() };
+    let mesh =
+        MeshConfig { workers: 2, policy, recorded_queue: record, key: DEFAULT_KEY, ..MeshConfig::default() };
     let mut team = team_with(4, |_| Box::new(CrossConnect), &mesh, 4);
     team.sink = Sink::new(FLOWS, 64, Hop::Unchanged).unwrap();
     team
@@ -75,7 +79,7 @@ fn team_with(
         let wires = (0..ports).map(|port| {
             let is_first = port.is_multiple_of(2);
             let config = if is_first { MemConfig::default() } else { MemConfig { ring, coalesce: 1 } };
-            let (port, device) = wire(&port.to_string(), &config).unwrap();
+            let (port, device) = MemPort::pair(&port.to_string(), &config).unwrap();
             (Box::new(port) as Box<dyn Port>, device)
         });
         let (ports, devices) = wires.unzip();
@@ -156,7 +160,7 @@ impl Team {
         }
         for pool in pools {
             let ledger = pool.ledger();
-            assert!(ledger.all_home() && ledger.queued == 0 && ledger.owned == 0, "{ledger:?}");
+            assert!(ledger.all_freed() && ledger.queued == 0 && ledger.owned == 0, "{ledger:?}");
         }
         drop(workers);
         assert_eq!(memory.stats().free, memory.stats().total);
@@ -165,7 +169,7 @@ impl Team {
 
 #[test]
 fn packets_leave_by_the_queue_of_the_first_worker_or_of_the_second() {
-    for (record, from_first) in [(Record::First, true), (Record::Second, false)] {
+    for (record, from_first) in [(RecordedQueue::Received, true), (RecordedQueue::Worker, false)] {
         let mut team = team(3, "hash=1,2", record, 512);
         team.begin();
         for _ in 0..100 {
@@ -185,13 +189,13 @@ fn packets_leave_by_the_queue_of_the_first_worker_or_of_the_second() {
 /// that is to transmit them.
 #[test]
 fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
-    for (record, transmitter) in [(Record::First, 0), (Record::Second, 1)] {
+    for (record, transmitter) in [(RecordedQueue::Received, 0), (RecordedQueue::Worker, 1)] {
         let mut fib = traffic::router();
         fib.interfaces[1].mtu = 100;
         let mesh = MeshConfig {
             workers: 2,
             policy: "hash=1".parse().unwrap(),
-            record,
+            recorded_queue: record,
             key: DEFAULT_KEY,
             ..MeshConfig::default()
         };
@@ -227,7 +231,7 @@ fn fragments_leave_in_order_by_the_queue_that_their_packets_would() {
 
 #[test]
 fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
-    for record in [Record::First, Record::Second] {
+    for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = team(2, "hash", record, 4);
         team.begin();
         let mut sent = 0;
@@ -251,7 +255,7 @@ fn a_full_transmit_ring_holds_back_what_waits_and_loses_and_reorders_nothing() {
 /// workers waited for the frames that they had handed over.
 #[test]
 fn a_port_whose_other_side_stands_still_loses_its_frames_and_holds_up_no_other_port() {
-    for record in [Record::First, Record::Second] {
+    for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = crossed("hash", record);
         team.traffic = Traffic::of(0..25, 64).unwrap();
         let mut other = Traffic::of(25..FLOWS, 64).unwrap();
@@ -284,7 +288,7 @@ fn a_port_whose_other_side_stands_still_loses_its_frames_and_holds_up_no_other_p
 /// frames that other workers received.
 #[test]
 fn a_port_with_many_frames_for_a_slow_port_leaves_other_ports_and_workers_their_turns() {
-    let mut team = crossed("hash=0", Record::First);
+    let mut team = crossed("hash=0", RecordedQueue::Received);
     let mut other = Traffic::new(20, 64).unwrap();
     team.begin();
     let mut left = 0;
@@ -315,8 +319,13 @@ fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker
     let hop = HopId(7);
     control.apply(vec![Change::Paths(hop, [via].into()), Change::Route(silent, hop)]);
     let policy = "hash=1".parse().unwrap();
-    let mesh =
-        MeshConfig { workers: 2, policy, record: Record::First, key: DEFAULT_KEY, ..MeshConfig::default() };
+    let mesh = MeshConfig {
+        workers: 2,
+        policy,
+        recorded_queue: RecordedQueue::Received,
+        key: DEFAULT_KEY,
+        ..MeshConfig::default()
+    };
     let router = |worker| -> Box<dyn Decide> {
         let router = Router::new(reader.clone());
         Box::new(if worker == 1 { router.with_waiting(waiting(512).0) } else { router })
@@ -342,7 +351,7 @@ fn frames_that_waited_for_a_neighbour_do_not_take_others_along_to_another_worker
 
 #[test]
 fn a_worker_that_retires_leaves_what_waits_to_its_heir_in_order() {
-    for record in [Record::First, Record::Second] {
+    for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = team(3, "hash=1,2", record, 512);
         team.begin();
         for (retiring, delivered) in [(2, 200), (1, 400)] {
@@ -364,7 +373,7 @@ fn a_worker_that_retires_leaves_what_waits_to_its_heir_in_order() {
 
 #[test]
 fn what_lies_in_an_inbox_that_nobody_reads_any_more_goes_home_counted() {
-    let mut team = team(2, "hash=1", Record::First, 512);
+    let mut team = team(2, "hash=1", RecordedQueue::Received, 512);
     team.begin();
     team.deliver(100);
     (0..4).for_each(|_| team.workers[0].poll());
@@ -424,7 +433,7 @@ fn a_forwarder_that_is_busy_to_the_end_of_its_drain_has_sent_what_lingers_too() 
 
 #[test]
 fn a_sleeping_worker_wakes_for_what_another_hands_it() {
-    for record in [Record::First, Record::Second] {
+    for record in [RecordedQueue::Received, RecordedQueue::Worker] {
         let mut team = team(2, "map=rx0:1", record, 512);
         team.begin();
         let stop = AtomicBool::new(false);
@@ -463,8 +472,13 @@ fn a_sleeping_worker_wakes_for_what_another_hands_it() {
 #[test]
 fn a_worker_whose_decision_drops_frees_what_others_received_into_their_pools() {
     let policy = "map=rx0:1".parse().unwrap();
-    let mesh =
-        MeshConfig { workers: 2, policy, record: Record::First, key: DEFAULT_KEY, ..MeshConfig::default() };
+    let mesh = MeshConfig {
+        workers: 2,
+        policy,
+        recorded_queue: RecordedQueue::Received,
+        key: DEFAULT_KEY,
+        ..MeshConfig::default()
+    };
     let mut team = team_in(|worker| if worker == 1 { Box::new(DropAll) } else { ip() }, &mesh, 512);
     team.begin();
     team.deliver(300);

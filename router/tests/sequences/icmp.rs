@@ -14,7 +14,7 @@ use netmem::packet::HeadCache;
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::sync::Worker;
 use netmem::wire::{Ethernet, Icmp, Ipv4, Ipv6, MacAddr, ethernet, icmp};
 use netmem_router::Interface;
@@ -49,7 +49,7 @@ impl Scene {
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 64, ..PoolConfig::default() }).unwrap();
         let ring = MemConfig { ring: 32, coalesce: 1 };
-        let ((a, near), (b, far)) = (wire("0", &ring).unwrap(), wire("1", &ring).unwrap());
+        let ((a, near), (b, far)) = (MemPort::pair("0", &ring).unwrap(), MemPort::pair("1", &ring).unwrap());
         let ports: Vec<Box<dyn Port>> = vec![Box::new(a), Box::new(b)];
         let mut forwarder = Forwarder::new(ports, pool.clone(), Box::new(router())).unwrap();
         if full {
@@ -86,7 +86,7 @@ impl Scene {
     fn end(self) {
         let Scene { memory, w, pool, forwarder, devices } = self;
         drop((forwarder, devices));
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
         drop((pool, w, memory));
     }
 }

@@ -14,7 +14,7 @@ use netmem::forward::{Forwarder, PacketPath, Reason};
 use netmem::packet::HeadCache;
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::port::{Complete, Fill, Port, PortCounters, PortState, Rx, Tx, Wake};
 use netmem::sync::Worker;
 use netmem::wire::offload::{Offload, VIRTIO_LEN};
@@ -164,7 +164,8 @@ impl Scene {
         let (said, refused) = (Headers::default(), Arc::default());
         let (mut ports, mut devices): (Vec<Box<dyn Port>>, _) = (Vec::new(), Vec::new());
         for i in 0..MTUS.len() {
-            let (within, device) = wire(&i.to_string(), &MemConfig { ring: 16, coalesce: 1 }).unwrap();
+            let (within, device) =
+                MemPort::pair(&i.to_string(), &MemConfig { ring: 16, coalesce: 1 }).unwrap();
             devices.push(device);
             ports.push(if i == 0 || i == 3 {
                 Box::new(Saying { within, said: Arc::clone(&said), refused: Arc::clone(&refused) })
@@ -211,7 +212,7 @@ impl Scene {
         let gso_seg = drops.drops.get(Reason::GsoSeg);
         let dropped = drops.drops.total() - gso_seg;
         drop((forwarder, devices));
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
         drop((pool, w, memory));
         let refused = *refused.lock().unwrap();
         Outcome { left, refused, gso_seg, dropped }

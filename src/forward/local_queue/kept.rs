@@ -46,16 +46,16 @@ impl Kept {
     }
 
     /// Turns it into a copy, if `copy_break` requires that and has the memory. The frame is then freed.
-    pub(super) fn condense(&mut self, copy_break: &CopyBreak, w: &mut Worker, home: &mut GoingHome) {
+    pub(super) fn condense(&mut self, copy_break: &CopyBreak, w: &mut Worker, to_free: &mut ToFree) {
         let Kept::Frame(queued) = self else { return };
         let Some(copy) = queued.copied(copy_break, w) else { return };
-        std::mem::replace(self, Kept::Copy(copy)).free(Some(copy_break), w, home);
+        std::mem::replace(self, Kept::Copy(copy)).free(Some(copy_break), w, to_free);
     }
 
     /// Frees it: a frame together with others, a copy at once.
-    pub(super) fn free(self, copy_break: Option<&CopyBreak>, w: &mut Worker, home: &mut GoingHome) {
+    pub(super) fn free(self, copy_break: Option<&CopyBreak>, w: &mut Worker, to_free: &mut ToFree) {
         match (self, copy_break) {
-            (Kept::Frame(queued), _) => home.add(queued, w),
+            (Kept::Frame(queued), _) => to_free.add(queued, w),
             (Kept::Copy(copy), Some(copy_break)) => copy_break.free_copy(w, copy),
             (Kept::Copy(copy), None) => drop(copy),
         }
@@ -64,11 +64,11 @@ impl Kept {
 
 /// Frames that are no longer kept, freed in bulk.
 #[derive(Debug)]
-pub(super) struct GoingHome(Batch);
+pub(super) struct ToFree(Batch);
 
-impl GoingHome {
-    pub(super) fn new() -> GoingHome {
-        GoingHome(Batch::new())
+impl ToFree {
+    pub(super) fn new() -> ToFree {
+        ToFree(Batch::new())
     }
 
     fn add(&mut self, queued: Queued, w: &mut Worker) {

@@ -1,6 +1,6 @@
 //! A retention: it holds packets as a sender does until they are acknowledged, or as an application that reads late.
 
-use super::kept::{GoingHome, Kept};
+use super::kept::{Kept, ToFree};
 use super::{LocalQueueCounters, Reader};
 use crate::packet::CopyBreak;
 use crate::stats::Count;
@@ -126,20 +126,20 @@ impl Retention {
     /// Copies those of the newest `n` that must be copied.
     fn condense(&mut self, w: &mut Worker, n: usize) {
         let Retention { kept, copy_break: Some(copy_break), bytes, copies, .. } = self else { return };
-        let mut home = GoingHome::new();
+        let mut to_free = ToFree::new();
         for (newest, _) in kept.iter_mut().rev().take(n) {
             *bytes -= newest.size();
-            newest.condense(copy_break, w, &mut home);
+            newest.condense(copy_break, w, &mut to_free);
             *bytes += newest.size();
             *copies += usize::from(newest.is_copy());
         }
-        home.send(w);
+        to_free.send(w);
     }
 
     /// Frees the oldest frames until at most that many `packets` and `bytes` are kept, none of which came before
     /// `since`.
     fn free(&mut self, w: &mut Worker, (packets, bytes): (usize, usize), since: Option<Instant>) -> usize {
-        let (mut freed, mut home) = (0, GoingHome::new());
+        let (mut freed, mut to_free) = (0, ToFree::new());
         let late = |came: Instant| since.is_some_and(|since| came < since);
         while (self.kept.len() > packets
             || self.bytes > bytes
@@ -149,9 +149,9 @@ impl Retention {
             freed += 1;
             self.bytes -= oldest.size();
             self.copies -= usize::from(oldest.is_copy());
-            oldest.free(self.copy_break.as_ref(), w, &mut home);
+            oldest.free(self.copy_break.as_ref(), w, &mut to_free);
         }
-        home.send(w);
+        to_free.send(w);
         self.reader.counters.given.add(freed as u64);
         self.reader.counters.kept.set(self.kept.len() as u64);
         self.reader.counters.copies.set(self.copies as u64);

@@ -60,7 +60,7 @@ impl Buffers {
     ) -> Packets {
         let mut packets = self.take_spare();
         if !filling.is_empty() {
-            filling.arrive(frames, &mut packets);
+            filling.attach(frames, &mut packets);
         }
         if !frames.is_empty() {
             self.heads.attach_burst(w, frames, &mut packets);
@@ -79,7 +79,7 @@ impl Buffers {
     /// Gives up the heads that wait in `filling` for the frames just received, which stay in order.
     pub(super) fn strip(&mut self, frames: &mut Batch, filling: &mut InFlightHeads, w: &mut Worker) {
         let (mut packets, mut stripped) = (self.take_spare(), Batch::new());
-        filling.arrive(frames, &mut packets);
+        filling.attach(frames, &mut packets);
         self.heads.detach_burst(w, &mut packets, &mut stripped);
         self.put_spare(packets);
         stripped.append(frames);
@@ -115,7 +115,7 @@ impl Buffers {
         // Frames that the port dropped by itself left their heads.
         let lost = filling.len().saturating_sub(port.rx_posted());
         if lost > 0 {
-            filling.give_up(lost, &self.heads, w);
+            filling.free_newest(lost, &self.heads, w);
         }
         let mut frames = Batch::new();
         loop {
@@ -126,10 +126,10 @@ impl Buffers {
             }
             let is_short = packets.len() < want;
             // A new packet is one frame, and there is room for as many as were requested.
-            packets.drain().for_each(|packet| drop(filling.depart(packet, &mut frames)));
+            packets.drain().for_each(|packet| drop(filling.detach(packet, &mut frames)));
             port.fill(w, &mut frames);
             if !frames.is_empty() {
-                filling.recall(&mut frames, &mut packets);
+                filling.attach_newest(&mut frames, &mut packets);
                 return self.free(packets, Free::Bulk, w);
             }
             self.put_spare(packets);

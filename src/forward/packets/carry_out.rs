@@ -101,7 +101,7 @@ impl Forwarder {
                 self.give_up(to, Reason::TxFull, w);
             }
             let Egress { flight, out, .. } = &mut self.egresses[to];
-            if let Err(odd) = flight.depart(packet, out) {
+            if let Err(odd) = flight.detach(packet, out) {
                 self.redirect_copy(to, odd, w);
             }
         }
@@ -114,7 +114,7 @@ impl Forwarder {
     fn redirect_copy(&mut self, to: usize, packet: Packet, w: &mut Worker) {
         let Some(copy) = self.copy_whole(packet, w) else { return };
         let Egress { flight, out, .. } = &mut self.egresses[to];
-        if let Err(packet) = flight.depart(copy, out) {
+        if let Err(packet) = flight.detach(copy, out) {
             self.lose_packets(Reason::TxRefused, once(packet), w);
         }
     }

@@ -8,7 +8,7 @@ use crate::forward::{Forwarder, PacketPath, filter};
 use crate::packet::{HeadCache, HeadCacheConfig};
 use crate::page::{Memory, MemoryConfig};
 use crate::pool::{Pool, PoolConfig};
-use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::sync::Worker;
 use std::time::{Duration, SystemTime};
 
@@ -185,7 +185,7 @@ fn of_a_long_packet_its_first_bytes_are_kept_and_its_length() {
 fn forwarder(rig: Rig, rule: &str) -> (Forwarder, [MemDevice; 2], Recording, Worker, Memory) {
     let Rig { recorder, recording, pool, w, _memory: memory } = rig;
     let [(a, near), (b, far)] =
-        ["a", "b"].map(|name| wire(name, &MemConfig { ring: 16, coalesce: 1 }).unwrap());
+        ["a", "b"].map(|name| MemPort::pair(name, &MemConfig { ring: 16, coalesce: 1 }).unwrap());
     let mut forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], pool, Box::new(recorder)).unwrap();
     let heads = HeadCache::with(&memory, &HeadCacheConfig::default()).unwrap();
     let rules = vec![rule.parse().unwrap()];

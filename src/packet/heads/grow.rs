@@ -91,8 +91,8 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
     let Some(inbox) = shared.inboxes.get(origin.slot()) else { return false };
     // Takes as many heads as there is room for. The inbox is in another core's cache until it is read. After that, more
     // heads cost no more.
-    let home = inbox.take(want.max(shared.size()), &mut heads);
-    let rest = want.saturating_sub(home);
+    let returned = inbox.take(want.max(shared.size()), &mut heads);
+    let rest = want.saturating_sub(returned);
     if rest > 0 {
         // The bulk call is all or nothing. If fewer heads exist, the caller finds them one by one.
         shared.cache.alloc_bulk(w, rest, &mut heads, || Head::blank(origin));
@@ -112,7 +112,7 @@ fn refill(shared: &Shared, w: &mut Worker) -> bool {
     let left = heads.len();
     shared.locals.add(w, u64::from(n > 0), |lane| &lane.refill);
     shared.locals.add(w, n as u64, |lane| &lane.refilled);
-    shared.locals.add(w, home as u64, |lane| &lane.came_home);
+    shared.locals.add(w, returned as u64, |lane| &lane.returned);
     shared.locals.add(w, left as u64, |lane| &lane.flushed);
     shared.cache.forget_bulk(w, &mut heads);
     put_away(shared, w, heads);

@@ -57,7 +57,7 @@ counters! {
     /// Heads sent to the worker that took them.
     sent_home,
     /// Heads returned by other workers.
-    came_home,
+    returned,
     /// Heads that were kept instead of sent: their worker has the maximum of waiting heads, or has left.
     refused,
     /// Number of times no head was free anywhere and other workers' arrays were emptied.

@@ -67,7 +67,7 @@ impl Bench {
 
     /// Nothing is held: every head and every frame returns to its source.
     fn end(self) {
-        assert!(self.pool.ledger().all_home(), "{:?}", self.pool.ledger());
+        assert!(self.pool.ledger().all_freed(), "{:?}", self.pool.ledger());
         check(&self.heads.stats());
         drop((self.heads, self.pool, self.workers));
         assert_eq!(self.memory.stats().free, self.memory.stats().total);
@@ -172,7 +172,7 @@ fn heads_freed_on_another_worker_go_home_in_batches() {
     let slabs = stats.cache.alloc_fastpath + stats.cache.alloc_slowpath;
     let mut packets = bench.packets(0, 64);
     let stats = bench.heads.stats();
-    assert_eq!((stats.came_home, stats.waiting), (64, 8), "as many as the array has room for");
+    assert_eq!((stats.returned, stats.waiting), (64, 8), "as many as the array has room for");
     assert_eq!(stats.cache.alloc_fastpath + stats.cache.alloc_slowpath, slabs, "and none from the cache");
     bench.free_bulk(0, &mut packets);
     bench.end();

@@ -121,7 +121,7 @@ fn a_pair_comes_out_again_as_if_it_were_new() {
     assert_eq!((stats.taken, stats.kept, stats.missed, stats.passed), (10, 10, 1, 0));
     check(&stats);
     heads.free(&mut w, packet);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn only_single_private_writable_packets_of_the_pool_stay_ready() {
         pairs.free(&mut w, packet);
     }
     assert_eq!((pairs.now(), pairs.stats().passed), (0, 5));
-    assert!(pool.ledger().all_home() && other.ledger().all_home());
+    assert!(pool.ledger().all_freed() && other.ledger().all_freed());
     let frame = pool.alloc(&mut w).unwrap();
     let ordinary = heads.attach(&mut w, frame).unwrap();
     pairs.free(&mut w, ordinary);
@@ -161,7 +161,7 @@ fn there_are_never_more_than_the_most_which_changes_at_once() {
     pairs.set_max(20);
     assert_eq!((pairs.now(), pool.ledger().ready, pairs.stats().released), (20, 20, 30));
     pairs.set_max(0);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
     let packet = pairs.get(&mut w).unwrap();
     pairs.free(&mut w, packet);
     assert_eq!(pairs.now(), 0, "0 keeps none");
@@ -174,7 +174,7 @@ fn there_are_never_more_than_the_most_which_changes_at_once() {
     check(&stats);
     pairs.free_bulk(&mut w, &mut packets);
     assert_eq!(pairs.drain(&mut w), 64);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_bulk_of_pairs_and_others_keeps_the_pairs() {
     packets.iter().for_each(|packet| assert_new(packet, packet.headroom()));
     assert!(packets.iter().all(|packet| (64..64 + 8 * 64).contains(&packet.headroom())));
     drop(packets);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn pairs_are_given_up_before_the_pool_has_no_frame_for_somebody() {
     assert_eq!(pool.alloc_burst(&mut a, &mut frames, 32), 32);
     assert_eq!((pairs.stats().released, pool.failed()), (32, 0));
     frames.free(&mut a);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_worker_that_leaves_takes_no_pairs_along() {
     pairs.free_bulk(&mut b, &mut packets);
     drop(b);
     assert_eq!((pairs.now(), pairs.stats().released), (0, 20));
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
     drop((pairs, heads, pool, a));
     assert_eq!(memory.stats().free, memory.stats().total);
 }
@@ -240,7 +240,7 @@ fn without_a_frame_or_a_head_there_is_no_packet_and_nothing_is_lost() {
         heads_of_others.push(packet);
     }
     assert!(pairs.get(&mut w).is_none() && pairs.get_burst(&mut w, &mut Packets::new(), 4) == 0);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
     drop((pages, heads_of_others));
     assert!(pairs.get(&mut w).is_some());
 }
@@ -288,7 +288,7 @@ fn a_stack_under_a_lock_keeps_pairs_in_either_way_of_beginning_again() {
         assert_eq!((stack.now(), pool.ledger().ready, stack.stats().released), (10, 10, 40));
         check(&stack.stats());
         drop(stack);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
     }
 }
 
@@ -306,7 +306,7 @@ fn one_list_gives_and_keeps_the_same_pairs_whoever_takes_its_lock() {
         packets.drain().for_each(|packet| list.free(&mut a, packet));
         check(&list.stats());
         drop(list);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
     }
 }
 
@@ -453,7 +453,7 @@ fn ready_pairs_of_a_closed_pool_keep_no_frame_of_its_successor() {
     let again = bench.heads.alloc(w, &successor).unwrap();
     pairs.free(w, again);
     assert_eq!((pairs.now(), pairs.stats().passed), (0, 2));
-    assert!(successor.ledger().all_home());
+    assert!(successor.ledger().all_freed());
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn a_stack_of_a_closed_pool_keeps_nothing_whatever_its_max_is() {
         let again = bench.heads.alloc(w, &successor).unwrap();
         stack.free(w, again);
         assert_eq!((stack.now(), stack.max()), (0, 0));
-        assert!(successor.ledger().all_home());
+        assert!(successor.ledger().all_freed());
         packet = bench.heads.alloc(w, &successor);
     }
 }

@@ -42,7 +42,7 @@ fn what_is_put_into_all_packets_comes_behind_what_each_has_until_one_has_no_room
         assert_eq!(all(packet), whole, "{i}");
     }
     heads.free_bulk(&mut w, &mut packets);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[allow(unsafe_code)]
@@ -68,7 +68,7 @@ fn a_packet_of_one_part_a_chain_and_one_of_shared_bytes_are_the_same_after_they_
     let mut packets = Packets::new();
     [one, chain, second].into_iter().for_each(|packet| packets.push(packet).unwrap());
     heads.free_bulk(&mut w, &mut packets);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn bytes_with_two_holders_are_read_by_both_and_written_by_none_until_one_is_left
     second.push(6).unwrap();
     assert_eq!(second.data(), b"hello World");
     heads.free(&mut w, second);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 /// This was observed: the packet was written to, and the device's port took it for one that it cannot carry.
@@ -103,11 +103,11 @@ fn a_packet_that_was_shared_and_is_written_to_departs_like_one_that_never_was() 
     heads.free(&mut w, second);
     first.data_mut().unwrap()[0] = b'J';
     let (mut flight, mut frames) = (InFlightHeads::new(1), Batch::new());
-    flight.depart(first, &mut frames).unwrap();
+    flight.detach(first, &mut frames).unwrap();
     assert_eq!((frames[0].data(), flight.len()), (&b"Jello"[..], 1));
     frames.free(&mut w);
-    flight.give_up(1, &heads, &mut w);
-    assert!(pool.ledger().all_home());
+    flight.free_newest(1, &heads, &mut w);
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_packet_is_copied_to_be_written_while_others_read_it() {
     packets.push(first).unwrap();
     packets.push(second).unwrap();
     heads.free_bulk(&mut w, &mut packets);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_chain_is_one_packet() {
     let chain = heads.detach(&mut w, chain).unwrap_err();
     assert_eq!(all(&chain), b"wot", "a chain is no frame");
     heads.free(&mut w, chain);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_long_chain_dropped_anywhere_is_no_deep_recursion() {
     assert_eq!(chain.len(), parts + 1);
     std::thread::Builder::new().stack_size(64 << 10).spawn(move || drop(chain)).unwrap().join().unwrap();
     heads.free(&mut w, packet);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_packet_is_split_at_any_byte() {
         );
         heads.free(&mut w, front);
         heads.free(&mut w, back);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
     }
 }
 
@@ -200,7 +200,7 @@ fn a_chain_becomes_one_part_in_the_first_ones_room_or_in_a_new_frame() {
     assert_eq!((chain.data(), second.data()), (&b"onetwothree"[..], &b"onetwo"[..]));
     heads.free(&mut w, chain);
     heads.free(&mut w, second);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -235,20 +235,20 @@ fn a_packet_of_any_kind_is_made_one_frame_of_its_own_which_a_device_takes() {
     ];
     for (mut packet, is_copied) in all.into_iter().chain([(plain, false)]) {
         if is_copied {
-            packet = flight.depart(packet, &mut frames).unwrap_err();
+            packet = flight.detach(packet, &mut frames).unwrap_err();
         }
         let hash = packet.flow_hash();
         assert_eq!(heads.make_sendable(&mut w, &mut packet, &pool), Ok(is_copied), "{packet:?}");
         assert_eq!((packet.data(), packet.flow_hash()), (&b"hello"[..], hash));
-        flight.depart(packet, &mut frames).unwrap();
+        flight.detach(packet, &mut frames).unwrap();
     }
     assert_eq!((frames.len(), reader.data(), part.data()), (7, &b"hello"[..], &b"hel"[..]));
     frames.free(&mut w);
-    flight.give_up(7, &heads, &mut w);
+    flight.free_newest(7, &heads, &mut w);
     heads.free(&mut w, reader);
     heads.free(&mut w, part);
     pieces.flush(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn without_a_frame_for_the_copy_a_shared_packet_stays_as_it_is() {
     assert_eq!(heads.make_sendable(&mut w, &mut second, &pool), Ok(false), "the other reader is gone");
     rest.free(&mut w);
     heads.free(&mut w, second);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn what_does_not_fit_into_one_frame_stays_a_chain() {
     heads.free(&mut w, chain);
     heads.free(&mut w, second);
     rest.free(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_copy_says_when_the_packet_was_recorded() {
         assert_eq!(one.timestamp(), recorded);
         heads.free(&mut w, one);
     }
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn external_memory_goes_back_when_the_last_packet_with_it_is_gone() {
     second.data_mut().unwrap()[0] = b'T';
     assert_eq!(second.data(), b"Ternal");
     heads.free(&mut w, second);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn pieces_of_a_frame_are_packets() {
         heads.free(&mut w, packet);
     }
     pieces.flush(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn a_shared_frame_becomes_a_packet_and_a_frame_again_when_nobody_else_has_it() {
     let frame = heads.detach(&mut w, packet).unwrap();
     assert_eq!(frame.len(), 4);
     frame.free(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -388,5 +388,5 @@ fn a_bulk_of_all_kinds_is_freed_whole() {
         }
     }
     assert!(packets.is_empty());
-    assert!(pool.ledger().all_home() && other.ledger().all_home());
+    assert!(pool.ledger().all_freed() && other.ledger().all_freed());
 }

@@ -36,7 +36,7 @@ fn one_tiny_slice_of_every_frame_held_pins_no_more_than_the_bound_says() {
         assert_eq!(slabs > 0, copied);
         assert!(held.iter().enumerate().all(|(i, packet)| packet.data() == vec![i as u8; bytes]));
         held.into_iter().for_each(|packet| heads.free(&mut w, packet));
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
     }
 }
 
@@ -52,7 +52,7 @@ fn a_slice_shared_with_somebody_is_copied_for_the_one_who_keeps_it() {
     let mut tail = heads.split(&mut w, &mut packet, 990).unwrap();
     assert_eq!(copy_break.apply(&mut w, &mut tail), 2048 - 10);
     heads.free(&mut w, packet);
-    assert!(pool.ledger().all_home(), "the copy keeps no frame");
+    assert!(pool.ledger().all_freed(), "the copy keeps no frame");
     assert!(tail.data() == [7; 10] && tail.data_mut().is_none());
     heads.free(&mut w, tail);
 }

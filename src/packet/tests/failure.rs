@@ -93,7 +93,7 @@ fn the_failure_of_any_one_allocation_loses_nothing() {
             failures += usize::from(run(&scene, &mut w) > 0);
             let spent = memory.refusal_spent();
             assert!(
-                scene.pool.ledger().all_home(),
+                scene.pool.ledger().all_freed(),
                 "after the failure of allocation {n}: {:?}",
                 scene.pool.ledger()
             );
@@ -123,7 +123,7 @@ fn a_callback_that_panics_as_a_head_goes_home_loses_no_frame() {
     drop(others);
     next_page_home_panics(&memory);
     assert!(panics(|| heads.free(&mut w, packet)));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 /// Seen: the packet had lost all parts but the first afterwards.
@@ -149,5 +149,5 @@ fn a_callback_that_panics_while_a_packet_is_made_linear_leaves_it_whole() {
     assert_eq!((packet.len(), packet.segments().count()), (len, 2));
     parts.push(packet);
     parts.into_iter().for_each(|packet| heads.free(&mut w, packet));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }

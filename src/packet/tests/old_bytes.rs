@@ -90,5 +90,5 @@ fn ready_pairs_of_a_pool_that_clears_show_no_old_byte() {
             stack.free(&mut w, packet);
         }
     }
-    assert!(pool.ledger().balanced() && pool.ledger().all_home());
+    assert!(pool.ledger().balanced() && pool.ledger().all_freed());
 }

@@ -30,7 +30,7 @@ fn of_a_packet_in_a_ring_the_frames_that_are_its_alone_are_queued() {
     assert!(pool.ledger().balanced() && second.ledger().balanced());
     heads.free_bulk(&mut w, &mut there);
     heads.free(&mut w, reader);
-    assert!(pool.ledger().all_home() && second.ledger().all_home());
+    assert!(pool.ledger().all_freed() && second.ledger().all_freed());
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn what_a_ring_has_no_room_for_stays_and_what_is_in_one_that_is_dropped_goes_hom
     drop((sender, receiver));
     assert_eq!((pool.ledger().queued, pool.ledger().owned, pool.ledger().balanced()), (0, 4, true));
     heads.free_bulk(&mut w, &mut packets);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -80,5 +80,5 @@ fn a_caller_that_panics_on_either_side_leaves_a_ledger_that_is_balanced() {
     assert!(pool.ledger().balanced());
     heads.free_bulk(&mut w, &mut packets);
     drop((sender, receiver));
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }

@@ -141,7 +141,7 @@ fn pages_of_the_reserve_say_so_until_they_are_free_again() {
     let mut all = take_all(&memory, &mut w);
     assert_eq!(all.len() as u64, memory.stats().total - 100);
     assert!(all.iter().all(|page| !page.is_reserve()));
-    let urgent: Vec<Page> = std::iter::from_fn(|| memory.alloc_urgent(&mut w, 0)).collect();
+    let urgent: Vec<Page> = std::iter::from_fn(|| memory.alloc_with_reserve(&mut w, 0)).collect();
     assert_eq!((urgent.len(), urgent.iter().filter(|page| page.is_reserve()).count()), (100, 100));
     assert!(urgent.iter().all(|page| page.order() == 0 && page.bytes().len() == 4096));
     urgent.into_iter().for_each(|page| memory.free(&mut w, page));

@@ -25,7 +25,7 @@ fn scenario(memory: &Memory) -> usize {
     assert!([0, 2].contains(&block.order()));
     refused += usize::from(block.order() == 0);
     held.push(block);
-    held.extend(memory.alloc_urgent(&mut w, 0));
+    held.extend(memory.alloc_with_reserve(&mut w, 0));
     held.drain(..).for_each(|page| memory.free(&mut w, page));
     memory.free_bulk(&mut w, &mut pages);
     refused

@@ -195,7 +195,7 @@ impl Model {
                 self.got(page, order, false);
             }
             Op::Urgent { worker, order } => {
-                let page = self.memory.alloc_urgent(&mut self.workers[worker], order);
+                let page = self.memory.alloc_with_reserve(&mut self.workers[worker], order);
                 self.got(page, order, true);
             }
             Op::OrSingle { worker, order } => {

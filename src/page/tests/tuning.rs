@@ -60,7 +60,7 @@ fn watermarks_are_set_in_order_or_not_at_all_and_who_asked_is_told_what_begins_b
     assert_eq!(*told.lock().unwrap(), [(true, 124)], "124 are free, fewer than 200");
     held.extend(std::iter::from_fn(|| memory.alloc(&mut w, 0)));
     assert_eq!(held.len(), 924, "the reserve is kept back");
-    assert!(memory.alloc_urgent(&mut w, 0).is_some_and(|page| page.is_reserve()));
+    assert!(memory.alloc_with_reserve(&mut w, 0).is_some_and(|page| page.is_reserve()));
     memory.set_watermarks(marks(50, 60, 70)).unwrap();
     assert_eq!(told.lock().unwrap().last(), Some(&(false, 100)));
     held.extend(std::iter::from_fn(|| memory.alloc(&mut w, 0)));

@@ -45,7 +45,7 @@ fn scenario(memory: &Memory, clears: bool) -> usize {
     refused += usize::from(pool.alloc(&mut w).is_none() && pool.ledger().total < 10);
     held.drain(..).for_each(|frame| frame.free(&mut w));
     drop((fragments, clone));
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
     pool.close_and_wait(Duration::ZERO).unwrap();
     assert_eq!((pool.mapped_pages(), pool.inflight()), (0, 0));
     refused

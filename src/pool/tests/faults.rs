@@ -113,22 +113,24 @@ const MISPLACED: [(&str, Misplace); 8] = [
         pool.shared.put(&mut depot, id);
     }),
     ("one on the remote free queue is lost", |_, pool, _| {
-        assert_eq!(pool.shared.home.pop_ring(1, |_| ()), 1);
+        assert_eq!(pool.shared.remote_free.pop_ring(1, |_| ()), 1);
     }),
     ("one is on the remote free queue twice", |rig, pool, _| {
         let id = rig.held[0][0].id().get();
-        assert_eq!(pool.shared.home.push(pool.shared.frame_table.links(), &[id], |id| *id), 0);
+        assert_eq!(pool.shared.remote_free.push(pool.shared.frame_table.links(), &[id], |id| *id), 0);
     }),
     ("another pool's is freed into the cache", |_, pool, other| {
         let give = |ids: &[u32]| pool.shared.local.slot().steal(|local| local.give(ids[0])).unwrap();
-        assert_eq!(other.shared.home.pop_ring(1, |ids| assert!(give(ids))), 1);
+        assert_eq!(other.shared.remote_free.pop_ring(1, |ids| assert!(give(ids))), 1);
     }),
-    ("another pool's is sent home here", |rig, pool, other| {
+    ("another pool's is on the remote free queue here", |rig, pool, other| {
         let at =
             rig.pools.iter().position(|one| std::ptr::eq(&raw const *one.shared, &raw const *other.shared));
         let frame = rig.held[at.unwrap()].pop().unwrap();
         pool.shared.lanes.add(&rig.w, 1, |lane| &lane.given);
-        pool.shared.home.push(pool.shared.frame_table.links(), &[frame.into_desc().id.get()], |id| *id);
+        pool.shared
+            .remote_free
+            .push(pool.shared.frame_table.links(), &[frame.into_desc().id.get()], |id| *id);
     }),
 ];
 
@@ -184,7 +186,7 @@ fn whoever_lies_about_frames_that_it_keeps_ready_is_seen() {
         let liar: Arc<dyn Shrinker> = Arc::new(Liar { said, named: honest(&rig, n) });
         rig.pools[0].on_pressure(Arc::downgrade(&liar));
         let ledger = rig.pools[0].ledger();
-        assert_eq!((ledger.balanced(), ledger.all_home()), (!lies, false), "{said} {n}: {ledger:?}");
+        assert_eq!((ledger.balanced(), ledger.all_freed()), (!lies, false), "{said} {n}: {ledger:?}");
         assert_eq!((ledger.owned, ledger.ready), (18 - n as u64, said), "{ledger:?}");
     }
 }

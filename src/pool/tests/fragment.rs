@@ -93,7 +93,7 @@ fn a_frame_whose_pieces_are_gone_is_cut_again_in_place() {
     assert_eq!(ids.len(), 1, "the one frame, again and again");
     check(&pool, 1);
     fragments.flush(&mut w);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 /// Seen: a cutter used its frame again and again, so a page that was to leave never left.
@@ -129,7 +129,7 @@ fn the_last_piece_brings_a_frame_home_that_the_cutter_has_left() {
         check(&pool, left.div_ceil(2));
         pieces.iter().for_each(|piece| assert!(piece.data().iter().all(|&byte| byte == piece.data()[0])));
     }
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_shared_piece_is_a_claim_on_its_frame_and_may_become_all_of_it() {
     let frame = twin.into_frame().unwrap();
     assert_eq!((frame.data(), frame.size()), (&[1; 100][..], 2048));
     frame.free(&mut w);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]

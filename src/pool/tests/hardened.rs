@@ -75,7 +75,7 @@ fn frames_of_new_pages_come_in_an_order_that_follows_from_the_seed() {
         let frames: Vec<Frame> = std::iter::from_fn(|| pool.alloc(&mut w)).collect();
         let ids: Vec<u32> = frames.iter().map(|frame| frame.id().get() - first).collect();
         drop(frames);
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
         ids
     };
     let mut ids = order(Some(1));

@@ -54,7 +54,7 @@ fn frames_come_out_of_lines_as_they_went_in_and_are_queued_between() {
         assert_eq!((at(&pool), at(&second)), ((0, 11, true), (0, 9, true)));
         assert_eq!(batch.iter().map(Frame::id).collect::<Vec<_>>(), ids);
         batch.free(&mut other);
-        assert!(pool.ledger().all_home() && second.ledger().all_home());
+        assert!(pool.ledger().all_freed() && second.ledger().all_freed());
     }
 }
 
@@ -71,7 +71,7 @@ fn frames_of_lines_that_nobody_takes_go_home() {
     queue(&mut sender, &w, &mut batch, 5);
     assert_eq!((pool.ledger().queued, second.ledger().queued), (8, 3));
     drop((sender, receiver));
-    assert!(pool.ledger().all_home() && second.ledger().all_home());
+    assert!(pool.ledger().all_freed() && second.ledger().all_freed());
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_line_takes_seven_and_waits_for_a_batch_that_has_room() {
     assert_eq!((take(&mut receiver, &w, &mut full), full.room()), (1, 0));
     assert_eq!((LINE_MAX, pool.ledger().owned), (7, 64));
     full.free(&mut w);
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]
@@ -109,5 +109,5 @@ fn a_callback_that_panics_loses_no_frame_of_a_line_of_two_pools() {
     queue(&mut sender, &w, &mut batch, 3);
     drop(sender);
     assert!(panics::panics(|| drop(receiver)));
-    assert!(check(&open, 0).all_home());
+    assert!(check(&open, 0).all_freed());
 }

@@ -178,7 +178,7 @@ proptest! {
         prop_assert!(!frame.has_offload(), "nothing is left to be done to a fresh frame");
         prop_assert_eq!(frame.timestamp(), None);
         frame.free(&mut w);
-        prop_assert!(pool.ledger().all_home());
+        prop_assert!(pool.ledger().all_freed());
     }
 }
 

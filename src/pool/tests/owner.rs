@@ -29,7 +29,7 @@ fn what_the_cache_holds_and_what_comes_home_is_the_new_owners() {
     all.extend(std::iter::from_fn(|| pool.alloc(second)));
     assert_eq!(all.len(), 128);
     all.into_iter().for_each(|frame| frame.free(other));
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_pool_is_adopted_once_and_only_when_its_owner_has_left() {
     pool.alloc(&mut second).unwrap().free(&mut second);
     assert!(pool.stats().alloc.fast > fast);
     out.free(&mut third);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_callback_that_panics_loses_no_frame_of_a_batch_of_two_pools() {
             batch.reverse();
             assert!(panics(|| drop(batch)));
         }
-        assert!(check(&open, 0).all_home(), "through a worker: {through_worker}");
+        assert!(check(&open, 0).all_freed(), "through a worker: {through_worker}");
     }
 }
 
@@ -83,7 +83,7 @@ fn a_batch_keeps_what_an_iterator_gave_before_it_panicked() {
     assert!(panics(|| _ = batch.extend(frames)));
     assert_eq!((batch.len(), pool.ledger().out()), (3, 3));
     batch.free(&mut w);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 /// Found in a review: the frames in the array had no owner after that.
@@ -97,7 +97,7 @@ fn an_array_that_is_filled_when_the_callers_code_panics_loses_no_frame() {
     pool.on_pressure(Arc::downgrade(&empty));
     let mut places: Vec<MaybeUninit<Frame>> = (0..1000).map(|_| MaybeUninit::uninit()).collect();
     assert!(panics(|| _ = pool.alloc_into(&mut w, &mut places)));
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 /// Found in a review: the frames behind the batch that panicked had no owner.
@@ -114,5 +114,5 @@ fn an_array_that_goes_home_when_the_callers_code_panics_loses_no_frame() {
     // SAFETY: the claims are forgotten.
     assert!(panics(|| unsafe { Frame::free_all(&frames, &mut w) }));
     frames.into_iter().for_each(std::mem::forget);
-    assert!(check(&open, 0).all_home());
+    assert!(check(&open, 0).all_freed());
 }

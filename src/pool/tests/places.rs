@@ -28,7 +28,7 @@ fn frames_are_counted_at_every_place_by_whoever_brings_and_fetches_them() {
         place.fetch(Some(&w), &rest);
         assert_eq!((at(&pool).2, at(&second).2), (0, 0), "{place:?}");
         rest.free(&mut other);
-        assert!(pool.ledger().all_home() && second.ledger().all_home());
+        assert!(pool.ledger().all_freed() && second.ledger().all_freed());
     }
 }
 

@@ -202,6 +202,6 @@ fn play(site: &Site, of: &[(usize, usize)], planted: Option<(Side, Mistake, usiz
     assert!(!withdraw(), "{}: {of:?}: {planted:?} was not made", site.name);
     assert_eq!(scene.is_balanced(), planted.is_none(), "{}: {of:?}: {planted:?}", site.name);
     drop((kept, held));
-    let home = scene.pools.iter().all(|pool| pool.ledger().all_home());
+    let home = scene.pools.iter().all(|pool| pool.ledger().all_freed());
     assert_eq!(home, planted.is_none(), "{}: {of:?}: {planted:?}, at the end", site.name);
 }

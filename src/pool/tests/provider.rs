@@ -52,7 +52,7 @@ fn two_lent_memories_and_one_from_the_system_do_not_meet() {
         batch.push(pools[i % 3].alloc(&mut workers[i % 3]).unwrap()).unwrap();
     }
     batch.free(&mut workers[0]);
-    pools.iter().for_each(|pool| assert!(check(pool, 0).all_home()));
+    pools.iter().for_each(|pool| assert!(check(pool, 0).all_freed()));
 }
 
 #[test]

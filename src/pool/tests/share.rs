@@ -45,7 +45,7 @@ fn a_frame_is_exclusive_again_only_with_its_one_holder() {
     frame.data_mut().fill(1);
     assert!(frame.push(10).is_ok());
     frame.free(&mut w);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn the_last_of_the_claims_brings_the_frame_home_whoever_lets_go_last_and_however
         for (left, claim) in (0..3).rev().zip(claims) {
             way(claim, if left == 0 { &mut other } else { &mut w });
             let ledger = check(&pool, u64::from(left > 0));
-            assert_eq!(ledger.all_home(), left == 0);
+            assert_eq!(ledger.all_freed(), left == 0);
         }
     }
     assert!(pool.alloc_bulk(&mut w, &mut Batch::new(), 16), "all of them are to be had again");
@@ -105,6 +105,6 @@ fn two_threads_that_clone_and_let_go_at_once_bring_a_frame_home_once() {
             }
             drop(claim);
         });
-        assert!(check(&pool, 0).all_home());
+        assert!(check(&pool, 0).all_freed());
     }
 }

@@ -39,7 +39,7 @@ fn every_way_to_allocate_is_named_by_the_line_that_calls_it() {
     check(&pool, 2);
     drop((clone, piece, fragments));
     assert_eq!(pool.holders(), []);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn a_pool_made_smaller_gives_pages_back_at_once_or_with_their_last_frame() {
         held.drain(..10).for_each(|frame| frame.free(&mut other));
         pool.resize(8).unwrap();
         let total = check(&pool, held.len() as u64).total;
-        assert!((34..=36).contains(&total), "{total}: what was home has left");
+        assert!((34..=36).contains(&total), "{total}: the free frames have left");
         assert!(
             pool.alloc(&mut w).is_some_and(|_| total > 34) || total == 34,
             "halves of pages are still used"
@@ -157,7 +157,7 @@ fn the_cache_changes_its_size_while_it_is_full() {
             batch.pop().into_iter().for_each(|frame| pool.free(&mut w, frame));
         }
         let ledger = check(&pool, 0);
-        assert!(ledger.all_home() && ledger.cached <= cached, "{ledger:?}");
+        assert!(ledger.all_freed() && ledger.cached <= cached, "{ledger:?}");
         assert_eq!(ledger.cached > 0, cache > 0, "{ledger:?}");
     }
     assert!(pool.set_cache(1 << 17, 1).is_err() && pool.set_cache(8, 9).is_err());
@@ -179,7 +179,7 @@ fn pages_of_another_node_are_used_once_and_their_frames_waived() {
     let mut held = all(&pool, &mut w);
     held.truncate(16);
     pool.set_node(Some(1));
-    assert_eq!((check(&pool, 16).total, pool.stats().alloc.waive), (16, 16), "what was home has left");
+    assert_eq!((check(&pool, 16).total, pool.stats().alloc.waive), (16, 16), "the free frames have left");
     held.into_iter().for_each(|frame| frame.free(&mut w));
     assert_eq!((check(&pool, 0).total, pool.stats().alloc.waive, pool.mapped_pages()), (0, 32, 0));
     for round in 1..=3 {
@@ -277,7 +277,7 @@ fn a_burst_that_is_larger_than_the_room_in_the_batch_comes_from_the_cache() {
     let after = pool.stats().alloc;
     assert_eq!((after.fast - before.fast, after.refill), (32, before.refill));
     batch.free(&mut w);
-    assert!(check(&pool, 0).all_home());
+    assert!(check(&pool, 0).all_freed());
 }
 
 #[test]

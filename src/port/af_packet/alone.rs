@@ -37,12 +37,12 @@ impl AfPacketPort {
     /// traffic that is left to the kernel.
     ///
     /// ```no_run
-    /// use netmem::port::af_packet::{self, ControlTraffic};
+    /// use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic};
     /// use std::sync::Arc;
     ///
     /// let control = Arc::new(ControlTraffic::default());
     /// control.follow()?;
-    /// let mut port = af_packet::open("eth0", 512)?;
+    /// let mut port = AfPacketPort::open("eth0", &AfPacketConfig::default())?;
     /// if let Err(why) = port.take_alone(control) {
     ///     eprintln!("the kernel gets it all as well: {why}");
     /// }

@@ -7,6 +7,19 @@ use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
 use crate::sys::packet::{PacketSocket, PacketStep};
 
+/// The settings of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AfPacketConfig {
+    /// Maximum number of frames posted in each direction. Default 512.
+    pub ring: usize,
+}
+
+impl Default for AfPacketConfig {
+    fn default() -> Self {
+        AfPacketConfig { ring: 512 }
+    }
+}
+
 /// The reason why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -35,29 +48,31 @@ pub enum AfPacketError {
     },
 }
 
-/// Opens a port on an interface, with at most `ring` frames posted in each direction.
-///
-/// # Errors
-/// Returns [`AfPacketError`] with the step and the remedy.
-#[cold]
-pub fn open(interface: &str, ring: usize) -> Result<AfPacketPort, AfPacketError> {
-    let name = || interface.to_owned();
-    let refused = |step, errno| match errno {
-        Errno::NODEV | Errno::NXIO => AfPacketError::UnknownInterface(name()),
-        Errno::NETDOWN => AfPacketError::InterfaceDown(name()),
-        Errno::AFNOSUPPORT if step == "link address" => AfPacketError::NotEthernet(name()),
-        Errno::PERM | Errno::ACCESS => AfPacketError::NotPermitted(name()),
-        _ => AfPacketError::Refused { interface: name(), step, errno },
-    };
-    let netdev = Netdev::open(interface).map_err(|errno| refused("find", errno))?;
-    netdev.mac().map_err(|errno| refused("link address", errno))?;
-    if !netdev.is_up().map_err(|errno| refused("flags", errno))? {
-        return Err(AfPacketError::InterfaceDown(name()));
+impl AfPacketPort {
+    /// Opens a port on an interface.
+    ///
+    /// # Errors
+    /// Returns [`AfPacketError`] with the step and the remedy.
+    #[cold]
+    pub fn open(interface: &str, config: &AfPacketConfig) -> Result<AfPacketPort, AfPacketError> {
+        let name = || interface.to_owned();
+        let refused = |step, errno| match errno {
+            Errno::NODEV | Errno::NXIO => AfPacketError::UnknownInterface(name()),
+            Errno::NETDOWN => AfPacketError::InterfaceDown(name()),
+            Errno::AFNOSUPPORT if step == "link address" => AfPacketError::NotEthernet(name()),
+            Errno::PERM | Errno::ACCESS => AfPacketError::NotPermitted(name()),
+            _ => AfPacketError::Refused { interface: name(), step, errno },
+        };
+        let netdev = Netdev::open(interface).map_err(|errno| refused("find", errno))?;
+        netdev.mac().map_err(|errno| refused("link address", errno))?;
+        if !netdev.is_up().map_err(|errno| refused("flags", errno))? {
+            return Err(AfPacketError::InterfaceDown(name()));
+        }
+        let socket =
+            PacketSocket::open(netdev.index()).map_err(|error| refused(step(error.step), error.errno))?;
+        let device = AfPacketLink::new(socket, netdev, BATCH_MAX);
+        Ok(CopyingPort::new(format!("packet:{interface}"), device, config.ring))
     }
-    let socket =
-        PacketSocket::open(netdev.index()).map_err(|error| refused(step(error.step), error.errno))?;
-    let device = AfPacketLink::new(socket, netdev, BATCH_MAX);
-    Ok(CopyingPort::new(format!("packet:{interface}"), device, ring))
 }
 
 fn step(step: PacketStep) -> &'static str {

@@ -28,12 +28,12 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// The ports of a host share one value.
 ///
 /// ```no_run
-/// use netmem::port::af_packet::{self, ControlTraffic};
+/// use netmem::port::af_packet::{AfPacketConfig, AfPacketPort, ControlTraffic};
 /// use std::sync::Arc;
 ///
 /// let control = Arc::new(ControlTraffic::default());
 /// control.follow()?;
-/// let mut port = af_packet::open("eth0", 512)?;
+/// let mut port = AfPacketPort::open("eth0", &AfPacketConfig::default())?;
 /// port.leave_to_kernel(Arc::clone(&control));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -40,7 +40,7 @@ mod rx;
 mod tests;
 mod tx;
 
-pub use bind::{AfPacketError, open};
+pub use bind::{AfPacketConfig, AfPacketError};
 pub use control::ControlTraffic;
 
 use backlog::Backlog;

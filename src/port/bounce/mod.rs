@@ -34,7 +34,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// use netmem::port::bounce::BouncePort;
-/// use netmem::port::mem::{MemConfig, wire};
+/// use netmem::port::mem::{MemConfig, MemPort};
 /// use netmem::{Batch, Complete, Fill, Memory, MemoryConfig, Pool, PoolConfig, Tx};
 ///
 /// let config = MemoryConfig { bytes: 2 << 20, ..Default::default() };
@@ -45,7 +45,7 @@ use std::sync::Arc;
 /// let own = Memory::new(&config)?; // what the device may see
 /// let mut worker = own.worker()?;
 /// let own_pool = Pool::new(&own, &mut worker, &PoolConfig { frames: 256, ..Default::default() })?;
-/// let (within, mut device) = wire("0", &MemConfig { coalesce: 1, ..Default::default() })?;
+/// let (within, mut device) = MemPort::pair("0", &MemConfig { coalesce: 1, ..Default::default() })?;
 /// let mut port = BouncePort::new(Box::new(within), worker, own_pool.clone());
 ///
 /// port.refill(&mut w, &pool);

@@ -3,7 +3,7 @@
 use super::BouncePort;
 use crate::pool::{Batch, Pool};
 use crate::port::conformance::{self, Fixture};
-use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::port::tests::moody::{Mood, Moody};
 use crate::port::{Complete, Fill, Port, Rx, Tx};
 use crate::wire::offload::{Offload, PartialChecksum};
@@ -27,7 +27,7 @@ fn bounced(ring: usize, frames: usize) -> Bounced {
 
 fn port(ring: usize, frames: usize) -> (BouncePort, MemDevice, Pool) {
     let Fixture { w, pool, memory: _ } = Fixture::new(frames);
-    let (within, device) = wire("0", &MemConfig { ring, coalesce: 1 }).unwrap();
+    let (within, device) = MemPort::pair("0", &MemConfig { ring, coalesce: 1 }).unwrap();
     (BouncePort::new(Box::new(within), w, pool.clone()), device, pool)
 }
 
@@ -103,7 +103,7 @@ fn copies_are_sent_in_order_and_the_frames_themselves_come_back() {
     let mut back = bounced.frames(100, 1);
     assert_eq!(bounced.port.complete(&mut bounced.here.w, &mut back), 10);
     assert_eq!(back.iter().skip(1).map(|frame| frame.id()).collect::<Vec<_>>(), ids);
-    assert!(bounced.own.ledger().all_home());
+    assert!(bounced.own.ledger().all_freed());
     assert_eq!((bounced.here.pool.ledger().posted, bounced.port.counters().copied.get()), (0, 10));
 }
 
@@ -175,7 +175,7 @@ fn a_port_that_is_dropped_with_frames_in_flight_sends_all_of_them_home() {
     assert_eq!(bounced.port.tx(&mut bounced.here.w, &mut frames), 10);
     let Bounced { port, device, own, here } = bounced;
     drop((port, device));
-    assert!(own.ledger().all_home() && here.pool.ledger().all_home());
+    assert!(own.ledger().all_freed() && here.pool.ledger().all_freed());
 }
 
 /// Found in a review: a memif peer left with frames in flight, and the next peer came before the frames were asked for.
@@ -183,7 +183,7 @@ fn a_port_that_is_dropped_with_frames_in_flight_sends_all_of_them_home() {
 #[test]
 fn copies_that_a_device_has_lost_leave_their_originals_and_the_port_sends_on() {
     let Fixture { w, pool: own, memory: _ } = Fixture::new(OWN);
-    let (wire, mut device) = wire("0", &MemConfig { ring: 8, coalesce: 1 }).unwrap();
+    let (wire, mut device) = MemPort::pair("0", &MemConfig { ring: 8, coalesce: 1 }).unwrap();
     let within = Moody::new(wire, Mood::Backwards);
     let mood = within.mood();
     let mut here = Fixture::new(256);
@@ -194,7 +194,7 @@ fn copies_that_a_device_has_lost_leave_their_originals_and_the_port_sends_on() {
     assert_eq!((port.tx(&mut here.w, &mut frames), frames.len()), (8, 12));
     *mood.lock().unwrap() = Mood::Gone;
     assert_eq!(port.tx(&mut here.w, &mut frames), 0);
-    assert_eq!((here.pool.ledger().posted, port.tx_posted()), (0, 0), "the originals have gone home");
+    assert_eq!((here.pool.ledger().posted, port.tx_posted()), (0, 0), "the originals are free");
     // A new device is there, and all eight places are free again.
     *mood.lock().unwrap() = Mood::Backwards;
     device.collect(8, |_sent| ());
@@ -205,5 +205,5 @@ fn copies_that_a_device_has_lost_leave_their_originals_and_the_port_sends_on() {
     assert_eq!(port.complete(&mut here.w, &mut done), 8);
     done.free(&mut here.w);
     frames.free(&mut here.w);
-    assert!(here.pool.ledger().all_home() && own.ledger().all_home());
+    assert!(here.pool.ledger().all_freed() && own.ledger().all_freed());
 }

@@ -117,7 +117,7 @@ fn a_device_that_says_more_than_it_was_given_gets_no_more_than_that() {
     assert_eq!((port.rx(&mut fixture.w, &mut frames), port.rx_posted()), (5, 0));
     drop((port, frames));
     let ledger = fixture.pool.ledger();
-    assert!(ledger.all_home() && ledger.posted == 0, "{ledger:?}");
+    assert!(ledger.all_freed() && ledger.posted == 0, "{ledger:?}");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_was_sent_and_not_asked_back_for_is_completed_when_the_port_goes() {
     assert_eq!(port.tx(&mut fixture.w, &mut frames), 40);
     drop(port);
     assert_eq!((counters.tx.get(), counters.completed.get()), (40, 40));
-    assert!(fixture.pool.ledger().all_home(), "{:?}", fixture.pool.ledger());
+    assert!(fixture.pool.ledger().all_freed(), "{:?}", fixture.pool.ledger());
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Faults on a wire.
+//! Faults on a link.
 
 use super::{Chance, FaultConfig, FaultPort, LATE_MAX};
 use crate::pool::{Batch, Frame};
 use crate::port::conformance::Fixture;
 use crate::port::copying::{CopyingPort, Device, RxBuffers};
-use crate::port::mem::{MemConfig, MemDevice, wire};
+use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::port::tests::moody::{Mood, Moody};
 use crate::port::tests::promises;
 use crate::port::tests::runts;
@@ -12,9 +12,9 @@ use crate::port::{Fill, Port, PortCounters, PortState, Rx, Wake};
 use crate::stats::Writer;
 use std::time::{Duration, Instant};
 
-/// A wire with faults, and its far end.
+/// A link with faults, and its far end.
 fn faulty(fixture: &Fixture, config: FaultConfig) -> (FaultPort, MemDevice) {
-    let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+    let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
     (FaultPort::new(Box::new(port), fixture.pool.clone(), config), device)
 }
 
@@ -167,13 +167,13 @@ fn frames_that_are_late_for_ever_are_bounded_and_go_home_with_the_port() {
     drop((port, device));
     assert_eq!((counters.rx_dropped.get(), counters.rx.get()), (200, 0), "they are lost, and counted");
     let ledger = fixture.pool.ledger();
-    assert!(ledger.all_home(), "{ledger:?}");
+    assert!(ledger.all_freed(), "{ledger:?}");
 }
 
 #[test]
 fn a_port_with_faults_keeps_its_promises() {
     promises::are_kept(|fixture| {
-        let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+        let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
         let some: Chance = "0.2".parse().unwrap();
         let config = FaultConfig {
             drop: some,

@@ -1,4 +1,4 @@
-//! COLD: makes the wire.
+//! COLD: makes both ends of the link.
 
 use super::{MemDevice, MemPort};
 use crate::port::PortCounters;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Maximum number of descriptors in a ring: with 2 KiB for each frame, 2 GiB of them are posted.
 const RING_MAX: usize = 1 << 20;
 
-/// The settings of a wire; by default rings have 512 slots, and frames are completed in batches of 32.
+/// The settings of a link; by default rings have 512 slots, and frames are completed in batches of 32.
 #[derive(Debug, Clone)]
 pub struct MemConfig {
     /// Descriptors in each of the two rings, a power of two: 2 to 2^20. Default 512.
@@ -26,7 +26,7 @@ impl Default for MemConfig {
     }
 }
 
-/// The reason why a wire could not be made.
+/// The reason why a link could not be made.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemError {
@@ -41,28 +41,30 @@ pub enum MemError {
     Event(String),
 }
 
-/// Makes a wire: the port for a dataplane, and the device at its other end.
-///
-/// # Errors
-/// Returns [`MemError`] if a number is out of range, or if the process is out of descriptors.
-#[cold]
-pub fn wire(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemError> {
-    if !config.ring.is_power_of_two() || !(2..=RING_MAX).contains(&config.ring) {
-        return Err(MemError::Ring(config.ring));
+impl MemPort {
+    /// Makes a link: the port for a dataplane, and the device at its other end.
+    ///
+    /// # Errors
+    /// Returns [`MemError`] if a number is out of range, or if the process is out of descriptors.
+    #[cold]
+    pub fn pair(name: &str, config: &MemConfig) -> Result<(MemPort, MemDevice), MemError> {
+        if !config.ring.is_power_of_two() || !(2..=RING_MAX).contains(&config.ring) {
+            return Err(MemError::Ring(config.ring));
+        }
+        if !(1..=config.ring / 2).contains(&config.coalesce) {
+            return Err(MemError::Coalesce(config.coalesce));
+        }
+        let ((rx, filling), (tx, sending)) = (loan(config.ring as u32, 0), loan(config.ring as u32, 0));
+        let counters = Arc::new(PortCounters::default());
+        let bell = Arc::new(Doorbell::new().map_err(|error| MemError::Event(error.to_string()))?);
+        let port = MemPort {
+            name: format!("mem:{name}"),
+            rx: Descriptors::new(rx),
+            tx: Descriptors::new(tx),
+            bell: Arc::clone(&bell),
+            counters: Arc::clone(&counters),
+        };
+        let device = MemDevice::new(filling, sending, config.coalesce, bell, counters);
+        Ok((port, device))
     }
-    if !(1..=config.ring / 2).contains(&config.coalesce) {
-        return Err(MemError::Coalesce(config.coalesce));
-    }
-    let ((rx, filling), (tx, sending)) = (loan(config.ring as u32, 0), loan(config.ring as u32, 0));
-    let counters = Arc::new(PortCounters::default());
-    let bell = Arc::new(Doorbell::new().map_err(|error| MemError::Event(error.to_string()))?);
-    let port = MemPort {
-        name: format!("mem:{name}"),
-        rx: Descriptors::new(rx),
-        tx: Descriptors::new(tx),
-        bell: Arc::clone(&bell),
-        counters: Arc::clone(&counters),
-    };
-    let device = MemDevice::new(filling, sending, config.coalesce, bell, counters);
-    Ok((port, device))
 }

@@ -1,4 +1,4 @@
-//! The other end of the wire: it acts as the card and the cable.
+//! The other end of the link: it acts as the card and the cable.
 
 use crate::port::PortCounters;
 use crate::port::posted::Posted;

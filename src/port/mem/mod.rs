@@ -1,7 +1,7 @@
-//! The `mem` port: a wire inside the process, behind rings like a network card's.
+//! The `mem` port: a link inside the process, behind rings like a network card's.
 //!
 //! ```text
-//!    MemPort (the dataplane's side)          MemDevice (the wire's side)
+//!    MemPort (the dataplane's side)          MemDevice (the far side)
 //!       fill     ── empty frames ──►            deliver: writes into a posted frame, as DMA does
 //!       rx       ◄─ filled frames ──
 //!       tx       ── full frames ──►             collect: reads what is sent
@@ -20,7 +20,7 @@ mod rx;
 mod tx;
 mod wake;
 
-pub use bind::{MemConfig, MemError, wire};
+pub use bind::{MemConfig, MemError};
 pub use device::MemDevice;
 
 use super::posted::Descriptors;
@@ -28,7 +28,7 @@ use super::{Port, PortCounters, PortState};
 use crate::sync::Doorbell;
 use std::sync::Arc;
 
-/// The dataplane's side of the wire.
+/// The dataplane's side of a link inside the process. [`MemPort::pair`] makes it and its other end.
 #[derive(Debug)]
 pub struct MemPort {
     name: String,

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 const NEXT: usize = 24;
 
 impl Wake for MemPort {
-    /// The wire needs no wake-up: its other side polls. This prefetches the frames that the next round will receive
+    /// The device needs no wake-up: it polls. This prefetches the frames that the next round will receive
     /// first.
     fn kick(&mut self) {
         self.rx.prefetch_frames(NEXT);

@@ -126,7 +126,7 @@ impl Side {
         assert_eq!(counters.tx.get(), counters.completed.get(), "transmitted, and completed");
         drop(self.port);
         let ledger = self.pool.ledger();
-        assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+        assert!(ledger.all_freed() && ledger.balanced(), "{ledger:?}");
     }
 }
 

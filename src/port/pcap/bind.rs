@@ -102,33 +102,35 @@ pub enum PcapError {
     SameFile(PathBuf),
 }
 
-/// Opens the files, and reads the first packets ahead. `name` is the port's name behind `pcap:`.
-///
-/// # Errors
-/// Returns [`PcapError`] with the file and the remedy. The output's old content is discarded when the first round ends,
-/// not earlier.
-#[cold]
-pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
-    if let Some(pipe) = config.input.iter().chain(&config.output).find(|path| is_pipe(path)) {
-        return Err(PcapError::Pipe(pipe.clone()));
-    }
-    let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
-    let output = match &config.output {
-        Some(path) if path == Path::new(STANDARD) => Some(standard_output()?),
-        Some(path) => {
-            let file =
-                OutputFile::open(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
-            if input.as_ref().is_some_and(|input| is_same(input.file(), file.file())) {
-                return Err(PcapError::SameFile(path.clone()));
-            }
-            Some(Output::new(Target::File(file), path.display().to_string()))
+impl PcapPort {
+    /// Opens the files, and reads the first packets ahead. `name` is the port's name behind `pcap:`.
+    ///
+    /// # Errors
+    /// Returns [`PcapError`] with the file and the remedy. The output's old content is discarded when the first round
+    /// ends, not earlier.
+    #[cold]
+    pub fn open(name: &str, config: &PcapConfig) -> Result<PcapPort, PcapError> {
+        if let Some(pipe) = config.input.iter().chain(&config.output).find(|path| is_pipe(path)) {
+            return Err(PcapError::Pipe(pipe.clone()));
         }
-        None => None,
-    };
-    if input.is_none() && output.is_none() {
-        return Err(PcapError::NoFile);
+        let input = config.input.as_deref().map(|path| input(path, config)).transpose()?;
+        let output = match &config.output {
+            Some(path) if path == Path::new(STANDARD) => Some(standard_output()?),
+            Some(path) => {
+                let file =
+                    OutputFile::open(path).map_err(|error| PcapError::Open { path: path.clone(), error })?;
+                if input.as_ref().is_some_and(|input| is_same(input.file(), file.file())) {
+                    return Err(PcapError::SameFile(path.clone()));
+                }
+                Some(Output::new(Target::File(file), path.display().to_string()))
+            }
+            None => None,
+        };
+        if input.is_none() && output.is_none() {
+            return Err(PcapError::NoFile);
+        }
+        Ok(CopyingPort::new(format!("pcap:{name}"), Files::new(input, output), config.ring))
     }
-    Ok(CopyingPort::new(format!("pcap:{name}"), Files::new(input, output), config.ring))
 }
 
 fn standard_output() -> Result<Output, PcapError> {

@@ -34,7 +34,7 @@ mod source;
 mod tests;
 mod tx;
 
-pub use bind::{PcapConfig, PcapError, Speed, open};
+pub use bind::{PcapConfig, PcapError, Speed};
 pub use format::FormatError;
 pub(in crate::port) use format::{header as file_header, record as packet_header};
 pub(in crate::port) use tx::{cut_off, write_all};

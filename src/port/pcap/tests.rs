@@ -1,7 +1,7 @@
 //! Tests of files that are read and written.
 
 use super::format::{HEADER, PACKET_MAX, RECORD, header, record};
-use super::{PcapConfig, PcapError, PcapPort, Speed, open};
+use super::{PcapConfig, PcapError, PcapPort, Speed};
 use crate::pool::{Batch, Pool, PoolConfig};
 use crate::port::conformance::Fixture;
 use crate::port::tests::promises;
@@ -94,7 +94,7 @@ fn every_length_goes_through_from_file_to_file_byte_for_byte() {
     let out = folder.0.join("out");
     let mut fixture = Fixture::new(256);
     let config = PcapConfig { output: Some(out.clone()), ..input(&path) };
-    let mut port = open("0", &config).unwrap();
+    let mut port = PcapPort::open("0", &config).unwrap();
     let mut batch = Batch::new();
     while !port.rx_finished() {
         port.refill(&mut fixture.w, &fixture.pool);
@@ -110,7 +110,7 @@ fn every_length_goes_through_from_file_to_file_byte_for_byte() {
     assert_eq!((counters.rx.get(), counters.tx.get(), counters.copied.get()), (1519, 1519, 3038));
     assert_eq!(counters.rx_bytes.get(), (1518 * 1519 / 2));
     drop(port);
-    assert!(fixture.pool.ledger().all_home());
+    assert!(fixture.pool.ledger().all_freed());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn what_no_frame_has_room_for_is_dropped_by_count_and_what_was_cut_is_counted() 
     bytes.extend(cut);
     bytes.extend([5; 10]);
     let mut fixture = Fixture::new(64);
-    let mut port = open("0", &input(&folder.file("in", &bytes))).unwrap();
+    let mut port = PcapPort::open("0", &input(&folder.file("in", &bytes))).unwrap();
     assert_eq!(receive_all(&mut fixture, &mut port), [vec![1; 60], vec![4; 61], vec![5; 10]]);
     let counters = port.counters();
     assert_eq!((counters.rx_too_long.get(), counters.rx_snapped.get(), counters.rx_drops()), (2, 1, 2));
@@ -137,12 +137,12 @@ fn a_file_is_received_as_often_as_asked() {
     for times in [1, 3] {
         let config = PcapConfig { times: Some(times), ..input(&path) };
         let mut fixture = Fixture::new(64);
-        let received = receive_all(&mut fixture, &mut open("0", &config).unwrap());
+        let received = receive_all(&mut fixture, &mut PcapPort::open("0", &config).unwrap());
         assert_eq!(received.len() as u64, 2 * times);
         assert_eq!(received.chunks(2).filter(|two| two[1] == [2; 61]).count() as u64, times);
     }
     let empty = PcapConfig { times: None, ..input(&folder.file("empty", &header())) };
-    let received = receive_all(&mut Fixture::new(64), &mut open("0", &empty).unwrap());
+    let received = receive_all(&mut Fixture::new(64), &mut PcapPort::open("0", &empty).unwrap());
     assert!(received.is_empty(), "a file without packets is at its end also where it is repeated for ever");
 }
 
@@ -176,7 +176,8 @@ fn packets_are_written_with_the_time_at_which_they_were_recorded_where_that_is_a
         let mut fixture = Fixture::new(64);
         pass(
             &mut fixture,
-            &mut open("0", &PcapConfig { output, recorded_timestamps, ring: 16, ..input(&path) }).unwrap(),
+            &mut PcapPort::open("0", &PcapConfig { output, recorded_timestamps, ring: 16, ..input(&path) })
+                .unwrap(),
         );
         let times: Vec<_> = recorded(&folder.0.join(name)).into_iter().map(|(at, _)| at).collect();
         if recorded_timestamps {
@@ -188,7 +189,7 @@ fn packets_are_written_with_the_time_at_which_they_were_recorded_where_that_is_a
         } else {
             assert!(times.len() == 4 && times.iter().all(|at| at.as_secs() > 1_700_000_000), "{times:?}");
         }
-        assert!(fixture.pool.ledger().all_home());
+        assert!(fixture.pool.ledger().all_freed());
     }
 }
 
@@ -199,7 +200,7 @@ fn frames_without_room_for_a_timestamp_take_the_port_down_with_the_remedy() {
     let mut fixture = Fixture::new(64);
     let config = PoolConfig { frames: 64, headroom: 17, data: 1518, ..PoolConfig::default() };
     fixture.pool = Pool::new(&fixture.memory, &mut fixture.w, &config).unwrap();
-    let mut port = open("0", &PcapConfig { recorded_timestamps: true, ..input(&path) }).unwrap();
+    let mut port = PcapPort::open("0", &PcapConfig { recorded_timestamps: true, ..input(&path) }).unwrap();
     assert!(receive_all(&mut fixture, &mut port).is_empty());
     let PortState::Down(reason) = port.state() else { panic!("it is up") };
     assert!(
@@ -221,7 +222,7 @@ fn a_destination_takes_the_place_of_every_other_but_those_of_groups() {
     for at in [0, 3] {
         expected[at][..6].copy_from_slice(&[2, 9, 8, 7, 6, 5]);
     }
-    let mut port = open("0", &PcapConfig { destination, ..input(&path) }).unwrap();
+    let mut port = PcapPort::open("0", &PcapConfig { destination, ..input(&path) }).unwrap();
     assert_eq!(receive_all(&mut Fixture::new(64), &mut port), expected);
 }
 
@@ -231,7 +232,7 @@ fn at_recorded_speed_no_packet_comes_before_its_time() {
     let gap = Duration::from_millis(5);
     let path = folder.file("in", &pcap(&[vec![1; 60], vec![2; 60], vec![3; 60]], gap));
     let mut fixture = Fixture::new(64);
-    let mut port = open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
+    let mut port = PcapPort::open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
     let begun = Instant::now();
     let received = receive_all(&mut fixture, &mut port);
     assert!(received.len() == 3 && begun.elapsed() >= 2 * gap, "{:?}", begun.elapsed());
@@ -248,14 +249,14 @@ fn a_damaged_file_takes_the_port_down_behind_its_last_good_packet() {
         (&absurd[..], "says that a packet has 262145 bytes, at byte 177"),
     ] {
         let mut fixture = Fixture::new(64);
-        let mut port = open("0", &input(&folder.file("in", bytes))).unwrap();
+        let mut port = PcapPort::open("0", &input(&folder.file("in", bytes))).unwrap();
         let received = receive_all(&mut fixture, &mut port);
         assert_eq!(received.len(), if why.contains("100") { 1 } else { 2 });
         let PortState::Down(reason) = port.state() else { panic!("{why}: it is up") };
         assert!(reason.contains(why), "{reason}");
         assert_eq!(port.rx(&mut fixture.w, &mut Batch::new()), 0);
         drop(port);
-        assert!(fixture.pool.ledger().all_home());
+        assert!(fixture.pool.ledger().all_freed());
     }
 }
 
@@ -273,7 +274,7 @@ fn every_refusal_names_the_file_and_the_remedy_in_one_line() {
         (output(&folder.0), ["open", "check the path"]),
         (PcapConfig { output: Some(good.clone()), ..input(&good) }, ["good", "give two files"]),
     ] {
-        let Err(error) = open("0", &config) else { panic!("{config:?} was opened") };
+        let Err(error) = PcapPort::open("0", &config) else { panic!("{config:?} was opened") };
         let line = error.to_string();
         assert!(config.input != Some(folder.0.clone()) || matches!(error, PcapError::Open { .. }), "{line}");
         assert!(needles[0] == "read" || needles.iter().all(|needle| line.contains(needle)), "{line}");
@@ -288,19 +289,19 @@ fn a_port_that_was_never_used_leaves_its_output_as_it_was_and_a_round_makes_it_a
     let path = folder.file("out", &pcap(&lengths(), Duration::ZERO));
     let before = fs::read(&path).unwrap();
     let config = PcapConfig { output: Some(path.clone()), ..PcapConfig::default() };
-    drop(open("0", &config).unwrap());
+    drop(PcapPort::open("0", &config).unwrap());
     assert_eq!(fs::read(&path).unwrap(), before);
     let new = folder.0.join("new");
-    drop(open("0", &PcapConfig { output: Some(new.clone()), ..PcapConfig::default() }).unwrap());
+    drop(PcapPort::open("0", &PcapConfig { output: Some(new.clone()), ..PcapConfig::default() }).unwrap());
     assert!(!new.exists(), "what was not there is not left behind");
-    let mut port = open("0", &config).unwrap();
+    let mut port = PcapPort::open("0", &config).unwrap();
     port.kick();
     assert_eq!(fs::read(&path).unwrap(), header(), "a round without a frame");
     drop(port);
     let mut fixture = Fixture::new(64);
     let mut batch = Batch::new();
     fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
-    let mut port = open("0", &config).unwrap();
+    let mut port = PcapPort::open("0", &config).unwrap();
     assert_eq!(port.tx(&mut fixture.w, &mut batch), 3);
     drop(port);
     assert_eq!(packets(&path).len(), 3, "what was sent is written also without a round");
@@ -310,7 +311,7 @@ fn a_port_that_was_never_used_leaves_its_output_as_it_was_and_a_round_makes_it_a
 fn a_full_disk_takes_the_port_down_and_the_frames_stay_with_the_caller() {
     let mut fixture = Fixture::new(64);
     let config = PcapConfig { output: Some("/dev/full".into()), ..PcapConfig::default() };
-    let mut port = open("0", &config).unwrap();
+    let mut port = PcapPort::open("0", &config).unwrap();
     let mut batch = Batch::new();
     fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
     assert_eq!((port.tx(&mut fixture.w, &mut batch), port.can_retry_tx()), (3, true));
@@ -322,14 +323,14 @@ fn a_full_disk_takes_the_port_down_and_the_frames_stay_with_the_caller() {
     assert_eq!((port.tx(&mut fixture.w, &mut batch), batch.len()), (0, 3));
     assert_eq!(port.complete(&mut fixture.w, &mut batch), 3);
     drop((port, batch));
-    assert!(fixture.pool.ledger().all_home());
+    assert!(fixture.pool.ledger().all_freed());
 }
 
 #[test]
 fn what_a_full_disk_does_not_take_at_the_very_end_is_counted_too() {
     let mut fixture = Fixture::new(64);
     let config = PcapConfig { output: Some("/dev/full".into()), ..PcapConfig::default() };
-    let mut port = open("0", &config).unwrap();
+    let mut port = PcapPort::open("0", &config).unwrap();
     let mut batch = Batch::new();
     fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 3);
     port.tx(&mut fixture.w, &mut batch);
@@ -343,7 +344,8 @@ fn a_full_disk_does_not_keep_a_file_from_being_received() {
     let folder = Folder::new("full");
     let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
     let mut fixture = Fixture::new(256);
-    let mut port = open("0", &PcapConfig { output: Some("/dev/full".into()), ..input(&path) }).unwrap();
+    let mut port =
+        PcapPort::open("0", &PcapConfig { output: Some("/dev/full".into()), ..input(&path) }).unwrap();
     port.kick();
     assert_ne!(port.state(), PortState::Up);
     assert_eq!(receive_all(&mut fixture, &mut port), lengths());
@@ -355,7 +357,8 @@ fn a_damaged_file_does_not_keep_another_from_being_written() {
     let good = pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO);
     let (path, out) = (folder.file("in", &good[..good.len() - 1]), folder.0.join("out"));
     let mut fixture = Fixture::new(64);
-    let mut port = open("0", &PcapConfig { output: Some(out.clone()), ring: 32, ..input(&path) }).unwrap();
+    let mut port =
+        PcapPort::open("0", &PcapConfig { output: Some(out.clone()), ring: 32, ..input(&path) }).unwrap();
     assert_eq!(receive_all(&mut fixture, &mut port), [[1; 60]]);
     assert!(matches!(port.state(), PortState::Down(_)) && port.can_retry_tx());
     let mut batch = Batch::new();
@@ -372,7 +375,7 @@ fn a_named_pipe_is_refused_before_it_is_opened() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let output = PcapConfig { output: Some(pipe.clone()), ..PcapConfig::default() };
     for config in [input(&pipe), output] {
-        let error = open("0", &config).unwrap_err();
+        let error = PcapPort::open("0", &config).unwrap_err();
         assert!(matches!(error, PcapError::Pipe(_)) && error.to_string().contains("give a file"), "{error}");
     }
 }
@@ -383,7 +386,7 @@ fn a_port_of_files_keeps_its_promises() {
     let path = folder.file("in", &pcap(&lengths(), Duration::ZERO));
     promises::are_kept(|_| {
         let config = PcapConfig { ring: 40, times: None, output: Some(folder.0.join("out")), ..input(&path) };
-        (Box::new(open("0", &config).unwrap()), Box::new(()))
+        (Box::new(PcapPort::open("0", &config).unwrap()), Box::new(()))
     });
 }
 
@@ -394,7 +397,7 @@ fn a_runt_in_a_file_comes_without_a_byte_of_an_earlier_packet_and_is_written_so(
     let (from, to) = (folder.file("in", &pcap(&all, Duration::ZERO)), folder.0.join("out"));
     let (mut fixture, mut seen) = (Fixture::new(64), Seen::new());
     let config = PcapConfig { ring: 16, output: Some(to.clone()), ..input(&from) };
-    let mut port = open("0", &config).unwrap();
+    let mut port = PcapPort::open("0", &config).unwrap();
     let (mut batch, mut sent) = (Batch::new(), Batch::new());
     while !port.rx_finished() {
         let Fixture { w, pool, .. } = &mut fixture;
@@ -433,7 +436,7 @@ fn a_compressed_capture_is_read_as_often_as_asked() {
     let bytes = pcap(&sent, Duration::ZERO);
     let path = folder.file("in.pcap.gz", &gzip([&bytes[..777], &bytes[777..]]));
     let config = PcapConfig { times: Some(2), ..input(&path) };
-    let received = receive_all(&mut Fixture::new(64), &mut open("0", &config).unwrap());
+    let received = receive_all(&mut Fixture::new(64), &mut PcapPort::open("0", &config).unwrap());
     assert_eq!(received, [&sent[..], &sent[..]].concat());
 }
 
@@ -443,7 +446,7 @@ fn a_compressed_capture_that_is_cut_off_takes_the_port_down_behind_what_came() {
     let bytes = gzip([&pcap(&[vec![1; 60], vec![2; 61]], Duration::ZERO), &[0; 15]]);
     let path = folder.file("in.gz", &bytes[..bytes.len() - 9]);
     let mut fixture = Fixture::new(64);
-    let mut port = open("0", &input(&path)).unwrap();
+    let mut port = PcapPort::open("0", &input(&path)).unwrap();
     let received = receive_all(&mut fixture, &mut port);
     assert_eq!(received, [vec![1; 60], vec![2; 61]]);
     let PortState::Down(reason) = port.state() else { panic!("it is up") };
@@ -481,6 +484,6 @@ fn a_capture_of_another_link_type_is_refused_when_it_is_opened() {
         12,
     ];
     let path = folder.file("any.pcapng", words.map(u32::to_ne_bytes).as_flattened());
-    let error = open("0", &input(&path)).unwrap_err().to_string();
+    let error = PcapPort::open("0", &input(&path)).unwrap_err().to_string();
     assert!(error.contains("any.pcapng") && error.contains("link type 113"), "{error}");
 }

@@ -6,27 +6,28 @@ use crate::port::link::Link;
 use crate::port::uncut::Uncut;
 use crate::sys::errno::Errno;
 use crate::sys::netdev::Netdev;
-use crate::sys::tap::{TapError, TapQueue, TapStep};
+use crate::sys::tap::{TapQueue, TapQueueError, TapStep};
 
 /// The settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapConfig {
-    /// Whether the interface has several queues, one for each port that is opened on it. Default one.
-    pub several: bool,
+    /// Whether the interface has several queues, one for each port that is opened on it (`IFF_MULTI_QUEUE`). Default:
+    /// one queue.
+    pub multi_queue: bool,
     /// Maximum number of frames posted in each direction. Default 512: the host queues 1,000 by itself.
     pub ring: usize,
 }
 
 impl Default for TapConfig {
     fn default() -> Self {
-        TapConfig { several: false, ring: 512 }
+        TapConfig { multi_queue: false, ring: 512 }
     }
 }
 
 /// The reason why a port could not be opened. Nothing is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum TapPortError {
+pub enum TapError {
     /// The name is not valid for an interface.
     #[error("tap interface {0:?}: give a name of 1 to 15 bytes without /, % and spaces")]
     Name(String),
@@ -56,39 +57,41 @@ pub enum TapPortError {
     },
 }
 
-/// Opens a port at the far end of the TAP interface `name`. Makes the interface and sets it up if it does not exist.
-///
-/// # Errors
-/// Returns [`TapPortError`] with the step and the remedy.
-#[cold]
-pub fn open(name: &str, config: &TapConfig) -> Result<TapPort, TapPortError> {
-    let bytes = 1..=15;
-    if !bytes.contains(&name.len())
-        || name.contains(|c: char| c == '/' || c == '%' || c.is_whitespace() || c == '\0')
-    {
-        return Err(TapPortError::Name(name.to_owned()));
+impl TapPort {
+    /// Opens a port at the far end of the TAP interface `name`. Makes the interface and sets it up if it does not exist.
+    ///
+    /// # Errors
+    /// Returns [`TapError`] with the step and the remedy.
+    #[cold]
+    pub fn open(name: &str, config: &TapConfig) -> Result<TapPort, TapError> {
+        let bytes = 1..=15;
+        if !bytes.contains(&name.len())
+            || name.contains(|c: char| c == '/' || c == '%' || c.is_whitespace() || c == '\0')
+        {
+            return Err(TapError::Name(name.to_owned()));
+        }
+        let was_there = Netdev::open(name).is_ok();
+        let queue = TapQueue::open(name, config.multi_queue).map_err(|error| refused(name, error))?;
+        let failed = |step| move |errno| TapError::Refused { interface: name.to_owned(), step, errno };
+        let netdev = Netdev::open(name).map_err(failed("find the interface"))?;
+        if !was_there {
+            netdev.set_up().map_err(failed("set the interface up"))?;
+        }
+        let (several, link, uncut) = (config.multi_queue, Link::new(netdev), Uncut::new(1));
+        let device = TapLink { queue, several, link, uncut, keeps_offloads: false };
+        Ok(CopyingPort::new(format!("tap:{name}"), device, config.ring))
     }
-    let was_there = Netdev::open(name).is_ok();
-    let queue = TapQueue::open(name, config.several).map_err(|error| refused(name, error))?;
-    let failed = |step| move |errno| TapPortError::Refused { interface: name.to_owned(), step, errno };
-    let netdev = Netdev::open(name).map_err(failed("find the interface"))?;
-    if !was_there {
-        netdev.set_up().map_err(failed("set the interface up"))?;
-    }
-    let (several, link, uncut) = (config.several, Link::new(netdev), Uncut::new(1));
-    let device = TapLink { queue, several, link, uncut, keeps_offloads: false };
-    Ok(CopyingPort::new(format!("tap:{name}"), device, config.ring))
 }
 
-fn refused(name: &str, TapError { step, errno }: TapError) -> TapPortError {
+fn refused(name: &str, TapQueueError { step, errno }: TapQueueError) -> TapError {
     let interface = name.to_owned();
     match (step, errno) {
-        (TapStep::Open, Errno::NOENT | Errno::NXIO | Errno::NODEV) => TapPortError::NoDriver(interface),
-        (_, Errno::PERM | Errno::ACCESS) => TapPortError::NotPermitted(interface),
-        (TapStep::Attach, Errno::BUSY) => TapPortError::Busy(interface),
-        (TapStep::Attach, Errno::INVAL) => TapPortError::NotTap(interface),
-        (TapStep::Open, _) => TapPortError::Refused { interface, step: "open /dev/net/tun", errno },
-        (TapStep::Attach, _) => TapPortError::Refused { interface, step: "make the interface", errno },
+        (TapStep::Open, Errno::NOENT | Errno::NXIO | Errno::NODEV) => TapError::NoDriver(interface),
+        (_, Errno::PERM | Errno::ACCESS) => TapError::NotPermitted(interface),
+        (TapStep::Attach, Errno::BUSY) => TapError::Busy(interface),
+        (TapStep::Attach, Errno::INVAL) => TapError::NotTap(interface),
+        (TapStep::Open, _) => TapError::Refused { interface, step: "open /dev/net/tun", errno },
+        (TapStep::Attach, _) => TapError::Refused { interface, step: "make the interface", errno },
     }
 }
 
@@ -106,7 +109,7 @@ mod tests {
             (TapStep::Attach, Errno::INVAL, ["t9 is not a TAP interface", "choose another name"]),
             (TapStep::Attach, Errno::NOMEM, ["make the interface for t9", ""]),
         ] {
-            let line = refused("t9", TapError { step, errno }).to_string();
+            let line = refused("t9", TapQueueError { step, errno }).to_string();
             assert!(needles.iter().all(|needle| line.contains(needle)) && !line.contains('\n'), "{line}");
         }
     }

@@ -31,7 +31,7 @@ mod rx;
 mod tests;
 mod tx;
 
-pub use bind::{TapConfig, TapPortError, open};
+pub use bind::{TapConfig, TapError};
 
 use super::ENTER;
 use super::copying::{CopyingPort, Device, RxBuffers};

@@ -3,7 +3,7 @@
 use crate::pool::tests::planted::{Kept, Scene, Site, all_are_seen};
 use crate::pool::{Batch, Frame, Place};
 use crate::port::copying::{CopyingPort, Device, RxBuffers};
-use crate::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use crate::port::mem::{MemConfig, MemDevice, MemPort};
 use crate::port::posted::{Posted, PostedQueue};
 use crate::port::{Port, PortCounters, PortState};
 use crate::stats::Writer;
@@ -35,7 +35,7 @@ impl Device for Endless {
 type Step = Box<dyn FnOnce(&mut Scene) -> Kept>;
 
 fn mem() -> (MemPort, MemDevice) {
-    wire("0", &MemConfig::default()).unwrap()
+    MemPort::pair("0", &MemConfig::default()).unwrap()
 }
 
 fn copying() -> CopyingPort<Endless> {

@@ -102,7 +102,7 @@ pub fn come_alone(least: usize, open: impl FnOnce(&mut Fixture) -> (Box<dyn Port
     let Passage { here, port, peer, .. } = passage;
     drop((port, peer));
     let ledger = here.pool.ledger();
-    assert!(ledger.all_home() && ledger.balanced(), "{ledger:?}");
+    assert!(ledger.all_freed() && ledger.balanced(), "{ledger:?}");
 }
 
 impl Passage {

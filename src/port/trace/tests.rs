@@ -1,11 +1,11 @@
-//! Tests of the records of a wire.
+//! Tests of the records of a link.
 
 use super::{TraceConfig, TraceError, TraceFormat, TracePort};
 use crate::pool::Batch;
 use crate::port::conformance::Fixture;
 use crate::port::fault::{FaultConfig, FaultPort};
-use crate::port::mem::{MemConfig, MemDevice, wire};
-use crate::port::pcap::{PcapConfig, open};
+use crate::port::mem::{MemConfig, MemDevice, MemPort};
+use crate::port::pcap::{PcapConfig, PcapPort};
 use crate::port::tests::moody::{Mood, Moody};
 use crate::port::tests::promises;
 use crate::port::tests::runts;
@@ -18,7 +18,7 @@ fn place(test: &str) -> PathBuf {
 }
 
 fn traced(config: &TraceConfig) -> (TracePort, MemDevice) {
-    let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+    let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
     (TracePort::new(Box::new(port), config).unwrap(), device)
 }
 
@@ -84,7 +84,8 @@ fn as_pcap_it_can_be_received_again() {
     let (mut port, mut device) = traced(&to(&path, TraceFormat::Pcap));
     traffic(&mut fixture, &mut port, &mut device);
     drop((port, device));
-    let mut again = open("0", &PcapConfig { input: Some(path.clone()), ..PcapConfig::default() }).unwrap();
+    let mut again =
+        PcapPort::open("0", &PcapConfig { input: Some(path.clone()), ..PcapConfig::default() }).unwrap();
     again.refill(&mut fixture.w, &fixture.pool);
     let mut batch = Batch::new();
     again.rx(&mut fixture.w, &mut batch);
@@ -125,7 +126,7 @@ fn a_limit_ends_the_trace_and_not_the_traffic() {
 fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
     let path = place("refused");
     let mut fixture = Fixture::new(128);
-    let (port, _device) = wire("0", &MemConfig { ring: 2, coalesce: 1 }).unwrap();
+    let (port, _device) = MemPort::pair("0", &MemConfig { ring: 2, coalesce: 1 }).unwrap();
     let mut port = TracePort::new(Box::new(port), &to(&path, TraceFormat::Json)).unwrap();
     let mut batch = Batch::new();
     fixture.pool.alloc_burst(&mut fixture.w, &mut batch, 5);
@@ -142,7 +143,7 @@ fn what_the_port_did_not_take_was_not_transmitted_and_is_not_written() {
 fn of_a_burst_with_frames_that_the_port_never_carries_those_are_written_that_it_took() {
     let path = place("unfit");
     let mut fixture = Fixture::new(128);
-    let (port, _device) = wire("0", &MemConfig { ring: 4, coalesce: 1 }).unwrap();
+    let (port, _device) = MemPort::pair("0", &MemConfig { ring: 4, coalesce: 1 }).unwrap();
     let mut port =
         TracePort::new(Box::new(Moody::new(port, Mood::Picky)), &to(&path, TraceFormat::Json)).unwrap();
     let mut batch = Batch::new();
@@ -173,7 +174,7 @@ fn a_disk_that_is_full_stops_the_trace_and_not_the_traffic() {
 #[test]
 fn a_trace_that_cannot_be_begun_says_why() {
     let begin = |config: &TraceConfig| {
-        let (port, _device) = wire("0", &MemConfig::default()).unwrap();
+        let (port, _device) = MemPort::pair("0", &MemConfig::default()).unwrap();
         TracePort::new(Box::new(port), config).unwrap_err()
     };
     let nowhere = begin(&to(Path::new("/nonexistent/trace"), TraceFormat::Json)).to_string();
@@ -191,7 +192,7 @@ fn a_trace_that_cannot_be_begun_says_why() {
 fn a_traced_port_keeps_its_promises() {
     let path = place("promises");
     promises::are_kept(|_| {
-        let (port, device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+        let (port, device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
         let port =
             TracePort::new(Box::new(Moody::new(port, Mood::Picky)), &to(&path, TraceFormat::Json)).unwrap();
         (Box::new(port), Box::new(device))
@@ -210,7 +211,8 @@ fn a_runt_that_is_traced_comes_without_a_byte_of_an_earlier_packet_and_is_writte
     let mut fixture = Fixture::new(128);
     let Fixture { w, pool, .. } = &mut fixture;
     let input = PcapConfig { input: Some(path.clone()), ..PcapConfig::default() };
-    let (mut port, mut seen, mut batch) = (open("0", &input).unwrap(), runts::Seen::new(), Batch::new());
+    let (mut port, mut seen, mut batch) =
+        (PcapPort::open("0", &input).unwrap(), runts::Seen::new(), Batch::new());
     while !port.rx_finished() {
         port.refill(w, pool);
         port.rx(w, &mut batch);

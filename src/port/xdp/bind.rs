@@ -423,7 +423,7 @@ mod tests {
     fn refused(interface: &str, config: &XdpConfig) -> XdpError {
         let Bench { memory, mut w, pool } = bench(8);
         let error = XdpPort::open(&Umem::new(&memory), &mut w, &pool, interface, 0, config).unwrap_err();
-        assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+        assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
         error
     }
 

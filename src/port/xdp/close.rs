@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
     /// Frames that were freed to their pools.
-    pub home: usize,
+    pub freed: usize,
     /// Frames that stay posted for good, because nothing proves that the device is done with them. They include those
     /// of interfaces that were removed before.
     pub stranded: usize,
@@ -28,7 +28,7 @@ pub struct Closed {
 /// The outcome for the frames that the kernel held when its socket was released.
 pub(super) struct Released {
     /// Frames posted for reception that were freed.
-    home: usize,
+    freed: usize,
     /// Frames posted for transmission that the kernel had completed, or taken before the driver gave up its buffers.
     completed: usize,
     /// Frames posted for transmission that it never took.
@@ -46,20 +46,20 @@ impl XdpPort {
             self.abandon();
             return Closed::default();
         }
-        let mut home = 0;
+        let mut freed = 0;
         if let Some(queues) = self.queues.take().or_else(|| self.stopped.take()) {
             let released = self.release(queues, PATIENCE);
-            home += released.home;
+            freed += released.freed;
             self.counters.completed.add(released.completed as u64 + released.unsent);
             self.counters.tx_lost.add(released.unsent);
         } else if let Presence::Gone(_) = self.presence {
             // Counted as if `complete` had given them back.
             self.counters.completed.add(self.sent.count() as u64);
         }
-        home += go_home(from_fn(|| self.sent.claim_any()));
+        freed += free_all(from_fn(|| self.sent.claim_any()));
         self.presence = Presence::Here;
         self.down.get_or_insert_with(|| "closed".into());
-        Closed { home, stranded: std::mem::take(&mut self.stranded) }
+        Closed { freed, stranded: std::mem::take(&mut self.stranded) }
     }
 
     /// In a child of the process that opened the port, forgets the parent's resources. The rings are not mapped here,
@@ -88,10 +88,10 @@ impl XdpPort {
         if let Some(binding) = self.binding.take() {
             self.umem.unbind(self.queue, binding, queues);
         }
-        let (mut home, mut unsent) = (0, 0);
+        let (mut freed, mut unsent) = (0, 0);
         let given_up = self.zero_copy && self.is_given_up(patience);
         if !self.zero_copy || given_up {
-            home = go_home(from_fn(|| self.filled.claim_any()));
+            freed = free_all(from_fn(|| self.filled.claim_any()));
             // A packet of which the kernel has taken a part is stranded.
             let sent = &mut self.sent;
             let mut claim = |addr| sent.claim(addr, 0).or_else(|| sent.claim_part(addr).flatten());
@@ -113,7 +113,7 @@ impl XdpPort {
         }
         self.filled = self.umem.nothing_held();
         self.sent = ours;
-        Released { home, completed, unsent }
+        Released { freed, completed, unsent }
     }
 
     /// Returns whether the device uses none of the frames that it had in zero-copy mode, which is asked for that long.
@@ -151,12 +151,12 @@ impl XdpPort {
 }
 
 /// Counts the frames back and drops them. Returns their number.
-pub(super) fn go_home(frames: impl Iterator<Item = Frame>) -> usize {
-    let home = |frame: &Frame| {
+pub(super) fn free_all(frames: impl Iterator<Item = Frame>) -> usize {
+    let freed = |frame: &Frame| {
         Place::Posted.leave(None, slice::from_ref(frame));
         Place::Posted.take_back(None, slice::from_ref(frame));
     };
-    frames.inspect(home).count()
+    frames.inspect(freed).count()
 }
 
 impl Drop for XdpPort {

@@ -99,7 +99,7 @@ fn a_frame_goes_through_fill_and_rx_and_is_rebased() {
     Place::Posted.fetch(Some(&w), &received);
     Place::Posted.fetch(None, &std::iter::from_fn(|| filled.claim_any()).collect::<Vec<_>>());
     drop((frames, received));
-    assert!(pool.ledger().all_home(), "{:?}", pool.ledger());
+    assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn a_ring_wraps_and_keeps_every_frame() {
         Place::Posted.fetch(Some(&w), &frames);
         frames.free(&mut w);
     }
-    assert!(pool.ledger().all_home());
+    assert!(pool.ledger().all_freed());
 }
 
 #[test]

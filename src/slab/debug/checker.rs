@@ -1,7 +1,7 @@
 //! The checks of an object when it is given out and when it is freed.
 
 use super::layout::{Layout, Plan};
-use super::locate::Home;
+use super::locate::Locator;
 use super::mark::{Mark, State};
 use super::misuse::{Damage, Misuse, Report};
 use super::slot::Slot;
@@ -114,14 +114,14 @@ impl Checker {
     /// this call, unless it fails.
     pub(in crate::slab) unsafe fn check_free(
         &self,
-        home: &Home<'_>,
+        locator: &Locator<'_>,
         objects: &[NonNull<u8>],
         site: Site,
     ) -> Result<(), Misuse> {
         let now = Track::here(site);
         for (place, &object) in objects.iter().enumerate() {
             // SAFETY: the caller's promise, or `locate` in there.
-            let Err(mut misuse) = (unsafe { self.take_back(home, object, now) }) else { continue };
+            let Err(mut misuse) = (unsafe { self.take_back(locator, object, now) }) else { continue };
             let twice = objects[..place].iter().position(|&before| before == object);
             if let (Some(before), Damage::DoubleFree) = (twice, misuse.damage()) {
                 // SAFETY: it was found to be an object when it came the first time.
@@ -148,9 +148,9 @@ impl Checker {
     ///
     /// # Safety
     /// As [`Checker::check_free`].
-    unsafe fn take_back(&self, home: &Home<'_>, object: NonNull<u8>, now: Track) -> Result<(), Misuse> {
+    unsafe fn take_back(&self, locator: &Locator<'_>, object: NonNull<u8>, now: Track) -> Result<(), Misuse> {
         if self.options.sanity
-            && let Err(damage) = home.locate(object)
+            && let Err(damage) = locator.locate(object)
         {
             return Err(self.stray(object, damage, now));
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The facts of a cache that are needed to check a pointer.
 #[derive(Debug)]
-pub(in crate::slab) struct Home<'a> {
+pub(in crate::slab) struct Locator<'a> {
     pub(in crate::slab) memory: &'a Memory,
     /// The cache's number. It is in the descriptors of all its slabs' pages.
     pub(in crate::slab) number: u16,
@@ -21,7 +21,7 @@ pub(in crate::slab) struct Home<'a> {
     pub(in crate::slab) layout: Layout,
 }
 
-impl Home<'_> {
+impl Locator<'_> {
     /// Finds the pointer among the cache's objects. It reads descriptors only, and nothing at the pointer.
     pub(in crate::slab) fn locate(&self, pointer: NonNull<u8>) -> Result<(), Damage> {
         let layout = &self.layout;

@@ -57,9 +57,9 @@ impl Slab {
         Slab { checker, objects, page, memory }
     }
 
-    fn home(&self) -> Home<'_> {
+    fn locator(&self) -> Locator<'_> {
         let name_of = crate::slab::registry::cache_name;
-        Home { memory: &self.memory, number: NUMBER, name_of, layout: self.checker.layout() }
+        Locator { memory: &self.memory, number: NUMBER, name_of, layout: self.checker.layout() }
     }
 
     #[track_caller]
@@ -72,7 +72,7 @@ impl Slab {
     #[track_caller]
     fn free(&self, objects: &[NonNull<u8>]) -> Result<(), Misuse> {
         // SAFETY: anything may be given if `sanity` is on; otherwise the tests give objects.
-        unsafe { self.checker.check_free(&self.home(), objects, Site::caller()) }
+        unsafe { self.checker.check_free(&self.locator(), objects, Site::caller()) }
     }
 
     #[track_caller]

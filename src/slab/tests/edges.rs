@@ -216,7 +216,7 @@ fn a_constructor_runs_once_an_object_and_its_value_ends_with_the_slab() {
     let again = cache.alloc(&mut w).unwrap();
     assert_eq!((again.0, LIVE.load(Relaxed)), (8, made), "the value stays");
     drop(again);
-    assert_eq!(LIVE.load(Relaxed), made, "a drop sends the object home and keeps its value");
+    assert_eq!(LIVE.load(Relaxed), made, "a drop frees the object and keeps its value");
     assert!(cache.validate().is_empty());
     cache.destroy().unwrap();
     assert_eq!(LIVE.load(Relaxed), 0);

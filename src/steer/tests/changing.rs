@@ -116,11 +116,11 @@ fn a_flow_with_several_frames_in_one_batch_is_not_moved_between_them() {
 fn a_flow_goes_to_the_worker_that_consumes_it_once_its_old_one_is_done() {
     let mut rig = rig(&steering(3, "flow=1,2"));
     let flow = rig.flow_of(1);
-    rig.mesh.consumers().note(flow, 2);
+    rig.mesh.consumers().set(flow, 2);
     rig.steer(0, run(1, 0, 3));
     rig.flush(0);
     assert_eq!(rig.take(2).unwrap().1.len(), 3, "its consumer is known");
-    rig.mesh.consumers().note(flow, 1);
+    rig.mesh.consumers().set(flow, 1);
     rig.steer(0, run(1, 3, 3));
     rig.flush(0);
     assert_eq!(rig.take_all(1), [], "worker 2 has the first three in work");
@@ -137,14 +137,14 @@ fn a_consumer_that_the_policy_does_not_choose_from_counts_as_none() {
     let consumers = rig.mesh.consumers();
     let flow = rig.flow_of(1);
     for nobody in [0, 64, usize::MAX] {
-        consumers.note(flow, nobody);
+        consumers.set(flow, nobody);
     }
-    assert_eq!(consumers.of(flow), None);
-    consumers.note(flow, 0);
-    assert_eq!(consumers.of(flow), Some(0));
+    assert_eq!(consumers.get(flow), None);
+    consumers.set(flow, 0);
+    assert_eq!(consumers.get(flow), Some(0));
     rig.steer(0, run(1, 0, 3));
     rig.flush(0);
     assert_eq!(rig.take_all(1).len() + rig.take_all(2).len(), 3);
-    rig.mesh.consumers().forget(flow);
-    assert_eq!(rig.mesh.consumers().of(flow), None);
+    rig.mesh.consumers().clear(flow);
+    assert_eq!(rig.mesh.consumers().get(flow), None);
 }

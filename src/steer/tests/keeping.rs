@@ -29,7 +29,7 @@ fn frames_of_one_flow_handed_off_to_a_slow_worker_all_arrive_or_stay() {
         arrived.extend(stayed);
         assert_eq!(arrived, run(1, 0, next).collect::<Vec<_>>(), "each once, in order");
         assert_eq!(rig.mesh.stats()[1].drops, NONE);
-        assert!(rig.pool.ledger().all_home());
+        assert!(rig.pool.ledger().all_freed());
     }
 }
 
@@ -92,7 +92,7 @@ fn what_is_handed_off_to_a_worker_without_an_inbox_stays_and_the_sender_can_tell
     // A caller that does not want to keep them asks for drops.
     rig.steer(0, run(1, 10, 5));
     assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }
 
 #[test]
@@ -151,5 +151,5 @@ fn frames_of_a_flow_that_stayed_go_first_to_its_next_worker_after_the_reader_of_
     let stats = rig.mesh.stats();
     assert_eq!((stats[0].lost, stats[0].drops, stats[2].drops), (60, HandOffDrops { gone: 4, ..NONE }, NONE));
     assert_eq!(stats[1].flow_moves, 1);
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }

@@ -182,8 +182,8 @@ impl Scene {
                 self.ordered &= POLICIES[text] != "round-robin";
                 self.rig.mesh.set_policy(&policy(POLICIES[text])).unwrap();
             }
-            Op::Consume { flow, worker: WORKERS } => self.rig.mesh.consumers().forget(flow),
-            Op::Consume { flow, worker } => self.rig.mesh.consumers().note(flow, worker),
+            Op::Consume { flow, worker: WORKERS } => self.rig.mesh.consumers().clear(flow),
+            Op::Consume { flow, worker } => self.rig.mesh.consumers().set(flow, worker),
             Op::HandOver { from, heir } => self.at_inbox(from, |scene| {
                 let inbox = scene.rig.workers[from].inbox.take().unwrap();
                 scene.rig.workers[from].inbox = inbox.hand_over(heir).err();
@@ -247,7 +247,7 @@ impl Scene {
         self.check();
         let stats = self.rig.mesh.stats();
         assert!(stats.iter().all(|stats| stats.waiting == 0), "something is barred for ever: {stats:#?}");
-        assert!(self.rig.pool.ledger().all_home());
+        assert!(self.rig.pool.ledger().all_freed());
     }
 }
 

@@ -29,7 +29,7 @@ fn a_worker_that_stops_hands_its_inbox_over_in_order_and_its_senders_need_not_kn
     rig.workers[2].inbox.take().unwrap().hand_over(0).unwrap();
     assert_eq!(rig.take_all(0), run(1, 30, 10).collect::<Vec<_>>());
     assert_eq!(rig.mesh.stats()[1].drops.total(), 0);
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }
 
 #[test]
@@ -51,13 +51,13 @@ fn without_a_reader_frames_are_dropped_by_that_name_and_nothing_stays_queued() {
     rig.steer(0, run(1, 0, 10));
     rig.flush(0);
     rig.workers[1].inbox = None;
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
     rig.steer(0, run(1, 10, 10));
     rig.flush(0);
     let stats = rig.mesh.stats()[1];
     assert_eq!((stats.sent, stats.lost, stats.waiting), (10, 10, 0));
     assert_eq!(stats.drops, HandOffDrops { gone: 10, ..HandOffDrops::default() });
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_policy_flow_gives_no_flow_to_a_worker_that_is_gone() {
     for (before, is_consumer) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut rig = rig(&steering(3, "flow=1,2"));
         if is_consumer {
-            (0..40).for_each(|flow| rig.mesh.consumers().note(rig.flow_of(flow), 1));
+            (0..40).for_each(|flow| rig.mesh.consumers().set(rig.flow_of(flow), 1));
         }
         if before {
             assert_eq!(rig.steer(0, offered(0)), []);
@@ -96,7 +96,7 @@ fn the_policy_flow_gives_no_flow_to_a_worker_that_is_gone() {
             assert_eq!(rig.take_all(2), offered(number));
         }
         assert!(rig.mesh.stats().iter().all(|stats| stats.drops.total() == 0));
-        assert!(rig.pool.ledger().all_home());
+        assert!(rig.pool.ledger().all_freed());
     }
 }
 
@@ -105,7 +105,7 @@ fn the_policy_flow_keeps_flows_here_if_all_others_are_gone() {
     let mut rig = rig(&steering(3, "flow"));
     rig.workers[1].inbox = None;
     rig.workers[2].inbox = None;
-    rig.mesh.consumers().note(rig.flow_of(1), 2);
+    rig.mesh.consumers().set(rig.flow_of(1), 2);
     assert_eq!(rig.offer(0, FROM, run(1, 0, 5)), [run(1, 0, 5).collect::<Vec<_>>(), vec![]]);
     assert_eq!(rig.hand_off(0, 0, run(1, 5, 5)), []);
     let both = || run(1, 10, 5).chain(run(2, 0, 5));
@@ -128,7 +128,7 @@ fn if_all_workers_of_the_policy_flow_are_gone_its_frames_stay_or_are_dropped_and
     let stats = rig.mesh.stats();
     assert_eq!(stats[1].drops, HandOffDrops { gone: 40, ..HandOffDrops::default() });
     assert_eq!((stats[2].drops.total(), stats[0].kept), (0, 0));
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn lanes_handed_to_a_worker_that_goes_before_it_has_looked_are_without_a_reader(
     rig.flush(0);
     rig.workers[1].inbox.take().unwrap().hand_over(2).unwrap();
     rig.workers[2].inbox = None;
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
     rig.steer(0, run(1, 10, 10));
     rig.flush(0);
     assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
@@ -149,7 +149,7 @@ fn an_outbox_that_is_dropped_sends_what_was_listed_home_counted() {
     let mut rig = rig(&steering(2, "map=rx0:1"));
     rig.steer(0, run(1, 0, 10));
     rig.workers.remove(0);
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
     assert_eq!(rig.take_all(0), [], "worker 1, the first now");
     assert_eq!(rig.mesh.stats()[1].drops.gone, 10);
 }

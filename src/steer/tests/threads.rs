@@ -173,7 +173,7 @@ fn run_changes(changes: u64, stops: bool) {
     assert_eq!((counts.reordered, counts.duplicated, counts.missing), (0, 0, 0), "{counts:?}");
     assert_eq!(counts.received, receiving.steered, "{stats:#?}");
     assert!(stats.iter().all(|stats| stats.waiting == 0 && stats.drops.total() == 0));
-    assert!(rig.pool.ledger().all_home());
+    assert!(rig.pool.ledger().all_freed());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::sys::netdev::Netdev;
 use crate::sys::netns::{NetworkNamespace, is_here};
 use crate::sys::packet::{PacketSocket, PacketSocketError};
 use crate::sys::seqpacket::connected;
-use crate::sys::tap::{TapError, TapQueue};
+use crate::sys::tap::{TapQueue, TapQueueError};
 use crate::sys::xdp::Socket;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_domain;
@@ -239,8 +239,8 @@ impl From<PacketSocketError> for Refusal {
     }
 }
 
-impl From<TapError> for Refusal {
-    fn from(TapError { step, errno }: TapError) -> Refusal {
+impl From<TapQueueError> for Refusal {
+    fn from(TapQueueError { step, errno }: TapQueueError) -> Refusal {
         Refusal { errno, step: step as u8, text: String::new() }
     }
 }

@@ -164,7 +164,7 @@ impl Frames {
         assert_eq!(out, ground.lost, "frames are out");
         for pool in self.all_pools() {
             let ledger = pool.ledger();
-            assert!(ledger.all_home() || ground.lost > 0, "{ledger:?}");
+            assert!(ledger.all_freed() || ground.lost > 0, "{ledger:?}");
         }
     }
 }

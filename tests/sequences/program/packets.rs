@@ -279,14 +279,14 @@ impl AllPackets {
             };
         }
         let (mut flight, mut batch, mut packets) = (InFlightHeads::new(2), Batch::new(), Packets::new());
-        if let Err(packet) = flight.depart(packet, &mut batch) {
+        if let Err(packet) = flight.detach(packet, &mut batch) {
             return self.held.push(Known { packet, views });
         }
         match op.n() >> 2 & 7 {
             0 => drop(flight),
-            1 => flight.give_up(1, heads, w),
+            1 => flight.free_newest(1, heads, w),
             2 => drop(batch),
-            _ => _ = flight.arrive(&mut batch, &mut packets),
+            _ => _ = flight.attach(&mut batch, &mut packets),
         }
         self.held.extend(packets.drain().map(|packet| Known { packet, views: views.clone() }));
     }

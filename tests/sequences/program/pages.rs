@@ -94,7 +94,7 @@ impl Pages {
         let order = op.c & 7;
         let page = register.firing(op.n() >> 4, || match op.act {
             0 => memory.alloc_or_single(w, order),
-            1 => memory.alloc_urgent(w, order),
+            1 => memory.alloc_with_reserve(w, order),
             _ => memory.alloc(w, order / 2),
         });
         let Some(mut page) = page.flatten() else { return };

@@ -9,7 +9,7 @@ use super::view::View;
 use netmem::pool::Batch;
 use netmem::port::Port;
 use netmem::port::copying::CopyingPort;
-use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -40,7 +40,7 @@ impl Ports {
             14 => self.go(ground, op),
             _ => {
                 self.copying = Some(self.device());
-                let (port, device) = wire("", &MemConfig { ring: RING, coalesce: 2 }).unwrap();
+                let (port, device) = MemPort::pair("", &MemConfig { ring: RING, coalesce: 2 }).unwrap();
                 self.wire = (Some(port), Some(device));
             }
         }

@@ -4,7 +4,7 @@ use super::super::*;
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
 use netmem::port::fault::{Chance, FaultConfig, FaultCounters, FaultPort};
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 use netmem::port::{Fill, Rx};
 
 const SENT: u64 = 10_000;
@@ -15,7 +15,7 @@ fn through(config: FaultConfig) -> (Arrivals, std::sync::Arc<FaultCounters>) {
     let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
-    let (port, mut device) = wire("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
+    let (port, mut device) = MemPort::pair("0", &MemConfig { ring: 64, coalesce: 4 }).unwrap();
     let mut port = FaultPort::new(Box::new(port), pool.clone(), config);
     let setting = StreamConfig { flows: 3, sizes: vec![64, 1000, 71], ..StreamConfig::default() };
     // All sent frames have these values, so that a flipped bit in them is detected.

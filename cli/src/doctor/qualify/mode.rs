@@ -3,7 +3,7 @@
 use crate::forward::worker_setup::Owner;
 use netmem::limits::{CHUNK_SIZE, PAGE_SIZE};
 use netmem::port::Port;
-use netmem::port::af_packet;
+use netmem::port::af_packet::{AfPacketConfig, AfPacketPort};
 use netmem::port::xdp::{Netdev, RingSizes, Umem, XdpConfig, XdpModePreference, XdpQueues, ZeroCopy};
 use std::sync::Arc;
 
@@ -83,7 +83,8 @@ impl Mode {
             Mode::Native => (XdpModePreference::Native, ZeroCopy::Never),
             Mode::Generic => (XdpModePreference::Generic, ZeroCopy::Never),
             Mode::Packet => {
-                let port = af_packet::open(interface, RING as usize).map_err(|error| error.to_string())?;
+                let port = AfPacketPort::open(interface, &AfPacketConfig { ring: RING as usize })
+                    .map_err(|error| error.to_string())?;
                 return Ok(Box::new(port));
             }
         };

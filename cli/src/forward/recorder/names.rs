@@ -6,7 +6,7 @@ use netmem::forward::{CrossConnect, Forwarder};
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, wire};
+use netmem::port::mem::{MemConfig, MemPort};
 
 /// Returns the number of interface blocks of a pcapng file.
 fn interfaces(file: &[u8]) -> usize {
@@ -34,7 +34,7 @@ fn two_ports_of_one_name_are_two_interfaces_of_a_recording() {
     let mut w = memory.worker().unwrap();
     let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
     let [(a, mut at_a), (b, mut at_b)] =
-        [0, 1].map(|_| wire("same", &MemConfig { ring: 64, coalesce: 1 }).unwrap());
+        [0, 1].map(|_| MemPort::pair("same", &MemConfig { ring: 64, coalesce: 1 }).unwrap());
     let ports = unique_names([a.name(), b.name()].into_iter());
     let decision: Box<dyn Decide> = Box::new(CrossConnect);
     let (decision, recording) = recorder(decision, 2, RecorderConfig { packets: 64 });

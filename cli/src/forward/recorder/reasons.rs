@@ -9,8 +9,9 @@ use netmem::forward::{CrossConnect, Forwarder, PacketPath, PassAll, Reason, Verd
 use netmem::packet::HeadCache;
 use netmem::page::{BackingPreference, Memory, MemoryConfig};
 use netmem::pool::{Batch, Pool, PoolConfig};
-use netmem::port::mem::{MemConfig, MemDevice, wire};
-use netmem::port::{Port, pcap};
+use netmem::port::Port;
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
+use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem::wire::offload::{Gso, GsoKind, Offload};
@@ -77,7 +78,7 @@ impl Rig {
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
         let names = [0, 1].map(|at| format!("{}-{at}", reason.name()));
         let [(a, near), (b, _far)] =
-            names.map(|name| wire(&name, &MemConfig { ring: 64, coalesce: 1 }).unwrap());
+            names.map(|name| MemPort::pair(&name, &MemConfig { ring: 64, coalesce: 1 }).unwrap());
         let ports = [a.name(), b.name()].map(str::to_owned).to_vec();
         let (decision, recording) = recorder(decision, 2, RecorderConfig { packets: 256 });
         let ports_of = vec![Box::new(a) as Box<dyn Port>, far.unwrap_or(Box::new(b))];
@@ -189,9 +190,8 @@ fn to_local_queue(reason: Reason, is_there: bool) -> Rig {
 
 /// A port whose file is on a full disk accepts nothing after the first packet that could not be written.
 fn to_a_full_disk(reason: Reason) -> Rig {
-    let config =
-        pcap::PcapConfig { output: Some("/dev/full".into()), ring: 64, ..pcap::PcapConfig::default() };
-    let port = pcap::open("full", &config).unwrap();
+    let config = PcapConfig { output: Some("/dev/full".into()), ring: 64, ..PcapConfig::default() };
+    let port = PcapPort::open("full", &config).unwrap();
     let mut rig = Rig::new(reason, Box::new(CrossConnect), Some(Box::new(port)));
     rig.receive(200, 1000, |_| ());
     rig

@@ -9,7 +9,7 @@ use netmem::limits::{BATCH_MAX, CACHE_LINE, CHUNK_SHIFT};
 use netmem::pool::{Batch, Pool};
 use netmem::port::mem::{MemDevice, MemPort};
 use netmem::port::{Complete, Fill, Rx, Tx};
-use netmem::steer::{Inbox, Outbox, Record, Source};
+use netmem::steer::{Inbox, Outbox, RecordedQueue, Source};
 use netmem::sync::Worker;
 use netmem::wire::{Headers, ipv4, udp};
 
@@ -42,7 +42,7 @@ pub(super) struct Core {
     pub(super) intake: Option<Intake>,
     pub(super) out: (MemPort, MemDevice),
     pub(super) sums: u64,
-    pub(super) record: Record,
+    pub(super) record: RecordedQueue,
     /// True if a packet is only forwarded by the worker that consumes its flow.
     pub(super) consumed: bool,
     pub(super) left: Arc<Left>,
@@ -63,10 +63,10 @@ impl Turn for Core {
         if let Some(source) = self.inbox.take(&mut self.w, &mut frames) {
             moved += frames.len();
             match (self.record, is_first) {
-                (Record::Second, _) => self.consume(&mut frames),
+                (RecordedQueue::Worker, _) => self.consume(&mut frames),
                 // It comes back after it was forwarded.
-                (Record::First, true) => self.transmit(&mut frames),
-                (Record::First, false) => {
+                (RecordedQueue::Received, true) => self.transmit(&mut frames),
+                (RecordedQueue::Received, false) => {
                     self.work(&mut frames);
                     self.outbox.hand_off_or_drop(&mut self.w, 0, source, &mut frames);
                 }

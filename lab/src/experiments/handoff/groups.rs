@@ -1,6 +1,6 @@
 //! The varied parameters, with one group of variants for each. The others are compared with the first of a group.
 
-use netmem::steer::Record;
+use netmem::steer::RecordedQueue;
 
 use super::plan::{ALL_HANDED, By, Plan, Way};
 
@@ -49,7 +49,7 @@ pub(super) fn sweeps(sums: u64, rings: &[usize]) -> Vec<Group> {
             .into(),
         [32, 8, 64].map(|burst| Plan { burst, ..handed(format!("burst-{burst}")) }).into(),
         [512, 128, 2048].map(|inbox| Plan { inbox, ..handed(format!("inbox-{inbox}")) }).into(),
-        [("tx-second", Record::Second), ("tx-first", Record::First)]
+        [("tx-second", RecordedQueue::Worker), ("tx-first", RecordedQueue::Received)]
             .map(|(variant, record)| Plan { record, ..handed(variant.to_owned()) })
             .into(),
     ];

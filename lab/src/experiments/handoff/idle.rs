@@ -9,7 +9,7 @@ use netmem::forward::{CrossConnect, Forwarder, Idle};
 use netmem::page::{Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, MemDevice, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 
 use crate::bench::{Bench, SetUpError};
 use crate::experiments::check_home;
@@ -46,8 +46,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, core: usize) -> Result<(), SetUpErr
     let memory = Memory::new(&MemoryConfig::default()).map_err(SetUpError::at("memory"))?;
     let mut worker = memory.worker().map_err(SetUpError::at("worker"))?;
     let pool = Pool::new(&memory, &mut worker, &PoolConfig::default()).map_err(SetUpError::at("pool"))?;
-    let wire = |name| wire(name, &MemConfig::default()).map_err(SetUpError::at("wire"));
-    let ((port_in, from), (port_out, to)) = (wire("0")?, wire("1")?);
+    let link = |name| MemPort::pair(name, &MemConfig::default()).map_err(SetUpError::at("wire"));
+    let ((port_in, from), (port_out, to)) = (link("0")?, link("1")?);
     let ports: Vec<Box<dyn Port>> = vec![Box::new(port_in), Box::new(port_out)];
     let mut forwarder =
         Forwarder::new(ports, pool.clone(), Box::new(CrossConnect)).map_err(SetUpError::at("forwarder"))?;

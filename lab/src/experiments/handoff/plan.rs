@@ -1,7 +1,7 @@
 //! The definition of one variant: the receiving worker, the forwarding worker, and the amount of work.
 
 use netmem::limits::{CACHE_LINE, CHUNK_SIZE};
-use netmem::steer::Record;
+use netmem::steer::RecordedQueue;
 
 use super::turn::PACKET;
 use crate::json::params;
@@ -54,7 +54,7 @@ pub(super) struct Plan {
     pub(super) burst: usize,
     /// Maximum number of packets in flight between two workers.
     pub(super) inbox: u32,
-    pub(super) record: Record,
+    pub(super) record: RecordedQueue,
     /// Slots in the rings of one receiving port of each worker, together. Their frames are used in turn, so this is the
     /// working set. Two workers that receive have half of it each.
     pub(super) ring: usize,
@@ -77,7 +77,7 @@ impl Plan {
             sums: 0,
             burst: 32,
             inbox: 512,
-            record: Record::Second,
+            record: RecordedQueue::Worker,
             ring: 2048,
             pressure: 0,
             by: By::Loop,
@@ -162,7 +162,7 @@ impl Plan {
             ("lines_before", self.lines.into()),
             ("load", self.load().into()),
             ("inbox", self.inbox.into()),
-            ("recorded", if self.record == Record::First { "first" } else { "second" }.into()),
+            ("recorded", if self.record == RecordedQueue::Received { "first" } else { "second" }.into()),
             ("working_set", (self.ports * self.ring * CHUNK_SIZE).into()),
             ("touched", self.touched().into()),
         ]);

@@ -8,7 +8,7 @@ use netmem::packet::HeadCacheConfig;
 use netmem::page::Memory;
 use netmem::pool::{Pool, PoolConfig};
 use netmem::port::Port;
-use netmem::port::mem::{MemConfig, MemDevice, MemPort, wire};
+use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 use netmem::steer::{DEFAULT_KEY, Mesh, MeshConfig, WorkerStats};
 use netmem_router::{Fib, Route, Router};
 use netmem_traffic::INTERFACES;
@@ -69,7 +69,7 @@ fn loops(plan: &Plan, memory: &Memory) -> Result<(Shared, Workers), SetUpError> 
     if plan.consumed {
         for (flow, packet) in packets()?.iter().enumerate() {
             let consumers = mesh.consumers();
-            consumers.note(consumers.flow(packet, 0), consumer_of(flow));
+            consumers.set(consumers.flow(packet, 0), consumer_of(flow));
         }
     }
     Ok((Shared { left, pools, stats: Box::new(move || mesh.stats()) }, workers))
@@ -117,12 +117,12 @@ fn mesh_config(plan: &Plan) -> Result<MeshConfig, SetUpError> {
         Way::One | Way::Queues => (1, "none"),
     };
     let policy = policy.parse().map_err(SetUpError::at("policy"))?;
-    let (inbox, record) = (plan.inbox, plan.record);
-    Ok(MeshConfig { workers, inbox, record, policy, key: DEFAULT_KEY, ..MeshConfig::default() })
+    let (inbox, recorded_queue) = (plan.inbox, plan.record);
+    Ok(MeshConfig { workers, inbox, recorded_queue, policy, key: DEFAULT_KEY, ..MeshConfig::default() })
 }
 
 fn wire_of(name: &str, ring: usize) -> Result<(MemPort, MemDevice), SetUpError> {
-    wire(name, &MemConfig { ring, ..MemConfig::default() }).map_err(SetUpError::at("wire"))
+    MemPort::pair(name, &MemConfig { ring, ..MemConfig::default() }).map_err(SetUpError::at("wire"))
 }
 
 /// Returns the packets that may be in flight. A burst comes on top, and a packet that has left counts as waiting

@@ -3,7 +3,7 @@
 use super::plan::{ALL_HANDED, By, Plan};
 use super::*;
 use crate::bench::tests::report_of;
-use netmem::steer::Record;
+use netmem::steer::RecordedQueue;
 
 fn settled(plan: Plan) -> crate::json::Report {
     let rig = Rig::new(plan).unwrap();
@@ -21,7 +21,7 @@ fn every_way_and_policy_accounts_for_every_packet_and_keeps_what_it_says() {
         Way::Handed("flow"),
         Way::Handed("round-robin"),
     ] {
-        for record in [Record::First, Record::Second] {
+        for record in [RecordedQueue::Received, RecordedQueue::Worker] {
             let plan = Plan { record, sums: 1, ports: 2, lines: 2, ..Plan::new("small", way) };
             let keeps_order = plan.keeps_order();
             let report = settled(plan);

@@ -233,7 +233,7 @@ impl Way for Pooled<'_> {
         held.into_iter().for_each(|frame| frame.free(w));
         let ledger = self.pool.ledger();
         account.left = self.pool.stats().released;
-        account.missing = u64::from(!(ledger.balanced() && ledger.all_home()));
+        account.missing = u64::from(!(ledger.balanced() && ledger.all_freed()));
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::forward::Steering;
 use crate::forward::local_queue::{Retention, RetentionLimit, local_queue};
 use crate::port::tests::moody::{Mood, Moody};
-use crate::steer::{MeshConfig, Record};
+use crate::steer::{MeshConfig, RecordedQueue};
 
 /// A worker that shares packets, with its recorder.
 struct One {
@@ -15,17 +15,18 @@ struct One {
 }
 
 /// Two workers, the first of which receives for the second. The transmit rings have this mood.
-fn team(record: Record, mood: Mood) -> (Memory, Vec<One>) {
+fn team(record: RecordedQueue, mood: Mood) -> (Memory, Vec<One>) {
     let memory =
         Memory::new(&MemoryConfig { bytes: 8 << 20, workers: 2, ..MemoryConfig::default() }).unwrap();
     let policy = "hash=1".parse().unwrap();
-    let config = MeshConfig { workers: 2, policy, record, ..MeshConfig::default() };
+    let config = MeshConfig { workers: 2, policy, recorded_queue: record, ..MeshConfig::default() };
     let (_, ends) = Steering::between(&config).unwrap();
     let times = QueueTimes::new(512);
     let one = |end: Steering| {
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 512, ..PoolConfig::default() }).unwrap();
-        let [(a, device), (b, _)] = ["a", "b"].map(|name| wire(name, &MemConfig::default()).unwrap());
+        let [(a, device), (b, _)] =
+            ["a", "b"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
         let (mut recorder, mut recording) = recorder(Box::new(AsTold), 2, RecorderConfig { packets: 256 });
         recorder.follow(&times, Some(end.worker() as u16), &mut recording);
         let ports: Vec<Box<dyn crate::port::Port>> = vec![Box::new(a), Box::new(Moody::new(b, mood))];
@@ -60,7 +61,7 @@ fn dropped(packets: &[RecordedPacket]) -> Vec<Option<Reason>> {
 
 #[test]
 fn lanes_between_workers_there_and_back_are_said_of_each_packet() {
-    let (_memory, mut workers) = team(Record::First, Mood::Picky);
+    let (_memory, mut workers) = team(RecordedQueue::Received, Mood::Picky);
     let [here, there] = pass_on(&mut workers, 5);
     assert_eq!((here.len(), there.len()), (0, 8), "the second decided");
     for packet in there {
@@ -74,7 +75,7 @@ fn lanes_between_workers_there_and_back_are_said_of_each_packet() {
 /// no packet.
 #[test]
 fn what_a_transmit_ring_refuses_is_said_of_the_packet_whoever_decided_about_it() {
-    let (_memory, mut workers) = team(Record::First, Mood::Mute);
+    let (_memory, mut workers) = team(RecordedQueue::Received, Mood::Mute);
     let [here, there] = pass_on(&mut workers, 5);
     assert_eq!((here.len(), dropped(&there)), (0, vec![Some(Reason::TxRefused); 8]));
     assert_eq!(workers[0].forwarder.meters().drops.get(Reason::TxRefused), 8);
@@ -92,7 +93,8 @@ fn the_time_in_the_local_queue_is_said_once_a_reader_has_taken_the_packet() {
     let (queue, mut reader) = local_queue(64);
     reader.record(&times);
     let mut retention = Retention::new(reader, RetentionLimit::new(3, Duration::MAX).into());
-    let [(a, mut near), (b, _far)] = ["a", "b"].map(|name| wire(name, &MemConfig::default()).unwrap());
+    let [(a, mut near), (b, _far)] =
+        ["a", "b"].map(|name| MemPort::pair(name, &MemConfig::default()).unwrap());
     let mut forwarder = Forwarder::new(vec![Box::new(a), Box::new(b)], pool, Box::new(recorder)).unwrap();
     forwarder.set_local_queue(queue);
     deliver((&mut forwarder, &mut w), &mut near, 1, 10);

@@ -31,7 +31,7 @@ impl Scene {
         pool.close_and_wait(Duration::ZERO).unwrap();
         let stats = pool.stats();
         assert_eq!((pool.mapped_pages(), pool.inflight(), pairs.now()), (0, 0, 0), "{stats:?}");
-        assert!(pool.ledger().all_home());
+        assert!(pool.ledger().all_freed());
         drop((pairs, keeper, copy_break, sizes, heads, pool, w, other));
         refused
     }

@@ -147,18 +147,18 @@ impl Scene {
         let (mut flight, mut frames, mut packets) = (InFlightHeads::new(4), Batch::new(), Packets::new());
         for i in 0..4 {
             let Some(packet) = self.packet(&[i; 70]) else { continue };
-            flight.depart(packet, &mut frames).unwrap();
+            flight.detach(packet, &mut frames).unwrap();
         }
         assert_eq!((flight.len(), flight.is_empty()), (frames.len(), frames.is_empty()));
         let mut back = Batch::new();
         frames.drain().move_to(&mut back, 2);
-        let arrived = flight.arrive(&mut back, &mut packets);
-        let recalled = flight.recall(&mut frames, &mut packets);
+        let arrived = flight.attach(&mut back, &mut packets);
+        let recalled = flight.attach_newest(&mut frames, &mut packets);
         assert_eq!((packets.len(), flight.len()), (arrived + recalled, 0));
         // A packet whose frame the device lost.
-        if let Some(Ok(())) = packets.pop().map(|packet| flight.depart(packet, &mut frames)) {
+        if let Some(Ok(())) = packets.pop().map(|packet| flight.detach(packet, &mut frames)) {
             frames.free(&mut self.w);
-            flight.give_up(2, &self.heads, &mut self.w);
+            flight.free_newest(2, &self.heads, &mut self.w);
             assert!(flight.is_empty());
         }
         self.heads.free_bulk(&mut self.w, &mut packets);

@@ -3,7 +3,7 @@
 use super::super::capture::{Bad, Capture, Located, Next};
 use super::super::format::{PACKET_MAX, Record};
 use super::super::tests::{Folder, input, receive_all};
-use super::super::{PcapConfig, Speed, open};
+use super::super::{PcapConfig, PcapPort, Speed};
 use super::*;
 use crate::port::conformance::Fixture;
 use proptest::prelude::*;
@@ -138,7 +138,7 @@ fn a_packet_without_a_time_comes_at_once_and_holds_no_other_up() {
     let folder = Folder::new("timeless");
     let path = folder.file("in", &file.concat());
     let mut fixture = Fixture::new(64);
-    let mut port = open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
+    let mut port = PcapPort::open("0", &PcapConfig { speed: Speed::Recorded, ..input(&path) }).unwrap();
     assert_eq!(receive_all(&mut fixture, &mut port), [vec![1; 60], vec![2; 60], vec![3; 60]]);
 }
 

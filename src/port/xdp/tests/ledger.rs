@@ -13,7 +13,7 @@ struct Rings {
 impl Drop for Rings {
     /// The same steps as when a port is taken down.
     fn drop(&mut self) {
-        close::go_home(std::iter::from_fn(|| self.held.claim_any()));
+        close::free_all(std::iter::from_fn(|| self.held.claim_any()));
     }
 }
 

@@ -37,7 +37,7 @@ impl Links<'_> {
 
 /// The ring and the stack.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct RemoteFree {
     ring: Mpsc,
     /// The frame that was pushed last, [`EMPTY`] or [`SHUT`].
     top: AtomicU32,
@@ -47,9 +47,9 @@ pub(crate) struct Home {
     overflowed: AtomicU64,
 }
 
-impl Home {
+impl RemoteFree {
     pub(crate) fn new(ring: u32) -> Self {
-        Home {
+        RemoteFree {
             ring: Mpsc::new(ring, 0),
             top: AtomicU32::new(EMPTY),
             stacked: AtomicU32::new(0),

@@ -1,6 +1,6 @@
 //! The remote free queue in every interleaving: threads that bring frames, take them, and close it.
 
-use super::{Home, Latch, Links};
+use super::{Latch, Links, RemoteFree};
 use crate::page::{Left, Refs};
 use crate::ring::tests::{model, thread};
 use crate::sync::shim::AtomicU32;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The remote free queue on its own, with its latch, for threads that bring frames and one that closes.
-struct Way {
-    home: Home,
+struct Bench {
+    remote_free: RemoteFree,
     latch: Latch,
     next: Vec<AtomicU32>,
     /// Claims on frame 1.
@@ -18,10 +18,16 @@ struct Way {
     done: Vec<AtomicU32>,
 }
 
-impl Way {
-    fn new() -> Arc<Way> {
+impl Bench {
+    fn new() -> Arc<Bench> {
         let [next, done] = [(); 2].map(|()| (0..4).map(|_| AtomicU32::new(0)).collect());
-        Arc::new(Way { home: Home::new(1), latch: Latch::new(), next, refs: AtomicU32::new(0), done })
+        Arc::new(Bench {
+            remote_free: RemoteFree::new(1),
+            latch: Latch::new(),
+            next,
+            refs: AtomicU32::new(0),
+            done,
+        })
     }
 
     fn links(&self) -> Links<'_> {
@@ -30,7 +36,7 @@ impl Way {
 
     /// Frees frames to the queue. Returns true if it had to count them down and they were the last.
     fn bring(&self, ids: std::ops::Range<u32>) -> bool {
-        let late = self.home.push(self.links(), &ids.collect::<Vec<_>>(), |id| *id);
+        let late = self.remote_free.push(self.links(), &ids.collect::<Vec<_>>(), |id| *id);
         late > 0 && self.latch.down(late as u64)
     }
 
@@ -43,66 +49,66 @@ impl Way {
 #[test]
 fn frames_brought_while_the_pool_closes_are_counted_once_and_one_thread_learns_it() {
     model(|| {
-        let way = Way::new();
+        let bench = Bench::new();
         let bringers: Vec<_> = [1..3, 3..4]
             .into_iter()
             .map(|ids| {
-                let way = Arc::clone(&way);
-                thread::spawn(move || way.bring(ids))
+                let bench = Arc::clone(&bench);
+                thread::spawn(move || bench.bring(ids))
             })
             .collect();
         let mut taken = 0;
-        way.home.close(way.links(), |_| taken += 1);
-        let mut last = usize::from(way.latch.arm(3 - taken));
+        bench.remote_free.close(bench.links(), |_| taken += 1);
+        let mut last = usize::from(bench.latch.arm(3 - taken));
         last += bringers.into_iter().map(|b| usize::from(b.join().unwrap())).sum::<usize>();
         assert_eq!(last, 1, "exactly one ends the pool");
-        assert_eq!(way.latch.out(), 0);
+        assert_eq!(bench.latch.out(), 0);
     });
 }
 
 #[test]
 fn frames_brought_while_the_owner_takes_are_taken_once() {
     model(|| {
-        let way = Way::new();
+        let bench = Bench::new();
         let bringer = {
-            let way = Arc::clone(&way);
-            thread::spawn(move || way.bring(1..4))
+            let bench = Arc::clone(&bench);
+            thread::spawn(move || bench.bring(1..4))
         };
         let mut seen = [0; 4];
         let mut gather = || {
-            way.home.pop_ring(4, |ids| ids.iter().for_each(|&id| seen[id as usize] += 1));
-            way.home.pop_stack(way.links(), |id| seen[id as usize] += 1);
+            bench.remote_free.pop_ring(4, |ids| ids.iter().for_each(|&id| seen[id as usize] += 1));
+            bench.remote_free.pop_stack(bench.links(), |id| seen[id as usize] += 1);
         };
         gather();
         assert!(!bringer.join().unwrap());
         gather();
         gather();
         assert_eq!(seen, [0, 1, 1, 1]);
-        assert_eq!(way.home.len(), 0);
+        assert_eq!(bench.remote_free.len(), 0);
     });
 }
 
 #[test]
 fn a_frame_that_two_workers_release_last_while_its_pool_closes_comes_home_once() {
     model(|| {
-        let way = Way::new();
+        let bench = Bench::new();
         // A cutter's bias with one piece out, which is shared once more.
-        Refs(&way.refs).begin_with(10);
-        Refs(&way.refs).clone_claim();
+        Refs(&bench.refs).begin_with(10);
+        Refs(&bench.refs).clone_claim();
         let holders: Vec<_> = [9, 1]
             .into_iter()
             .map(|claims| {
-                let way = Arc::clone(&way);
-                thread::spawn(move || way.release(claims))
+                let bench = Arc::clone(&bench);
+                thread::spawn(move || bench.release(claims))
             })
             .collect();
-        let mut last = usize::from(way.release(1));
+        let mut last = usize::from(bench.release(1));
         let mut taken = 0;
-        way.home.close(way.links(), |_| taken += 1);
-        last += usize::from(way.latch.arm(1 - taken));
+        bench.remote_free.close(bench.links(), |_| taken += 1);
+        last += usize::from(bench.latch.arm(1 - taken));
         last += holders.into_iter().map(|holder| usize::from(holder.join().unwrap())).sum::<usize>();
         assert_eq!(last, 1, "exactly one ends the pool");
-        assert_eq!((way.latch.out(), Refs(&way.refs).count()), (0, 0));
+        assert_eq!((bench.latch.out(), Refs(&bench.refs).count()), (0, 0));
     });
 }
 
@@ -147,23 +153,23 @@ fn is_done(done: &[AtomicU32; 3]) -> bool {
 #[test]
 fn who_takes_a_frame_on_its_way_home_sees_what_was_done_with_it() {
     model(|| {
-        let way = Way::new();
+        let bench = Bench::new();
         let bringer = {
-            let way = Arc::clone(&way);
+            let bench = Arc::clone(&bench);
             thread::spawn(move || {
-                (1..4).for_each(|id| way.done[id].store(7, Relaxed));
-                way.bring(1..4)
+                (1..4).for_each(|id| bench.done[id].store(7, Relaxed));
+                bench.bring(1..4)
             })
         };
         let mut seen = 0;
         let mut see = |id: u32| {
-            assert_eq!(way.done[id as usize].load(Relaxed), 7, "of frame {id}");
+            assert_eq!(bench.done[id as usize].load(Relaxed), 7, "of frame {id}");
             seen += 1;
         };
-        way.home.pop_ring(4, |ids| ids.iter().copied().for_each(&mut see));
-        way.home.pop_stack(way.links(), &mut see);
+        bench.remote_free.pop_ring(4, |ids| ids.iter().copied().for_each(&mut see));
+        bench.remote_free.pop_stack(bench.links(), &mut see);
         assert!(!bringer.join().unwrap());
-        way.home.close(way.links(), &mut see);
+        bench.remote_free.close(bench.links(), &mut see);
         assert_eq!(seen, 3);
     });
 }

@@ -1,16 +1,16 @@
-//! Taps: clones of sent frames, held while the forwarder goes on.
+//! Mirrors: clones of sent frames, held while the forwarder goes on.
 
 use super::*;
 use netmem::forward::PacketPath;
-use netmem::forward::tap::{TapReader, tap};
+use netmem::forward::mirror::{MirrorReader, mirror};
 use netmem::packet::{HeadCache, ReadyPackets};
 use netmem::pool::SharedFrame;
 use std::collections::VecDeque;
 
 impl Rig {
-    fn tapped(&mut self, frames: u32) -> TapReader {
-        let (tap, reader) = tap(frames);
-        self.forwarder.add_tap(tap);
+    fn mirrored(&mut self, frames: u32) -> MirrorReader {
+        let (mirror, reader) = mirror(frames);
+        self.forwarder.add_mirror(mirror);
         self.forwarder.poll(&mut self.w);
         reader
     }
@@ -41,7 +41,7 @@ fn clones_are_held_untouched_while_frames_around_them_are_used_again_and_go_home
             let pairs = ReadyPackets::new(&rig.pool, &heads, 50);
             rig.forwarder.set_packet_path(PacketPath::new(heads).with_ready_packets(pairs));
         }
-        let (mut one, mut other) = (rig.tapped(1024), rig.tapped(1024));
+        let (mut one, mut other) = (rig.mirrored(1024), rig.mirrored(1024));
         let (mut held, mut seen) = (VecDeque::<SharedFrame>::new(), 0);
         let mut sink = Sink::new(5, 200, Hop::Routed).unwrap();
         rig.forward(5_000, |w| {
@@ -70,7 +70,7 @@ fn clones_are_held_untouched_while_frames_around_them_are_used_again_and_go_home
 #[test]
 fn a_tap_that_stands_still_misses_by_count_and_one_that_is_gone_holds_nothing() {
     let mut rig = rig(1024, ip());
-    let (still, gone) = (rig.tapped(64), rig.tapped(64));
+    let (still, gone) = (rig.mirrored(64), rig.mirrored(64));
     let counters = gone.counters();
     drop(gone);
     rig.forward(1_000, |_| ());

@@ -1,8 +1,8 @@
-//! A tap: it sees every frame that was sent, and may hold claims on frames.
+//! A mirror: a reader gets every frame that was sent, and may keep claims on the frames (port mirroring).
 //!
-//! A frame belongs to the device until it is sent. Then it is shared with every tap that has room, each claim
-//! read-only. It is freed when the last claim is released, on any worker. A rewritten frame is seen as it was sent.
-//! Without a tap none of this costs anything.
+//! A frame belongs to the device until it is sent. Then it is shared with every mirror that has room, each claim
+//! read-only. It is freed when the last claim is released, on any worker. The reader sees a rewritten
+//! frame as it was sent. Without a mirror none of this costs anything.
 
 use crate::pool::{Batch, SharedFrame};
 use crate::ring::{Receiver, Sender, ring};
@@ -10,12 +10,12 @@ use crate::stats::Count;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The counters of a tap, readable from any thread. `taken + missed` is the number of frames sent since the tap was
-/// added.
+/// The counters of a mirror, readable from any thread. `taken + missed` is the number of frames sent since the mirror
+/// was added.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct TapCounters {
-    /// Frames that the tap got a claim on.
+pub struct MirrorCounters {
+    /// Frames that the mirror got a claim on.
     pub taken: Count,
     /// Frames for which there was no room, or that were sent when the reader had gone.
     pub missed: Count,
@@ -23,32 +23,32 @@ pub struct TapCounters {
     gone: AtomicBool,
 }
 
-/// The forwarder's end of a tap.
+/// The forwarder's end of a mirror.
 #[derive(Debug)]
-pub struct Tap {
+pub struct Mirror {
     queue: Sender<SharedFrame>,
-    counters: Arc<TapCounters>,
+    counters: Arc<MirrorCounters>,
 }
 
-/// The reading end of a tap. If it is dropped, it releases waiting claims, and the tap gets nothing more.
+/// The reading end of a mirror. If it is dropped, it releases waiting claims, and the mirror gets nothing more.
 #[derive(Debug)]
-pub struct TapReader {
+pub struct MirrorReader {
     queue: Receiver<SharedFrame>,
-    counters: Arc<TapCounters>,
+    counters: Arc<MirrorCounters>,
 }
 
-/// Makes a tap whose queue has at least `frames` slots (rounded up to a power of two, at most 2^20).
+/// Makes a mirror whose queue has at least `frames` slots (rounded up to a power of two, at most 2^20).
 #[cold]
-pub fn tap(frames: u32) -> (Tap, TapReader) {
+pub fn mirror(frames: u32) -> (Mirror, MirrorReader) {
     let (sender, receiver) = ring(frames.min(1 << 20));
-    let counters = Arc::new(TapCounters::default());
-    let reader = TapReader { queue: receiver, counters: Arc::clone(&counters) };
-    (Tap { queue: sender, counters }, reader)
+    let counters = Arc::new(MirrorCounters::default());
+    let reader = MirrorReader { queue: receiver, counters: Arc::clone(&counters) };
+    (Mirror { queue: sender, counters }, reader)
 }
 
-impl Tap {
-    /// The tap's counters.
-    pub fn counters(&self) -> Arc<TapCounters> {
+impl Mirror {
+    /// The mirror's counters.
+    pub fn counters(&self) -> Arc<MirrorCounters> {
         Arc::clone(&self.counters)
     }
 
@@ -61,34 +61,34 @@ impl Tap {
     }
 }
 
-/// Shares sent frames with the taps. Frames that no tap took, or that were released again, are in `sent` afterwards, to
-/// be freed.
+/// Shares sent frames with the mirrors. Frames that no mirror took, or that were released again, are in `sent`
+/// afterwards, to be freed.
 ///
 /// # Cost
-/// Two locked instructions for each frame and tap. Allocates room for a batch.
+/// Two locked instructions for each frame and mirror. Allocates room for a batch.
 #[cold]
 #[inline(never)]
-pub(super) fn offer_sent(taps: &mut [Tap], sent: &mut Batch) {
+pub(super) fn offer_sent(mirrors: &mut [Mirror], sent: &mut Batch) {
     let shared: Vec<SharedFrame> = sent.drain().map(|frame| frame.share()).collect();
-    taps.iter_mut().for_each(|tap| tap.offer(&shared));
+    mirrors.iter_mut().for_each(|mirror| mirror.offer(&shared));
     let unheld = shared.into_iter().filter_map(SharedFrame::release);
     // There is room: no more come back than came.
     unheld.for_each(|frame| drop(sent.push(frame)));
 }
 
-impl TapReader {
+impl MirrorReader {
     /// Takes at most `want` claims, oldest first. Returns their number.
     pub fn read(&mut self, want: usize, take: impl FnMut(SharedFrame)) -> usize {
         self.queue.recv_burst(want, take)
     }
 
-    /// The tap's counters.
-    pub fn counters(&self) -> Arc<TapCounters> {
+    /// The mirror's counters.
+    pub fn counters(&self) -> Arc<MirrorCounters> {
         Arc::clone(&self.counters)
     }
 }
 
-impl Drop for TapReader {
+impl Drop for MirrorReader {
     fn drop(&mut self) {
         self.counters.gone.store(true, Relaxed);
         // Claims that are added during this call are released with the queue, at the latest when the forwarder's end is
