@@ -1,5 +1,5 @@
-//! An access list in front of a wire. Packets from the given prefixes are dropped under a reason of their own, all
-//! others cross. `acl [PREFIX…]`, by default 10.0.7.0/24; the ports are a wire inside the process, and 25,600 packets
+//! An access list in front of a link. Packets from the given prefixes are dropped under a reason of their own, all
+//! others cross. `acl [PREFIX…]`, by default 10.0.7.0/24; the ports are a link inside the process, and 25,600 packets
 //! come.
 
 use ipnet::Ipv4Net;

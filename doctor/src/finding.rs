@@ -32,7 +32,7 @@ impl Harm {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The name of the rule that found it: `memlock`.
+    /// The name of the rule that found it: `locked-memory`.
     pub rule: &'static str,
     /// The effect.
     pub harm: Harm,

@@ -25,7 +25,7 @@ pub struct DropAll;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PassAll;
 
-/// Some ports have no partner.
+/// The error of [`CrossConnect`] for an odd number of ports.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0} ports: give an even number in cross-connect mode")]
 pub struct Unpaired(pub usize);

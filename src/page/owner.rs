@@ -32,7 +32,7 @@ pub struct Owner {
     pub early: Option<fn(Option<&mut Worker>, NonZeroU32, u64)>,
 }
 
-/// An owner in the table.
+/// The number of an owner that was registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnerId(u16);
 

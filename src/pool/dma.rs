@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The kind of mapping.
+/// How a device addresses a pool's frames.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum DmaMap {

@@ -3,7 +3,7 @@
 //! ```text
 //!   Pool::alloc ◄─ local.rs    the owner's LIFO                                  HOT, no atomics
 //!                   ▲  ▲
-//!                   │  └─ grow.rs   miss: remote free queue, then spare, then new pages   COLD
+//!                   │  └─ grow.rs   miss: remote free queue, then the depot, then new pages   COLD
 //!   freed by the    │
 //!   owner ──────────┘
 //!   freed elsewhere ──► remote_free.rs the remote free queue: a ring, and past it a stack    one CAS a batch

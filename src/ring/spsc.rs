@@ -102,7 +102,7 @@ impl<T> Drop for Ring<T> {
     }
 }
 
-/// The sending end. It has its cache lines to itself: its copies of the indices change with every burst, and the ends
+/// The end of a ring that sends items. It has its cache lines to itself: its copies of the indices change with every burst, and the ends
 /// are often made together and then lie side by side.
 ///
 /// The receiver gets exactly the type that this end takes. So a lifetime inside of the items cannot become shorter at
@@ -119,7 +119,7 @@ pub struct Sender<T> {
     ring: Arc<Ring<T>>,
 }
 
-/// The receiving end. It has its cache lines to itself, as the [`Sender`] does.
+/// The end of a ring that receives items. It has its cache lines to itself, as the [`Sender`] does.
 ///
 /// A lifetime cannot become longer at this end either:
 /// ```compile_fail,E0308

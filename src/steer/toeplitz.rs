@@ -7,7 +7,7 @@
 use std::array;
 use std::hash::{BuildHasher, RandomState};
 
-/// Bytes of a key.
+/// Number of bytes of a Toeplitz key.
 pub const KEY_LEN: usize = 40;
 
 /// Maximum number of input bytes for a key of [`KEY_LEN`]: two IPv6 addresses and two ports.
@@ -49,7 +49,7 @@ pub fn random_key() -> [u8; KEY_LEN] {
     array::from_fn(|at| random.hash_one(at) as u8)
 }
 
-/// The hash under one key.
+/// The Toeplitz hash of RSS, under one key.
 #[derive(Clone)]
 pub struct Toeplitz {
     /// The value of a byte at a position: `tables[position][byte]`.

@@ -38,7 +38,7 @@ impl ChunkTable {
     }
 }
 
-/// Why the table, or a part of it, is not available.
+/// Why the table that maps each chunk to its pool could not be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "mapping the table of chunks failed ({0}): raise the limit on address space or on locked memory (ulimit -v, -l)"

@@ -130,7 +130,8 @@ pub struct ForwardArgs {
     ///
     /// A frame of 2048 bytes holds a packet of 1518 bytes: Ethernet's usual MTU of 1500 with a VLAN tag. A frame of 4096 bytes holds
     /// 3584, 8192 holds 7232, 16384 holds 14528 (jumbo frames), and 32768 holds 29120. An xdp port sends packets of more than 4096
-    /// bytes in several pieces, and copies received packets of more than 3840 bytes. A link without an interface (memif, pcap, mem)
+    /// bytes in several pieces, and copies received packets of more than 3840 bytes. On a card in native mode, or before Linux 6.6,
+    /// it does not receive such packets (rx_dropped). A link without an interface (memif, pcap, mem)
     /// has the MTU that fits, less 18. With 32768, large packets whose segmentation a host left to its card pass whole between
     /// packet and tap ports.
     #[arg(long, value_name = "BYTES", value_parser = frame_size, default_value_t, allow_negative_numbers = true,
