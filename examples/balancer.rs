@@ -9,21 +9,42 @@ use netmem::wire::{Ethernet, Ipv4, MacAddr, Udp, ethernet, ipv4};
 use netmem::{Decide, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port, Reason, Verdict};
 use std::collections::HashMap;
 use std::error::Error;
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 const BACK_ENDS: [u8; 3] = [1, 2, 3];
 const FLOWS: usize = 97;
 
-/// One worker's flows, each with its back end. A new flow goes to the next one in turn.
-#[derive(Default)]
+/// Flows that a worker remembers. Senders of packets choose the flows, so their number needs a limit.
+const FLOWS_MAX: usize = 1 << 16;
+
+/// One worker's flows, each with its back end. A new flow goes to the next back end in turn. If the table is full, the
+/// flow's hash chooses the back end.
 struct Balance(HashMap<FlowKey, usize>);
+
+impl Balance {
+    /// Makes an empty table with room for all flows: none is allocated later.
+    fn new() -> Balance {
+        Balance(HashMap::with_capacity(FLOWS_MAX))
+    }
+
+    fn back_end(&mut self, flow: FlowKey) -> u8 {
+        let (hash, next) = (self.0.hasher().hash_one(&flow) as usize, self.0.len());
+        let is_full = next >= FLOWS_MAX;
+        let number = match self.0.get(&flow) {
+            Some(&known) => known,
+            None if is_full => hash,
+            None => *self.0.entry(flow).or_insert(next),
+        };
+        BACK_ENDS[number % BACK_ENDS.len()]
+    }
+}
 
 impl Decide for Balance {
     fn decide(&mut self, from: Source, frame: &mut [u8]) -> Verdict {
         let Some(flow) = FlowKey::of(frame) else { return Verdict::Drop(Reason::UnknownEthertype) };
-        let next = self.0.len() % BACK_ENDS.len();
-        let back_end = BACK_ENDS[*self.0.entry(flow).or_insert(next)];
+        let back_end = self.back_end(flow);
         let Ok((link, _)) = Ethernet::parse_mut(frame) else { return Verdict::Drop(Reason::Short) };
         (link.src, link.dst) = (link.dst, MacAddr::new([2, 0, 0, 0, 1, back_end]));
         Verdict::Redirect(from.port ^ 1)
@@ -54,7 +75,7 @@ pub fn run(packets: usize) -> Result<[HashMap<u16, usize>; 3], Box<dyn Error>> {
         let (front, client) = MemPort::pair("front", &MemConfig::default())?;
         let (back, server) = MemPort::pair("back", &MemConfig::default())?;
         let ports: Vec<Box<dyn Port>> = vec![Box::new(front), Box::new(back)];
-        let mut forwarder = Forwarder::new(ports, pool, Box::new(Balance::default()))?;
+        let mut forwarder = Forwarder::new(ports, pool, Box::new(Balance::new()))?;
         forwarder.set_steering(end);
         far_ends.push((client, server));
         workers.push((w, forwarder));

@@ -13,13 +13,16 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// Turns a datagram to port 7 round, which changes no checksum. Returns None, with nothing changed, for every other
-/// frame.
+/// frame, and for what no host must answer: a datagram to a group, or from port 7, since two such services would answer
+/// each other without end.
 fn turn_round(frame: &mut [u8]) -> Option<()> {
     let (link, packet) = Ethernet::parse_mut(frame).ok()?;
     let (header, datagram) = Ipv4::parse(packet).ok().filter(|_| link.ethertype() == ethernet::IPV4)?;
     let is_whole = header.protocol() == ipv4::UDP && !header.is_fragment();
+    let is_to_group = link.dst.is_group() || header.dst().is_multicast() || header.dst().is_broadcast();
     let start = header.header_len();
-    Udp::parse(datagram).filter(|(udp, _)| is_whole && udp.dst_port() == 7)?;
+    let is_request = |udp: &Udp| udp.dst_port() == 7 && udp.src_port() != 7;
+    Udp::parse(datagram).filter(|(udp, _)| is_whole && !is_to_group && is_request(udp))?;
     Udp::parse_mut(&mut packet[start..])?.0.swap_ports();
     Ipv4::parse_mut(packet).ok()?.swap_addresses();
     link.swap_addresses();
@@ -39,6 +42,9 @@ fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -
         dropped -= frames.len();
     }
     port.tx(w, frames);
+    if !frames.is_empty() {
+        port.take_unsendable(frames).free(w); // offered again, they would block the others
+    }
     let mut sent = Batch::new();
     port.complete(w, &mut sent);
     sent.free(w);

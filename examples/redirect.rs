@@ -33,6 +33,9 @@ fn redirect(one: &str, other: &str) -> Result<(), Box<dyn Error>> {
             ports[from].refill(&mut worker, &pool);
             ports[from].rx(&mut worker, frames);
             ports[1 - from].tx(&mut worker, frames);
+            if !frames.is_empty() {
+                ports[1 - from].take_unsendable(frames).free(&mut worker); // offered again, they would block the others
+            }
             ports[from].kick();
             let mut sent = Batch::new();
             ports[from].complete(&mut worker, &mut sent);

@@ -59,13 +59,19 @@ fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -
     if frames.is_empty() {
         moved += port.rx(w, frames);
         let mut is_echo = [false; BATCH_MAX];
-        frames.each_data_mut(4, |i, data| is_echo[i] = Datagram::turn_round(data).is_ok());
+        // One from the service's own port is not answered: two echo services would answer each other without end.
+        let turn =
+            |data: &mut [u8]| Datagram::turn_round(data).is_ok_and(|was| was.src.port() != was.dst.port());
+        frames.each_data_mut(4, |i, data| is_echo[i] = turn(data));
         let mut verdicts = is_echo.into_iter();
         frames.retain(w, |_| verdicts.next() == Some(true));
     }
     port.tx(w, frames);
-    if !frames.is_empty() && port.state() != PortState::Up {
-        frames.free(w); // answers that waited for the link would keep this loop awake
+    if !frames.is_empty() {
+        port.take_unsendable(frames).free(w); // offered again, they would block the others
+        if port.state() != PortState::Up {
+            frames.free(w); // answers that waited for the link would keep this loop awake
+        }
     }
     port.kick();
     let mut sent = Batch::new();

@@ -128,8 +128,8 @@ impl Memory {
         self.shared.alloc(w, order)
     }
 
-    /// Allocates as [`Memory::alloc`] does. If that finds nothing, takes a block from the reserve: for work that frees
-    /// memory.
+    /// Allocates a block as [`Memory::alloc`] does, and takes it from the reserve if there is no other. For work that
+    /// frees memory.
     ///
     /// A block from the reserve is marked ([`Page::is_reserve`]). When it is freed, it goes straight back to its node.
     #[inline]
@@ -137,8 +137,8 @@ impl Memory {
         self.shared.alloc(w, order).or_else(|| grow::alloc_with_reserve(&self.shared, w, order))
     }
 
-    /// Allocates as [`Memory::alloc`] does. If that finds nothing, allocates a single page. For buffers that are better
-    /// large but work with less. [`Page::order`] tells which one it was.
+    /// Allocates a block as [`Memory::alloc`] does, or a single page if there is no such block. For buffers that are
+    /// better large but work with less. [`Page::order`] tells which one it was.
     #[inline]
     pub fn alloc_or_single(&self, w: &mut Worker, order: u8) -> Option<Page> {
         let block = self.shared.alloc(w, order);

@@ -290,7 +290,7 @@ impl Pool {
     /// fails, and the ledger asks it for their number. It is forgotten when it is gone. If the pool is closed already,
     /// `shrinker` is closed before this call returns.
     #[cold]
-    pub fn on_pressure(&self, shrinker: Weak<dyn Shrinker>) {
+    pub fn add_shrinker(&self, shrinker: Weak<dyn Shrinker>) {
         self.shared.shrinkers.add(Weak::clone(&shrinker));
         // Checked after the shrinker was added: a pool that closes from here on finds it. A shrinker may be closed
         // twice.

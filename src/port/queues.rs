@@ -308,8 +308,8 @@ pub trait Wake {
 
 /// The queues of a device as one value, and information about the device.
 ///
-/// All calls work on bursts: as many frames as fit or exist. None blocks, allocates or fails. A device that can no
-/// longer be trusted goes [`PortState::Down`].
+/// All calls work on bursts: as many frames as fit or exist. None blocks, allocates or fails, except
+/// `kick` of `pcap` and `trace` ports, which reads and writes files. A device that can no longer be trusted goes [`PortState::Down`].
 ///
 /// # What is taken
 /// Of the frames offered to [`Fill::fill`] and [`Tx::tx`], the taken frames are exactly those that are no longer in the

@@ -1,4 +1,4 @@
-//! The bugs. Each returns whether it had its effect: a byte was seen or changed that should not be, or what comes next was foretold.
+//! The bugs. Each returns whether it had its effect: a byte was seen or changed that should not be, or what comes next was predicted.
 
 use netmem::page::{BackingPreference, Hardening, Memory, MemoryConfig};
 use netmem::pool::{Pool, PoolConfig};
@@ -22,8 +22,11 @@ pub const BUGS: [Bug; 20] = [
     Bug { name: "a byte written behind an object, which is then freed", plant: behind_an_object },
     Bug { name: "a byte written past an object's canary, into the next object", plant: past_the_canary },
     Bug { name: "a byte written behind what was asked for, within its size class", plant: within_a_class },
-    Bug { name: "bytes written from an object on past its slab's end, then freed", plant: past_a_slab },
-    Bug { name: "bytes written from a block of 20,000 bytes on past its end", plant: past_a_large_block },
+    Bug {
+        name: "bytes written from an object to beyond the end of its slab; then the object is freed",
+        plant: past_a_slab,
+    },
+    Bug { name: "bytes written from a block of 20,000 bytes to beyond its end", plant: past_a_large_block },
     Bug { name: "a byte written behind a block of pages", plant: behind_pages },
     Bug { name: "a byte written behind a frame", plant: behind_a_frame },
     Bug {
@@ -46,8 +49,8 @@ pub const BUGS: [Bug; 20] = [
     Bug { name: "an object freed to another cache", plant: wrong_cache },
     Bug { name: "a pointer into the middle of an object freed", plant: into_the_middle },
     Bug { name: "a pointer behind the last object of a slab freed", plant: behind_the_last },
-    Bug { name: "the order of fresh objects, pages and frames foretold", plant: foretold },
-    Bug { name: "what was freed last foretold to be given out next", plant: last_freed },
+    Bug { name: "the order of fresh objects, pages and frames, predicted", plant: predicted },
+    Bug { name: "the prediction that what was freed last is given out next", plant: last_freed },
 ];
 
 fn ground(hardening: Hardening) -> (Memory, Worker) {
@@ -290,7 +293,7 @@ fn fresh(hardening: Hardening) -> [Vec<usize>; 3] {
     ]
 }
 
-fn foretold(hardening: Hardening) -> bool {
+fn predicted(hardening: Hardening) -> bool {
     let (known, now) = (fresh(hardening), fresh(hardening));
     let same = known.iter().zip(&now).filter(|(known, now)| known == now).count();
     assert!(same == 0 || same == 3, "some are drawn and some are not");

@@ -229,7 +229,7 @@ fn a_shrinker_that_panics_stops_neither_the_pool_nor_other_shrinkers() {
             }
             for keeper in &keepers {
                 let weak: Weak<Keeper> = Arc::downgrade(keeper);
-                pool.on_pressure(weak);
+                pool.add_shrinker(weak);
                 keeper.frames.lock().unwrap().extend((0..4).filter_map(|_| pool.alloc(&mut w)));
             }
             let mut held: Vec<Batch> = Vec::new();

@@ -89,7 +89,7 @@ impl ReadyPackets {
         let shared = Arc::new(Shared { stacks, pool: pool.clone(), heads: heads.clone() });
         roster.on_leave(&shared);
         let shrinker: Weak<Shared> = Arc::downgrade(&shared);
-        pool.on_pressure(shrinker);
+        pool.add_shrinker(shrinker);
         ReadyPackets { shared }
     }
 

@@ -113,7 +113,7 @@ impl PairStack {
         let frames = numbers(room);
         let gauge = Arc::new(Gauge::new(&frames));
         let shrinker: Weak<Gauge> = Arc::downgrade(&gauge);
-        pool.on_pressure(shrinker);
+        pool.add_shrinker(shrinker);
         let (pool, heads) = (pool.clone(), heads.clone());
         PairStack {
             pairs: Vec::with_capacity(room),

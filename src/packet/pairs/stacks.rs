@@ -245,7 +245,7 @@ mod tests {
             let (memory, [mut w, mut other], pool) = tiny(2);
             let ready = Arc::new(Ready(Stacks::new(pool.memory().roster(), 2, 9)));
             let shrinker: Weak<Ready> = Arc::downgrade(&ready);
-            pool.on_pressure(shrinker);
+            pool.add_shrinker(shrinker);
             let frames = [(); 3].map(|()| pool.alloc(&mut w).unwrap());
             let [kept, mine, put] = frames;
             ready.0.put(&mut other, kept).unwrap();

@@ -377,7 +377,7 @@ fn a_shrinker_that_is_called_because_a_list_has_no_pair_may_use_the_list() {
             let list = PairList::new(PairStack::new(&pool, &heads, 4, Reset::AtPut), locking);
             let looks = Arc::new(Looks { list: list.clone(), sender });
             let shrinker: Weak<Looks> = Arc::downgrade(&looks);
-            pool.on_pressure(shrinker);
+            pool.add_shrinker(shrinker);
             let mut packets = Packets::new();
             assert_eq!(list.get_burst(&mut w, &mut packets, 9), 4);
             list.free_bulk(&mut w, &mut packets);

@@ -144,7 +144,7 @@ fn a_callback_that_panics_while_a_packet_is_made_linear_leaves_it_whole() {
     packet.append(parts.remove(0));
     let len = packet.len();
     let shrinker: Arc<dyn Shrinker> = Arc::new(PanickingShrinker);
-    pool.on_pressure(Arc::downgrade(&shrinker));
+    pool.add_shrinker(Arc::downgrade(&shrinker));
     assert!(panics(|| _ = heads.linearize(&mut w, &mut packet, &pool)));
     assert_eq!((packet.len(), packet.segments().count()), (len, 2));
     parts.push(packet);

@@ -184,7 +184,7 @@ fn whoever_lies_about_frames_that_it_keeps_ready_is_seen() {
     {
         let rig = Rig::new();
         let liar: Arc<dyn Shrinker> = Arc::new(Liar { said, named: honest(&rig, n) });
-        rig.pools[0].on_pressure(Arc::downgrade(&liar));
+        rig.pools[0].add_shrinker(Arc::downgrade(&liar));
         let ledger = rig.pools[0].ledger();
         assert_eq!((ledger.balanced(), ledger.all_freed()), (!lies, false), "{said} {n}: {ledger:?}");
         assert_eq!((ledger.owned, ledger.ready), (18 - n as u64, said), "{ledger:?}");
@@ -199,7 +199,7 @@ fn a_frame_that_is_named_twice_or_is_another_pools_is_not_kept_ready() {
     let nobodys = NonZeroU32::new(if cfg!(miri) { 0xffff } else { u32::MAX }).unwrap();
     for named in [vec![mine, mine], vec![mine, others], vec![others, others], vec![nobodys, mine]] {
         let liar: Arc<dyn Shrinker> = Arc::new(Liar { said: 2, named: named.clone() });
-        rig.pools[0].on_pressure(Arc::downgrade(&liar));
+        rig.pools[0].add_shrinker(Arc::downgrade(&liar));
         assert!(!rig.pools[0].ledger().balanced(), "{named:?}: {:?}", rig.pools[0].ledger());
     }
     assert!(rig.is_balanced(), "they are gone");

@@ -94,7 +94,7 @@ fn an_array_that_is_filled_when_the_callers_code_panics_loses_no_frame() {
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 100);
     let empty: Arc<dyn Shrinker> = Arc::new(PanickingShrinker);
-    pool.on_pressure(Arc::downgrade(&empty));
+    pool.add_shrinker(Arc::downgrade(&empty));
     let mut places: Vec<MaybeUninit<Frame>> = (0..1000).map(|_| MaybeUninit::uninit()).collect();
     assert!(panics(|| _ = pool.alloc_into(&mut w, &mut places)));
     assert!(check(&pool, 0).all_freed());

@@ -40,7 +40,7 @@ fn frames_that_are_kept_ready_are_counted_so_and_come_back_before_an_allocation_
     let frames = (0..20).map(|_| pool.alloc(&mut workers[0]).unwrap()).collect();
     let shrinker = Arc::new(Keeper { frames: Mutex::new(frames), each: 3 });
     let shrinker: Arc<dyn Shrinker> = shrinker;
-    pool.on_pressure(Arc::downgrade(&shrinker));
+    pool.add_shrinker(Arc::downgrade(&shrinker));
     assert_eq!((check(&pool, 0).ready, pool.ledger().out()), (20, 20));
     let mut held = Vec::new();
     for i in 0..64 {
@@ -86,7 +86,7 @@ fn while_a_pool_closes_holders_have_no_more_frames_than_it_has() {
     let held = [(); 3].map(|()| pool.alloc(&mut w).unwrap());
     let observer = Arc::new(Observer { pool: pool.clone(), seen: Mutex::default() });
     let shrinker: Weak<Observer> = Arc::downgrade(&observer);
-    pool.on_pressure(shrinker);
+    pool.add_shrinker(shrinker);
     pool.close();
     let (ledger, holders) = observer.seen.lock().unwrap().take().expect("called");
     assert!(ledger.balanced(), "{ledger:?}");
@@ -101,8 +101,8 @@ fn a_keeper_that_has_nothing_or_is_gone_changes_nothing() {
     let mut w = memory.worker().unwrap();
     let pool = pool(&memory, &mut w, 2);
     let none: Arc<dyn Shrinker> = Arc::new(Keeper { frames: Mutex::default(), each: 1 });
-    pool.on_pressure(Arc::downgrade(&none));
-    pool.on_pressure(Weak::<Keeper>::new());
+    pool.add_shrinker(Arc::downgrade(&none));
+    pool.add_shrinker(Weak::<Keeper>::new());
     let held = [pool.alloc(&mut w), pool.alloc(&mut w)];
     assert!(held.iter().all(Option::is_some) && pool.alloc(&mut w).is_none());
     assert_eq!(pool.failed(), 1);

@@ -50,7 +50,7 @@ impl Outbox {
         before - frames.len()
     }
 
-    /// As [`Outbox::steer`], but nothing waits. Frames for this worker itself stay in `frames`, in order. Frames that
+    /// Steers frames as [`Outbox::steer`] does, and drops those that do not fit. Nothing waits. Frames for this worker itself stay in `frames`, in order. Frames that
     /// do not fit are dropped, freed in bulk and counted ([`HandOffDrops`](crate::steer::HandOffDrops)).
     ///
     /// # Cost

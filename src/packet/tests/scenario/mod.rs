@@ -86,7 +86,7 @@ impl Scene {
         let heads = HeadCache::with(memory, &config).unwrap();
         let sizes = SizeClasses::new(memory, &CacheConfig::default()).unwrap();
         let keeper = Arc::new(Keeper::default());
-        pool.on_pressure(Arc::<Keeper>::downgrade(&keeper));
+        pool.add_shrinker(Arc::<Keeper>::downgrade(&keeper));
         Scene {
             pieces: Fragments::new(&pool),
             pairs: ReadyPackets::new(&pool, &heads, 6),
