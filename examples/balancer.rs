@@ -30,7 +30,7 @@ impl Balance {
     }
 
     fn back_end(&mut self, flow: FlowKey) -> u8 {
-        let (hash, next) = (self.0.hasher().hash_one(&flow) as usize, self.0.len());
+        let (hash, next) = (self.0.hasher().hash_one(flow) as usize, self.0.len());
         let is_full = next >= FLOWS_MAX;
         let number = match self.0.get(&flow) {
             Some(&known) => known,
