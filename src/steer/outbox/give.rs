@@ -50,8 +50,9 @@ impl Outbox {
         before - frames.len()
     }
 
-    /// Steers frames as [`Outbox::steer`] does, and drops those that do not fit. Nothing waits. Frames for this worker itself stay in `frames`, in order. Frames that
-    /// do not fit are dropped, freed in bulk and counted ([`HandOffDrops`](crate::steer::HandOffDrops)).
+    /// Steers frames as [`Outbox::steer`] does, and drops those that do not fit. Nothing waits. Frames for this worker
+    /// itself stay in `frames`, in order. Dropped frames are freed in bulk and counted
+    /// ([`HandOffDrops`](crate::steer::HandOffDrops)).
     ///
     /// # Cost
     /// The cost of [`Outbox::steer`]; nothing is copied if all frames belong to this worker.
