@@ -281,8 +281,7 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
 
 #[test]
 fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_counts_add_up() {
-    let options =
-        "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100 --hold-bytes 20480";
+    let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --local-queue 100 --local-queue-bytes 20480";
     let run = Run::start_with("turn", options);
     let keys = run.json("set --json");
     let limit = keys.as_array().unwrap().iter().find(|key| key["key"] == "local_queue.milliseconds").unwrap();

@@ -227,7 +227,7 @@ fn every_scrape_of_workers_that_share_packets_adds_up() {
 
 #[test]
 fn scrapes_stay_exact_while_a_local_queue_frees_frames() {
-    let run = Run::start("held", "--seconds 600 --mode pass --hold 100");
+    let run = Run::start("held", "--seconds 600 --mode pass --local-queue 100");
     judged(&run, scrapes() / 2, 1);
     within_a_minute(|| run.scrape().contains("\nnetmem_cut_whole 1\n"));
     run.end();

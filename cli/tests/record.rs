@@ -172,7 +172,7 @@ fn each_packet_shows_its_time_in_lanes_and_in_the_local_queue() {
             "--workers 2 --generators 1 --flows 100 --steer round-robin",
             &["in the lane from worker 0 ", "in the lane back to worker 0 "][..],
         ),
-        ("held", "--mode pass --hold 100", &["in the local queue "][..]),
+        ("held", "--mode pass --local-queue 100", &["in the local queue "][..]),
     ] {
         let run = Run::start_with(&format!("record-{name}"), &format!("--record 1024 {options}"));
         let file = folder.path(name);
@@ -197,7 +197,7 @@ fn each_packet_shows_its_time_in_lanes_and_in_the_local_queue() {
 fn packets_that_a_full_local_queue_refuses_are_recorded_as_such() {
     let folder = Folder::new("record-local-queue");
     let test = "packets_that_a_full_local_queue_refuses_are_recorded_as_such";
-    let run = Run::start_with(test, "--record 1024 --mode pass --hold 100");
+    let run = Run::start_with(test, "--record 1024 --mode pass --local-queue 100");
     let file = folder.path("read.pcapng");
     wait_until("a packet that was refused", || {
         let out = run.ask(&format!("record -o {}", file.display()));

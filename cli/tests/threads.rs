@@ -39,8 +39,10 @@ fn each_thread_that_cannot_be_started_ends_the_run_with_one_line_and_exit_code_2
     let program = folder.path("netmem");
     fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("the program");
     let control = folder.path("control");
-    let run =
-        format!("forward --seconds 0.2 --workers 3 --mode pass --hold 10 --control {}", control.display());
+    let run = format!(
+        "forward --seconds 0.2 --workers 3 --mode pass --local-queue 10 --control {}",
+        control.display()
+    );
     // This one, the broker, the control socket's, the generator, the local queue, three workers.
     for threads in 1..=8 {
         let out = limited(&program, user, threads, &run);

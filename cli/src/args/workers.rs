@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use netmem::forward::Idle;
 use netmem::limits::WORKERS_MAX;
 
-/// Workers that can be asked for: one more may be needed, for who holds frames.
+/// Workers that can be asked for. One more may be needed, for the thread that keeps passed and mirrored frames.
 const WORKERS: std::ops::RangeInclusive<usize> = 1..=WORKERS_MAX - 1;
 
 /// Flags about workers.

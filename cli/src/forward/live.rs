@@ -224,7 +224,7 @@ pub mod tests {
     pub fn dataplane() -> Dataplane {
         let offer = Offer { generators: 2, flows: 1, size: 64, packets: None, pause: true };
         let source = Source::BuiltIn(offer);
-        let (packets, hold, free) = (None, None, Free::Bulk);
+        let (packets, local_queue, free) = (None, None, Free::Bulk);
         let (mode, time) = (ModeArg::Ip, None);
         let plan = Plan {
             workers: 2,
@@ -233,8 +233,8 @@ pub mod tests {
             source,
             mode,
             packets,
-            hold,
-            tap: None,
+            local_queue,
+            mirror: None,
             packets_alone: true,
             icmp: netmem_router::icmp::IcmpLimit::default(),
             allow: netmem_router::Allow::default(),

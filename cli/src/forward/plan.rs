@@ -2,8 +2,8 @@
 
 use super::files;
 use super::greet::greet;
-use super::hold::Hold;
 use super::interfaces::{Interfaces, check_queues, rings};
+use super::local_queue::LocalQueueConfig;
 use super::offer::Offer;
 use super::port_setup::{PortSetup, ring_of};
 use super::sandboxed;
@@ -52,9 +52,9 @@ pub struct Plan {
     /// The configuration of the full path, or None on the fast path.
     pub packets: Option<PacketPlan>,
     /// The limits of the local queue for each worker, or None if nothing is ever passed.
-    pub hold: Option<Hold>,
-    /// Number of clones of each worker's frames that the tap keeps, or None without a tap.
-    pub tap: Option<usize>,
+    pub local_queue: Option<LocalQueueConfig>,
+    /// Number of clones of each worker's frames that the mirror keeps, or None without a mirror.
+    pub mirror: Option<usize>,
     /// The rate limits of each worker's ICMP errors.
     pub icmp: IcmpLimit,
     /// Packets that are forwarded only because the operator allows it.
@@ -158,18 +158,18 @@ impl Plan {
             (source, pairs, args.ring.unwrap_or(ring_of(args.frames, pairs)), args.seconds)
         };
         let steer = steer(&args.team, &source, ring)?;
-        let (packets, hold) = (packets(&args.way)?, Hold::of(args)?);
+        let (packets, local_queue) = (packets(&args.way)?, LocalQueueConfig::of(args)?);
         let port_count = if args.port.is_empty() { 2 } else { args.port.len() };
         check_rules(&args.way.rule, port_count).map_err(|why| Failure::Input(format!("--rule {why}")))?;
-        let tap = args.way.tap;
-        let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
+        let mirror = args.way.mirror;
+        let kept = local_queue.map_or(0, |config| config.frames) + mirror.unwrap_or(0);
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
         let enough = (4 * ports * ring as usize + kept).clamp(64, frame_size.frames_max());
         let frames = args.frames.unwrap_or(enough);
         if kept >= frames {
             return refuse(format!(
-                "--hold and --tap keep {kept} frames of {frames}: none is left for reception, so keep fewer"
+                "--local-queue and --mirror keep {kept} frames of {frames}: none is left for reception, so keep fewer"
             ));
         }
         Ok(Plan {
@@ -179,8 +179,8 @@ impl Plan {
             source,
             mode: args.mode,
             packets,
-            hold,
-            tap,
+            local_queue,
+            mirror,
             icmp: args.router.icmp_limit(),
             allow: args.router.allow(),
             reverse_path: args.router.reverse_paths(&args.port).map_err(Failure::Input)?,
@@ -206,9 +206,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns true if a local queue or a tap holds frames.
-    pub fn holds(&self) -> bool {
-        self.hold.is_some() || self.tap.is_some()
+    /// Returns true if a local queue or a mirror keeps frames.
+    pub fn retains(&self) -> bool {
+        self.local_queue.is_some() || self.mirror.is_some()
     }
 
     /// Returns true if peers are to be able to map the memory: a port would lend its frames, and nothing else is in

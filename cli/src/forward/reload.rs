@@ -138,8 +138,11 @@ fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 24] {
         (&["martians", "source-routes"], same.allow != new.allow),
         (&["reverse-path"], same.reverse_path != new.reverse_path),
         (&["path", "ready-heads", "ready-pairs"], same.packets != new.packets),
-        (&["hold", "hold-bytes", "hold-seconds", "hold-copybreak"], same.hold != new.hold),
-        (&["tap"], same.tap != new.tap),
+        (
+            &["local-queue", "local-queue-bytes", "local-queue-seconds", "local-queue-copybreak"],
+            same.local_queue != new.local_queue,
+        ),
+        (&["mirror"], same.mirror != new.mirror),
         (&["free"], same.free != new.free),
         (&["frames"], same.frames != new.frames),
         (&["frame-size"], same.frame_size != new.frame_size),

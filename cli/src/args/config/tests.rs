@@ -140,12 +140,12 @@ fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
 #[test]
 fn what_does_not_fit_together_gets_the_place_of_the_first_option_that_the_file_has() {
     let places =
-        Places([("mode", 3), ("hold", 5), ("route", 7)].map(|(key, at)| (key.to_owned(), at)).into());
+        Places([("mode", 3), ("local-queue", 5), ("route", 7)].map(|(key, at)| (key.to_owned(), at)).into());
     for (line, said) in [
         ("--mode ip without a --route", "FILE:3: --mode ip without a --route"),
         ("--martians is for --mode ip", "FILE:3: --martians is for --mode ip"),
-        ("--hold and --tap keep 7", "FILE:5: --hold and --tap keep 7"),
-        ("the argument '--hold <N>' cannot", "FILE:5: the argument '--hold <N>' cannot"),
+        ("--local-queue and --mirror keep 7", "FILE:5: --local-queue and --mirror keep 7"),
+        ("the argument '--local-queue <N>' cannot", "FILE:5: the argument '--local-queue <N>' cannot"),
         ("give --route=7", "FILE:7: give --route=7"),
         ("route port 2: there are 2", "FILE:7: route port 2: there are 2"),
         ("there is no mode", "there is no mode (each key of FILE counts as an option)"),
