@@ -193,7 +193,7 @@ fn a_malformed_route_is_refused_with_the_part_that_is_wrong() {
 #[test]
 fn impossible_own_addresses_are_refused() {
     let route = "--route 10.0.2.0/24,1,02:00:00:00:00:02";
-    let told = |address: &str| {
+    let refused_with_remedy = |address: &str| {
         let (head, remedy) = match address {
             "127.0.0.1/8,0" => {
                 ("address 127.0.0.1/8", "write one of a single host, which others can send to")
@@ -208,7 +208,9 @@ fn impossible_own_addresses_are_refused() {
             ),
         );
     };
-    ["10.0.2.254", "10.0.2.254/24", "10.0.2.254/33,1", "127.0.0.1/8,0"].into_iter().for_each(told);
+    ["10.0.2.254", "10.0.2.254/24", "10.0.2.254/33,1", "127.0.0.1/8,0"]
+        .into_iter()
+        .for_each(refused_with_remedy);
     let own = "--address 10.0.2.254/24,1";
     refused(
         &format!("{XDP} {route} --address 10.0.2.254/24,2"),

@@ -166,9 +166,9 @@ fn keys_are_listed_and_changed_and_wrong_values_are_refused_with_right_ones() {
 }
 
 #[test]
-fn a_pool_that_traces_shows_who_holds_its_frames() {
+fn a_pool_that_traces_shows_which_calls_hold_its_frames() {
     let run = Run::start("trace");
-    assert_eq!(run.json("stat holders --json")["holders"], serde_json::json!([]), "nobody traces");
+    assert_eq!(run.json("stat holders --json")["holders"], serde_json::json!([]), "tracing is off");
     assert_eq!(run.ask("set pool.rx.trace on").status.code(), Some(0));
     let named = (0..200).any(|_| {
         thread::sleep(Duration::from_millis(20));
@@ -183,7 +183,7 @@ fn a_pool_that_traces_shows_who_holds_its_frames() {
     let text = stdout(&run.ask("stat pools"));
     assert!(text.contains("\nholders ") && text.contains("oldest_ms"), "{text}");
     assert_eq!(run.ask("set pool.rx.trace off").status.code(), Some(0));
-    assert_eq!(run.json("stat pools --json")["holders"], serde_json::json!([]), "nobody traces any more");
+    assert_eq!(run.json("stat pools --json")["holders"], serde_json::json!([]), "tracing is off again");
     run.end();
 }
 

@@ -119,7 +119,7 @@ fn a_local_queue_frees_packets_older_than_its_limit() {
 }
 
 #[test]
-fn a_tap_keeps_clones_of_sent_packets_and_every_frame_returns_to_its_pool() {
+fn a_mirror_keeps_clones_of_sent_packets_and_every_frame_returns_to_its_pool() {
     for options in ["", "--ready-pairs 50", "--path full --rule accept"] {
         let run = object(&output(&format!("forward --packets 20000 --mirror 500 {options} --json")));
         assert_adds_up(&run);

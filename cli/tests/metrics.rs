@@ -1,10 +1,9 @@
 //! Tests of the scrapes of a run that forwards: each is well-formed, and its counters add up.
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{netmem, start, stderr};
-use odd::{Folder, frames, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::collections::HashMap;
@@ -17,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+use test_frames::{Folder, frames, pcap_at_intervals};
 
 /// A forwarding run whose metrics are at a Unix socket.
 struct Run {

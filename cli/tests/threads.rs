@@ -1,14 +1,14 @@
 //! A system that gives no threads: each thread of a run in turn is the one that cannot be had.
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{child_of, stderr, stdout};
-use odd::Folder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use test_frames::Folder;
 
 /// Runs the program with these words as a user that no other process has and that may have `threads` threads.
 fn limited(program: &Path, user: u32, threads: usize, words: &str) -> Output {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_run_that_adds_up() {
+    fn a_run_whose_counters_add_up_reports_no_broken_check() {
         assert_eq!(said(|_, _| ()), [""; 0]);
     }
 

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_interfaces_or_too_few_packets_cannot_tell_is_null() {
+    fn figures_that_interfaces_or_too_few_packets_cannot_give_are_null() {
         let mut report = super::Report { traveled: None, windows: None, ..sample() };
         report.workers[0].windows = None;
         let text = object(&report);

@@ -465,7 +465,7 @@ mod tests {
     /// next look at the inbox. One packet more than half of an inbox for 3,072 then waited, and the flow limit
     /// dropped packets within the window.
     #[test]
-    fn what_arrived_but_is_not_finished_makes_no_flow_exceed_its_share() {
+    fn packets_that_arrived_and_are_not_finished_let_no_flow_exceed_its_share() {
         for under_way in [0, 2, 512, 3 * 512, 16 * 4096] {
             assert!(inbox(under_way) / 2 >= under_way + BATCH_MAX as u32, "{under_way}");
         }

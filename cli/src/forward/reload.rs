@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_or_may_change_is_no_difference() {
+    fn keys_with_the_same_meaning_or_that_may_change_are_no_difference() {
         assert!(named("size = 64\nring = 512\n", "ring = \"512\"\n").is_empty());
         assert!(named("idle = \"spin\"\n", "idle = \"sleep\"\nicmp-rate = 7\n").is_empty());
     }

@@ -1,7 +1,7 @@
 //! Routes: given ones, or the kernel's as they change. COLD.
 
 use super::links::GivenTable;
-use super::own_addresses::{Own, Told};
+use super::own_addresses::{AddressUpdates, Own};
 use super::phases::Phases;
 use super::plan::{Plan, Source};
 use super::resyncs::Resyncs;
@@ -170,7 +170,7 @@ impl Following {
     pub fn run(mut self, phases: &Phases) {
         let mut resyncs = Resyncs::default();
         let (mut own, listing, mut forged) =
-            (Told::new(mem::take(&mut self.own)), self.follower.listing(), false);
+            (AddressUpdates::new(mem::take(&mut self.own)), self.follower.listing(), false);
         while !phases.is_drained() {
             match self.follower.turn(TURN) {
                 Ok(()) => {
@@ -199,7 +199,7 @@ impl Following {
             for what in self.follower.take_left_out() {
                 log::say(Level::Warning, format_args!("netmem: not followed: {what}"));
             }
-            if let Some(news) = own.tell(self.follower.take_own()) {
+            if let Some(news) = own.update(self.follower.take_own()) {
                 log::say(Level::Info, format_args!("netmem: {news}"));
             }
         }

@@ -10,7 +10,7 @@ use super::links::Links;
 use super::live::Live;
 use super::network::{Ended, Network, Traveled};
 use super::own_addresses::Followed;
-use super::phases::{Outlook, Phases};
+use super::phases::{LatestStatus, Phases};
 use super::plan::Plan;
 use super::recorder::RecordWriter;
 use super::reload::Reload;
@@ -64,11 +64,11 @@ type Beside<'a> = (
     Option<RetentionThread>,
     Option<Following>,
     Option<&'a Arc<Cuts>>,
-    &'a Outlook,
+    &'a LatestStatus,
 );
 
 /// The parts that are informed during the run, and those that are watched.
-type Told<'a> =
+type Monitored<'a> =
     (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut Option<RecordWriter>);
 
 /// The end of a run: the flag of a signal, and the function to call before the process ends without a stuck worker.
@@ -93,7 +93,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
         mut reload,
         control,
         mut writer,
-        outlook,
+        latest_status,
         scraped,
         copies: _,
     } = dataplane;
@@ -101,9 +101,10 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
-    let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
-    let beside = (network, retention, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
-    let ran = threads(&mut setups, ended, beside, told, plan, end)?;
+    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
+    let beside =
+        (network, retention, following, scraped.as_ref().map(|scraped| &scraped.cuts), &latest_status);
+    let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
@@ -240,22 +241,22 @@ fn threads(
     setups: &mut [WorkerSetup],
     ended: &Gone<'_>,
     beside: Beside<'_>,
-    told: Told<'_>,
+    monitored: Monitored<'_>,
     plan: &Plan,
     (stop, give_up): End<'_>,
 ) -> Result<Ran, Failure> {
     fill_rings(setups);
     let phases = &Phases::new(setups.len(), beside.0.is_none());
     let mut watchdog = Watchdog::new(setups, plan.watchdog);
-    beside.3.into_iter().for_each(|cuts| cuts.begin(phases.look_up()));
-    beside.4.begin(phases.look_up());
+    beside.3.into_iter().for_each(|cuts| cuts.begin(phases.status_request()));
+    beside.4.begin(phases.status_request());
     thread::scope(|scope| {
         let team = start(scope, setups, ended, beside, phases);
         log::never_wait();
         phases.begin(team.is_ok());
         let Team { network, retention, following, workers } = team?;
         let alive = || !workers.iter().any(|worker| worker.is_finished());
-        let seconds = watch(phases, plan, stop, (&mut watchdog, told), alive);
+        let seconds = watch(phases, plan, stop, (&mut watchdog, monitored), alive);
         phases.stop_forwarding();
         await_end(&mut watchdog, &workers, give_up);
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
@@ -324,7 +325,7 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (watchdog, (live, own, links, reload, writer)): (&mut Watchdog, Told<'_>),
+    (watchdog, (live, own, links, reload, writer)): (&mut Watchdog, Monitored<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
@@ -349,7 +350,7 @@ fn watch(
         written.iter().for_each(|(level, line)| live.say(*level, line));
         if looked.elapsed() >= look {
             looked = Instant::now();
-            phases.ask_to_look_up();
+            phases.request_status();
             own.look().iter().for_each(|line| live.say(Level::Info, line));
             links.look().iter().for_each(|(level, line)| live.say(*level, line));
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));

@@ -9,7 +9,7 @@ use super::links::Links;
 use super::network::Network;
 use super::own_addresses::{Followed, Own};
 use super::packet_registry;
-use super::phases::Outlook;
+use super::phases::LatestStatus;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::recorder::{self, RecordWriter};
@@ -66,7 +66,7 @@ pub struct Dataplane {
     /// The writer of the flight recorder's file, if there is to be one.
     pub writer: Option<RecordWriter>,
     /// The states of ports, for the control socket.
-    pub outlook: Outlook,
+    pub latest_status: LatestStatus,
     /// The metrics, if requested.
     pub scraped: Option<Scraped>,
     /// What happens to the kernel's copies of the packets that each port takes, with the port as it is written.
@@ -109,9 +109,9 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         plan.retains().then(|| retention_thread(&mut setups, &memory, plan, times.as_ref())).transpose()?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
     let (recordings, writer) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
-    let ((caller, requests), outlook) = (reload::requests(), Outlook::default());
+    let ((caller, requests), latest_status) = (reload::requests(), LatestStatus::default());
     let listen = |socket| {
-        let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
+        let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &latest_status));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
         retention.iter().for_each(|retention| packet_registry::local_queue(&mut registry, retention));
@@ -139,7 +139,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         following,
         reload,
         control,
-        outlook,
+        latest_status,
         writer,
         scraped,
         copies,

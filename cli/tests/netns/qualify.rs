@@ -2,7 +2,7 @@
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
-use crate::odd::Folder;
+use crate::test_frames::Folder;
 use crate::testbed::{Testbed, Wiring, wait_until};
 use std::fs;
 use std::path::Path;

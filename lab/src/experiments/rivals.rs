@@ -236,7 +236,7 @@ fn check_netmem(bench: &mut Bench<'_>, what: &str, refused: u64, spoilt: u64, po
         refused == 0 && spoilt == 0,
         format!("{refused} refused, {spoilt} not as written"),
     );
-    super::check_home(bench, &format!("netmem, {what}"), pool);
+    super::check_all_freed(bench, &format!("netmem, {what}"), pool);
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem_traffic::{Hop, INTERFACES, Outcome, Sink, Traffic};
 
-use super::check_home;
+use super::check_all_freed;
 use super::relay::PACKET_BYTES;
 use crate::bench::{Bench, SetUpError};
 use crate::settings::Key;
@@ -224,7 +224,7 @@ impl Router {
             format!("{corrupt} of {received} corrupt"),
         );
         drop((self.forwarder, self.pairs, far));
-        check_home(bench, variant, &self.pool);
+        check_all_freed(bench, variant, &self.pool);
     }
 }
 
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_every_kind_are_accounted_for_and_their_frames_go_home() {
+    fn packets_of_every_kind_are_accounted_for_and_their_frames_are_freed() {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();
         for rules in [None, Some(3)] {
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn every_packet_is_accounted_for_and_every_frame_goes_home() {
+    fn every_packet_is_accounted_for_and_every_frame_is_freed() {
         let sent = [Fate::Routed, Fate::Redirected, Fate::Reflected, Fate::Crossed];
         for fate in sent.into_iter().chain([Fate::Dropped, Fate::Kept(0), Fate::Kept(300)]) {
             for free in [Free::Single, Free::Bulk] {

@@ -78,12 +78,12 @@ fn released<W>((_, w): &mut (&mut W, &mut Worker), page: SharedPage) {
 thread_local! {
     /// Pages that came back and stayed mapped, for each method that keeps pages by an owner. A page's word is the
     /// method's index here.
-    static HOME: RefCell<Vec<Vec<Page>>> = const { RefCell::new(Vec::new()) };
+    static RECYCLED: RefCell<Vec<Vec<Page>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Called at a page's last release: puts it onto the list that its word names.
 fn keep(_: Option<&mut Worker>, page: Page, word: u64) -> Option<Page> {
-    HOME.with_borrow_mut(|home| match home.get_mut(word as usize) {
+    RECYCLED.with_borrow_mut(|lists| match lists.get_mut(word as usize) {
         Some(kept) => {
             kept.push(page);
             None
@@ -104,9 +104,9 @@ impl<'a> KeptByOwner<'a> {
     pub(super) fn new(memory: &'a Memory, mapping: Mapping) -> Result<Self, SetUpError> {
         static OWNER: Registered = Registered::new();
         let owner = registered(&OWNER, Owner { release: keep, early: None })?;
-        let word = HOME.with_borrow_mut(|home| {
-            home.push(Vec::new());
-            home.len() as u64 - 1
+        let word = RECYCLED.with_borrow_mut(|lists| {
+            lists.push(Vec::new());
+            lists.len() as u64 - 1
         });
         Ok(Self { memory, mapping, owner, word })
     }
@@ -122,7 +122,7 @@ impl Way for KeptByOwner<'_> {
 
     #[inline(always)]
     fn take(&mut self, w: &mut Worker) -> Option<SharedPage> {
-        let kept = HOME.with_borrow_mut(|home| home.get_mut(self.word as usize)?.pop());
+        let kept = RECYCLED.with_borrow_mut(|lists| lists.get_mut(self.word as usize)?.pop());
         let page = match kept {
             Some(page) => page,
             None => self.mapping.page(self.memory, w)?,
@@ -133,7 +133,7 @@ impl Way for KeptByOwner<'_> {
     fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
         account.spoilt = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
-        let kept = HOME.with_borrow_mut(|home| std::mem::take(&mut home[self.word as usize]));
+        let kept = RECYCLED.with_borrow_mut(|lists| std::mem::take(&mut lists[self.word as usize]));
         self.mapping.end(self.memory, kept, account, w);
     }
 }

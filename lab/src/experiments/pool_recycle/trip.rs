@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_counted() {
+    fn allocations_that_fail_are_counted() {
         for keeps in [Keeps::Pool, Keeps::Nobody] {
             let account = account(keeps, 2 * PAGES + 7);
             assert!(account.refused >= 7, "{keeps:?}: {account:?}");
