@@ -124,8 +124,8 @@ fn a_sink_reports_exactly_the_faults_of_a_port() {
     assert!((100..400).contains(&lost), "{lost}");
     assert_eq!(counts(&dropped, JUDGED), [SENT - lost, lost, 0, 0, 0, 0]);
 
-    let doubled = sunk("fault:duplicate=1/40/", &file, "");
-    assert_eq!(counts(&doubled, JUDGED), [SENT + SENT / 40, 0, 0, SENT / 40, 0, 0]);
+    let duplicated = sunk("fault:duplicate=1/40/", &file, "");
+    assert_eq!(counts(&duplicated, JUDGED), [SENT + SENT / 40, 0, 0, SENT / 40, 0, 0]);
 
     let known = "--src-mac 02:00:00:00:00:01 --dst-mac 02:00:00:00:00:fe";
     let turned = sunk("fault:corrupt=1/10/", &file, &format!("--count {SENT} {known}"));

@@ -178,10 +178,10 @@ pub struct ForwardArgs {
     pub router: RouterArgs,
 
     #[command(flatten)]
-    pub team: WorkerArgs,
+    pub worker_args: WorkerArgs,
 
     #[command(flatten)]
-    pub way: PacketArgs,
+    pub packet_args: PacketArgs,
 
     /// Stop when the generators have sent N packets together; not with --port.
     #[arg(long, value_name = "N", value_parser = whole(1..=PACKETS_MAX), allow_negative_numbers = true,

@@ -25,11 +25,12 @@ impl LocalQueueConfig {
     /// # Errors
     /// [`Failure::Input`] if packets are to be kept and none is passed.
     pub fn of(args: &ForwardArgs) -> Result<Option<LocalQueueConfig>, Failure> {
-        let way = &args.way;
-        let (frames, bytes) = (way.local_queue, way.local_queue_bytes);
-        let (seconds, copybreak) = (way.local_queue_seconds, way.local_queue_copybreak);
-        let passes = args.mode == ModeArg::Pass || way.rule.iter().any(|rule| rule.action == Action::Pass);
-        let may_pass = way.path == PathArg::Full && (args.config.is_some() || args.control.is_some());
+        let packet_args = &args.packet_args;
+        let (frames, bytes) = (packet_args.local_queue, packet_args.local_queue_bytes);
+        let (seconds, copybreak) = (packet_args.local_queue_seconds, packet_args.local_queue_copybreak);
+        let passes =
+            args.mode == ModeArg::Pass || packet_args.rule.iter().any(|rule| rule.action == Action::Pass);
+        let may_pass = packet_args.path == PathArg::Full && (args.config.is_some() || args.control.is_some());
         let asked = frames > 0 || bytes.is_some() || seconds.is_some() || copybreak.is_some();
         if !passes && !may_pass && asked {
             let line =

@@ -154,14 +154,15 @@ impl Plan {
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
         } else {
             let source = ports(args, interfaces)?;
-            let pairs = rings(&args.port, args.team.workers, interfaces)?;
+            let pairs = rings(&args.port, args.worker_args.workers, interfaces)?;
             (source, pairs, args.ring.unwrap_or(ring_of(args.frames, pairs)), args.seconds)
         };
-        let steer = steer(&args.team, &source, ring)?;
-        let (packets, local_queue) = (packets(&args.way)?, LocalQueueConfig::of(args)?);
+        let steer = steer(&args.worker_args, &source, ring)?;
+        let (packets, local_queue) = (packets(&args.packet_args)?, LocalQueueConfig::of(args)?);
         let port_count = if args.port.is_empty() { 2 } else { args.port.len() };
-        check_rules(&args.way.rule, port_count).map_err(|why| Failure::Input(format!("--rule {why}")))?;
-        let mirror = args.way.mirror;
+        check_rules(&args.packet_args.rule, port_count)
+            .map_err(|why| Failure::Input(format!("--rule {why}")))?;
+        let mirror = args.packet_args.mirror;
         let kept = local_queue.map_or(0, |config| config.frames) + mirror.unwrap_or(0);
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
@@ -173,8 +174,8 @@ impl Plan {
             ));
         }
         Ok(Plan {
-            workers: args.team.workers,
-            idle: args.team.idle.into(),
+            workers: args.worker_args.workers,
+            idle: args.worker_args.idle.into(),
             steer,
             source,
             mode: args.mode,
@@ -184,7 +185,7 @@ impl Plan {
             icmp: args.router.icmp_limit(),
             allow: args.router.allow(),
             reverse_path: args.router.reverse_paths(&args.port).map_err(Failure::Input)?,
-            free: args.way.free.into(),
+            free: args.packet_args.free.into(),
             frames,
             frame_size,
             hardening: args.hardening,
@@ -193,7 +194,9 @@ impl Plan {
             wait: Duration::from_secs_f64(args.wait),
             packets_alone: args.kernel_copies != Some(CopiesArg::Keep),
             live: !args.json,
-            watchdog: Some(args.team.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
+            watchdog: Some(args.worker_args.watchdog)
+                .filter(|seconds| *seconds > 0.0)
+                .map(Duration::from_secs_f64),
             control: args.control.clone(),
             metrics: args.scrape.address()?,
             recorder: args.recorder.plan()?,
@@ -321,7 +324,8 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     if args.xdp_mode.is_some() {
         return refuse("--xdp-mode needs --port xdp:IFNAME: the built-in mem ports have no such mode");
     }
-    let (generators, workers) = (args.team.generators.unwrap_or(args.team.workers), args.team.workers);
+    let (generators, workers) =
+        (args.worker_args.generators.unwrap_or(args.worker_args.workers), args.worker_args.workers);
     if generators > workers {
         return refuse(format!("--generators {generators} with --workers {workers}: give at most {workers}"));
     }
@@ -344,7 +348,7 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
 
 fn ports(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Source, Failure> {
     let generators = [
-        ("--generators", args.team.generators.is_some(), "leave it out, or leave --port out"),
+        ("--generators", args.worker_args.generators.is_some(), "leave it out, or leave --port out"),
         ("--packets", args.packets.is_some(), "use --seconds S, or end it with Ctrl-C"),
         ("--flows", args.flows.is_some(), "leave it out, or leave --port out"),
         ("--size", args.size.is_some(), "leave it out, or leave --port out"),
@@ -355,7 +359,7 @@ fn ports(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Source, Failu
             return refuse(format!("{option} is for the built-in generator, and --port is given: {remedy}"));
         }
     }
-    check_ports(&args.port, args.mode, args.team.workers, interfaces)?;
+    check_ports(&args.port, args.mode, args.worker_args.workers, interfaces)?;
     let from = args.routes.unwrap_or_default();
     let routes: Vec<Route> = by_number("--route", &args.route, &args.port)?;
     check_routes(&routes, from, args.port.len(), args.mode)?;

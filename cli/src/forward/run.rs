@@ -180,7 +180,7 @@ fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<Sti
 }
 
 /// The threads of a run. A thread that was called off before it began returns None.
-struct Team<'scope> {
+struct Threads<'scope> {
     network: Option<Running<'scope, (Option<usize>, Traveled)>>,
     retention: Option<Running<'scope, (Option<LocalQueueReport>, Option<MirrorReport>)>>,
     following: Option<Running<'scope, ()>>,
@@ -200,7 +200,7 @@ fn start<'scope>(
     ended: &'scope Gone<'_>,
     (network, retention, following, cuts, _): Beside<'_>,
     phases: &'scope Phases,
-) -> Result<Team<'scope>, Failure> {
+) -> Result<Threads<'scope>, Failure> {
     let network = network.map(|(network, core)| {
         let body = move || phases.has_begun().then(|| (pin(core), network.run(phases, ended)));
         threads::start(scope, "the generator", body)
@@ -219,7 +219,7 @@ fn start<'scope>(
         let body = move || phases.has_begun().then(|| work(number, setup, phases, attendant));
         threads::start(scope, &format!("worker {number}"), body)
     });
-    Ok(Team { network, retention, following, workers: workers.collect::<Result<_, _>>()? })
+    Ok(Threads { network, retention, following, workers: workers.collect::<Result<_, _>>()? })
 }
 
 /// Forwards as worker `number`. Returns the core that it was pinned to.
@@ -251,10 +251,10 @@ fn threads(
     beside.3.into_iter().for_each(|cuts| cuts.begin(phases.status_request()));
     beside.4.begin(phases.status_request());
     thread::scope(|scope| {
-        let team = start(scope, setups, ended, beside, phases);
+        let threads = start(scope, setups, ended, beside, phases);
         log::never_wait();
-        phases.begin(team.is_ok());
-        let Team { network, retention, following, workers } = team?;
+        phases.begin(threads.is_ok());
+        let Threads { network, retention, following, workers } = threads?;
         let alive = || !workers.iter().any(|worker| worker.is_finished());
         let seconds = watch(phases, plan, stop, (&mut watchdog, monitored), alive);
         phases.stop_forwarding();

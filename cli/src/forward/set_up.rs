@@ -89,7 +89,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let mut owners = owners(plan, &memory)?;
     let (ports, Shared { network, own, takes, copies }) = ports::open(plan, &memory, &mut owners)?;
     let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
-    let (ways, routes, follower) = routing::ways(plan, interfaces.clone())?;
+    let (mode_decision, routes, follower) = routing::mode_decision(plan, interfaces.clone())?;
     let links = Links::new(routes.as_ref().and_then(GivenRoutes::table), &plan.source, interfaces);
     let mut following = follower.map(|follower| Following { follower, own: own.clone() });
     let cores = cores(plan.workers);
@@ -100,7 +100,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let times = recorder::queue_times(plan, port_count);
     for (number, ((owner, ports), core)) in owners.into_iter().zip(ports).zip(cores.workers).enumerate() {
         let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
-        let (decided, at) = (ways.decision(waiting, plan.icmp), (number, core, times.as_ref()));
+        let (decided, at) = (mode_decision.decision(waiting, plan.icmp), (number, core, times.as_ref()));
         let mut setup = one_worker(plan, owner, (ports, decided), at, hooks.as_mut())?;
         ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
         setups.push(setup);

@@ -409,26 +409,26 @@ mod tests {
     use crate::json::Report;
     use netmem::page::MemoryConfig;
 
-    /// Forwards some packets, lets `spoil` change the packets in flight, and settles.
-    fn settled(fate: Fate, free: Free, spoil: impl FnOnce(&mut FarSide)) -> Report {
+    /// Forwards some packets, lets `corrupt` change the packets in flight, and settles.
+    fn settled(fate: Fate, free: Free, corrupt: impl FnOnce(&mut FarSide)) -> Report {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();
         let setup = Setup { free, ..Setup::frames(256, fate) };
-        settled_with(&memory, &mut worker, &setup, spoil)
+        settled_with(&memory, &mut worker, &setup, corrupt)
     }
 
     fn settled_with(
         memory: &Memory,
         worker: &mut Worker,
         setup: &Setup,
-        spoil: impl FnOnce(&mut FarSide),
+        corrupt: impl FnOnce(&mut FarSide),
     ) -> Report {
         let (mut router, mut far) = Router::new(memory, worker, setup).unwrap();
         for _ in 0..100 {
             far.turn();
             assert_eq!(router.poll(worker), BATCH_MAX);
         }
-        spoil(&mut far);
+        corrupt(&mut far);
         report_of(false, |bench| router.settle(far, worker, "netmem", bench))
     }
 
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_spoilt_on_the_way_fails_its_check() {
+    fn a_packet_corrupted_on_the_way_fails_its_check() {
         for fate in [Fate::Reflected, Fate::Crossed, Fate::Kept(300)] {
             let report = settled(fate, Free::Bulk, |far| {
                 far.frames.iter_mut().for_each(|(_, wanted)| wanted[60] ^= 1)

@@ -92,7 +92,7 @@ fn a_packet_that_is_lost_ends_the_measurement_and_fails_its_check() {
 }
 
 #[test]
-fn a_packet_that_is_spoilt_or_comes_late_fails_its_check() {
+fn a_packet_that_is_corrupted_or_comes_late_fails_its_check() {
     let some = Chance::Every(3_000);
     for config in [
         FaultConfig { corrupt: some, seed: 3, ..FaultConfig::default() },

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use netmem::page::{Memory, Owner, OwnerError, OwnerId, Page, SharedPage};
 use netmem::sync::Worker;
 
-use super::trip::{Account, Way, spoilt, turns, twice};
+use super::trip::{Account, Way, corrupted, turns, twice};
 use crate::bench::SetUpError;
 use crate::method::clock::{Clock, Tsc};
 
@@ -53,7 +53,7 @@ impl Mapping {
     /// Ends the method: records the number of pages that were unmapped so far, checks that the `kept` pages keep what
     /// is written to them, unmaps and frees them. After this no page may be mapped.
     fn end(mut self, memory: &Memory, mut kept: Vec<Page>, account: &mut Account, w: &mut Worker) {
-        account.spoilt += spoilt(kept.iter_mut());
+        account.corrupted += corrupted(kept.iter_mut());
         account.left = self.unmapped;
         kept.iter().for_each(|_| self.unmap());
         account.missing = u64::from(self.mapped != self.unmapped);
@@ -131,7 +131,7 @@ impl Way for KeptByOwner<'_> {
     }
 
     fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
-        account.spoilt = twice(held.iter().map(|page| page.number().get()));
+        account.corrupted = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
         let kept = RECYCLED.with_borrow_mut(|lists| std::mem::take(&mut lists[self.word as usize]));
         self.mapping.end(self.memory, kept, account, w);
@@ -193,7 +193,7 @@ impl Way for OlderTrick<'_> {
     }
 
     fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
-        account.spoilt = twice(held.iter().map(|page| page.number().get()));
+        account.corrupted = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
         let kept = self.queue.into_iter().filter_map(|page| page.into_page().ok()).collect();
         self.mapping.end(self.memory, kept, account, w);

@@ -143,11 +143,11 @@ impl InUse {
     /// Frees all frames. Returns how many do not hold what was written.
     fn settle(&mut self, touch: bool) -> usize {
         let Self { w, frames, .. } = self;
-        let is_spoilt = |(place, frame): &(usize, &Frame)| touch && frame.data() != stamp(*place);
+        let is_corrupted = |(place, frame): &(usize, &Frame)| touch && frame.data() != stamp(*place);
         let all = frames.iter().enumerate().filter_map(|(place, frame)| Some((place, frame.as_ref()?)));
-        let spoilt = all.filter(is_spoilt).count();
+        let corrupted = all.filter(is_corrupted).count();
         frames.drain(..).flatten().for_each(|frame| frame.free(w));
-        spoilt
+        corrupted
     }
 }
 
@@ -230,12 +230,12 @@ fn group(bench: &mut Bench<'_>, steps: &[usize], touch: bool, effort: Effort) ->
     is_constant(bench, steps, &series);
     let mut in_use = in_use.into_inner();
     let (visits, refused) = (in_use.visits() - before, in_use.refused);
-    let spoilt = in_use.settle(touch);
+    let corrupted = in_use.settle(touch);
     let name = format!("frames in use, {}", if touch { "written" } else { "untouched" });
     bench.check(
         &format!("{name}: the owner never leaves its cache, each frame comes and keeps what was written"),
-        visits == 0 && refused == 0 && spoilt == 0,
-        format!("{visits} visits to the stock, {refused} refused, {spoilt} not as written"),
+        visits == 0 && refused == 0 && corrupted == 0,
+        format!("{visits} visits to the stock, {refused} refused, {corrupted} not as written"),
     );
     check_all_freed(bench, &name, &in_use.pool);
     bookkeeping(bench, &in_use, label("netmem", most, touch));
