@@ -158,11 +158,10 @@ impl Plan {
             (source, pairs, args.ring.unwrap_or(ring_of(args.frames, pairs)), args.seconds)
         };
         let steer = steer(&args.worker_args, &source, ring)?;
-        let (packets, local_queue) = (packets(&args.packet_args)?, LocalQueueConfig::of(args)?);
+        let (packet_args, local_queue) = (&args.packet_args, LocalQueueConfig::of(args)?);
         let port_count = if args.port.is_empty() { 2 } else { args.port.len() };
-        check_rules(&args.packet_args.rule, port_count)
-            .map_err(|why| Failure::Input(format!("--rule {why}")))?;
-        let mirror = args.packet_args.mirror;
+        check_rules(&packet_args.rule, port_count).map_err(|why| Failure::Input(format!("--rule {why}")))?;
+        let (packets, mirror) = (packets(packet_args)?, packet_args.mirror);
         let kept = local_queue.map_or(0, |config| config.frames) + mirror.unwrap_or(0);
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
@@ -185,7 +184,7 @@ impl Plan {
             icmp: args.router.icmp_limit(),
             allow: args.router.allow(),
             reverse_path: args.router.reverse_paths(&args.port).map_err(Failure::Input)?,
-            free: args.packet_args.free.into(),
+            free: packet_args.free.into(),
             frames,
             frame_size,
             hardening: args.hardening,
@@ -194,9 +193,7 @@ impl Plan {
             wait: Duration::from_secs_f64(args.wait),
             packets_alone: args.kernel_copies != Some(CopiesArg::Keep),
             live: !args.json,
-            watchdog: Some(args.worker_args.watchdog)
-                .filter(|seconds| *seconds > 0.0)
-                .map(Duration::from_secs_f64),
+            watchdog: args.worker_args.watchdog(),
             control: args.control.clone(),
             metrics: args.scrape.address()?,
             recorder: args.recorder.plan()?,

@@ -105,8 +105,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
         setups.push(setup);
     }
-    let retention =
-        plan.retains().then(|| retention_thread(&mut setups, &memory, plan, times.as_ref())).transpose()?;
+    let retention = retention_thread(&mut setups, &memory, plan, times.as_ref())?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
     let (recordings, writer) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
     let ((caller, requests), latest_status) = (reload::requests(), LatestStatus::default());
@@ -235,13 +234,16 @@ fn one_worker(
 }
 
 /// Gives each forwarder its local queue and its mirror, as planned. The recording then has the times in local
-/// queues too.
+/// queues too. Returns None if the plan has neither.
 fn retention_thread(
     setups: &mut [WorkerSetup],
     memory: &Memory,
     plan: &Plan,
     times: Option<&QueueTimes>,
-) -> Result<RetentionThread, Failure> {
+) -> Result<Option<RetentionThread>, Failure> {
+    if !plan.retains() {
+        return Ok(None);
+    }
     let worker = memory.worker().map_err(Failure::input)?;
     let places = (2 * plan.ring).max(QUEUE);
     let limit = plan.local_queue.map(|config| {
@@ -278,5 +280,5 @@ fn retention_thread(
             thread.mirrors.push(MirrorRetention::new(reader, most));
         }
     }
-    Ok(thread)
+    Ok(Some(thread))
 }
