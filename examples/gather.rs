@@ -22,16 +22,16 @@ fn main() -> Outcome<()> {
     respond(&mut w, &pool, &heads)?;
     edit(&mut w, &pool, &heads)?;
     let ledger = pool.ledger();
-    println!("at the end: {} of {} frames home", ledger.total - ledger.out(), ledger.total);
+    println!("at the end: {} of {} frames freed", ledger.total - ledger.out(), ledger.total);
     if ledger.all_freed() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
 }
 
 /// Each packet has a header of its own, cut from one frame for many. All share one body, which is not in a frame at
 /// all.
 fn respond(w: &mut Worker, pool: &Pool, heads: &HeadCache) -> Outcome<()> {
-    let (home, came) = channel();
+    let (released, came) = channel();
     let body =
-        External::new(vec![b'x'; 1000], move |bytes: Vec<u8>| home.send(bytes.len()).unwrap_or_default());
+        External::new(vec![b'x'; 1000], move |bytes: Vec<u8>| released.send(bytes.len()).unwrap_or_default());
     let mut headers = Fragments::new(pool);
     let mut packets: Vec<Packet> = Vec::new();
     for number in 0..PACKETS {

@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     show(&pool, "the port dropped")?;
     drop((device, inbox, outbox));
     show(&pool, "its device dropped too")?;
-    if pool.ledger().all_freed() { Ok(()) } else { Err("not every frame is home".into()) }
+    if pool.ledger().all_freed() { Ok(()) } else { Err("not every frame is freed".into()) }
 }
 
 /// Prints the states of the frames.

@@ -18,7 +18,7 @@ fn main() -> Outcome<()> {
     chain(&mut w, &pool, &heads)?;
     keep(&memory, &mut w, &pool, &heads)?;
     let ledger = pool.ledger();
-    println!("at the end: {} of {} frames home", ledger.total - ledger.out(), ledger.total);
+    println!("at the end: {} of {} frames freed", ledger.total - ledger.out(), ledger.total);
     if ledger.all_freed() { Ok(()) } else { Err(format!("{ledger:?}").into()) }
 }
 

@@ -14,20 +14,20 @@ static HOME: Mutex<Vec<Page>> = Mutex::new(Vec::new());
 /// Number of pages that the device may have at once.
 const PAGES: usize = 64;
 
-fn home() -> std::sync::MutexGuard<'static, Vec<Page>> {
+fn recycled() -> std::sync::MutexGuard<'static, Vec<Page>> {
     HOME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The last claim on a page is gone. The driver keeps the page, so that nothing is left to be freed.
 fn keep(_worker: Option<&mut Worker>, page: Page, _word: u64) -> Option<Page> {
-    home().push(page);
+    recycled().push(page);
     None
 }
 
 /// The device has written packet `number`. Its page is handed up, to be read by several readers.
 fn receive(driver: OwnerId, number: u64) -> SharedPage {
     let mut page = loop {
-        match home().pop() {
+        match recycled().pop() {
             Some(page) => break page,
             None => std::thread::yield_now(), // all are with readers: a real device would drop
         }
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let driver = OwnerId::register(Owner { release: keep, early: None })?;
     let pages: Vec<Page> = (0..PAGES).map_while(|_| memory.alloc(&mut w, 0)).collect();
     let mapped = pages.len(); // the only time that a driver would map them
-    home().extend(pages);
+    recycled().extend(pages);
 
     let (kept, taken) = sync_channel::<SharedPage>(PAGES / 2);
     let capture = std::thread::spawn(move || {
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     drop(kept);
     let sum = capture.join().map_err(|_| "the capture panicked")?;
     assert_eq!(sum, (0..packets).sum::<u64>());
-    println!("{packets} packets read by two each; {mapped} pages mapped once, {} home", home().len());
-    home().drain(..).for_each(|page| memory.free(&mut w, page)); // unmapped, they go back to the memory
+    println!("{packets} packets read by two each; {mapped} pages mapped once, {} home", recycled().len());
+    recycled().drain(..).for_each(|page| memory.free(&mut w, page)); // unmapped, they go back to the memory
     Ok(())
 }

@@ -83,7 +83,7 @@ fn round(port: &mut dyn Port, w: &mut Worker, pool: &Pool, frames: &mut Batch) -
 /// Sleeps until there may be frames to receive: arms the port, checks once more, and sleeps.
 fn sleep(port: &mut dyn Port) -> Result<(), Box<dyn Error>> {
     if !port.arm() {
-        let at_most = Timespec { tv_sec: 0, tv_nsec: 50_000_000 }; // events that wake nobody are checked then
+        let at_most = Timespec { tv_sec: 0, tv_nsec: 50_000_000 }; // events that wake no thread are checked then
         match port.wakeup_fd() {
             Some(fd) => drop(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&at_most))),
             None => std::thread::sleep(at_most.try_into()?), // the interface is gone for now

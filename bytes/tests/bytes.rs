@@ -56,7 +56,7 @@ fn bytes_are_the_frames_own_and_its_parts_lie_where_the_device_wrote_them() {
 }
 
 #[test]
-fn a_frame_that_is_dropped_on_a_thread_that_is_no_worker_comes_home() {
+fn a_frame_that_is_dropped_on_a_thread_without_a_worker_returns_to_its_pool() {
     let (_memory, mut w, pool) = pool(64);
     let lender = unbounded(&pool);
     let lent: Vec<Bytes> = (0..64).map(|i| lend(&lender, &mut w, &pool, &[i; 60])).collect();
@@ -75,7 +75,7 @@ fn a_frame_that_is_dropped_on_a_thread_that_is_no_worker_comes_home() {
 }
 
 #[test]
-fn a_frame_is_read_and_comes_home_after_its_port_and_its_pool_are_closed() {
+fn a_frame_is_read_and_freed_after_its_port_and_its_pool_are_closed() {
     let (memory, mut w, pool) = pool(64);
     let (mut port, mut device) =
         MemPort::pair("0", &MemConfig { coalesce: 1, ..MemConfig::default() }).unwrap();
@@ -90,7 +90,7 @@ fn a_frame_is_read_and_comes_home_after_its_port_and_its_pool_are_closed() {
     let lender = unbounded(&pool);
     let mut lent: Vec<Bytes> = frames.drain().map(|frame| lender.lend(&mut w, frame.share())).collect();
     drop((port, device));
-    assert_eq!(pool.ledger().out(), 8, "the port's are home: {:?}", pool.ledger());
+    assert_eq!(pool.ledger().out(), 8, "the port's are freed: {:?}", pool.ledger());
     drop(lent.split_off(4));
     assert_eq!((pool.ledger().out(), pool.ledger().balanced()), (4, true));
     pool.close();
@@ -116,7 +116,7 @@ fn the_last_reader_may_outlive_every_handle() {
 }
 
 #[test]
-fn a_panic_of_who_reads_sends_frames_home() {
+fn a_panic_of_a_reader_frees_its_frames() {
     let (_memory, mut w, pool) = pool(32);
     let lender = unbounded(&pool);
     let mut lent = || lend(&lender, &mut w, &pool, b"short");

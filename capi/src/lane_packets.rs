@@ -222,11 +222,11 @@ impl PacketReceiver {
         known: &mut Known<HeadCache>,
         packets: &mut Packets,
     ) -> u64 {
-        let mut home = 0;
+        let mut freed = 0;
         loop {
             let n = self.receive(w, BATCH_MAX, packets);
             if n == 0 {
-                return home;
+                return freed;
             }
             for (packet, mark) in packets.drain().zip(&self.marks) {
                 match HEADS.of_part(known, mark.heads) {
@@ -236,7 +236,7 @@ impl PacketReceiver {
                 }
             }
             tally.add(&mut self.passed, &self.marks[..n], |passed| &passed.came);
-            home += n as u64;
+            freed += n as u64;
         }
     }
 }

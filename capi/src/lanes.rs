@@ -224,19 +224,19 @@ impl Receiving {
     /// Returns the number of frames and packets freed, and whether nothing of the lane is left.
     pub fn close(self, w: &mut Worker, known: &mut Known<HeadCache>, empty: &mut Packets) -> (u64, bool) {
         let Receiving { mut inbox, packets, mut received, lane } = self;
-        let mut home = 0;
+        let mut freed = 0;
         loop {
-            home += received.len() as u64;
+            freed += received.len() as u64;
             received.free(w);
             if inbox.take(w, &mut received).is_none() {
                 break;
             }
         }
-        lane.freed.store(home, Relaxed);
+        lane.freed.store(freed, Relaxed);
         // From now on only a call that is already running can send packets.
         drop(inbox);
-        home += packets.close(&lane.tally, w, known, empty);
-        home += lane.mesh.stats().iter().map(|stats| stats.lost).sum::<u64>();
-        (home, lane.leave(End::Receiver))
+        freed += packets.close(&lane.tally, w, known, empty);
+        freed += lane.mesh.stats().iter().map(|stats| stats.lost).sum::<u64>();
+        (freed, lane.leave(End::Receiver))
     }
 }

@@ -295,16 +295,16 @@ impl Tag {
         given(self.holder, &mut self.near, frame.into_raw().get())
     }
 
-    /// As [`Ending::take_bare`], for a frame that `home` frees. Returns false, with nothing changed, if the handle is invalid, if its slot
-    /// lies outside the segment of the worker's memory, or if `home` returns the frame.
+    /// As [`Ending::take_bare`], for a frame that `free` frees. Returns false, with nothing changed, if the handle is invalid, if its slot
+    /// lies outside the segment of the worker's memory, or if `free` returns the frame.
     #[inline(always)]
-    pub fn end_own(&mut self, word: u64, end: End, home: impl FnOnce(Frame) -> Result<(), Frame>) -> bool {
+    pub fn end_own(&mut self, word: u64, end: End, free: impl FnOnce(Frame) -> Result<(), Frame>) -> bool {
         if self.own.first().is_none() {
             return false;
         }
         let ended = end_near(self.own, self.all_own, NEXT | end as u64, word);
         let Some((slot, now, frame)) = ended else { return false };
-        home(frame)
+        free(frame)
             .map_err(|frame| {
                 // The slot holds the claim again.
                 mem::forget(frame);
@@ -438,16 +438,16 @@ impl Tag {
         self.holder
     }
 
-    /// Ends all uses of this worker and calls `home` with each frame. Returns the number of uses ended.
+    /// Ends all uses of this worker and calls `free` with each frame. Returns the number of uses ended.
     #[cold]
-    pub fn reclaim(&mut self, mut home: impl FnMut(Frame)) -> usize {
+    pub fn reclaim(&mut self, mut free: impl FnMut(Frame)) -> usize {
         let (mut reclaimed, holder) = (0, self.holder);
         let mut ending = self.ending(End::Reclaimed);
         each_word(|word| {
             if word & HOLDER == holder {
                 let Some(frame) = ending.take(word) else { return };
                 reclaimed += 1;
-                home(frame);
+                free(frame);
             }
         });
         reclaimed

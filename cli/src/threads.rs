@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_cannot_be_had_is_told_with_the_limit_and_the_remedy() {
+    fn a_thread_that_cannot_be_started_is_reported_with_the_limit_and_the_remedy() {
         let failure = none("worker 2", &io::Error::from_raw_os_error(11));
         let [line] = failure.lines() else { panic!("one line") };
         assert!(line.starts_with("no thread for worker 2: ") && line.contains("ulimit -u"), "{line}");

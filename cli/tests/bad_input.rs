@@ -193,7 +193,7 @@ fn a_malformed_route_is_refused_with_the_part_that_is_wrong() {
 #[test]
 fn impossible_own_addresses_are_refused() {
     let route = "--route 10.0.2.0/24,1,02:00:00:00:00:02";
-    let told = |address: &str| {
+    let refused_with_remedy = |address: &str| {
         let (head, remedy) = match address {
             "127.0.0.1/8,0" => {
                 ("address 127.0.0.1/8", "write one of a single host, which others can send to")
@@ -208,7 +208,9 @@ fn impossible_own_addresses_are_refused() {
             ),
         );
     };
-    ["10.0.2.254", "10.0.2.254/24", "10.0.2.254/33,1", "127.0.0.1/8,0"].into_iter().for_each(told);
+    ["10.0.2.254", "10.0.2.254/24", "10.0.2.254/33,1", "127.0.0.1/8,0"]
+        .into_iter()
+        .for_each(refused_with_remedy);
     let own = "--address 10.0.2.254/24,1";
     refused(
         &format!("{XDP} {route} --address 10.0.2.254/24,2"),
@@ -414,21 +416,21 @@ fn malformed_rules_and_packet_options_are_refused_with_the_form() {
     refused_values("--ready-heads", "SIZE/REFILL/FREE", &["64", "16/32/8", "a/b/c"], heads);
     let pairs = "give a whole number from 0 to 65536";
     refused_values("--ready-pairs", "MAX", &["-1", "65537", "many"], pairs);
-    refused_values("--hold", "N", &["-1", "1048577"], "give a whole number from 0 to 1048576");
+    refused_values("--local-queue", "N", &["-1", "1048577"], "give a whole number from 0 to 1048576");
 }
 
 #[test]
 fn options_that_do_not_fit_the_path_or_the_mode_are_refused() {
     refused("forward --rule drop,proto=udp", "--rule needs --path full: the fast path has no filter");
-    for words in ["--hold 5", "--hold-seconds 1 --path full --rule drop"] {
+    for words in ["--local-queue 5", "--local-queue-seconds 1 --path full --rule drop"] {
         refused(
             &format!("forward {words}"),
-            "--hold is for passed frames: give --mode pass, or --path full and a --rule pass,...",
+            "--local-queue is for passed frames: give --mode pass, or --path full and a --rule pass,...",
         );
     }
     refused(
-        "forward --mode pass --hold 64 --frames 64",
-        "--hold and --tap keep 64 frames of 64: none is left for reception, so keep fewer",
+        "forward --mode pass --local-queue 64 --frames 64",
+        "--local-queue and --mirror keep 64 frames of 64: none is left for reception, so keep fewer",
     );
     refused(
         &format!("{XDP} --mode drop --route 10.0.0.0/8,0,02:00:00:00:00:01"),

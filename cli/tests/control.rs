@@ -166,9 +166,9 @@ fn keys_are_listed_and_changed_and_wrong_values_are_refused_with_right_ones() {
 }
 
 #[test]
-fn a_pool_that_traces_shows_who_holds_its_frames() {
+fn a_pool_that_traces_shows_which_calls_hold_its_frames() {
     let run = Run::start("trace");
-    assert_eq!(run.json("stat holders --json")["holders"], serde_json::json!([]), "nobody traces");
+    assert_eq!(run.json("stat holders --json")["holders"], serde_json::json!([]), "tracing is off");
     assert_eq!(run.ask("set pool.rx.trace on").status.code(), Some(0));
     let named = (0..200).any(|_| {
         thread::sleep(Duration::from_millis(20));
@@ -183,7 +183,7 @@ fn a_pool_that_traces_shows_who_holds_its_frames() {
     let text = stdout(&run.ask("stat pools"));
     assert!(text.contains("\nholders ") && text.contains("oldest_ms"), "{text}");
     assert_eq!(run.ask("set pool.rx.trace off").status.code(), Some(0));
-    assert_eq!(run.json("stat pools --json")["holders"], serde_json::json!([]), "nobody traces any more");
+    assert_eq!(run.json("stat pools --json")["holders"], serde_json::json!([]), "tracing is off again");
     run.end();
 }
 
@@ -281,8 +281,7 @@ fn a_second_run_at_the_same_path_is_refused_and_a_stale_socket_is_replaced() {
 
 #[test]
 fn rules_ready_pools_and_the_local_queue_are_changed_under_traffic_and_the_counts_add_up() {
-    let options =
-        "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --hold 100 --hold-bytes 20480";
+    let options = "--path full --flows 10 --rule pass,sport=49152 --ready-pairs 50 --local-queue 100 --local-queue-bytes 20480";
     let run = Run::start_with("turn", options);
     let keys = run.json("set --json");
     let limit = keys.as_array().unwrap().iter().find(|key| key["key"] == "local_queue.milliseconds").unwrap();

@@ -101,7 +101,7 @@ fn every_mode_accounts_for_every_packet() {
     let run = object(&output("forward --mode drop --packets 5000 --json"));
     assert_adds_up(&run);
     assert_eq!((number(&run, "dropped.policy"), number(&run, "sink.received")), (5_000, 0), "{run}");
-    let run = object(&output("forward --mode pass --packets 5000 --hold 100 --json"));
+    let run = object(&output("forward --mode pass --packets 5000 --local-queue 100 --json"));
     assert_adds_up(&run);
     let passed = number(&run, "passed");
     assert_eq!(passed + number(&run, "dropped.local_queue_full"), 5_000, "{run}");
@@ -110,20 +110,21 @@ fn every_mode_accounts_for_every_packet() {
 
 #[test]
 fn a_local_queue_frees_packets_older_than_its_limit() {
-    let run =
-        object(&output("forward --mode pass --packets 200000 --hold 2000 --hold-seconds 0.000001 --json"));
+    let run = object(&output(
+        "forward --mode pass --packets 200000 --local-queue 2000 --local-queue-seconds 0.000001 --json",
+    ));
     assert_adds_up(&run);
     // The last packets may be younger than the limit. Without the time limit 2000 would be kept.
     assert!(number(&run, "local_queue.kept") < 2_000, "{run}");
 }
 
 #[test]
-fn a_tap_keeps_clones_of_sent_packets_and_every_frame_returns_to_its_pool() {
+fn a_mirror_keeps_clones_of_sent_packets_and_every_frame_returns_to_its_pool() {
     for options in ["", "--ready-pairs 50", "--path full --rule accept"] {
-        let run = object(&output(&format!("forward --packets 20000 --tap 500 {options} --json")));
+        let run = object(&output(&format!("forward --packets 20000 --mirror 500 {options} --json")));
         assert_adds_up(&run);
-        let (taken, missed) = (number(&run, "tap.taken"), number(&run, "tap.missed"));
-        assert_eq!((taken + missed, number(&run, "tap.kept")), (20_000, 500), "{options}: {run}");
+        let (taken, missed) = (number(&run, "mirror.taken"), number(&run, "mirror.missed"));
+        assert_eq!((taken + missed, number(&run, "mirror.kept")), (20_000, 500), "{options}: {run}");
         assert_eq!(number(&run, "sink.received"), 20_000, "{options}: {run}");
     }
 }
@@ -171,7 +172,7 @@ fn a_hardened_memory_loses_no_packet_on_any_path() {
         }
     }
     let run = object(&output(
-        "forward --hardening all --mode pass --hold 100 --hold-copybreak on --packets 20000 --json",
+        "forward --hardening all --mode pass --local-queue 100 --local-queue-copybreak on --packets 20000 --json",
     ));
     assert_adds_up(&run);
     assert_eq!(number(&run, "local_queue.kept"), 100, "{run}");
@@ -227,17 +228,17 @@ fn several_workers_share_the_packets_and_each_accounts_for_its_own() {
 }
 
 #[test]
-fn several_workers_pass_to_one_local_queue_and_one_tap_sees_the_packets_of_all() {
-    let run = object(&output("forward --workers 2 --mode pass --hold 100 --packets 20000 --json"));
+fn several_workers_pass_to_one_local_queue_and_one_mirror_sees_the_packets_of_all() {
+    let run = object(&output("forward --workers 2 --mode pass --local-queue 100 --packets 20000 --json"));
     assert_adds_up(&run);
     let kept_at_most = number(&run, "local_queue.kept");
     assert!((100..=200).contains(&kept_at_most), "a hundred of each worker's: {run}");
-    let run = object(&output("forward --workers 2 --tap 500 --packets 20000 --json"));
+    let run = object(&output("forward --workers 2 --mirror 500 --packets 20000 --json"));
     assert_adds_up(&run);
     let sent = number(&run, "transmitted");
-    assert_eq!(number(&run, "tap.taken") + number(&run, "tap.missed"), sent, "{run}");
+    assert_eq!(number(&run, "mirror.taken") + number(&run, "mirror.missed"), sent, "{run}");
     assert_eq!(sent + number(&run, "dropped.tx_full"), 20_000, "{run}");
-    assert_eq!(number(&run, "tap.kept"), 1_000, "{run}");
+    assert_eq!(number(&run, "mirror.kept"), 1_000, "{run}");
 }
 
 #[test]
@@ -262,7 +263,7 @@ fn the_summary_shows_each_of_several_workers() {
 #[test]
 fn workers_that_sleep_lose_no_packet() {
     for options in
-        ["", "--workers 2 --flows 5", "--path full --ready-pairs 50", "--ring 2 --frames 64", "--tap 50"]
+        ["", "--workers 2 --flows 5", "--path full --ready-pairs 50", "--ring 2 --frames 64", "--mirror 50"]
     {
         let run = object(&output(&format!("forward --idle sleep {options} --packets 20001 --json")));
         assert_adds_up(&run);

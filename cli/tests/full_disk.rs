@@ -3,13 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{child_of, number, stderr, stdout};
-use odd::{Folder, frames, packets, pcap};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
+use test_frames::{Folder, frames, packets, pcap};
 
 /// Runs the program with these arguments under a limit of file sizes. Writes beyond the limit fail.
 fn limited(bytes: usize, words: &str) -> Output {

@@ -5,13 +5,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Hello, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Listener, Received};
 use netmem::{PATIENCE, ended, listens, number, start, wait_until};
-use odd::{Folder, frames, packets, pcap_at_intervals};
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, fcntl_setfl, memfd_create};
 use rustix::io::{read, write};
 use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size, set_socket_send_buffer_size};
@@ -26,6 +25,7 @@ use std::path::Path;
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+use test_frames::{Folder, frames, packets, pcap_at_intervals};
 
 /// Honest packets a second: in half a minute of each attack not more than the honest rings have room for, whichever
 /// process gets a core.
@@ -57,7 +57,7 @@ fn start_worker(folder: &Folder, role: &str) -> Child {
         input.display(),
         evil.display()
     ));
-    wait_until("nobody listens", || listens(&honest));
+    wait_until("no process listens", || listens(&honest));
     worker
 }
 
@@ -111,7 +111,7 @@ impl Random {
 
 /// Returns the next message, with its descriptors. Returns None if the other side has closed the connection or sends
 /// nothing until then.
-fn hear(connection: &Connection, until: Instant) -> Option<(Message, Vec<OwnedFd>)> {
+fn receive(connection: &Connection, until: Instant) -> Option<(Message, Vec<OwnedFd>)> {
     let mut bytes = [0; 128];
     loop {
         match connection.receive(&mut bytes) {
@@ -179,15 +179,15 @@ impl Hand {
                 Message::AddRing(_) => Some(self.event.as_fd()),
                 _ => None,
             };
-            let heard = hear(&self.connection, until);
-            heard.is_some() && self.connection.send(&message.bytes(), descriptor).is_ok()
+            let received = receive(&self.connection, until);
+            received.is_some() && self.connection.send(&message.bytes(), descriptor).is_ok()
         })
     }
 
     /// One with whom packets flow.
     fn connected(socket: &Path, until: Instant) -> Option<Hand> {
         let hand = Hand::new(socket)?;
-        let said = hand.say(5, until) && matches!(hear(&hand.connection, until)?.0, Message::Connected(_));
+        let said = hand.say(5, until) && matches!(receive(&hand.connection, until)?.0, Message::Connected(_));
         said.then_some(hand)
     }
 
@@ -243,7 +243,7 @@ fn a_server_that_makes_the_eventfd_wait_does_not_affect_an_honest_pair() {
         let listener = Listener::new(socket).unwrap();
         let patience = Instant::now() + PATIENCE;
         let connection = loop {
-            assert!(Instant::now() < patience, "nobody connects");
+            assert!(Instant::now() < patience, "no process connects");
             match listener.accept() {
                 Some(connection) => break connection,
                 None => thread::sleep(Duration::from_millis(1)),
@@ -256,7 +256,7 @@ fn a_server_that_makes_the_eventfd_wait_does_not_affect_an_honest_pair() {
         say(Message::Hello(hello));
         let (mut memory, mut bell, mut at) = (None, None, 0);
         loop {
-            let (message, descriptors) = hear(&connection, patience).expect("the client goes on");
+            let (message, descriptors) = receive(&connection, patience).expect("the client goes on");
             let descriptor = descriptors.into_iter().next();
             match message {
                 Message::AddRegion(region) if region.index == 0 => memory = descriptor.map(File::from),
@@ -387,7 +387,7 @@ fn a_client_that_sent_64_such_sockets_kept_the_clients_of_all_other_ports_out() 
         }
         let soon = Instant::now() + Duration::from_millis(100);
         if let Some(hand) = Hand::new(&evil)
-            && hear(&hand.connection, soon).is_some()
+            && receive(&hand.connection, soon).is_some()
         {
             let (stream, other) = lingering();
             let _ = hand.connection.send(&Hand::words()[0].bytes(), Some(stream.as_fd()));
@@ -419,7 +419,7 @@ fn a_server_that_sent_such_a_socket_during_the_set_up_had_a_thread_that_kept_all
         out.display()
     ));
     let mut connection = None;
-    wait_until("nobody connects", || {
+    wait_until("no process connects", || {
         connection = listener.accept();
         connection.is_some()
     });

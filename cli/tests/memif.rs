@@ -3,14 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
-mod odd;
+mod test_frames;
 mod onlooker;
 
 use ::netmem::system::event::Event;
 use ::netmem::system::memif::{AddRegion, AddRing, Init, MODE_ETHERNET, Message, Text, VERSION};
 use ::netmem::system::seqpacket::{Connection, Received};
 use netmem::{PATIENCE, child_of, dropped, listens, number, output, ports, start, wait_until};
-use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use onlooker::Onlooker;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -23,6 +22,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
+use test_frames::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 
 fn forward(words: &str) -> Child {
     start(&format!("forward --mode cross-connect --json --ring 256 {words}"))
@@ -53,7 +53,7 @@ fn every_type_through_memif(name: &str, options: &str) {
         socket.display(),
         output.display()
     ));
-    wait_until("nobody listens", || listens(&socket));
+    wait_until("no process listens", || listens(&socket));
     let header = pcap(&[]).len();
     let mut size = header;
     for lot in types.chunks(RING / 2) {
@@ -117,7 +117,7 @@ fn giants_go_byte_for_byte_from_and_to_a_client_lent_and_copied() {
     giants_through_memif("giants-copied-back", "4096", 3584, [server, copies]);
 }
 
-/// Sends odd frames from a file through memif to a file of another process. Returns the sender's and the receiver's
+/// Sends frames of every kind from a file through memif to a file of another process. Returns the sender's and the receiver's
 /// reports.
 fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
     let folder = Folder::new(name);
@@ -127,7 +127,7 @@ fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
     let (input, file) = (format!("--port pcap:in={}", input.display()), output.clone());
     let output = format!("--port pcap:out={}", output.display());
     let receiver = forward(&format!("{} {output}", memif(receiver)));
-    wait_until("nobody listens", || listens(&socket));
+    wait_until("no process listens", || listens(&socket));
     let sender = forward(&format!("{input} {}", memif(sender)));
     wait_until("frames are missing", || filled(&file));
     let (sent, nothing) = end(sender);
@@ -143,7 +143,7 @@ fn through_memif(name: &str, receiver: &str, sender: &str) -> [Value; 2] {
 }
 
 #[test]
-fn odd_frames_go_byte_for_byte_from_a_client_that_lends_its_frames() {
+fn frames_of_every_kind_go_byte_for_byte_from_a_client_that_lends_its_frames() {
     let [sent, received] = through_memif("memif-lent", "role=server", "role=client,lend=yes");
     let n = frames().len() as u64;
     assert_eq!((number(&sent, "transmitted"), number(&received, "received")), (n, n));
@@ -153,7 +153,7 @@ fn odd_frames_go_byte_for_byte_from_a_client_that_lends_its_frames() {
 }
 
 #[test]
-fn odd_frames_go_byte_for_byte_from_a_client_that_copies_over_several_queues() {
+fn frames_of_every_kind_go_byte_for_byte_from_a_client_that_copies_over_several_queues() {
     let options = "id=3,queues=2,secret=sesame";
     let [sent, received] =
         through_memif("memif-copied", &format!("role=server,{options}"), &format!("role=client,{options}"));
@@ -171,7 +171,7 @@ fn packets_with_heads_are_copied_for_a_peer_that_could_write_them() {
         socket.display(),
         folder.path("out").display()
     ));
-    wait_until("nobody listens", || listens(&socket));
+    wait_until("no process listens", || listens(&socket));
     let other = folder.path("other");
     let client = forward(&format!(
         "--path full --port memif:{},lend=yes --port pcap:out={}",
@@ -290,7 +290,7 @@ impl Hand {
         let memory = folder.path("memory");
         let memory = File::options().read(true).write(true).create(true).truncate(true).open(memory).unwrap();
         memory.set_len(Hand::BYTES).unwrap();
-        let hand = Hand { connection: Connection::open(socket).expect("somebody listens"), memory };
+        let hand = Hand { connection: Connection::open(socket).expect("a process listens"), memory };
         let event = Event::new().expect("an eventfd");
         let ring = |to_server, offset: u32| {
             hand.write(offset.into(), &0x3e3_1f20_u32.to_ne_bytes());
@@ -304,7 +304,7 @@ impl Hand {
         );
         let said = [Message::Init(init), Message::AddRegion(region), ring(true, 0), ring(false, 1024)];
         for message in said.into_iter().chain([Message::Connect(name)]) {
-            hand.hear();
+            hand.receive();
             let descriptor = match message {
                 Message::AddRegion(_) => Some(hand.memory.as_fd()),
                 Message::AddRing(_) => Some(event.as_fd()),
@@ -312,7 +312,7 @@ impl Hand {
             };
             hand.connection.send(&message.bytes(), descriptor).expect("the server hears");
         }
-        assert!(matches!(hand.hear(), Message::Connected(_)));
+        assert!(matches!(hand.receive(), Message::Connected(_)));
         hand
     }
 
@@ -321,7 +321,7 @@ impl Hand {
     }
 
     /// Returns the server's next message.
-    fn hear(&self) -> Message {
+    fn receive(&self) -> Message {
         let (mut bytes, begun) = ([0; 128], Instant::now());
         loop {
             match self.connection.receive(&mut bytes) {
@@ -353,7 +353,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
         socket.display(),
         file.display()
     ));
-    wait_until("nobody listens", || listens(&socket));
+    wait_until("no process listens", || listens(&socket));
     let come = || fs::read(&file).map_or(0, |bytes| packets(&bytes).len());
     // All of it, or the packets alone.
     for (cuts, left) in [(1_u8, 0), (2, u64::from(Hand::PACKETS))] {
@@ -367,7 +367,7 @@ fn a_client_that_cuts_its_memory_takes_the_port_down_and_the_next_ones_packets_c
             // Another one, whose bytes are gone.
             hand.send(2);
         }
-        let Message::Disconnect { reason, .. } = hand.hear() else { panic!("the server goes on") };
+        let Message::Disconnect { reason, .. } = hand.receive() else { panic!("the server goes on") };
         assert!(reason.to_string().contains("region 0: the peer took pages of the memory away"), "{reason}");
     }
     let before = come();
@@ -397,7 +397,7 @@ fn a_socket_that_may_not_be_opened_is_not_reported_as_absent() {
     let folder = Folder::new("memif-forbidden");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server", socket.display()));
-    wait_until("nobody listens", || listens(&socket));
+    wait_until("no process listens", || listens(&socket));
     fs::set_permissions(&socket, Permissions::from_mode(0o0)).unwrap();
     // Root could still open the socket by CAP_DAC_OVERRIDE, and gives that up. Any other user owns the socket.
     let mut sender = Command::new("env");
@@ -417,7 +417,7 @@ fn a_run_reports_what_it_waits_for_before_it_begins() {
     let folder = Folder::new("memif-refusing");
     let socket = folder.path("memif.sock");
     let server = start(&format!("sink --port memif:{},role=server,secret=sesame", socket.display()));
-    wait_until("nobody listens", || listens(&socket));
+    wait_until("no process listens", || listens(&socket));
     let other = folder.path("other.sock");
     let words = format!("--port memif:{} --port memif:{},role=server", socket.display(), other.display());
     // It says what it knows after a second, by when the server may not have answered.

@@ -1,10 +1,9 @@
 //! Tests of the scrapes of a run that forwards: each is well-formed, and its counters add up.
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{netmem, start, stderr};
-use odd::{Folder, frames, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::collections::HashMap;
@@ -17,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
+use test_frames::{Folder, frames, pcap_at_intervals};
 
 /// A forwarding run whose metrics are at a Unix socket.
 struct Run {
@@ -227,7 +227,7 @@ fn every_scrape_of_workers_that_share_packets_adds_up() {
 
 #[test]
 fn scrapes_stay_exact_while_a_local_queue_frees_frames() {
-    let run = Run::start("held", "--seconds 600 --mode pass --hold 100");
+    let run = Run::start("held", "--seconds 600 --mode pass --local-queue 100");
     judged(&run, scrapes() / 2, 1);
     within_a_minute(|| run.scrape().contains("\nnetmem_cut_whole 1\n"));
     run.end();

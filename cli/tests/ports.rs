@@ -1,15 +1,15 @@
 //! `netmem forward` from file to file: frames of every kind and length go through as they are.
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{dropped, ended, netmem, number, object, output, ports, start, stderr, stdout};
-use odd::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
+use test_frames::{Folder, every_type, frames, giants, packets, pcap, pcap_at_intervals};
 
 /// Forwards in cross-connect mode from port to port until it ends by itself.
 fn run(from: &str, to: &str) -> Output {
@@ -33,7 +33,7 @@ fn forward(from: &str, to: &str) -> Value {
 }
 
 #[test]
-fn odd_frames_go_from_file_to_file_byte_for_byte() {
+fn frames_of_every_kind_go_from_file_to_file_byte_for_byte() {
     let folder = Folder::new("files");
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
     let run = forward(&format!("pcap:in={}", input.display()), &format!("pcap:out={}", output.display()));

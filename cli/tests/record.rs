@@ -3,12 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
-mod odd;
+mod test_frames;
 mod tshark;
 
 use netmem::{Run, output, start, stderr, stdout, wait_until};
-use odd::dropped::odd_packets;
-use odd::{Folder, pcap};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,6 +15,8 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 use std::{fs, thread};
+use test_frames::dropped::packets_by_drop_reason;
+use test_frames::{Folder, pcap};
 use tshark::tshark;
 
 fn signal(child: &Child, signal: Signal) {
@@ -45,7 +45,7 @@ fn by_reason(file: &Path) -> Option<BTreeMap<String, Vec<String>>> {
 #[test]
 fn tshark_shows_interface_verdict_and_reason_of_every_packet_that_was_dropped() {
     let folder = Folder::new("record-reasons");
-    let (wanted, packets): (Vec<_>, Vec<_>) = odd_packets().into_iter().unzip();
+    let (wanted, packets): (Vec<_>, Vec<_>) = packets_by_drop_reason().into_iter().unzip();
     let file = folder.write("in.pcap", &pcap(&packets));
     let (control, to) = (folder.path("control"), folder.path("recorded.pcapng"));
     let mut child = start(&format!(
@@ -172,7 +172,7 @@ fn each_packet_shows_its_time_in_lanes_and_in_the_local_queue() {
             "--workers 2 --generators 1 --flows 100 --steer round-robin",
             &["in the lane from worker 0 ", "in the lane back to worker 0 "][..],
         ),
-        ("held", "--mode pass --hold 100", &["in the local queue "][..]),
+        ("held", "--mode pass --local-queue 100", &["in the local queue "][..]),
     ] {
         let run = Run::start_with(&format!("record-{name}"), &format!("--record 1024 {options}"));
         let file = folder.path(name);
@@ -197,7 +197,7 @@ fn each_packet_shows_its_time_in_lanes_and_in_the_local_queue() {
 fn packets_that_a_full_local_queue_refuses_are_recorded_as_such() {
     let folder = Folder::new("record-local-queue");
     let test = "packets_that_a_full_local_queue_refuses_are_recorded_as_such";
-    let run = Run::start_with(test, "--record 1024 --mode pass --hold 100");
+    let run = Run::start_with(test, "--record 1024 --mode pass --local-queue 100");
     let file = folder.path("read.pcapng");
     wait_until("a packet that was refused", || {
         let out = run.ask(&format!("record -o {}", file.display()));
@@ -215,7 +215,7 @@ fn packets_that_a_full_local_queue_refuses_are_recorded_as_such() {
 #[test]
 fn a_rate_of_drops_writes_the_recording_once_and_logs_a_line() {
     let folder = Folder::new("record-when");
-    let packets: Vec<_> = odd_packets().into_iter().map(|(_, packet)| packet).collect();
+    let packets: Vec<_> = packets_by_drop_reason().into_iter().map(|(_, packet)| packet).collect();
     let file = folder.write("in.pcap", &pcap(&packets));
     let to = folder.path("risen.pcapng");
     let child = start(&format!(

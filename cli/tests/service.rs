@@ -1,10 +1,9 @@
 //! Tests of the messages to a service manager, and of the lines for the journal.
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::netmem;
-use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
@@ -13,9 +12,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 use std::{fs, io::Read};
+use test_frames::Folder;
 
 /// Returns the next message that is not `but`.
-fn heard(manager: &UnixDatagram, but: &str) -> String {
+fn next_notification(manager: &UnixDatagram, but: &str) -> String {
     loop {
         let mut said = [0; 256];
         let n = manager.recv(&mut said).expect("within a minute");
@@ -35,15 +35,18 @@ fn managed(manager: &UnixDatagram, name: &str) {
     run.env("NOTIFY_SOCKET", name).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netmem starts");
     let signal = |signal| kill_process(Pid::from_child(&child), signal).expect("it can be signalled");
-    assert_eq!(heard(manager, ""), "READY=1");
-    assert_eq!((heard(manager, ""), heard(manager, "")), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
+    assert_eq!(next_notification(manager, ""), "READY=1");
+    assert_eq!(
+        (next_notification(manager, ""), next_notification(manager, "")),
+        ("WATCHDOG=1".into(), "WATCHDOG=1".into())
+    );
     signal(Signal::HUP);
-    assert_eq!(heard(manager, "WATCHDOG=1"), "RELOADING=1");
-    assert_eq!(heard(manager, "WATCHDOG=1"), "READY=1");
+    assert_eq!(next_notification(manager, "WATCHDOG=1"), "RELOADING=1");
+    assert_eq!(next_notification(manager, "WATCHDOG=1"), "READY=1");
     signal(Signal::TERM);
-    assert_eq!(heard(manager, "WATCHDOG=1"), "STOPPING=1");
+    assert_eq!(next_notification(manager, "WATCHDOG=1"), "STOPPING=1");
     let out = child.wait_with_output().expect("it ends");
-    assert_eq!(out.status.code(), Some(0), "a run that was told to end has not failed");
+    assert_eq!(out.status.code(), Some(0), "a run that was asked to end has not failed");
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Ctrl-C and SIGTERM in the middle of a run.
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{PATIENCE, assert_adds_up, ended, number, object, start, stderr, stdout, wait_until};
-use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,6 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Output};
 use std::thread;
 use std::time::{Duration, Instant};
+use test_frames::Folder;
 
 /// Sends the signal once the program has its three threads: itself, the forwarder, the network.
 fn signal_in_mid_run(mut child: Child, signal: Signal) -> Output {
@@ -112,7 +112,7 @@ fn interrupted(child: Child) -> Output {
 
 #[test]
 fn one_sigint_ends_a_run_that_waits_for_an_absent_peer_with_its_summary() {
-    let folder = Folder::new("nobody");
+    let folder = Folder::new("no-peer");
     let (one, two) = (folder.path("one.sock"), folder.path("two.sock"));
     let ports = format!("--port memif:{} --port memif:{},role=server", one.display(), two.display());
     for idle in ["spin", "sleep"] {
@@ -120,9 +120,9 @@ fn one_sigint_ends_a_run_that_waits_for_an_absent_peer_with_its_summary() {
         let (text, complaint) = (stdout(&out), stderr(&out));
         // Seen: each stop without a peer was a failed unit under systemd.
         assert_eq!(out.status.code(), Some(0), "{complaint}");
-        let told = ["no process listens at", "no peer has connected to"].map(|why| complaint.contains(why));
+        let named = ["no process listens at", "no peer has connected to"].map(|why| complaint.contains(why));
         assert!(
-            text.contains("balanced") && told == [true; 2] && !complaint.contains("error"),
+            text.contains("balanced") && named == [true; 2] && !complaint.contains("error"),
             "{text}{complaint}"
         );
         assert!(!two.exists(), "the socket is left behind");
@@ -143,7 +143,7 @@ fn one_sigint_ends_a_run_that_waits_for_a_silent_peer() {
     let sender = start(&format!("gen --port memif:{} --wait 600", path.display()));
     let begun = Instant::now();
     let _silent = loop {
-        assert!(begun.elapsed() < PATIENCE, "nobody connects");
+        assert!(begun.elapsed() < PATIENCE, "no process connects");
         match listener.accept() {
             Some(connection) => break connection,
             None => thread::sleep(Duration::from_millis(1)),

@@ -105,8 +105,8 @@ fn steered_packets_take_every_path_that_others_take() {
         "--mode cross-connect --ready-heads 8/8/8",
         "--mode reflect --free single",
         "--mode drop",
-        "--mode pass --hold 100",
-        "--tap 50 --path full",
+        "--mode pass --local-queue 100",
+        "--mirror 50 --path full",
         "--idle sleep",
         "--ring 2 --frames 64",
     ] {

@@ -4,11 +4,10 @@
 
 mod dpdk;
 mod netmem;
-mod odd;
+mod test_frames;
 
 use dpdk::Testpmd;
 use netmem::{PATIENCE, listens, number, skip, start};
-use odd::{Folder, giants, packets, pcap, sendable};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::Path;
@@ -16,6 +15,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
+use test_frames::{Folder, giants, packets, pcap, sendable};
 
 /// One testpmd at a time: its threads poll, and several of them starve each other's handshakes on few CPUs.
 fn alone() -> MutexGuard<'static, ()> {
@@ -153,7 +153,7 @@ fn a_server_serves_testpmd_and_the_next_one_when_that_is_gone() {
     let (input, output) = (folder.write("in.pcap", &pcap(&frames())), folder.path("out.pcap"));
     // Over and over: testpmd comes later.
     let run = forward(&folder, "role=server", &format!("{},loop=0", input.display()), &output);
-    wait_until(&folder, "nobody listens", || listens(&folder.path("1.sock")));
+    wait_until(&folder, "no process listens", || listens(&folder.path("1.sock")));
     let (mut seen, mut counted) = (0, [0, 0]);
     for _ in 0..2 {
         let Some(testpmd) = testpmd(&folder, "client") else {
@@ -228,7 +228,7 @@ fn a_server_that_trusts_it_serves_a_testpmd_that_lends_its_memory() {
         output.display(),
         socket.display()
     ));
-    wait_until(&folder, "nobody listens", || listens(&socket));
+    wait_until(&folder, "no process listens", || listens(&socket));
     let Some(testpmd) = lending_testpmd(&folder) else {
         end(run);
         return skip(TEST, "there is no dpdk-testpmd (apt-get install dpdk)");

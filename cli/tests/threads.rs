@@ -1,14 +1,14 @@
 //! A system that gives no threads: each thread of a run in turn is the one that cannot be had.
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{child_of, stderr, stdout};
-use odd::Folder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use test_frames::Folder;
 
 /// Runs the program with these words as a user that no other process has and that may have `threads` threads.
 fn limited(program: &Path, user: u32, threads: usize, words: &str) -> Output {
@@ -39,8 +39,10 @@ fn each_thread_that_cannot_be_started_ends_the_run_with_one_line_and_exit_code_2
     let program = folder.path("netmem");
     fs::copy(env!("CARGO_BIN_EXE_netmem"), &program).expect("the program");
     let control = folder.path("control");
-    let run =
-        format!("forward --seconds 0.2 --workers 3 --mode pass --hold 10 --control {}", control.display());
+    let run = format!(
+        "forward --seconds 0.2 --workers 3 --mode pass --local-queue 10 --control {}",
+        control.display()
+    );
     // This one, the broker, the control socket's, the generator, the local queue, three workers.
     for threads in 1..=8 {
         let out = limited(&program, user, threads, &run);

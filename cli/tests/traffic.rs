@@ -3,15 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
-mod odd;
+mod test_frames;
 
 use netmem::{ended, listens, number, object, output, start, stderr, stdout, wait_until};
-use odd::Folder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Child;
+use test_frames::Folder;
 
 /// Waits for the end of a process. Returns its object.
 fn result(what: &str, child: Child) -> Value {
@@ -124,8 +124,8 @@ fn a_sink_reports_exactly_the_faults_of_a_port() {
     assert!((100..400).contains(&lost), "{lost}");
     assert_eq!(counts(&dropped, JUDGED), [SENT - lost, lost, 0, 0, 0, 0]);
 
-    let doubled = sunk("fault:duplicate=1/40/", &file, "");
-    assert_eq!(counts(&doubled, JUDGED), [SENT + SENT / 40, 0, 0, SENT / 40, 0, 0]);
+    let duplicated = sunk("fault:duplicate=1/40/", &file, "");
+    assert_eq!(counts(&duplicated, JUDGED), [SENT + SENT / 40, 0, 0, SENT / 40, 0, 0]);
 
     let known = "--src-mac 02:00:00:00:00:01 --dst-mac 02:00:00:00:00:fe";
     let turned = sunk("fault:corrupt=1/10/", &file, &format!("--count {SENT} {known}"));
@@ -201,7 +201,7 @@ fn a_rate_and_a_time_bound_the_packets_sent_and_a_signal_ends_both() {
     assert!((1..=565).contains(&n) && sent["seconds"].as_f64().unwrap() >= 1.0, "{sent}");
     let socket = folder.path("sock");
     let sink = start(&format!("sink --port memif:{},role=server --json", socket.display()));
-    wait_until("nobody listens", || listens(&socket));
+    wait_until("no process listens", || listens(&socket));
     let more = folder.path("more");
     let generator = start(&format!(
         "gen --port trace:file={}/memif:{} --rate 10 --json",
@@ -249,7 +249,7 @@ fn no_packet_of_a_generator_comes_from_a_port_that_tcpdump_takes_for_another_pro
     let file = folder.path("sent.pcap");
     recorded(&file, "--count 40000 --flows 40000");
     let port = |packet: Vec<u8>| u16::from_be_bytes([packet[34], packet[35]]);
-    let ports: Vec<u16> = odd::packets(&fs::read(&file).unwrap()).into_iter().map(port).collect();
+    let ports: Vec<u16> = test_frames::packets(&fs::read(&file).unwrap()).into_iter().map(port).collect();
     assert_eq!((ports.len(), ports[0]), (40_000, 49_153));
     assert!(ports.iter().all(|port| (49_153..=65_535).contains(port)));
 }

@@ -186,8 +186,8 @@ fn a_turn_that_is_killed_fails_the_run_which_keeps_the_turns_before() {
     let ended = run.end();
     assert_eq!(ended.out.status.code(), Some(1), "{}", stdout(&ended.out));
     let failed = ended.failed_checks();
-    // It may have told its result just before it was stopped.
-    let texts = ["ended without a result", "told its result, then"]
+    // It may have reported its result just before it was stopped.
+    let texts = ["ended without a result", "reported its result, then"]
         .map(|how| format!("the process of the set-up {how}: signal: 9 (SIGKILL)"));
     assert!(texts.iter().any(|text| failed == [text]), "{failed:?}");
     ended.whole_setups();

@@ -3,11 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
-mod odd;
+mod test_frames;
 mod terminal;
 
 use netmem::{PATIENCE, assert_adds_up, netmem, number, output, stderr, stdout, wait_until};
-use odd::{Folder, frames, packets, pcap_at_intervals};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -18,6 +17,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use terminal::terminal;
+use test_frames::{Folder, frames, packets, pcap_at_intervals};
 
 /// A pipe that has no room.
 fn full_pipe() -> (PipeReader, PipeWriter) {

@@ -105,7 +105,7 @@ fn an_interval_that_was_planted_is_found() {
 }
 
 #[test]
-fn of_two_machines_the_worst_counts_in_both() {
+fn the_worst_verdict_of_two_machines_counts_on_the_page_and_in_the_script() {
     let json = published("all.json");
     let mut runs: serde_json::Value = serde_json::from_str(&text(&json)).expect("an array");
     for run in runs.as_array_mut().expect("an array") {

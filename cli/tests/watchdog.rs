@@ -3,17 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 mod netmem;
-mod odd;
+mod test_frames;
 mod terminal;
 
 use netmem::{number, start};
-use odd::{Folder, frames, pcap_at_intervals};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
 use std::thread;
 use terminal::{stalled_in_trace, terminal};
+use test_frames::{Folder, frames, pcap_at_intervals};
 
 /// A run that forwards without end, and traces to a terminal.
 fn traced(folder: &Folder, terminal: &str, options: &str) -> Child {

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_taken_back_the_last_one_first_and_the_journal_goes() {
+    fn changes_are_undone_in_reverse_order_and_the_journal_is_removed() {
         let folder = folder("back");
         let journal = of_any(&folder.join("run/journal"));
         let (outer, within) = (folder.join("outer"), folder.join("outer/within"));

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! cargo bench --bench instructions               compares with the record; exit 1 if a path is off by over 2 %
-//! cargo bench --bench instructions -- --record   writes the record anew
+//! cargo bench --bench instructions -- --record   writes the record again
 //! ```
 
 use netmem::forward::{Forwarder, PacketPath};
@@ -348,7 +348,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let done = match &arguments[..] {
         [] => compare(),
-        [record] if record == "--record" => record_anew(),
+        [record] if record == "--record" => write_record(),
         [path, n] => run(path, n),
         _ => Err("give no argument, or --record".into()),
     };
@@ -396,7 +396,7 @@ fn collected(name: &str, n: u64) -> Result<u64, Failure> {
     }
 }
 
-fn record_anew() -> Result<(), Failure> {
+fn write_record() -> Result<(), Failure> {
     let mut record = String::new();
     for path in PATHS {
         writeln!(record, "{:8.1}  {}", count(path)?, path.name)?;

@@ -193,7 +193,7 @@ impl<'a> Bench<'a> {
                 interleave(variants, &plan, self.stop, &mut Gaps::default(), &mut |_| {});
                 series
             }
-            None => self.measure_anew(variants, effort, cores),
+            None => self.measure_set_up(variants, effort, cores),
         };
         self.groups += 1;
         for comparison in comparisons {
@@ -223,7 +223,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Measures one more set-up's rounds of the current group, and appends them to the earlier ones.
-    fn measure_anew(
+    fn measure_set_up(
         &mut self,
         variants: &mut [Box<dyn Variant + '_>],
         effort: Effort,
@@ -235,8 +235,8 @@ impl<'a> Bench<'a> {
         let peer = if cores == Cores::Cross { self.cores.get(1).copied() } else { None };
         let plan = Plan { rounds, windows, seed, peer };
         let progress = &mut *self.progress;
-        let heard = &mut |done| progress(done, rounds);
-        let series = interleave(variants, &plan, self.stop, &mut self.history.during, heard);
+        let on_round = &mut |done| progress(done, rounds);
+        let series = interleave(variants, &plan, self.stop, &mut self.history.during, on_round);
         let done = series.first().map_or(0, |series| series.rounds.len());
         self.cut_short = self.cut_short.or(self.stopped().then_some(done));
         let series = self.history.add(self.groups, series);

@@ -115,7 +115,7 @@ mod tests {
     use super::is_asked;
 
     #[test]
-    fn it_is_asked_after_the_least_twice_and_four_times_as_many() {
+    fn a_decision_is_due_after_the_least_number_of_set_ups_and_twice_and_four_times_as_many() {
         let asked = |least| (1..=7 * least).filter(|&setups| is_asked(setups, least)).collect::<Vec<_>>();
         assert_eq!(asked(7), [7, 14, 28]);
         assert_eq!(asked(1), [1, 2, 4]);

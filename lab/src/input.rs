@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_told_apart() {
+    fn input_that_is_not_a_report_is_refused_with_the_reason() {
         let other = serde_json::to_string(&Report { schema: 2, ..sample() }).unwrap();
         for (text, cause) in [
             ("", "it is not JSON (EOF"),

@@ -218,7 +218,7 @@ mod tests {
     use crate::json::{params, tests::sample};
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated() {
         let numbers = [0, 999, 1_000, 123_456, 12_345_678, u64::MAX];
         let texts = ["0", "999", "1,000", "123,456", "12,345,678", "18,446,744,073,709,551,615"];
         assert_eq!(numbers.map(thousands), texts);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_lost_to_pauses_is_told_once() {
+    fn the_time_lost_to_pauses_is_reported_once() {
         let text = text(&sample(), None);
         let line =
             "pauses of the machine: 2 % of the time before the run, 2 % during it, the longest 0.4 ms\n";
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_but_a_row_of_another_kind_share_is_said_once() {
+    fn a_parameter_shared_by_all_rows_of_one_kind_is_printed_once() {
         let mut report = sample();
         let mut limit = report.rows[0].clone();
         (limit.variant, limit.params) = ("limit".into(), params([]));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_rows_share_is_said_once() {
+    fn a_parameter_shared_by_all_rows_is_printed_once() {
         let mut report = sample();
         let mut second = report.rows[0].clone();
         second.params = params([("order", 0.into()), ("stats", "off".into())]);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_their_thousands_apart() {
+    fn figures_have_a_separator_between_thousands() {
         assert_eq!(figure(2_043_575.4), "2,043,575");
         assert_eq!(figure(143.0), "143.0");
         assert_eq!(figure(0.5), "0.50");

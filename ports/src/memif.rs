@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_or_has_another_form_is_told_the_form() {
+    fn a_contradictory_or_malformed_memif_port_is_refused_with_the_form() {
         for (bad, remedy) in [
             ("memif:a,secret=x,secret-file=/dev/null", "two secrets"),
             ("memif:@a,role=server,mode=0660", "in the file system"),

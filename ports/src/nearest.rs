@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_name_and_another_word_finds_none() {
+    fn a_typo_finds_the_nearest_name_and_another_word_finds_none() {
         let names = ["workers", "frame-size", "page-fast-path"];
         assert_eq!(nearest(names, "worker"), Some("workers"));
         assert_eq!(nearest(names, "frame_size"), Some("frame-size"));

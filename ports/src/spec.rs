@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_of_another_form_is_told_the_form() {
+    fn a_malformed_port_is_refused_with_the_form() {
         for (bad, remedy) in [
             ("veth:0", "xdp:IFNAME"),
             ("eth0", "did you mean packet:eth0 or xdp:eth0?"),

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_to_the_kernel_is_written_behind_the_interface() {
+    fn the_option_kernel_is_written_behind_the_interface() {
         for (text, queue, punt) in [
             ("eth0", 0, None),
             ("eth0:1,kernel=control", 1, Some(Punt::Control)),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_rules_behind_the_interface() {
+    fn the_option_take_is_rules_behind_the_interface() {
         for text in [
             "eth0,take=udp:53",
             "eth0:1,kernel=control,take=ip@192.0.2.0/24+udp:443@2001:db8::1",

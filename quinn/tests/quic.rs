@@ -194,7 +194,7 @@ fn a_server_of_all_addresses_is_reached_at_each() {
 }
 
 #[test]
-fn what_is_lost_comes_twice_or_late_on_the_link_quic_has_whole() {
+fn quic_transfers_a_file_whole_over_a_link_that_loses_duplicates_and_delays() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["openssl"]) else { return };
     let (file, identity) = (Served::new("by-quic-with-faults", FILE), Identity::new());
     thread::scope(|scope| {

@@ -46,7 +46,7 @@ fn socket_of(local: SocketAddr, ring: usize, frames: usize) -> (Arc<PortSocket>,
 /// Drops both ends of the port, and checks that all frames are freed.
 async fn end(socket: Arc<PortSocket>, device: MemDevice, pool: Pool) {
     drop((socket, device));
-    timeout(PATIENCE, closed(&pool)).await.expect("all frames come home");
+    timeout(PATIENCE, closed(&pool)).await.expect("all frames are freed");
 }
 
 fn from(src: &str, tos: u8) -> Datagram {
@@ -126,7 +126,7 @@ async fn datagrams_of_one_sender_come_as_one_buffer_with_their_ecn_and_others_ap
 }
 
 #[tokio::test]
-async fn what_finds_no_buffer_waits_for_the_next_call_in_order() {
+async fn datagrams_without_a_buffer_wait_in_order_for_the_next_call() {
     let (socket, mut device, pool) = socket(64, 64);
     ask(&socket).await;
     for (client, payload) in [("192.0.2.7:1", b"a"), ("192.0.2.7:2", b"b"), ("192.0.2.7:3", b"c")] {
@@ -141,7 +141,7 @@ async fn what_finds_no_buffer_waits_for_the_next_call_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_not_for_the_socket_is_ignored_and_counted() {
+async fn datagrams_for_other_sockets_are_ignored_and_counted() {
     let (socket, mut device, pool) = socket(64, 64);
     ask(&socket).await;
     let good = from("192.0.2.7:1", 0);
@@ -170,7 +170,7 @@ async fn segments_are_cut_into_frames_to_the_station_that_the_last_datagram_came
     let (socket, mut device, pool) = socket(64, 64);
     let lost = transmit("192.0.2.7:999", b"x", None);
     socket.try_send(&lost).unwrap();
-    assert_eq!(socket.counts().no_next_hop, 1, "nobody knows where it is");
+    assert_eq!(socket.counts().no_next_hop, 1, "no next hop is known");
     ask(&socket).await;
     deliver(&mut device, &from("192.0.2.7:999", 0), b"hello").await;
     receive(&socket, 1, 10).await;
@@ -203,7 +203,7 @@ async fn segments_are_cut_into_frames_to_the_station_that_the_last_datagram_came
 }
 
 #[tokio::test]
-async fn a_device_without_room_blocks_the_sender_who_is_woken_and_nothing_is_lost_or_sent_twice() {
+async fn a_device_without_room_blocks_the_sender_until_it_is_woken_and_nothing_is_lost_or_sent_twice() {
     let (socket, mut device, pool) = socket(16, 256);
     socket.set_next_hop(|_| Some(NextHop { src_mac: OWN, dst_mac: PEER }));
     let mut queued = 0_u32;
@@ -256,7 +256,7 @@ async fn a_small_pool_has_room_for_as_many_datagrams_as_the_socket_says() {
     }
 }
 
-/// Seen: a sender waited for frames that the device had sent, and nobody claimed them.
+/// Seen: a sender waited for frames that the device had sent, and no task claimed them.
 #[tokio::test]
 async fn a_sender_that_waits_claims_the_frames_that_were_sent() {
     let (socket, mut device, pool) = socket(64, 16);
@@ -373,7 +373,7 @@ async fn a_sender_that_found_room_waits_only_shortly_the_next_time() {
     let mut context = Context::from_waker(&waker);
     let fill = || while socket.try_send(&transmit("192.0.2.7:1", b"x", None)).is_ok() {};
     fill();
-    // The pauses become as long as they can be. The clock only moves where it is told to.
+    // The pauses become as long as they can be. The clock only moves where the test moves it.
     for _ in 0..20 {
         assert!(poller.as_mut().poll_writable(&mut context).is_pending());
         advance(Duration::from_millis(50)).await;

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The longest sleep, with a device that wakes and with one that does not.
 const LOOK: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_millis(50);
-/// The sleep while frames wait for the device, or packets for a frame: completions wake nobody.
+/// The sleep while frames wait for the device, or packets for a frame: completions wake no thread.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// Maximum number of packets for smoltcp in one poll, which ends only when there are none.
 const POLL_MAX: usize = 4 * BATCH_MAX;
@@ -202,7 +202,7 @@ impl PortDevice {
         let is_ready = self.port.arm();
         let was_ready = std::mem::replace(&mut self.was_ready, is_ready);
         if !is_ready {
-            // Without a posted frame, packets that nobody can receive would end each sleep at once.
+            // Without a posted frame, packets that cannot be received would end each sleep at once.
             let can_receive = self.port.rx_posted() > 0 || !self.is_short;
             let fd = self.port.wakeup_fd().filter(|_| can_receive);
             let longest = self.longest_sleep();

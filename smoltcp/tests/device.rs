@@ -74,7 +74,7 @@ fn write(device: &mut PortDevice, packet: &[u8]) {
 }
 
 #[test]
-fn a_station_reads_and_writes_whole_frames_and_all_come_home() {
+fn a_station_reads_and_writes_whole_frames_and_all_return_to_the_pool() {
     let (mut device, mut network, pool) = device(64, true);
     let frame = question(b"ping");
     deliver(&mut network, &frame);
@@ -146,19 +146,19 @@ fn beside_the_kernel_what_is_not_ip_is_counted_and_freed() {
 }
 
 #[test]
-fn smoltcp_is_told_the_mtu_with_the_links_header_the_ring_and_that_it_checks_all() {
+fn the_device_reports_its_mtu_with_the_link_header_and_its_ring_and_leaves_checksums_to_smoltcp() {
     for (is_station, medium, longest) in [(true, Medium::Ethernet, 1514), (false, Medium::Ip, 1500)] {
         let (device, _network, _pool) = device(64, is_station);
-        let told = device.capabilities();
+        let capabilities = device.capabilities();
         assert_eq!(
-            (told.medium, told.max_transmission_unit, told.max_burst_size),
+            (capabilities.medium, capabilities.max_transmission_unit, capabilities.max_burst_size),
             (medium, longest, Some(32))
         );
         assert!(
-            told.checksum.ipv4.rx()
-                && told.checksum.tcp.tx()
-                && told.checksum.udp.rx()
-                && told.checksum.udp.tx()
+            capabilities.checksum.ipv4.rx()
+                && capabilities.checksum.tcp.tx()
+                && capabilities.checksum.udp.rx()
+                && capabilities.checksum.udp.tx()
         );
     }
 }

@@ -78,7 +78,7 @@ fn curl_fetches_by_ipv6_too() {
 }
 
 #[test]
-fn what_is_lost_comes_twice_or_late_on_the_link_curl_has_whole() {
+fn curl_fetches_a_file_whole_over_a_link_that_loses_duplicates_and_delays() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &["curl"]) else { return };
     let file = Served::new("served-with-faults", FILE);
     thread::scope(|scope| {

@@ -164,7 +164,7 @@ fn a_device_whose_packets_do_not_come_sleeps_also_if_smoltcp_would_send_at_once(
 
 /// A port counts a frame that it can never carry each time that it is offered.
 #[test]
-fn what_a_port_can_never_carry_is_freed_at_once_also_while_it_is_down() {
+fn frames_that_a_port_can_never_carry_are_freed_at_once_also_while_it_is_down() {
     let (mut device, script, pool) = scripted();
     script.is_down.store(true, SeqCst);
     device.flush();

@@ -24,7 +24,7 @@
 //!
 //! # Waiting
 //! A port without work is armed, checked once more, and then waited for by its descriptor, so that no wake-up is lost
-//! ([`Wake`](netmem::port::Wake)). Some events wake nobody: frames that a device has sent, and frames that return to a
+//! ([`Wake`](netmem::port::Wake)). Some events wake no task: frames that a device has sent, and frames that return to a
 //! dry pool. They are checked after a millisecond, then after twice as long, up to 50. So is a port that reports packets
 //! and gives none, since they wait for an empty frame or are dropped as they are received. A port that waits only for
 //! frames from its device is checked once a second, since nothing wakes a task when an interface is removed. A hundred
@@ -64,7 +64,7 @@
 //! network.await?;
 //! drop(frames);
 //! assert!(port.close(std::time::Duration::from_secs(1)).await); // everything is sent
-//! closed(&pool).await; // all frames are home
+//! closed(&pool).await; // all frames are freed
 //! # Ok(())
 //! # }
 //! ```

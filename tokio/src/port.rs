@@ -276,7 +276,7 @@ impl AsyncPort {
         matches!(self.port.0.state(), PortState::Down(_))
     }
 
-    /// Returns whether the device has frames to send, whose completion wakes nobody.
+    /// Returns whether the device has frames to send, whose completion wakes no task.
     pub(crate) fn is_sending(&self) -> bool {
         self.port.0.tx_posted() > 0
     }

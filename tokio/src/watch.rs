@@ -12,7 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The first pause for events that wake nobody, and the longest.
+/// The first pause for events that wake no task, and the longest.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(50);
 /// The longest pause with a device that wakes. Nothing wakes the task when its interface is removed: an AF_XDP socket
@@ -104,7 +104,7 @@ impl PortWatch {
     }
 
     /// Shortens a pause that [`PortWatch::poll_wait`] has begun. Its task then claims what was transmitted meanwhile:
-    /// completions wake nobody. The timer still wakes that task.
+    /// completions wake no task. The timer still wakes that task.
     pub fn look_soon(&mut self) {
         let soon = Instant::now() + SHORTEST;
         if self.waiting != Waiting::No && self.timer.deadline() > soon {

@@ -167,7 +167,7 @@ fn a_driver_that_finishes_waits_for_tasks_that_have_room() {
 }
 
 #[test]
-fn what_came_before_the_end_is_in_the_queue_and_what_comes_later_in_the_port() {
+fn frames_from_before_the_end_are_in_the_queue_and_later_ones_in_the_port() {
     runtime().block_on(async {
         let (port, script) = scripted(64);
         script.is_ready.store(true, SeqCst);

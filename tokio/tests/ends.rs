@@ -110,7 +110,7 @@ fn a_task_whose_port_is_down_waits_until_it_is_up() {
 
 /// A port counts a frame that it can never carry each time that it is offered.
 #[test]
-fn what_a_port_can_never_carry_is_freed_at_once_also_while_it_is_down() {
+fn frames_that_a_port_can_never_carry_are_freed_at_once_also_while_it_is_down() {
     runtime().block_on(async {
         let (mut port, script) = scripted(64);
         let mut unsent = frames(&mut port, 2);

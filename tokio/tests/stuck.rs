@@ -171,9 +171,9 @@ fn received_frames_for_a_reader_that_went_are_freed_and_the_driver_goes_on() {
     });
 }
 
-/// Seen: while received frames waited for a reader, nobody claimed what the device had sent.
+/// Seen: while received frames waited for a reader, no task claimed what the device had sent.
 #[test]
-fn what_was_sent_is_claimed_while_received_frames_wait_for_a_reader() {
+fn sent_frames_are_claimed_while_received_frames_wait_for_a_reader() {
     runtime().block_on(async {
         let (port, script) = scripted(64);
         script.keeps_sent.store(true, SeqCst);

@@ -190,13 +190,13 @@ fn a_server_whose_tasks_are_cancelled_at_random_answers_every_probe_and_leaks_no
         let counters = port.port().counters();
         assert_eq!((counters.tx_invalid.get(), counters.foreign.get()), (0, 0));
         drop((port, device));
-        timeout(PATIENCE, closed(&pool)).await.expect("all frames come home");
+        timeout(PATIENCE, closed(&pool)).await.expect("all frames are freed");
         assert!(pool.ledger().all_freed(), "{:?}", pool.ledger());
     });
 }
 
 #[test]
-fn a_driver_that_is_cancelled_closes_its_port_and_every_frame_comes_home() {
+fn a_driver_that_is_cancelled_closes_its_port_and_every_frame_returns_to_its_pool() {
     // One thread: the driver has filled the queue before the test goes on.
     Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let (port, mut device, w, pool) = ports(1, 64).remove(0);
@@ -393,19 +393,19 @@ fn a_transmission_that_waits_for_room_sleeps_while_a_received_packet_waits() {
 }
 
 #[test]
-fn a_pool_that_is_closed_is_waited_for_until_the_last_frame_is_home() {
+fn a_pool_that_is_closed_is_waited_for_until_its_last_frame_is_freed() {
     runtime().block_on(async {
         let (_, _, mut w, pool) = ports(1, 16).remove(0);
         let frame = pool.alloc(&mut w).unwrap();
-        let is_home = Arc::new(AtomicBool::new(false));
-        let (waiting, seen) = (pool.clone(), is_home.clone());
+        let is_freed = Arc::new(AtomicBool::new(false));
+        let (waiting, seen) = (pool.clone(), is_freed.clone());
         let end = tokio::spawn(async move {
             closed(&waiting).await;
             assert!(seen.load(SeqCst), "a frame was out");
         });
         assert!(timeout(Duration::from_millis(20), closed(&pool)).await.is_err());
         assert!(pool.alloc(&mut w).is_none(), "it stays closed");
-        is_home.store(true, SeqCst);
+        is_freed.store(true, SeqCst);
         tokio::task::spawn_blocking(move || drop(frame)).await.unwrap();
         timeout(PATIENCE, end).await.unwrap().unwrap();
     });

@@ -63,7 +63,7 @@ fn an_echo_is_woken_by_its_socket_and_by_the_one_after_its_interface_came_back()
     server.abort();
     runtime.block_on(async {
         assert!(server.await.unwrap_err().is_cancelled());
-        tokio::time::timeout(Duration::from_secs(60), closed(&pool)).await.expect("all frames are home");
+        tokio::time::timeout(Duration::from_secs(60), closed(&pool)).await.expect("all frames are freed");
     });
     bed.assert_nothing_left();
 }

@@ -197,8 +197,14 @@ const _: () = assert!(HEAD_LEN == SIZE_MIN);
 impl Head {
     /// Makes the head of a packet with this stamp, followed by `noise`. All checksums are valid.
     #[inline]
-    fn new(ethernet: Ethernet, way: &Way<Ipv4Addr>, stamp: Stamp, noise: &Noise, len: usize) -> Self {
-        let &Way { src, dst, ports: (from, to), ttl } = way;
+    fn new(
+        ethernet: Ethernet,
+        endpoints: &Endpoints<Ipv4Addr>,
+        stamp: Stamp,
+        noise: &Noise,
+        len: usize,
+    ) -> Self {
+        let &Endpoints { src, dst, ports: (from, to), ttl } = endpoints;
         let datagram_len = (len - ethernet::HEADER_LEN - ipv4::HEADER_LEN) as u16;
         let mut udp = Udp::new(from, to, datagram_len - udp::HEADER_LEN as u16);
         let sum = udp::pseudo_header(src, dst, datagram_len) + udp.sum() + stamp.sum();
@@ -209,7 +215,7 @@ impl Head {
 
 /// The source and destination of a packet.
 #[derive(Debug, Clone, Copy)]
-struct Way<Address> {
+struct Endpoints<Address> {
     src: Address,
     dst: Address,
     /// The UDP ports of the source and the destination.
@@ -242,14 +248,14 @@ impl Format {
     /// Makes the head of packet `seq` of `flow`. All checksums are valid.
     #[inline]
     fn head(&self, flow: u32, seq: u64) -> Head {
-        let way = Way {
+        let endpoints = Endpoints {
             src: Ipv4Addr::from_bits(0x0a00_0001 + flow % 128),
             dst: Ipv4Addr::from_bits(0x0a01_0001_u32.wrapping_add(flow)),
             ports: (0xc000 | (flow % 0x4000) as u16, DISCARD),
             ttl: self.ttl,
         };
         let stamp = Stamp::new(Identity { flow: flow as u16, seq, ..Identity::default() });
-        Head::new(self.ethernet, &way, stamp, &self.noise, self.size)
+        Head::new(self.ethernet, &endpoints, stamp, &self.noise, self.size)
     }
 }
 

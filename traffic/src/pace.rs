@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pause_or_a_full_port_leaves_out_is_counted() {
+    fn packets_that_a_pause_or_a_full_port_prevents_are_counted() {
         let mut pace = Pace::new(Some(1_000_000), 0);
         assert_eq!((pace.due(1_000_000), pace.missed()), (1000, Missed { no_room: 0, behind: 1 }));
         pace.sent(400);

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::noise::Noise;
 use super::stamp::{Identity, Stamp, WRAP};
 use super::{
-    DISCARD, HEAD_LEN, HOSTS, Head, INTERFACES, SIZE_MAX, SIZE_MIN, TTL, TrafficError, Way, check_flows,
+    DISCARD, Endpoints, HEAD_LEN, HOSTS, Head, INTERFACES, SIZE_MAX, SIZE_MIN, TTL, TrafficError, check_flows,
 };
 use netmem::wire::{Ethernet, Ipv6, MacAddr, Udp, ethernet, ipv4, udp};
 
@@ -180,18 +180,18 @@ impl Stream {
             Addresses::V4(src, dst) => {
                 let at =
                     |of: &Span<Ipv4Addr>| Ipv4Addr::from_bits(of.first.to_bits().wrapping_add(of.step(flow)));
-                let way = Way { src: at(src), dst: at(dst), ports, ttl: *ttl };
+                let endpoints = Endpoints { src: at(src), dst: at(dst), ports, ttl: *ttl };
                 let Ok((head, rest)) = Head::mut_from_prefix(frame) else { return };
-                *head = Head::new(self.ethernet, &way, stamp, noise, len);
+                *head = Head::new(self.ethernet, &endpoints, stamp, noise, len);
                 rest
             }
             Addresses::V6(src, dst) => {
                 let at = |of: &Span<Ipv6Addr>| {
                     Ipv6Addr::from_bits(of.first.to_bits().wrapping_add(of.step(flow).into()))
                 };
-                let way = Way { src: at(src), dst: at(dst), ports, ttl: *ttl };
+                let endpoints = Endpoints { src: at(src), dst: at(dst), ports, ttl: *ttl };
                 let Ok((head, rest)) = HeadV6::mut_from_prefix(frame) else { return };
-                *head = HeadV6::new(self.ethernet, &way, stamp, noise, len);
+                *head = HeadV6::new(self.ethernet, &endpoints, stamp, noise, len);
                 rest
             }
         };
@@ -227,8 +227,14 @@ const _: () = assert!(size_of::<HeadV6>() == 84);
 impl HeadV6 {
     /// As [`Head::new`].
     #[inline]
-    fn new(ethernet: Ethernet, way: &Way<Ipv6Addr>, stamp: Stamp, noise: &Noise, len: usize) -> Self {
-        let &Way { src, dst, ports: (from, to), ttl } = way;
+    fn new(
+        ethernet: Ethernet,
+        endpoints: &Endpoints<Ipv6Addr>,
+        stamp: Stamp,
+        noise: &Noise,
+        len: usize,
+    ) -> Self {
+        let &Endpoints { src, dst, ports: (from, to), ttl } = endpoints;
         let datagram_len = (len - ethernet::HEADER_LEN - size_of::<Ipv6>()) as u16;
         let mut udp = Udp::new(from, to, datagram_len - udp::HEADER_LEN as u16);
         let sum = udp::pseudo_header_v6(src, dst, datagram_len) + udp.sum() + stamp.sum();

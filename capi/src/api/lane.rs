@@ -268,18 +268,18 @@ pub extern "C" fn netmem_lane_close(worker: netmem_worker, lane: netmem_lane) ->
             let which = if why(End::Sender, lane) == Kind::WrongWorker { End::Sender } else { End::Receiver };
             return Ok(refused(why(which, lane), CALL, LANE, lane.word, Site::UNKNOWN));
         }
-        let (mut home, mut is_last) = (0, false);
+        let (mut freed, mut is_last) = (0, false);
         if let Some(sending) = sending {
             is_last |= sending.close();
         }
         if let Some(receiving) = receiving {
             let (went, last) = receiving.close(worker, heads, packets);
-            (home, is_last) = (went, is_last | last);
+            (freed, is_last) = (went, is_last | last);
         }
         if is_last {
             LANES.close(lane.word, |_| Ok(()))?;
         }
-        Ok(i32::try_from(home).unwrap_or(i32::MAX))
+        Ok(i32::try_from(freed).unwrap_or(i32::MAX))
     })
 }
 

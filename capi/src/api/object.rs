@@ -199,15 +199,15 @@ fn free(
         (Ok(cache), Ok(words)) => (cache, &*words),
         (Err(errno), _) | (_, Err(errno)) => return errno,
     };
-    let (mut first, mut home) = (0, [NonNull::dangling(); RUN]);
+    let (mut first, mut freed) = (0, [NonNull::dangling(); RUN]);
     while let [word, rest @ ..] = left {
-        match take(tag, uses, left, cache, &mut home) {
+        match take(tag, uses, left, cache, &mut freed) {
             Ok((n, of)) => {
                 if sites::is_on() {
                     sites::note_ended(left[..n].iter().copied(), site);
                 }
                 *held -= n as u64;
-                send(of, &mut home[..n], caches, worker);
+                send(of, &mut freed[..n], caches, worker);
                 left = &left[n..];
             }
             Err(kind) => {
@@ -226,7 +226,7 @@ fn address(claim: Claim) -> NonNull<u8> {
 }
 
 /// Ends the uses of objects of one and the same cache, which is `cache` if that is named: from the first word on, up to one that is not good or of another cache, and
-/// [`RUN`] at most. Writes to `home` where they lie; returns how many, at least one, and the word of their cache.
+/// [`RUN`] at most. Writes their addresses to `freed`; returns how many, at least one, and the word of their cache.
 ///
 /// # Errors
 /// What is wrong with the first word.
@@ -236,7 +236,7 @@ fn take(
     uses: &mut Uses,
     words: &[u64],
     cache: Option<u64>,
-    home: &mut [NonNull<u8>; RUN],
+    freed: &mut [NonNull<u8>; RUN],
 ) -> Result<(usize, u64), Kind> {
     let word = words.first().copied().unwrap_or(0);
     let claim = objects::look(tag, What::Object, word);
@@ -245,7 +245,7 @@ fn take(
         return Err(Kind::WrongCache);
     }
     let mut taking = uses.taking(tag, What::Object, words, End::Freed, of);
-    home.iter_mut().zip(&mut taking).for_each(|(at, claim)| *at = address(claim));
+    freed.iter_mut().zip(&mut taking).for_each(|(at, claim)| *at = address(claim));
     Ok((taking.finish(), of))
 }
 

@@ -333,15 +333,15 @@ fn free(
     })
 }
 
-/// Ends the uses of packets, which must have these heads if they are given. Calls `home` with each run of packets that have the
-/// same heads, and with the handle of these heads; `home` takes all of them. Returns 0, or the negative errno of the first refused handle.
+/// Ends the uses of packets, which must have these heads if they are given. Calls `free` with each run of packets that have the
+/// same heads, and with the handle of these heads; `free` takes all of them. Returns 0, or the negative errno of the first refused handle.
 #[inline(always)]
 pub fn free_runs(
     (uses, tag, held): (&mut Uses, &mut Tag, &mut u64),
     (mut left, heads): (&[u64], Option<u64>),
     packets: &mut Packets,
     (call, site): (&str, Site),
-    mut home: impl FnMut(&mut Packets, u64),
+    mut free: impl FnMut(&mut Packets, u64),
 ) -> c_int {
     let mut first = 0;
     while let [word, rest @ ..] = left {
@@ -351,7 +351,7 @@ pub fn free_runs(
                     sites::note_ended(left[..n].iter().copied(), site);
                 }
                 *held -= n as u64;
-                home(packets, of);
+                free(packets, of);
                 left = &left[n..];
             }
             Err(kind) => {

@@ -206,7 +206,7 @@ mod tests {
     use netmem::{Memory, MemoryConfig, Pool, PoolConfig};
 
     #[test]
-    fn what_a_port_passed_over_stands_behind_what_it_took_and_both_are_in_order() {
+    fn packets_that_a_port_skipped_are_behind_those_that_it_took_and_both_keep_their_order() {
         let memory = Memory::new(&MemoryConfig { bytes: 4 << 20, ..MemoryConfig::default() }).unwrap();
         let mut w = memory.worker().unwrap();
         let pool = Pool::new(&memory, &mut w, &PoolConfig { frames: 16, ..PoolConfig::default() }).unwrap();

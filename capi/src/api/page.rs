@@ -105,7 +105,7 @@ pub unsafe extern "C" fn netmem_page_free_at(
     let State { memory, worker, tag, uses, held, .. } = &mut *inside;
     let mut first = 0;
     for run in pages.chunks(RUN) {
-        let (mut home, mut n) = ([const { None }; RUN], 0);
+        let (mut freed, mut n) = ([const { None }; RUN], 0);
         for &netmem_page { word } in run {
             let Some(claim) = uses.take(tag, What::Page, word, End::Freed) else {
                 let kind = Kind::of(objects::why(What::Page, word), true);
@@ -115,11 +115,11 @@ pub unsafe extern "C" fn netmem_page_free_at(
             if sites::is_on() {
                 sites::note_ended(iter::once(word), site);
             }
-            home[n] = page(claim);
+            freed[n] = page(claim);
             n += 1;
         }
         *held -= n as u64;
-        match &mut home[..n] {
+        match &mut freed[..n] {
             [one] => one.take().into_iter().for_each(|page| memory.free(worker, page)),
             many => memory.free_bulk(worker, many),
         }

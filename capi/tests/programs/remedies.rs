@@ -8,7 +8,7 @@ fn holds(what: &str) {
 
 /// Seen: "netmem_detach there, netmem_attach here", which take no lane.
 #[test]
-fn whoever_has_not_joined_a_lane_is_told_of_netmem_lane_join_and_not_of_netmem_detach() {
+fn a_misuse_of_a_lane_without_joining_it_is_reported_with_netmem_lane_join_and_not_netmem_detach() {
     holds("lane");
 }
 
@@ -32,7 +32,7 @@ fn the_line_that_is_kept_of_a_burst_is_of_the_word_whose_errno_is_returned() {
 
 /// Seen: "drop one, or configure more".
 #[test]
-fn whoever_opens_a_worker_too_many_is_told_of_netmem_worker_close() {
+fn opening_one_worker_too_many_is_reported_with_netmem_worker_close() {
     holds("workers");
 }
 

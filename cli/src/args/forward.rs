@@ -139,7 +139,7 @@ pub struct ForwardArgs {
     pub frame_size: FrameSize,
 
     /// Frames in each worker's pool, which its ports share: 64 to 1048576, and 2 GiB at most [default: 4 times --ring for each
-    /// queue that the worker has, plus --hold and --tap]
+    /// queue that the worker has, plus --local-queue and --mirror]
     #[arg(long, value_name = "N", value_parser = whole(FRAMES), allow_negative_numbers = true,
           help_heading = PORTS, hide_short_help = true)]
     pub frames: Option<usize>,
@@ -179,10 +179,10 @@ pub struct ForwardArgs {
     pub router: RouterArgs,
 
     #[command(flatten)]
-    pub team: WorkerArgs,
+    pub worker_args: WorkerArgs,
 
     #[command(flatten)]
-    pub way: PacketArgs,
+    pub packet_args: PacketArgs,
 
     /// Stop when the generators have sent N packets together; not with --port.
     #[arg(long, value_name = "N", value_parser = whole(1..=PACKETS_MAX), allow_negative_numbers = true,
@@ -291,7 +291,7 @@ pub enum ModeArg {
     Reflect,
     /// Every frame is dropped unread.
     Drop,
-    /// Every frame goes to the local queue, which reads and keeps it (--hold).
+    /// Every frame goes to the local queue, which reads and keeps it (--local-queue).
     Pass,
 }
 
@@ -373,7 +373,7 @@ Examples:
   netmem forward --flows 1000 --seconds 3
   netmem forward --packets 1M --size 1514 --json
   netmem forward --path full --rule drop,proto=udp,sport=49152 --ready-pairs 50
-  netmem forward --mode pass --hold 1000
+  netmem forward --mode pass --local-queue 1000
   netmem forward --workers 2 --flows 100
   netmem forward --workers 3 --generators 1 --steer hash=1,2 --flows 100
   netmem forward --port xdp:eth0 --port xdp:eth1 --mode cross-connect
@@ -416,7 +416,7 @@ The object of --json:
   which an error could have been sent and was not),
   local_queue {taken, freed, kept} or null (passed frames; kept: when the
   run ended),
-  tap {taken, missed, kept} or null (sent frames; kept: when the run ended),
+  mirror {taken, missed, kept} or null (sent frames; kept: when the run ended),
   filter {unmatched, rules [{rule, packets, bytes}], protocols {name:
   packets}} or null (--path full),
   ready_pairs {now, max, taken, kept, missed, passed, released} or null,
@@ -444,7 +444,7 @@ Checks at the end. If one fails, the exit code is 1 and a line names it:
       = transmitted + dropped + held + passed + handed + fragmented
                                                              (each worker)
   passed = taken = freed + kept                              (local_queue)
-  completed by the forwarder = taken + missed                        (tap)
+  completed by the forwarder = taken + missed                     (mirror)
   transmitted = completed = received by the sink, none corrupt, none
   duplicated
   every pool is balanced, and every frame is back in its pool after the ports

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_does_not_fit_is_told_the_frames_that_it_fits() {
+    fn a_packet_size_that_does_not_fit_is_refused_with_the_frame_size_that_fits() {
         let refused = |size| FrameSize::default().check_packets(&[64, size]).unwrap_err();
         assert_eq!(
             refused(9018),

@@ -32,7 +32,7 @@ pub use grant::GrantArgs;
 pub use lab::{LabCommand, LabCompareArgs, LabReportArgs, LabRunArgs};
 pub use number::number;
 pub use observe::{ReloadArgs, SetArgs, StatArgs, TopArgs};
-pub use packets::{HOLD_BYTES_MAX, PacketArgs, PathArg, ReadyHeads};
+pub use packets::{LOCAL_QUEUE_BYTES_MAX, PacketArgs, PathArg, ReadyHeads};
 pub use recorder::{LOST_BETWEEN, RecordArgs, RecorderPlan, When};
 pub use route::{ByPort, OfPort, check_interfaces};
 pub use sandbox::{SandboxArgs, User};

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_out_of_range_is_told_the_range() {
+    fn a_number_out_of_range_is_refused_with_the_range() {
         assert_eq!(whole(1..=8_u32)("8"), Ok(8));
         for bad in ["0", "9", "-1", "1.5", "", "99999999999999999999"] {
             assert_eq!(whole(1..=8_u32)(bad).unwrap_err(), "give a whole number from 1 to 8", "{bad}");

@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 use netmem::forward::Free;
 use netmem::forward::filter::{Rule, RuleError};
 
-/// Frames a local queue may keep at most.
-const HOLD_MAX: usize = 1 << 20;
+/// Frames that a local queue or a mirror may keep at most.
+const RETENTION_MAX: usize = 1 << 20;
 /// Bytes of memory that kept frames may take up at most: a TiB.
-pub const HOLD_BYTES_MAX: usize = 1 << 40;
+pub const LOCAL_QUEUE_BYTES_MAX: usize = 1 << 40;
 /// Ready pairs at most.
 const PAIRS_MAX: usize = 1 << 16;
 
@@ -52,29 +52,29 @@ pub struct PacketArgs {
 
     /// Keep the newest N passed frames per worker in the local queue: 0 to 1048576; with 0, frames are freed as soon as they are
     /// read. For --mode pass or a --rule that passes. Also for --path full if --config or --control may add such a rule later.
-    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=HOLD_MAX), default_value = "0",
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(0..=RETENTION_MAX), default_value = "0",
           allow_negative_numbers = true)]
-    pub hold: usize,
+    pub local_queue: usize,
 
     /// Bytes of memory per worker for the frames that the local queue keeps: 0 to 2^40. A frame counts whole, even if its packet is
-    /// short. --hold limits the number of frames [default: no limit]
-    #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = whole(0..=HOLD_BYTES_MAX),
+    /// short. --local-queue limits the number of frames [default: no limit]
+    #[arg(long, hide_short_help = true, value_name = "BYTES", value_parser = whole(0..=LOCAL_QUEUE_BYTES_MAX),
           allow_negative_numbers = true)]
-    pub hold_bytes: Option<usize>,
+    pub local_queue_bytes: Option<usize>,
 
     /// Whether the local queue copies short packets (up to 255 bytes of a frame of 2 KiB) out of their frames: on, it copies them, their
     /// frames go back to their pool, and many kept packets need little memory; off, it keeps each packet in its frame [default: off]
     #[arg(long, hide_short_help = true, value_name = "SWITCH", value_enum)]
-    pub hold_copybreak: Option<Switch>,
-
-    /// Keep read-only clones of the newest N sent frames per worker in a tap: 1 to 1048576. A frame is freed when the tap has
-    /// released its clone too.
-    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=HOLD_MAX), allow_negative_numbers = true)]
-    pub tap: Option<usize>,
+    pub local_queue_copybreak: Option<Switch>,
 
     /// Seconds that the local queue keeps a frame at most; fractions are allowed [default: until newer frames come]
     #[arg(long, hide_short_help = true, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
-    pub hold_seconds: Option<f64>,
+    pub local_queue_seconds: Option<f64>,
+
+    /// Mirror sent frames: keep read-only clones of the newest N per worker, 1 to 1048576. A frame returns to its pool when its
+    /// clone is freed too.
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole(1..=RETENTION_MAX), allow_negative_numbers = true)]
+    pub mirror: Option<usize>,
 }
 
 /// Values of `--path`.

@@ -131,7 +131,7 @@ impl RecorderArgs {
 ///
 /// Each packet is written as received (its first 144 bytes) under the port that received it, with its queue, its verdict as of an
 /// XDP program, and a comment. The comment has the egress port, the drop reason or that it was passed. It also says how long the
-/// packet waited, was in a lane between workers (--steer) and in the local queue (--hold). If packets are missing between two
+/// packet waited, was in a lane between workers (--steer) and in the local queue (--local-queue). If packets are missing between two
 /// packets, the later one has their number (frame.drop_count). To watch packets live: netmem record --follow | wireshark -k -i -
 #[derive(Debug, Args)]
 pub struct RecordArgs {

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_no_port_has_is_told_those_that_they_have() {
+    fn an_interface_that_no_port_has_is_refused_with_those_that_ports_have() {
         let unknown = route("10.0.0.0/8,eth7,02:00:00:00:00:02").unwrap();
         let error = unknown.resolved("--route", &ports()).unwrap_err();
         assert!(

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_or_value_is_told_the_right_ones() {
+    fn a_wrong_key_or_value_is_refused_with_the_right_ones() {
         for (bad, remedy) in [
             ("hsh", "unknown policy \"hsh\""),
             ("hash,inbx=64", "inbx=64: not a key: give inbox=N"),

@@ -5,8 +5,9 @@ use super::steer::SteerArgs;
 use clap::{Args, ValueEnum};
 use netmem::forward::Idle;
 use netmem::limits::WORKERS_MAX;
+use std::time::Duration;
 
-/// Workers that can be asked for: one more may be needed, for who holds frames.
+/// Workers that can be asked for. One more may be needed, for the thread that keeps passed and mirrored frames.
 const WORKERS: std::ops::RangeInclusive<usize> = 1..=WORKERS_MAX - 1;
 
 /// Flags about workers.
@@ -40,6 +41,13 @@ pub struct WorkerArgs {
 
     #[command(flatten)]
     pub share: SteerArgs,
+}
+
+impl WorkerArgs {
+    /// Returns the time after which a worker is reported as stalled, or None for never.
+    pub fn watchdog(&self) -> Option<Duration> {
+        Some(self.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64)
+    }
 }
 
 /// Values of `--idle`.

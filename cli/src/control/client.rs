@@ -138,7 +138,7 @@ mod tests {
 
     /// Seen: ESC sequences of an error were written to the terminal.
     #[test]
-    fn nothing_of_an_answer_reaches_the_terminal_raw() {
+    fn an_answers_control_characters_are_not_written_to_the_terminal() {
         let refused = answered("error", b"{\"error\":\"a\\u001b[31mb\\u009bc\\u0007\"}\n");
         assert_eq!(refused, Err("a?[31mb?c?".into()));
         let records = answered("records", b"{\"ok\":[{\"na\\u001bme\":\"a\\nb\",\"n\":[7,\"\\u001b\"]}]}\n");

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_keeps_its_order_on_the_way() {
+    fn a_record_keeps_the_order_of_its_fields_in_json() {
         let record = Record::default().with("zebra", 1).with("ant", "two").with_all([("m", 3)]);
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(text, r#"{"zebra":1,"ant":"two","m":3}"#);

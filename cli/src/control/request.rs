@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
-/// A request.
+/// The fields of a request's line. Each request has some of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+struct Fields {
     get: Option<String>,
     of: Option<Of>,
     after: Option<String>,
@@ -33,6 +33,43 @@ struct Setting {
     value: Value,
 }
 
+/// A request.
+#[derive(Debug)]
+enum Request {
+    /// All records of a section.
+    Section(String),
+    /// The records of several sections, read at one moment.
+    Sections(Vec<String>),
+    /// The records of a section behind the one with this name.
+    Page(String, String),
+    Keys,
+    /// The recorded packets of each ring from these numbers on.
+    Recorded(Vec<u64>),
+    Set(Setting),
+    Reload,
+}
+
+impl Request {
+    /// Returns the request with these fields, or None if no request has just these.
+    fn of(fields: Fields) -> Option<Request> {
+        let Fields { get, of, after, since, set, r#do } = fields;
+        match (get.as_deref(), of, after, since, set, r#do.as_deref()) {
+            (Some("stat"), Some(Of::One(section)), None, None, None, None) => Some(Request::Section(section)),
+            (Some("stat"), Some(Of::Several(all)), None, None, None, None) => Some(Request::Sections(all)),
+            (Some("stat"), Some(Of::One(section)), Some(after), None, None, None) => {
+                Some(Request::Page(section, after))
+            }
+            (Some("keys"), None, None, None, None, None) => Some(Request::Keys),
+            (Some("recorded"), None, None, since, None, None) => {
+                Some(Request::Recorded(since.unwrap_or_default()))
+            }
+            (None, None, None, None, Some(setting), None) => Some(Request::Set(setting)),
+            (None, None, None, None, None, Some("reload")) => Some(Request::Reload),
+            _ => None,
+        }
+    }
+}
+
 /// An answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -47,47 +84,24 @@ const FORMS: &str = r#"give {"get":"stat","of":SECTION}, {"get":"stat","of":[SEC
 
 /// Answers one line. The registry is locked only while something in it is read or set.
 pub fn answer(registry: &Mutex<Registry>, line: &[u8]) -> Answer {
-    let request = match serde_json::from_slice(line) {
-        Ok(request) => request,
+    let fields = match serde_json::from_slice(line) {
+        Ok(fields) => fields,
         Err(error) => return refused(&format!("not a request ({error}): {FORMS}")),
     };
+    let Some(request) = Request::of(fields) else { return refused(&format!("not a request: {FORMS}")) };
     let registry = || registry.lock().unwrap_or_else(PoisonError::into_inner);
     let done = match request {
-        Request { get: Some(what), of: Some(of), after, since: None, set: None, r#do: None }
-            if what == "stat" =>
-        {
-            match (of, after) {
-                (Of::One(section), None) => registry().read(&section),
-                (Of::Several(sections), None) => registry().read_all(&sections),
-                (Of::One(section), Some(after)) => registry().read_page(&section, &after),
-                (Of::Several(_), Some(_)) => Err(format!("not a request: {FORMS}")),
-            }
-        }
-        Request { get: Some(what), of: None, after: None, since: None, set: None, r#do: None }
-            if what == "keys" =>
-        {
-            Ok(registry().keys())
-        }
-        Request { get: Some(what), of: None, after: None, since, set: None, r#do: None }
-            if what == "recorded" =>
-        {
-            registry().recorded(&since.unwrap_or_default())
-        }
-        Request {
-            get: None,
-            of: None,
-            after: None,
-            since: None,
-            set: Some(Setting { key, value }),
-            r#do: None,
-        } => registry().write(&key, &plain(&value)).map(|()| Vec::new()),
-        Request { get: None, of: None, after: None, since: None, set: None, r#do: Some(what) }
-            if what == "reload" =>
-        {
+        Request::Section(section) => registry().read(&section),
+        Request::Sections(sections) => registry().read_all(&sections),
+        Request::Page(section, after) => registry().read_page(&section, &after),
+        Request::Keys => Ok(registry().keys()),
+        Request::Recorded(since) => registry().recorded(&since),
+        Request::Set(Setting { key, value }) => registry().write(&key, &plain(&value)).map(|()| Vec::new()),
+        Request::Reload => {
+            // The registry is not locked while the configuration is read.
             let reload = registry().reload();
             reload.and_then(|reload| reload()).map(|()| Vec::new())
         }
-        _ => Err(format!("not a request: {FORMS}")),
     };
     done.map_or_else(|why| refused(&why), Answer::Ok)
 }

@@ -64,25 +64,25 @@ impl Service for Control {
 
 /// Answers a client's lines until it disconnects, is silent for too long, sends too long a line, or the run ends.
 fn serve(stream: &UnixStream, registry: &Mutex<Registry>, over: &AtomicBool) {
-    let (mut said, mut heard) = (Vec::new(), Instant::now());
+    let (mut received, mut last_received) = (Vec::new(), Instant::now());
     let mut chunk = [0; 512];
-    while !over.load(Relaxed) && heard.elapsed() < SILENCE {
+    while !over.load(Relaxed) && last_received.elapsed() < SILENCE {
         match (&*stream).read(&mut chunk) {
             Ok(0) => return,
-            Ok(n) => said.extend_from_slice(&chunk[..n]),
+            Ok(n) => received.extend_from_slice(&chunk[..n]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(_) => return,
         }
-        heard = Instant::now();
-        while let Some(end) = said.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = said.drain(..=end).take(end).collect();
+        last_received = Instant::now();
+        while let Some(end) = received.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = received.drain(..=end).take(end).collect();
             let answer = answer(registry, &line);
             if send(stream, &answer, over).is_none() {
                 return;
             }
         }
-        if said.len() >= LINE {
+        if received.len() >= LINE {
             let _ = send(
                 stream,
                 &Answer::Error(format!("the line has more than {LINE} bytes: send a shorter one")),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_reload_keeps_no_other_client_waiting() {
+    fn a_client_that_waits_for_a_reload_delays_no_other_client() {
         let path = env::temp_dir().join(format!("netmem-server-{}-reload", std::process::id()));
         let (answered, wait) = channel();
         let (mut registry, wait) = (registry(), Mutex::new(wait));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_is_cut_off_and_one_client_too_many_is_told_so() {
+    fn a_line_without_an_end_is_cut_off_and_one_client_too_many_is_refused() {
         let (_server, path) = served("flood");
         let stream = UnixStream::connect(&path).unwrap();
         let _ = (&stream).write_all(&[b'x'; 2 * LINE]);

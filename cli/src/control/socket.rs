@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_its_owners_alone_and_gone_when_it_is_dropped() {
+    fn a_socket_is_accessible_to_its_owner_only_and_is_removed_when_it_is_dropped() {
         let place = place("own");
         let path = place.join("c");
         let socket = Socket::bind(&path, "control socket").unwrap();
@@ -228,7 +228,7 @@ mod tests {
 
     /// Seen: "cannot make it: File exists", when another user had made directories with all the next names.
     #[test]
-    fn names_that_others_have_made_beside_it_keep_nobody_from_listening() {
+    fn names_that_others_have_made_beside_a_socket_prevent_no_listening() {
         let place = place("squatted");
         let path = place.join("c");
         let squatted = place.join(format!("c.{}", std::process::id()));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_replaced_by_others_is_not_removed() {
+    fn a_socket_that_another_process_replaced_is_not_removed() {
         let place = place("other");
         let path = place.join("c");
         let socket = Socket::bind(&path, "control socket").unwrap();

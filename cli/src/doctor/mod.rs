@@ -43,13 +43,13 @@ pub fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let found = findings(&host, &wanted);
     if !args.fix || found.iter().all(|finding| finding.change.is_none()) {
-        return tell(&Report { findings: &found, unseen: &host.unseen, can_fix: !args.fix }, args.json);
+        return print(&Report { findings: &found, unseen: &host.unseen, can_fix: !args.fix }, args.json);
     }
     let failed = fix(&found, &journal, args.json)?;
     let host = Host::read(&wanted);
     let left = findings(&host, &wanted);
-    let told = tell(&Report { findings: &left, unseen: &host.unseen, can_fix: false }, args.json);
-    if failed.is_empty() { told } else { Err(Failure::Run(failed)) }
+    let printed = print(&Report { findings: &left, unseen: &host.unseen, can_fix: false }, args.json);
+    if failed.is_empty() { printed } else { Err(Failure::Run(failed)) }
 }
 
 /// Finds problems of this host for a run with these arguments. Opens none of the ports.
@@ -60,11 +60,11 @@ pub fn check(args: &ForwardArgs) -> Result<(), Failure> {
     let wanted: Wanted = forward::wanted(args, None)?;
     let host = Host::read(&wanted);
     let found = findings(&host, &wanted);
-    tell(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, args.json)
+    print(&Report { findings: &found, unseen: &host.unseen, can_fix: false }, args.json)
 }
 
 /// Prints the findings. Returns a failure without a line of its own if there is a finding worse than slow.
-fn tell(report: &Report<'_>, as_json: bool) -> Result<(), Failure> {
+fn print(report: &Report<'_>, as_json: bool) -> Result<(), Failure> {
     output::print(&if as_json { report.json() } else { report.text() })?;
     let is_well = report.findings.iter().all(|finding| finding.harm == Harm::Slow);
     if is_well { Ok(()) } else { Err(Failure::Run(Vec::new())) }

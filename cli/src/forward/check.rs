@@ -1,8 +1,8 @@
 //! The checks of a finished run's sums.
 
-use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
 use super::report::{PortReport, Report, WorkerReport, down};
+use super::retention::{LocalQueueReport, MirrorReport};
 use crate::args::LOST_BETWEEN;
 use netmem::forward::Reason;
 
@@ -25,11 +25,11 @@ pub fn broken(report: &Report, stopped: bool) -> Vec<String> {
     {
         broken.push(format!("check failed: passed {passed} = taken {taken} = freed {freed} + kept {kept}"));
     }
-    if let Some(TapReport { taken, missed, .. }) = report.tap
+    if let Some(MirrorReport { taken, missed, .. }) = report.mirror
         && report.completed != taken + missed
     {
         let completed = report.completed;
-        broken.push(format!("check failed: completed {completed} = tapped {taken} + missed {missed}"));
+        broken.push(format!("check failed: completed {completed} = mirrored {taken} + missed {missed}"));
     }
     if let Some(filter) = &report.filter {
         let seen: u64 = filter.protocols.iter().map(|(_, packets)| packets).sum();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_run_that_adds_up() {
+    fn a_run_whose_counters_add_up_reports_no_broken_check() {
         assert_eq!(said(|_, _| ()), [""; 0]);
     }
 
@@ -171,10 +171,10 @@ mod tests {
             said(|report, _| report.local_queue = Some(local_queue)),
             ["check failed: passed 0 = taken 5 = freed 3 + kept 1"]
         );
-        let tap = TapReport { taken: 80, missed: 9, kept: 0 };
+        let mirror = MirrorReport { taken: 80, missed: 9, kept: 0 };
         assert_eq!(
-            said(|report, _| report.tap = Some(tap)),
-            ["check failed: completed 93 = tapped 80 + missed 9"]
+            said(|report, _| report.mirror = Some(mirror)),
+            ["check failed: completed 93 = mirrored 80 + missed 9"]
         );
         let filter = FilterReport { unmatched: 0, rules: Vec::new(), protocols: vec![("udp", 99)] };
         assert_eq!(

@@ -2,7 +2,7 @@
 //! that time.
 //!
 //! ```text
-//!   the asking thread ─► asked, LookUp ─► each worker, at the end of its round ─► its counts, its pool's ledger
+//!   the asking thread ─► asked, StatusRequest ─► each worker, at the end of its round ─► its counts, its pool's ledger
 //!        └───── waits, for [`PATIENCE`] at most ◄──────────────────────────────────┘
 //! ```
 //! A worker's counts are exact at the end of its round, because only the worker writes them. Workers that share
@@ -15,7 +15,7 @@ mod meeting;
 mod sizes;
 mod standing;
 
-use super::phases::LookUp;
+use super::phases::StatusRequest;
 use super::worker_setup::WorkerSetup;
 use crate::args::LOST_BETWEEN;
 pub use answer::{Answer, Attendant, Packets, PortAnswer};
@@ -50,7 +50,7 @@ pub struct Cuts {
     /// The thread that frees frames in addition to the workers, if there is one.
     beside: Option<Arc<Standing>>,
     /// Asks the workers. Set when the run begins.
-    look_up: OnceLock<LookUp>,
+    status_request: OnceLock<StatusRequest>,
     last: Mutex<Last>,
 }
 
@@ -134,20 +134,20 @@ impl Cuts {
             steering: steering.cloned(),
             meeting: steering.map(|_| Meeting::new(idle())),
             beside,
-            look_up: OnceLock::new(),
+            status_request: OnceLock::new(),
             last: Mutex::new(Last { number: 0, cut: None, ledgers: vec![None; setups.len()] }),
         }
     }
 
     /// Records that the run begins. From now on workers can be asked.
-    pub fn begin(&self, look_up: LookUp) {
+    pub fn begin(&self, status_request: StatusRequest) {
         // The run begins only once.
-        let _ = self.look_up.set(look_up);
+        let _ = self.status_request.set(status_request);
     }
 
     /// Lets every worker come round, which takes a sample of its bursts and rings.
     pub fn sample(&self) {
-        self.look_up.get().into_iter().for_each(LookUp::ask);
+        self.status_request.get().into_iter().for_each(StatusRequest::ask);
     }
 
     /// Returns the number of the last cut that worker `worker` was asked for.
@@ -217,11 +217,11 @@ impl Cuts {
 
     /// Asks all workers, and waits. Returns true if all have answered.
     fn ask(&self, number: u64, until: Instant) -> bool {
-        let Some(look_up) = self.look_up.get() else { return false };
+        let Some(status_request) = self.status_request.get() else { return false };
         self.meeting.iter().for_each(|meeting| meeting.open(number));
         // Release: pairs with the Acquire in `asked`.
         self.slots.iter().for_each(|slot| slot.asked.store(number, Release));
-        look_up.ask();
+        status_request.ask();
         self.steering.iter().for_each(SteeringControl::wake);
         loop {
             let has_met = |meeting: &Meeting| meeting.is_over(number) || meeting.present() == 0;
@@ -275,7 +275,7 @@ mod tests {
     fn a_worker_that_has_ended_is_not_stale_and_keeps_no_cut_from_being_whole() {
         let mut setups = dataplane().setups;
         let (cuts, phases) = (Arc::new(Cuts::new(&setups, None, None)), Phases::new(setups.len(), true));
-        cuts.begin(phases.look_up());
+        cuts.begin(phases.status_request());
         phases.stop_forwarding();
         thread::scope(|scope| {
             for (number, setup) in setups.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! The thread of a worker.
 
 use super::cuts::Attendant;
-use super::phases::{Phases, Seen};
+use super::phases::{Phases, Status};
 use netmem::forward::Forwarder;
 use netmem::sync::Worker;
 use std::thread;
@@ -29,12 +29,12 @@ pub fn forward(
 ) {
     let (mut attendant, retires) = (attendant, (number != HEIR).then(|| Retires(phases)));
     loop {
-        forwarder.run(w, phases.look_up_flag(number));
+        forwarder.run(w, phases.status_request_flag(number));
         let states = forwarder.ports().map(|port| port.state()).collect();
         let rx_posted = forwarder.ports().map(|port| port.rx_posted()).collect();
         let complaints = forwarder.ports().map(|port| port.complaint()).collect();
-        let seen = Seen { states, rx_posted, complaints, is_over: forwarder.is_over() };
-        if phases.looked_up(number, seen) {
+        let status = Status { states, rx_posted, complaints, is_over: forwarder.is_over() };
+        if phases.report_status(number, status) {
             break;
         }
         if let Some(attendant) = &mut attendant {

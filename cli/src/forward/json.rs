@@ -1,7 +1,7 @@
 //! The object of `--json`, which `netmem forward --help` describes.
 
-use super::holding::{LocalQueueReport, TapReport};
 use super::report::{FilterReport, PortReport, Report, SteerReport, WorkerReport};
+use super::retention::{LocalQueueReport, MirrorReport};
 use crate::args::PathArg;
 use netmem::packet::ReadyPacketsStats;
 use netmem::pool::Ledger;
@@ -29,7 +29,7 @@ struct Object<'a> {
     dropped: Counters<'a>,
     icmp: Icmp<'a>,
     local_queue: Option<Counters<'a>>,
-    tap: Option<Counters<'a>>,
+    mirror: Option<Counters<'a>>,
     filter: Option<Filter<'a>>,
     ready_pairs: Option<Counters<'a>>,
     sink: Option<Sink>,
@@ -178,7 +178,7 @@ pub fn object(report: &Report) -> String {
             silent: Counters((&report.icmp.silent).into()),
         },
         local_queue: report.local_queue.map(local_queue),
-        tap: report.tap.map(tap),
+        mirror: report.mirror.map(mirror),
         filter: report.filter.as_ref().map(filter),
         ready_pairs: report.pairs.map(pairs),
         sink: report.traveled.map(|traveled| {
@@ -205,8 +205,8 @@ fn local_queue(local_queue: LocalQueueReport) -> Counters<'static> {
     Counters(vec![("taken", taken), ("freed", freed), ("kept", kept)].into())
 }
 
-fn tap(tap: TapReport) -> Counters<'static> {
-    let TapReport { taken, missed, kept } = tap;
+fn mirror(mirror: MirrorReport) -> Counters<'static> {
+    let MirrorReport { taken, missed, kept } = mirror;
     Counters(vec![("taken", taken), ("missed", missed), ("kept", kept)].into())
 }
 
@@ -305,7 +305,7 @@ mod tests {
         assert!(text.starts_with(start) && text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         for part in [
             "\"generator\":{\"sent\":100,\"refused\":3},\"received\":100,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"held\":4,\"passed\":0,",
-            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"local_queue\":null,\"tap\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
+            "\"dropped\":{\"no_route\":0,\"tx_full\":8},\"icmp\":{\"sent\":{\"time_exceeded\":3},\"silent\":{\"limited\":5}},\"local_queue\":null,\"mirror\":null,\"filter\":null,\"ready_pairs\":null,\"sink\":{\"received\":93,\"corrupt\":0,",
             "\"steer\":null,\"workers\":[{\"core\":1,\"received\":100,\"taken\":0,\"handed\":0,\"originated\":3,\"fragmented\":1,\"fragments\":3,\"transmitted\":93,\"dropped\":8,\"held\":4,\"passed\":0,\"idle_rounds\":5,\"sleeps\":1,\"stalls\":0,\"ns_per_packet\":50.0}],",
             "{\"worker\":0,\"name\":\"mem:1\",\"kind\":\"mem\",\"detail\":\"\",\"rx\":0,\"rx_bytes\":0,\"tx\":0,",
             "\"owned\":0,\"posted\":0,\"queued\":0,\"returning\":4,\"miscounted\":0,\"balanced\":true}]",
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_interfaces_or_too_few_packets_cannot_tell_is_null() {
+    fn figures_that_interfaces_or_too_few_packets_cannot_give_are_null() {
         let mut report = super::Report { traveled: None, windows: None, ..sample() };
         report.workers[0].windows = None;
         let text = object(&report);

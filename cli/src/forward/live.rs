@@ -224,7 +224,7 @@ pub mod tests {
     pub fn dataplane() -> Dataplane {
         let offer = Offer { generators: 2, flows: 1, size: 64, packets: None, pause: true };
         let source = Source::BuiltIn(offer);
-        let (packets, hold, free) = (None, None, Free::Bulk);
+        let (packets, local_queue, free) = (None, None, Free::Bulk);
         let (mode, time) = (ModeArg::Ip, None);
         let plan = Plan {
             workers: 2,
@@ -233,8 +233,8 @@ pub mod tests {
             source,
             mode,
             packets,
-            hold,
-            tap: None,
+            local_queue,
+            mirror: None,
             packets_alone: true,
             icmp: netmem_router::icmp::IcmpLimit::default(),
             allow: netmem_router::Allow::default(),
@@ -321,14 +321,14 @@ pub mod tests {
         let mut live = Live::new(&dataplane.setups, true);
         let port = &mut live.workers[0].ports[0];
         (port.was_up, port.name) = (false, "memif:/m.sock".into());
-        let down = PortState::Down("nobody has connected".into());
+        let down = PortState::Down("no peer has connected".into());
         let said = [&down, &PortState::Up, &down, &PortState::Up].map(|state| port.change(state).1);
         assert_eq!(
             said,
             [
-                "port memif:/m.sock is down: nobody has connected",
+                "port memif:/m.sock is down: no peer has connected",
                 "port memif:/m.sock is up",
-                "port memif:/m.sock is down: nobody has connected",
+                "port memif:/m.sock is down: no peer has connected",
                 "port memif:/m.sock is up again",
             ]
         );
@@ -339,7 +339,7 @@ pub mod tests {
         let dataplane = dataplane();
         let mut live = Live::new(&dataplane.setups, true);
         let down = PortState::Down("interface eth9 is down".into());
-        // The first worker has not looked up yet.
+        // The first worker has not reported its status yet.
         for states in [[PortState::Up, down.clone()], [PortState::Up, PortState::Up]] {
             live.tick(&[Vec::new(), states.to_vec()]);
             let known = live.workers[1].ports.iter().map(|port| port.said.clone()).collect::<Vec<_>>();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   plan ─► late ─► fixes ─► set_up ─► run ─┬─ forwarding   each worker's forwarder, on a core of its own
-//!                                           ├─ holding      the local queue, if frames are passed to it
+//!                                           ├─ retention    the local queue and the mirror, if there are any
 //!                                           ├─ network      generator and sink, if the ports are mem ports
 //!                                           ├─ routing      the kernel's routes, if they are followed
 //!                                           ├─ reload       the configuration read again
@@ -23,8 +23,8 @@ mod fixes;
 mod forwarding;
 #[allow(unsafe_code)]
 pub mod lending;
-mod hold;
-mod holding;
+mod local_queue;
+mod retention;
 mod greet;
 mod hooks;
 mod icmp_registry;

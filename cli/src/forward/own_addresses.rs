@@ -65,42 +65,42 @@ impl Followed {
     }
 }
 
-/// The same, for a run that is told the addresses when they change.
-pub struct Told {
+/// The same, for a run that gets the addresses from the kernel as they change.
+pub struct AddressUpdates {
     own: Own,
-    untold: Option<Vec<IpNet>>,
+    pending: Option<Vec<IpNet>>,
     /// The time at which to try again after a failure.
-    again: Instant,
+    retry_at: Instant,
     /// True if the failure was reported.
     said: bool,
 }
 
-impl Told {
+impl AddressUpdates {
     /// Of these ports.
-    pub fn new(own: Own) -> Told {
-        Told { own, untold: None, again: Instant::now(), said: false }
+    pub fn new(own: Own) -> AddressUpdates {
+        AddressUpdates { own, pending: None, retry_at: Instant::now(), said: false }
     }
 
     /// Gives the ports the own prefixes if they have changed. After a failure, tries again once a second. Returns
     /// the error, unless it was reported before.
-    pub fn tell(&mut self, changed: Option<Vec<IpNet>>) -> Option<String> {
+    pub fn update(&mut self, changed: Option<Vec<IpNet>>) -> Option<String> {
         let own = self.own.clone();
-        self.tell_at(Instant::now(), changed, |prefixes| own.set(prefixes))
+        self.update_at(Instant::now(), changed, |prefixes| own.set(prefixes))
     }
 
     /// The same at this time. `set` gives the ports the prefixes.
-    fn tell_at(
+    fn update_at(
         &mut self,
         now: Instant,
         changed: Option<Vec<IpNet>>,
         set: impl FnOnce(&[IpNet]) -> Result<(), String>,
     ) -> Option<String> {
-        self.untold = changed.or(self.untold.take());
-        let untold = self.untold.as_ref().filter(|_| now >= self.again)?;
-        let error = set(untold).err();
+        self.pending = changed.or(self.pending.take());
+        let pending = self.pending.as_ref().filter(|_| now >= self.retry_at)?;
+        let error = set(pending).err();
         match error {
-            Some(_) => self.again = now + AGAIN,
-            None => self.untold = None,
+            Some(_) => self.retry_at = now + AGAIN,
+            None => self.pending = None,
         }
         let news = error.clone().filter(|_| !self.said);
         self.said = error.is_some();
@@ -119,34 +119,34 @@ mod tests {
     /// Seen: of two addresses that a host got at once, the ports knew the second up to a second later.
     #[test]
     fn an_address_behind_one_that_the_ports_were_given_is_given_to_them_at_once() {
-        let (mut told, now) = (Told::new(Own::default()), Instant::now());
+        let (mut updates, now) = (AddressUpdates::new(Own::default()), Instant::now());
         for last in 1..4 {
             let mut given = None;
-            let said = told.tell_at(now, prefixes(last), |prefixes| {
+            let said = updates.update_at(now, prefixes(last), |prefixes| {
                 given = Some(prefixes.to_vec());
                 Ok(())
             });
             assert_eq!((said, given), (None, prefixes(last)));
         }
-        assert_eq!(told.tell_at(now, None, |_| panic!("nothing has changed")), None);
+        assert_eq!(updates.update_at(now, None, |_| panic!("nothing has changed")), None);
     }
 
     #[test]
     fn after_a_failure_the_latest_addresses_are_given_again_a_second_later_and_the_error_is_said_once() {
-        let (mut told, start) = (Told::new(Own::default()), Instant::now());
+        let (mut updates, start) = (AddressUpdates::new(Own::default()), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
         let full = |_: &[IpNet]| Err("full".to_owned());
         let line = "own addresses are not updated: full";
-        assert_eq!(told.tell_at(at(0), prefixes(1), full).as_deref(), Some(line));
-        assert_eq!(told.tell_at(at(999), prefixes(2), |_| panic!("a second has not passed")), None);
-        assert_eq!(told.tell_at(at(1_000), None, full), None);
+        assert_eq!(updates.update_at(at(0), prefixes(1), full).as_deref(), Some(line));
+        assert_eq!(updates.update_at(at(999), prefixes(2), |_| panic!("a second has not passed")), None);
+        assert_eq!(updates.update_at(at(1_000), None, full), None);
         let mut given = None;
         let mut take = |prefixes: &[IpNet]| {
             given = Some(prefixes.to_vec());
             Ok(())
         };
-        assert_eq!(told.tell_at(at(2_000), None, &mut take), None);
+        assert_eq!(updates.update_at(at(2_000), None, &mut take), None);
         assert_eq!(given, prefixes(2));
-        assert_eq!(told.tell_at(at(2_000), prefixes(3), full).as_deref(), Some(line));
+        assert_eq!(updates.update_at(at(2_000), prefixes(3), full).as_deref(), Some(line));
     }
 }

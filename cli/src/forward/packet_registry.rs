@@ -1,9 +1,9 @@
 //! The sections and keys of packets, rules and the local queue at the control socket.
 
-use super::holding::Holding;
 use super::hooks::Hooks;
 use super::plan::check_rules;
-use crate::args::HOLD_BYTES_MAX;
+use super::retention::RetentionThread;
+use crate::args::LOCAL_QUEUE_BYTES_MAX;
 use crate::control::Record;
 use crate::control::registry::Registry;
 use netmem::forward::filter::{FilterControl, Rule, RuleCount};
@@ -164,12 +164,12 @@ fn rule_records(controls: &[FilterControl]) -> Vec<Record> {
 }
 
 /// Adds the local queue, if there is one.
-pub fn local_queue(registry: &mut Registry, holding: &Holding) {
-    let Some(keep) = &holding.keep else { return };
-    let counters: Vec<_> = holding.retentions.iter().map(Retention::counters).collect();
+pub fn local_queue(registry: &mut Registry, retention: &RetentionThread) {
+    let Some(limit) = &retention.limit else { return };
+    let counters: Vec<_> = retention.retentions.iter().map(Retention::counters).collect();
     registry.section("local_queue", move || vec![local_queue_record(&counters)]);
-    keep_keys(registry, keep);
-    bytes_keys(registry, keep);
+    retention_keys(registry, limit);
+    retention_bytes_key(registry, limit);
 }
 
 /// Returns the held frames of all workers.
@@ -186,8 +186,8 @@ fn local_queue_record(counters: &[Arc<LocalQueueCounters>]) -> Record {
     Record::default().with("name", "local_queue").with_all(counts)
 }
 
-fn keep_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
-    let (of, to) = (Arc::clone(keep), Arc::clone(keep));
+fn retention_keys(registry: &mut Registry, limit: &Arc<RetentionLimit>) {
+    let (of, to) = (Arc::clone(limit), Arc::clone(limit));
     let range = (format!("0 to {MOST}"), "frames", "how many per worker the local queue keeps");
     registry.number(
         "local_queue.packets",
@@ -195,7 +195,7 @@ fn keep_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
         move || of.packets(),
         move |packets| within(packets, MOST).map(|packets| to.set_packets(packets)),
     );
-    let (of, to) = (Arc::clone(keep), Arc::clone(keep));
+    let (of, to) = (Arc::clone(limit), Arc::clone(limit));
     let range =
         (format!("0 to {MILLISECONDS}, or none"), "ms", "how long the local queue keeps a frame at most");
     registry.text(
@@ -209,12 +209,12 @@ fn keep_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
     );
 }
 
-fn bytes_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
-    let (of, to) = (Arc::clone(keep), Arc::clone(keep));
+fn retention_bytes_key(registry: &mut Registry, limit: &Arc<RetentionLimit>) {
+    let (of, to) = (Arc::clone(limit), Arc::clone(limit));
     let what = "memory per worker for the frames that the local queue keeps";
     registry.text(
         "local_queue.bytes",
-        (format!("0 to {HOLD_BYTES_MAX}, or none"), "bytes", what),
+        (format!("0 to {LOCAL_QUEUE_BYTES_MAX}, or none"), "bytes", what),
         move || bytes_text(of.bytes()),
         move |text| {
             to.set_bytes(if text == NO_LIMIT { usize::MAX } else { bytes(text)? });
@@ -224,12 +224,12 @@ fn bytes_keys(registry: &mut Registry, keep: &Arc<RetentionLimit>) {
 }
 
 fn bytes_text(bytes: usize) -> String {
-    if bytes > HOLD_BYTES_MAX { NO_LIMIT.to_owned() } else { bytes.to_string() }
+    if bytes > LOCAL_QUEUE_BYTES_MAX { NO_LIMIT.to_owned() } else { bytes.to_string() }
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
     let limit = text.parse().map_err(|_| format!("{text:?} is neither a whole number nor {NO_LIMIT}"))?;
-    if limit > HOLD_BYTES_MAX {
+    if limit > LOCAL_QUEUE_BYTES_MAX {
         return Err(format!("{limit} is more than a TiB"));
     }
     Ok(limit)

@@ -24,56 +24,56 @@ pub struct Phases {
     /// Workers that will never hand a packet to another again.
     retired: AtomicUsize,
     /// One for each worker.
-    lookouts: Arc<[Lookout]>,
+    workers: Arc<[WorkerStatus]>,
     /// The thread that waits for the end.
     watcher: Thread,
 }
 
-/// Asks all workers to look up from their packets. Usable from any thread and for as long as it is kept.
+/// Requests the status of all workers. Usable from any thread and for as long as it is kept.
 #[derive(Debug, Clone)]
-pub struct LookUp(Arc<[Lookout]>);
+pub struct StatusRequest(Arc<[WorkerStatus]>);
 
-impl LookUp {
-    /// Asks them to look up.
+impl StatusRequest {
+    /// Makes the request.
     pub fn ask(&self) {
-        // Release: pairs with the AcqRel of `Phases::looked_up`.
-        self.0.iter().for_each(|worker| worker.look_up.store(true, Release));
+        // Release: pairs with the AcqRel of `Phases::report_status`.
+        self.0.iter().for_each(|worker| worker.requested.store(true, Release));
     }
 }
 
-/// The states of ports when their workers last looked up, for threads that ask before and during the run.
+/// The workers' latest status, for threads that read it before and during the run.
 #[derive(Debug, Clone, Default)]
-pub struct Outlook(Arc<OnceLock<LookUp>>);
+pub struct LatestStatus(Arc<OnceLock<StatusRequest>>);
 
-impl Outlook {
-    /// Records that the run begins. Workers can be asked to look up by `look_up`.
-    pub fn begin(&self, look_up: LookUp) {
+impl LatestStatus {
+    /// Records that the run begins. `request` reaches the workers' status.
+    pub fn begin(&self, request: StatusRequest) {
         // The run begins only once.
-        let _ = self.0.set(look_up);
+        let _ = self.0.set(request);
     }
 
-    /// Returns the state of each worker's ports, and the number of frames that each had posted for reception, when the
-    /// worker last looked up. Empty before that.
+    /// Returns the latest reported state of each worker's ports, with the frames that each port had posted for reception.
+    /// Empty before the first report.
     pub fn ports(&self) -> Vec<Vec<(PortState, usize)>> {
-        let seen = |worker: &Lookout| {
-            let seen = worker.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = |worker: &WorkerStatus| {
+            let seen = worker.latest.lock().unwrap_or_else(PoisonError::into_inner);
             seen.states.iter().cloned().zip(seen.rx_posted.iter().copied()).collect()
         };
-        self.0.get().map_or_else(Vec::new, |look_up| look_up.0.iter().map(seen).collect())
+        self.0.get().map_or_else(Vec::new, |request| request.0.iter().map(seen).collect())
     }
 }
 
-/// The state of one worker's looking up.
+/// A worker's status, and the request for a new one.
 #[derive(Debug, Default)]
-struct Lookout {
-    look_up: AtomicBool,
-    /// What the worker saw when it last looked up.
-    seen: Mutex<Seen>,
+struct WorkerStatus {
+    requested: AtomicBool,
+    /// The latest report.
+    latest: Mutex<Status>,
 }
 
-/// The state that a worker sees when it looks up.
+/// The status that a worker reports between two poll rounds.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Status {
     /// The states of its ports.
     pub states: Vec<PortState>,
     /// The frames that each has posted for reception.
@@ -96,7 +96,7 @@ impl Phases {
             drained: AtomicBool::new(false),
             alone: AtomicBool::new(alone),
             retired: AtomicUsize::new(0),
-            lookouts: (0..workers).map(|_| Lookout::default()).collect(),
+            workers: (0..workers).map(|_| WorkerStatus::default()).collect(),
             watcher: thread::current(),
         }
     }
@@ -139,7 +139,7 @@ impl Phases {
     /// Tells the forwarders to stop and drain.
     pub fn stop_forwarding(&self) {
         self.stop_forwarding.store(true, Release);
-        self.ask_to_look_up();
+        self.request_status();
     }
 
     /// Records that the forwarders have stopped: all packets that they will transmit are in the ports' rings.
@@ -172,55 +172,55 @@ impl Phases {
     /// Returns true if all workers but one have retired.
     pub fn is_last(&self) -> bool {
         // Acquire: see `retired`.
-        self.retired.load(Acquire) + 1 >= self.lookouts.len()
+        self.retired.load(Acquire) + 1 >= self.workers.len()
     }
 
-    /// Asks the workers to look up from their packets.
-    pub fn ask_to_look_up(&self) {
-        self.look_up().ask();
+    /// Requests a status report of all workers.
+    pub fn request_status(&self) {
+        self.status_request().ask();
     }
 
-    /// Returns the handle that asks them to.
-    pub fn look_up(&self) -> LookUp {
-        LookUp(Arc::clone(&self.lookouts))
+    /// Returns the handle that makes such requests.
+    pub fn status_request(&self) -> StatusRequest {
+        StatusRequest(Arc::clone(&self.workers))
     }
 
-    /// Returns the flag that asks a worker to look up, for its poll loop.
-    pub fn look_up_flag(&self, worker: usize) -> &AtomicBool {
-        &self.lookouts[worker].look_up
+    /// Returns the flag that ends a worker's poll loop for a report.
+    pub fn status_request_flag(&self, worker: usize) -> &AtomicBool {
+        &self.workers[worker].requested
     }
 
-    /// Returns true if a worker is asked to look up and has not done so yet.
-    pub fn is_asked(&self, worker: usize) -> bool {
-        self.lookouts[worker].look_up.load(Relaxed)
+    /// Returns true if the status of a worker was requested and is not reported yet.
+    pub fn is_status_requested(&self, worker: usize) -> bool {
+        self.workers[worker].requested.load(Relaxed)
     }
 
-    /// Records what a worker saw when it looked up. Returns true if it is to stop.
-    pub fn looked_up(&self, worker: usize, seen: Seen) -> bool {
-        let lookout = &self.lookouts[worker];
+    /// Records the status of a worker. Returns true if the worker is to stop.
+    pub fn report_status(&self, worker: usize, new: Status) -> bool {
+        let status = &self.workers[worker];
         // AcqRel: the thread that raised the flag last raised `stop_forwarding` before, and it is read below.
-        lookout.look_up.swap(false, AcqRel);
-        *lookout.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        status.requested.swap(false, AcqRel);
+        *status.latest.lock().unwrap_or_else(PoisonError::into_inner) = new;
         self.stop_forwarding.load(Acquire)
     }
 
-    /// Returns the states of each worker's ports when it last looked up. Empty before that.
+    /// Returns the latest reported states of each worker's ports. Empty before the first report.
     pub fn states(&self) -> Vec<Vec<PortState>> {
-        let states = |seen: MutexGuard<'_, Seen>| seen.states.clone();
-        self.seen().map(states).collect()
+        let states = |seen: MutexGuard<'_, Status>| seen.states.clone();
+        self.latest().map(states).collect()
     }
 
-    /// Returns the problems of each worker's ports when it last looked up. Empty before that.
+    /// Returns the latest reported problems of each worker's ports. Empty before the first report.
     pub fn complaints(&self) -> Vec<Vec<Option<String>>> {
-        self.seen().map(|seen| seen.complaints.clone()).collect()
+        self.latest().map(|seen| seen.complaints.clone()).collect()
     }
 
-    /// Returns true if every worker saw, when it last looked up, that there is nothing left to do.
+    /// Returns true if by their latest reports no worker has anything left to do.
     pub fn is_over(&self) -> bool {
-        self.seen().all(|seen| seen.is_over)
+        self.latest().all(|seen| seen.is_over)
     }
 
-    fn seen(&self) -> impl Iterator<Item = MutexGuard<'_, Seen>> {
-        self.lookouts.iter().map(|worker| worker.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    fn latest(&self) -> impl Iterator<Item = MutexGuard<'_, Status>> {
+        self.workers.iter().map(|worker| worker.latest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

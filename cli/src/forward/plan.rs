@@ -2,8 +2,8 @@
 
 use super::files;
 use super::greet::greet;
-use super::hold::Hold;
 use super::interfaces::{Interfaces, check_queues, rings};
+use super::local_queue::LocalQueueConfig;
 use super::offer::Offer;
 use super::port_setup::{PortSetup, ring_of};
 use super::sandboxed;
@@ -52,9 +52,9 @@ pub struct Plan {
     /// The configuration of the full path, or None on the fast path.
     pub packets: Option<PacketPlan>,
     /// The limits of the local queue for each worker, or None if nothing is ever passed.
-    pub hold: Option<Hold>,
-    /// Number of clones of each worker's frames that the tap keeps, or None without a tap.
-    pub tap: Option<usize>,
+    pub local_queue: Option<LocalQueueConfig>,
+    /// Number of clones of each worker's frames that the mirror keeps, or None without a mirror.
+    pub mirror: Option<usize>,
     /// The rate limits of each worker's ICMP errors.
     pub icmp: IcmpLimit,
     /// Packets that are forwarded only because the operator allows it.
@@ -154,37 +154,37 @@ impl Plan {
             (built_in(args)?, 2, args.ring.unwrap_or(512), seconds)
         } else {
             let source = ports(args, interfaces)?;
-            let pairs = rings(&args.port, args.team.workers, interfaces)?;
+            let pairs = rings(&args.port, args.worker_args.workers, interfaces)?;
             (source, pairs, args.ring.unwrap_or(ring_of(args.frames, pairs)), args.seconds)
         };
-        let steer = steer(&args.team, &source, ring)?;
-        let (packets, hold) = (packets(&args.way)?, Hold::of(args)?);
+        let steer = steer(&args.worker_args, &source, ring)?;
+        let (packet_args, local_queue) = (&args.packet_args, LocalQueueConfig::of(args)?);
         let port_count = if args.port.is_empty() { 2 } else { args.port.len() };
-        check_rules(&args.way.rule, port_count).map_err(|why| Failure::Input(format!("--rule {why}")))?;
-        let tap = args.way.tap;
-        let kept = hold.map_or(0, |hold| hold.frames) + tap.unwrap_or(0);
+        check_rules(&packet_args.rule, port_count).map_err(|why| Failure::Input(format!("--rule {why}")))?;
+        let (packets, mirror) = (packets(packet_args)?, packet_args.mirror);
+        let kept = local_queue.map_or(0, |config| config.frames) + mirror.unwrap_or(0);
         let frame_size = args.frame_size;
         frame_size.check_frames(args.frames).map_err(Failure::Input)?;
         let enough = (4 * ports * ring as usize + kept).clamp(64, frame_size.frames_max());
         let frames = args.frames.unwrap_or(enough);
         if kept >= frames {
             return refuse(format!(
-                "--hold and --tap keep {kept} frames of {frames}: none is left for reception, so keep fewer"
+                "--local-queue and --mirror keep {kept} frames of {frames}: none is left for reception, so keep fewer"
             ));
         }
         Ok(Plan {
-            workers: args.team.workers,
-            idle: args.team.idle.into(),
+            workers: args.worker_args.workers,
+            idle: args.worker_args.idle.into(),
             steer,
             source,
             mode: args.mode,
             packets,
-            hold,
-            tap,
+            local_queue,
+            mirror,
             icmp: args.router.icmp_limit(),
             allow: args.router.allow(),
             reverse_path: args.router.reverse_paths(&args.port).map_err(Failure::Input)?,
-            free: args.way.free.into(),
+            free: packet_args.free.into(),
             frames,
             frame_size,
             hardening: args.hardening,
@@ -193,7 +193,7 @@ impl Plan {
             wait: Duration::from_secs_f64(args.wait),
             packets_alone: args.kernel_copies != Some(CopiesArg::Keep),
             live: !args.json,
-            watchdog: Some(args.team.watchdog).filter(|seconds| *seconds > 0.0).map(Duration::from_secs_f64),
+            watchdog: args.worker_args.watchdog(),
             control: args.control.clone(),
             metrics: args.scrape.address()?,
             recorder: args.recorder.plan()?,
@@ -206,9 +206,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns true if a local queue or a tap holds frames.
-    pub fn holds(&self) -> bool {
-        self.hold.is_some() || self.tap.is_some()
+    /// Returns true if a local queue or a mirror keeps frames.
+    pub fn retains(&self) -> bool {
+        self.local_queue.is_some() || self.mirror.is_some()
     }
 
     /// Returns true if peers are to be able to map the memory: a port would lend its frames, and nothing else is in
@@ -321,7 +321,8 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
     if args.xdp_mode.is_some() {
         return refuse("--xdp-mode needs --port xdp:IFNAME: the built-in mem ports have no such mode");
     }
-    let (generators, workers) = (args.team.generators.unwrap_or(args.team.workers), args.team.workers);
+    let (generators, workers) =
+        (args.worker_args.generators.unwrap_or(args.worker_args.workers), args.worker_args.workers);
     if generators > workers {
         return refuse(format!("--generators {generators} with --workers {workers}: give at most {workers}"));
     }
@@ -344,7 +345,7 @@ fn built_in(args: &ForwardArgs) -> Result<Source, Failure> {
 
 fn ports(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Source, Failure> {
     let generators = [
-        ("--generators", args.team.generators.is_some(), "leave it out, or leave --port out"),
+        ("--generators", args.worker_args.generators.is_some(), "leave it out, or leave --port out"),
         ("--packets", args.packets.is_some(), "use --seconds S, or end it with Ctrl-C"),
         ("--flows", args.flows.is_some(), "leave it out, or leave --port out"),
         ("--size", args.size.is_some(), "leave it out, or leave --port out"),
@@ -355,7 +356,7 @@ fn ports(args: &ForwardArgs, interfaces: Interfaces<'_>) -> Result<Source, Failu
             return refuse(format!("{option} is for the built-in generator, and --port is given: {remedy}"));
         }
     }
-    check_ports(&args.port, args.mode, args.team.workers, interfaces)?;
+    check_ports(&args.port, args.mode, args.worker_args.workers, interfaces)?;
     let from = args.routes.unwrap_or_default();
     let routes: Vec<Route> = by_number("--route", &args.route, &args.port)?;
     check_routes(&routes, from, args.port.len(), args.mode)?;
@@ -465,7 +466,7 @@ mod tests {
     /// next look at the inbox. One packet more than half of an inbox for 3,072 then waited, and the flow limit
     /// dropped packets within the window.
     #[test]
-    fn what_arrived_but_is_not_finished_makes_no_flow_exceed_its_share() {
+    fn packets_that_arrived_and_are_not_finished_let_no_flow_exceed_its_share() {
         for under_way in [0, 2, 512, 3 * 512, 16 * 4096] {
             assert!(inbox(under_way) / 2 >= under_way + BATCH_MAX as u32, "{under_way}");
         }

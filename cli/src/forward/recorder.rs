@@ -31,7 +31,7 @@ pub struct Recordings {
 /// Returns the times of queues between threads, for all workers of a run with this many ports each. Returns None if
 /// there are no such queues, or no recorder.
 pub fn queue_times(plan: &Plan, ports: usize) -> Option<QueueTimes> {
-    let recorder = plan.recorder.as_ref().filter(|_| plan.steer.is_some() || plan.hold.is_some())?;
+    let recorder = plan.recorder.as_ref().filter(|_| plan.steer.is_some() || plan.local_queue.is_some())?;
     Some(QueueTimes::new(recorder.packets * ports * plan.workers))
 }
 

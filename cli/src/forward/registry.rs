@@ -2,7 +2,7 @@
 
 use super::icmp_registry;
 use super::page_registry;
-use super::phases::Outlook;
+use super::phases::LatestStatus;
 use super::plan::{Plan, Source};
 use super::report::{PortSource, dropped};
 use super::steer_registry;
@@ -25,10 +25,10 @@ pub fn registry(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
-    (plan, outlook): (&Plan, &Outlook),
+    (plan, latest_status): (&Plan, &LatestStatus),
 ) -> Registry {
     let mut registry = Registry::new();
-    sections(&mut registry, memory, setups, steering, (plan, outlook));
+    sections(&mut registry, memory, setups, steering, (plan, latest_status));
     steering.iter().for_each(|steering| steer_registry::steer(&mut registry, steering));
     idle_key(&mut registry, setups);
     if plan.mode == ModeArg::Ip {
@@ -47,12 +47,12 @@ fn sections(
     memory: &Memory,
     setups: &[WorkerSetup],
     steering: Option<&SteeringControl>,
-    (plan, outlook): (&Plan, &Outlook),
+    (plan, latest_status): (&Plan, &LatestStatus),
 ) {
     let pools: Vec<Pool> = setups.iter().flat_map(WorkerSetup::pools).cloned().collect();
     let of = pools.clone();
     registry.section("pools", move || of.iter().map(pool_record).collect());
-    ports(registry, setups, (plan, outlook));
+    ports(registry, setups, (plan, latest_status));
     let meters: Vec<_> = setups.iter().map(|setup| setup.forwarder.meters()).collect();
     let (of, between) = (meters.clone(), steering.cloned());
     registry.section("drops", move || {
@@ -70,9 +70,9 @@ fn sections(
     registry.section("pages", move || vec![page_record(&of)]);
 }
 
-/// Adds each port of each worker: its state and its posted frames when its worker last looked up, its queues and the
+/// Adds each port of each worker: its state and its posted frames by the latest status of its worker, its queues and the
 /// slots of each of their rings, and its counters.
-fn ports(registry: &mut Registry, setups: &[WorkerSetup], (plan, outlook): (&Plan, &Outlook)) {
+fn ports(registry: &mut Registry, setups: &[WorkerSetup], (plan, latest_status): (&Plan, &LatestStatus)) {
     let specs: &[PortSpec] = match &plan.source {
         Source::BuiltIn(_) => &[],
         Source::Ports { ports, .. } => ports,
@@ -89,9 +89,9 @@ fn ports(registry: &mut Registry, setups: &[WorkerSetup], (plan, outlook): (&Pla
         };
         setup.forwarder.ports().enumerate().map(port)
     });
-    let (ports, outlook, ring): (Vec<_>, _, _) = (ports.collect(), outlook.clone(), plan.ring);
+    let (ports, latest_status, ring): (Vec<_>, _, _) = (ports.collect(), latest_status.clone(), plan.ring);
     registry.section("ports", move || {
-        let seen = outlook.ports();
+        let seen = latest_status.ports();
         let record = |port: &Known| {
             let seen = seen.get(port.worker).and_then(|ports| ports.get(port.number));
             port.record(ring, seen.unwrap_or(&port.first))
@@ -109,7 +109,7 @@ struct Known {
     kind: &'static str,
     /// The numbers of its queues for reception and for transmission.
     queues: (usize, usize),
-    /// Its state and its frames posted for reception, before its worker has looked up.
+    /// Its state and its frames posted for reception, before its worker has reported a status.
     first: (PortState, usize),
     counters: PortSource,
 }

@@ -138,8 +138,11 @@ fn parts(same: &Plan, new: &Plan) -> [(&'static [&'static str], bool); 24] {
         (&["martians", "source-routes"], same.allow != new.allow),
         (&["reverse-path"], same.reverse_path != new.reverse_path),
         (&["path", "ready-heads", "ready-pairs"], same.packets != new.packets),
-        (&["hold", "hold-bytes", "hold-seconds", "hold-copybreak"], same.hold != new.hold),
-        (&["tap"], same.tap != new.tap),
+        (
+            &["local-queue", "local-queue-bytes", "local-queue-seconds", "local-queue-copybreak"],
+            same.local_queue != new.local_queue,
+        ),
+        (&["mirror"], same.mirror != new.mirror),
         (&["free"], same.free != new.free),
         (&["frames"], same.frames != new.frames),
         (&["frame-size"], same.frame_size != new.frame_size),
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_or_may_change_is_no_difference() {
+    fn keys_with_the_same_meaning_or_that_may_change_are_no_difference() {
         assert!(named("size = 64\nring = 512\n", "ring = \"512\"\n").is_empty());
         assert!(named("idle = \"spin\"\n", "idle = \"sleep\"\nicmp-rate = 7\n").is_empty());
     }

@@ -1,7 +1,7 @@
 //! The results of a run.
 
-use super::holding::{LocalQueueReport, TapReport};
 use super::network::Traveled;
+use super::retention::{LocalQueueReport, MirrorReport};
 use crate::args::{LOST_BETWEEN, ModeArg, PathArg};
 use netmem::forward::Reason;
 use netmem::forward::filter::{FilterControl, RuleCount};
@@ -38,8 +38,8 @@ pub struct Report {
     pub passed: u64,
     /// None where nothing is passed.
     pub local_queue: Option<LocalQueueReport>,
-    /// None without a tap.
-    pub tap: Option<TapReport>,
+    /// None without a mirror.
+    pub mirror: Option<MirrorReport>,
     /// Frames that the forwarders got back after transmission, before the ports were closed.
     pub completed: u64,
     /// None on the fast path.
@@ -385,7 +385,7 @@ pub fn sample() -> Report {
         held: 4,
         passed: 0,
         local_queue: None,
-        tap: None,
+        mirror: None,
         completed: 93,
         filter: None,
         pairs: None,

@@ -1,7 +1,7 @@
 //! Routes: given ones, or the kernel's as they change. COLD.
 
 use super::links::GivenTable;
-use super::own_addresses::{Own, Told};
+use super::own_addresses::{AddressUpdates, Own};
 use super::phases::Phases;
 use super::plan::{Plan, Source};
 use super::resyncs::Resyncs;
@@ -32,7 +32,7 @@ const PAGE: usize = 2048;
 const WAITING_SHARE: usize = 8;
 
 /// The decision about packets, for any number of workers.
-pub enum Ways {
+pub enum ModeDecision {
     Ip(FibReader),
     CrossConnect,
     Reflect,
@@ -40,11 +40,11 @@ pub enum Ways {
     Pass,
 }
 
-impl Ways {
+impl ModeDecision {
     /// Returns the decision of one worker. If a router lets frames wait, they wait in `waiting`.
     pub fn decision(&self, waiting: Option<Waiting>, limit: IcmpLimit) -> (Box<dyn Decide>, Icmp) {
         let simple: Box<dyn Decide> = match self {
-            Ways::Ip(reader) => {
+            ModeDecision::Ip(reader) => {
                 let mut router = Router::new(reader.clone()).with_icmp_limit(limit);
                 if let Some(waiting) = waiting {
                     router = router.with_waiting(waiting);
@@ -52,10 +52,10 @@ impl Ways {
                 let icmp = Icmp { counters: router.icmp_counters(), control: Some(router.icmp_control()) };
                 return (Box::new(router), icmp);
             }
-            Ways::CrossConnect => Box::new(CrossConnect),
-            Ways::Reflect => Box::new(Reflect),
-            Ways::Drop => Box::new(DropAll),
-            Ways::Pass => Box::new(PassAll),
+            ModeDecision::CrossConnect => Box::new(CrossConnect),
+            ModeDecision::Reflect => Box::new(Reflect),
+            ModeDecision::Drop => Box::new(DropAll),
+            ModeDecision::Pass => Box::new(PassAll),
         };
         (simple, Icmp::default())
     }
@@ -97,24 +97,24 @@ impl GivenRoutes {
 ///
 /// # Errors
 /// [`Failure::Input`] if the kernel's state cannot be read.
-pub fn ways(
+pub fn mode_decision(
     plan: &Plan,
     interfaces: Vec<Interface>,
-) -> Result<(Ways, Option<GivenRoutes>, Option<Follower>), Failure> {
-    let ways = match plan.mode {
+) -> Result<(ModeDecision, Option<GivenRoutes>, Option<Follower>), Failure> {
+    let mode_decision = match plan.mode {
         ModeArg::Ip => return routes(plan, interfaces),
-        ModeArg::CrossConnect => Ways::CrossConnect,
-        ModeArg::Reflect => Ways::Reflect,
-        ModeArg::Drop => Ways::Drop,
-        ModeArg::Pass => Ways::Pass,
+        ModeArg::CrossConnect => ModeDecision::CrossConnect,
+        ModeArg::Reflect => ModeDecision::Reflect,
+        ModeArg::Drop => ModeDecision::Drop,
+        ModeArg::Pass => ModeDecision::Pass,
     };
-    Ok((ways, None, None))
+    Ok((mode_decision, None, None))
 }
 
 fn routes(
     plan: &Plan,
     interfaces: Vec<Interface>,
-) -> Result<(Ways, Option<GivenRoutes>, Option<Follower>), Failure> {
+) -> Result<(ModeDecision, Option<GivenRoutes>, Option<Follower>), Failure> {
     let built_in = netmem_traffic::routes();
     let (ports, routes, own, from) = match &plan.source {
         Source::BuiltIn(_) => (&[][..], &built_in[..], &[][..], RoutesArg::Given),
@@ -131,7 +131,7 @@ fn routes(
         let mut given = GivenRoutes::Alone(Arc::new(Mutex::new(table)));
         given.replace(routes);
         reader.refresh();
-        return Ok((Ways::Ip(reader), Some(given), None));
+        return Ok((ModeDecision::Ip(reader), Some(given), None));
     }
     let setup = Setup {
         ports: interfaces.into_iter().zip(ports.iter().map(attached)).collect(),
@@ -148,7 +148,7 @@ fn routes(
         );
     }
     let (follower, reader) = Follower::start(setup).map_err(Failure::input)?;
-    Ok((Ways::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
+    Ok((ModeDecision::Ip(reader), Some(GivenRoutes::Beside(follower.given())), Some(follower)))
 }
 
 /// Follows the kernel's routes, and its own addresses if ports leave those to the kernel.
@@ -170,7 +170,7 @@ impl Following {
     pub fn run(mut self, phases: &Phases) {
         let mut resyncs = Resyncs::default();
         let (mut own, listing, mut forged) =
-            (Told::new(mem::take(&mut self.own)), self.follower.listing(), false);
+            (AddressUpdates::new(mem::take(&mut self.own)), self.follower.listing(), false);
         while !phases.is_drained() {
             match self.follower.turn(TURN) {
                 Ok(()) => {
@@ -199,7 +199,7 @@ impl Following {
             for what in self.follower.take_left_out() {
                 log::say(Level::Warning, format_args!("netmem: not followed: {what}"));
             }
-            if let Some(news) = own.tell(self.follower.take_own()) {
+            if let Some(news) = own.update(self.follower.take_own()) {
                 log::say(Level::Info, format_args!("netmem: {news}"));
             }
         }

@@ -6,16 +6,16 @@
 use super::cores::pin;
 use super::cuts::{Attendant, Cuts};
 use super::forwarding::forward;
-use super::holding::{Holding, LocalQueueReport, TapReport};
 use super::links::Links;
 use super::live::Live;
 use super::network::{Ended, Network, Traveled};
 use super::own_addresses::Followed;
-use super::phases::{Outlook, Phases};
+use super::phases::{LatestStatus, Phases};
 use super::plan::Plan;
 use super::recorder::RecordWriter;
 use super::reload::Reload;
 use super::report::{IcmpReport, PortReport, Report, SteerReport, WorkerReport, dropped};
+use super::retention::{LocalQueueReport, MirrorReport, RetentionThread};
 use super::routing::Following;
 use super::set_up::{Dataplane, Scraped};
 use super::watchdog::Watchdog;
@@ -50,7 +50,7 @@ const HOME: Duration = Duration::from_secs(2);
 struct Ran {
     traveled: Option<Traveled>,
     local_queue: Option<LocalQueueReport>,
-    tap: Option<TapReport>,
+    mirror: Option<MirrorReport>,
     seconds: f64,
     /// The cores of each worker and the network, if they were pinned.
     cores: Vec<Option<usize>>,
@@ -61,14 +61,14 @@ struct Ran {
 /// the cuts, and the states of ports.
 type Beside<'a> = (
     Option<(Network, Option<usize>)>,
-    Option<Holding>,
+    Option<RetentionThread>,
     Option<Following>,
     Option<&'a Arc<Cuts>>,
-    &'a Outlook,
+    &'a LatestStatus,
 );
 
 /// The parts that are informed during the run, and those that are watched.
-type Told<'a> =
+type Monitored<'a> =
     (&'a mut Live, &'a mut Followed, &'a mut Links, &'a mut Option<Reload>, &'a mut Option<RecordWriter>);
 
 /// The end of a run: the flag of a signal, and the function to call before the process ends without a stuck worker.
@@ -86,14 +86,14 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
         network,
         mut own,
         mut links,
-        holding,
+        retention,
         hooks,
         steering,
         following,
         mut reload,
         control,
         mut writer,
-        outlook,
+        latest_status,
         scraped,
         copies: _,
     } = dataplane;
@@ -101,9 +101,9 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
     let icmp: Vec<_> = setups.iter().map(|setup| Arc::clone(&setup.icmp.counters)).collect();
     let mut live = Live::new(&setups, plan.live);
     let ended = &Gone { meters: &meters, steering: steering.as_ref() };
-    let told = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
-    let beside = (network, holding, following, scraped.as_ref().map(|scraped| &scraped.cuts), &outlook);
-    let ran = threads(&mut setups, ended, beside, told, plan, end)?;
+    let monitored = (&mut live, &mut own, &mut links, &mut reload, &mut writer);
+    let beside = (network, retention, following, scraped.as_ref().map(|of| &of.cuts), &latest_status);
+    let ran = threads(&mut setups, ended, beside, monitored, plan, end)?;
     say_no_more(live, (reload, control, scraped));
     let (filter, pairs) = hooks.as_ref().map_or((None, None), |hooks| (hooks.report(), hooks.pairs_stats()));
     let own_bytes = setups.iter().map(WorkerSetup::own_bytes).sum();
@@ -124,7 +124,7 @@ pub fn run(dataplane: Dataplane, plan: &Plan, end: End<'_>) -> Result<Report, Fa
         passed: sum(|meters| meters.passed.get()),
         workers: ran.cores.iter().zip(&meters).map(|(&core, of)| WorkerReport::new(core, of)).collect(),
         local_queue: ran.local_queue,
-        tap: ran.tap,
+        mirror: ran.mirror,
         completed: sum(|meters| meters.completed.get()),
         filter,
         pairs,
@@ -179,9 +179,9 @@ fn close_pools(pools: Vec<Pool>, owners: Vec<Owner>) -> (Vec<Ledger>, Option<Sti
 }
 
 /// The threads of a run. A thread that was called off before it began returns None.
-struct Team<'scope> {
+struct Threads<'scope> {
     network: Option<Running<'scope, (Option<usize>, Traveled)>>,
-    holding: Option<Running<'scope, (Option<LocalQueueReport>, Option<TapReport>)>>,
+    retention: Option<Running<'scope, (Option<LocalQueueReport>, Option<MirrorReport>)>>,
     following: Option<Running<'scope, ()>>,
     /// Each with the core that it was pinned to.
     workers: Vec<Running<'scope, Option<usize>>>,
@@ -197,28 +197,28 @@ fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     setups: &'scope mut [WorkerSetup],
     ended: &'scope Gone<'_>,
-    (network, holding, following, cuts, _): Beside<'_>,
+    (network, retention, following, cuts, _): Beside<'_>,
     phases: &'scope Phases,
-) -> Result<Team<'scope>, Failure> {
+) -> Result<Threads<'scope>, Failure> {
     let network = network.map(|(network, core)| {
         let body = move || phases.has_begun().then(|| (pin(core), network.run(phases, ended)));
         threads::start(scope, "the generator", body)
     });
-    let holding = holding.map(|holding| {
-        threads::start(scope, "the local queue", move || phases.has_begun().then(|| holding.run(phases)))
+    let retention = retention.map(|retention| {
+        threads::start(scope, "the local queue", move || phases.has_begun().then(|| retention.run(phases)))
     });
     let following = following.map(|following| {
         let body = move || phases.has_begun().then(|| following.run(phases));
         threads::start(scope, "the follower of routes", body)
     });
-    let (network, holding) = (network.transpose()?, holding.transpose()?);
+    let (network, retention) = (network.transpose()?, retention.transpose()?);
     let following = following.transpose()?;
     let workers = setups.iter_mut().enumerate().map(|(number, setup)| {
         let attendant = cuts.map(|cuts| Attendant::new(Arc::clone(cuts), number, setup.details.len()));
         let body = move || phases.has_begun().then(|| work(number, setup, phases, attendant));
         threads::start(scope, &format!("worker {number}"), body)
     });
-    Ok(Team { network, holding, following, workers: workers.collect::<Result<_, _>>()? })
+    Ok(Threads { network, retention, following, workers: workers.collect::<Result<_, _>>()? })
 }
 
 /// Forwards as worker `number`. Returns the core that it was pinned to.
@@ -240,22 +240,22 @@ fn threads(
     setups: &mut [WorkerSetup],
     ended: &Gone<'_>,
     beside: Beside<'_>,
-    told: Told<'_>,
+    monitored: Monitored<'_>,
     plan: &Plan,
     (stop, give_up): End<'_>,
 ) -> Result<Ran, Failure> {
     fill_rings(setups);
     let phases = &Phases::new(setups.len(), beside.0.is_none());
     let mut watchdog = Watchdog::new(setups, plan.watchdog);
-    beside.3.into_iter().for_each(|cuts| cuts.begin(phases.look_up()));
-    beside.4.begin(phases.look_up());
+    beside.3.into_iter().for_each(|cuts| cuts.begin(phases.status_request()));
+    beside.4.begin(phases.status_request());
     thread::scope(|scope| {
-        let team = start(scope, setups, ended, beside, phases);
+        let threads = start(scope, setups, ended, beside, phases);
         log::never_wait();
-        phases.begin(team.is_ok());
-        let Team { network, holding, following, workers } = team?;
+        phases.begin(threads.is_ok());
+        let Threads { network, retention, following, workers } = threads?;
         let alive = || !workers.iter().any(|worker| worker.is_finished());
-        let seconds = watch(phases, plan, stop, (&mut watchdog, told), alive);
+        let seconds = watch(phases, plan, stop, (&mut watchdog, monitored), alive);
         phases.stop_forwarding();
         await_end(&mut watchdog, &workers, give_up);
         let workers: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
@@ -266,16 +266,16 @@ fn threads(
             .transpose()
             .map_err(|why| died("the follower of routes", &*why))?;
         let traveled = network.map(|network| network.join()).transpose();
-        let local_queue = holding.map(|holding| holding.join()).transpose();
+        let local_queue = retention.map(|retention| retention.join()).transpose();
         let cores = workers.into_iter().enumerate().map(|(number, core)| {
             Ok(core.map_err(|why| died(&format!("worker {number}"), &*why))?.flatten())
         });
         let cores = cores.collect::<Result<_, _>>()?;
-        let (local_queue, tap) =
+        let (local_queue, mirror) =
             local_queue.map_err(|why| died("the local queue", &*why))?.flatten().unwrap_or_default();
         let traveled = traveled.map_err(|why| died("the generator", &*why))?.flatten();
         let (network_core, traveled) = traveled.unzip();
-        Ok(Ran { traveled, local_queue, tap, seconds, cores, network_core: network_core.flatten() })
+        Ok(Ran { traveled, local_queue, mirror, seconds, cores, network_core: network_core.flatten() })
     })
 }
 
@@ -324,7 +324,7 @@ fn watch(
     phases: &Phases,
     plan: &Plan,
     stop: &AtomicBool,
-    (watchdog, (live, own, links, reload, writer)): (&mut Watchdog, Told<'_>),
+    (watchdog, (live, own, links, reload, writer)): (&mut Watchdog, Monitored<'_>),
     alive: impl Fn() -> bool,
 ) -> f64 {
     let (begun, mut service) = (Instant::now(), Service::of_environment());
@@ -349,7 +349,7 @@ fn watch(
         written.iter().for_each(|(level, line)| live.say(*level, line));
         if looked.elapsed() >= look {
             looked = Instant::now();
-            phases.ask_to_look_up();
+            phases.request_status();
             own.look().iter().for_each(|line| live.say(Level::Info, line));
             links.look().iter().for_each(|(level, line)| live.say(*level, line));
             sandbox::look().iter().for_each(|line| live.say(Level::Warning, line));

@@ -3,19 +3,19 @@
 
 use super::cores::cores;
 use super::cuts::Cuts;
-use super::holding::{Holding, Tapped};
 use super::hooks::{self, Hooks};
 use super::lending;
 use super::links::Links;
 use super::network::Network;
 use super::own_addresses::{Followed, Own};
 use super::packet_registry;
-use super::phases::Outlook;
+use super::phases::LatestStatus;
 use super::plan::Plan;
 use super::ports::{self, Ports, Shared};
 use super::recorder::{self, RecordWriter};
 use super::registry::registry;
 use super::reload::{self, Reload, Requests};
+use super::retention::{MirrorRetention, RetentionThread};
 use super::routing::{self, Following, GivenRoutes};
 use super::take_registry;
 use super::worker_setup::{Icmp, Owner, WorkerSetup, owners};
@@ -52,7 +52,7 @@ pub struct Dataplane {
     /// The interfaces, which may change.
     pub links: Links,
     /// The local queues for passed frames, or None if no packets are passed.
-    pub holding: Option<Holding>,
+    pub retention: Option<RetentionThread>,
     /// The parts of the full path that can be read, or None on the fast path.
     pub hooks: Option<Hooks>,
     /// The state and control of sharing between workers, or None if each forwards its own packets.
@@ -66,7 +66,7 @@ pub struct Dataplane {
     /// The writer of the flight recorder's file, if there is to be one.
     pub writer: Option<RecordWriter>,
     /// The states of ports, for the control socket.
-    pub outlook: Outlook,
+    pub latest_status: LatestStatus,
     /// The metrics, if requested.
     pub scraped: Option<Scraped>,
     /// What happens to the kernel's copies of the packets that each port takes, with the port as it is written.
@@ -89,7 +89,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let mut owners = owners(plan, &memory)?;
     let (ports, Shared { network, own, takes, copies }) = ports::open(plan, &memory, &mut owners)?;
     let interfaces = ports.first().map_or_else(Vec::new, |ports| ports.interfaces.clone());
-    let (ways, routes, follower) = routing::ways(plan, interfaces.clone())?;
+    let (mode_decision, routes, follower) = routing::mode_decision(plan, interfaces.clone())?;
     let links = Links::new(routes.as_ref().and_then(GivenRoutes::table), &plan.source, interfaces);
     let mut following = follower.map(|follower| Following { follower, own: own.clone() });
     let cores = cores(plan.workers);
@@ -100,20 +100,20 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let times = recorder::queue_times(plan, port_count);
     for (number, ((owner, ports), core)) in owners.into_iter().zip(ports).zip(cores.workers).enumerate() {
         let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
-        let (decided, at) = (ways.decision(waiting, plan.icmp), (number, core, times.as_ref()));
+        let (decided, at) = (mode_decision.decision(waiting, plan.icmp), (number, core, times.as_ref()));
         let mut setup = one_worker(plan, owner, (ports, decided), at, hooks.as_mut())?;
         ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
         setups.push(setup);
     }
-    let holding = plan.holds().then(|| hold_for(&mut setups, &memory, plan, times.as_ref())).transpose()?;
+    let retention = retention_thread(&mut setups, &memory, plan, times.as_ref())?;
     let (control, listener) = listen_and_give_up(plan, memory.bytes())?;
     let (recordings, writer) = recorder::of_run(plan, asked.recording, &setups, steering.as_ref())?;
-    let ((caller, requests), outlook) = (reload::requests(), Outlook::default());
+    let ((caller, requests), latest_status) = (reload::requests(), LatestStatus::default());
     let listen = |socket| {
-        let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &outlook));
+        let mut registry = registry(&memory, &setups, steering.as_ref(), (plan, &latest_status));
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
-        holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
+        retention.iter().for_each(|retention| packet_registry::local_queue(&mut registry, retention));
         following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.listing()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
@@ -122,7 +122,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         control::start(socket, registry)
     };
     let control = control.map(listen).transpose()?;
-    let scraped = scraped(listener, &memory, &setups, (steering.as_ref(), holding.as_ref()))?;
+    let scraped = scraped(listener, &memory, &setups, (steering.as_ref(), retention.as_ref()))?;
     let from = (asked.reload, requests);
     let reload = reload(plan, routes, from, &setups, (hooks.as_ref(), steering.as_ref()));
     Ok(Dataplane {
@@ -132,13 +132,13 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         // A follower of the kernel's routes also follows its addresses.
         own: Followed::new(if following.is_none() { own } else { Own::default() }),
         links,
-        holding,
+        retention,
         hooks,
         steering,
         following,
         reload,
         control,
-        outlook,
+        latest_status,
         writer,
         scraped,
         copies,
@@ -162,10 +162,10 @@ fn scraped(
     listener: Option<metrics::Listener>,
     memory: &Memory,
     setups: &[WorkerSetup],
-    (steering, holding): (Option<&SteeringControl>, Option<&Holding>),
+    (steering, retention): (Option<&SteeringControl>, Option<&RetentionThread>),
 ) -> Result<Option<Scraped>, Failure> {
     let Some(listener) = listener else { return Ok(None) };
-    let beside = holding.map(|holding| Arc::clone(&holding.standing));
+    let beside = retention.map(|retention| Arc::clone(&retention.standing));
     let cuts = Arc::new(Cuts::new(setups, steering, beside));
     let server = metrics::start(listener, Source::new(&cuts, setups, memory))?;
     Ok(Some(Scraped { cuts, _server: server }))
@@ -204,7 +204,7 @@ pub fn memory_bytes(plan: &Plan) -> usize {
 /// their memory, so that memory never has heads.
 fn memory(plan: &Plan) -> Result<Memory, Failure> {
     let bytes = memory_bytes(plan);
-    let workers = plan.workers + usize::from(plan.holds());
+    let workers = plan.workers + usize::from(plan.retains());
     let config = MemoryConfig { bytes, workers, hardening: plan.hardening, ..MemoryConfig::default() };
     lending::memory(&config, plan.lends()).map_err(Failure::input)
 }
@@ -233,49 +233,52 @@ fn one_worker(
     Ok(WorkerSetup { owner, forwarder, icmp, recording, details, core })
 }
 
-/// Gives each forwarder its local queue and its packet tap, as planned. The recording then has the times in local
-/// queues too.
-fn hold_for(
+/// Gives each forwarder its local queue and its mirror, as planned. The recording then has the times in local
+/// queues too. Returns None if the plan has neither.
+fn retention_thread(
     setups: &mut [WorkerSetup],
     memory: &Memory,
     plan: &Plan,
     times: Option<&QueueTimes>,
-) -> Result<Holding, Failure> {
+) -> Result<Option<RetentionThread>, Failure> {
+    if !plan.retains() {
+        return Ok(None);
+    }
     let worker = memory.worker().map_err(Failure::input)?;
     let places = (2 * plan.ring).max(QUEUE);
-    let keep = plan.hold.map(|hold| {
-        let limit = RetentionLimit::new(hold.frames, hold.time);
-        limit.set_bytes(hold.bytes.unwrap_or(usize::MAX));
+    let limit = plan.local_queue.map(|config| {
+        let limit = RetentionLimit::new(config.frames, config.time);
+        limit.set_bytes(config.bytes.unwrap_or(usize::MAX));
         Arc::new(limit)
     });
-    let copies = plan.hold.is_some_and(|hold| hold.copies).then(|| {
+    let copies = plan.local_queue.is_some_and(|config| config.copies).then(|| {
         SizeClasses::new(memory, &CacheConfig { name: "copies".into(), ..CacheConfig::default() })
             .map_err(Failure::input)
     });
     let copies = copies.transpose()?;
-    let mut holding = Holding {
-        keep: keep.clone(),
+    let mut thread = RetentionThread {
+        limit: limit.clone(),
         retentions: Vec::new(),
-        taps: Vec::new(),
+        mirrors: Vec::new(),
         worker,
         standing: Arc::default(),
     };
     for setup in setups {
-        if let Some(keep) = &keep {
+        if let Some(limit) = &limit {
             let (local_queue, mut reader) = local_queue(places);
             times.into_iter().for_each(|times| reader.record(times));
             setup.forwarder.set_local_queue(local_queue);
-            let retention = Retention::new(reader, Arc::clone(keep));
-            holding.retentions.push(match &copies {
+            let retention = Retention::new(reader, Arc::clone(limit));
+            thread.retentions.push(match &copies {
                 Some(copies) => retention.with_copy_break(CopyBreak::new(copies)),
                 None => retention,
             });
         }
-        if let Some(most) = plan.tap {
-            let (tap, reader) = mirror(places);
-            setup.forwarder.add_mirror(tap);
-            holding.taps.push(Tapped::new(reader, most));
+        if let Some(most) = plan.mirror {
+            let (mirror, reader) = mirror(places);
+            setup.forwarder.add_mirror(mirror);
+            thread.mirrors.push(MirrorRetention::new(reader, most));
         }
     }
-    Ok(holding)
+    Ok(Some(thread))
 }

@@ -1,7 +1,7 @@
 //! The summary for people.
 
-use super::holding::{LocalQueueReport, TapReport};
 use super::report::{PortReport, Report, WorkerReport};
+use super::retention::{LocalQueueReport, MirrorReport};
 use crate::output::thousands;
 use netmem::pool::Ledger;
 use std::collections::BTreeSet;
@@ -113,9 +113,9 @@ fn packets(report: &Report) -> String {
             format!("verified, {} corrupt", thousands(traveled.sink.corrupt)),
         ));
     }
-    if let Some(TapReport { taken, missed, kept }) = report.tap {
+    if let Some(MirrorReport { taken, missed, kept }) = report.mirror {
         let note = format!("of what was sent, {} missed, {} clones kept", thousands(missed), thousands(kept));
-        lines.push(("tapped", taken, note));
+        lines.push(("mirrored", taken, note));
     }
     let width = lines.iter().map(|(_, count, _)| thousands(*count).len()).max().unwrap_or(0);
     let line = |(name, count, note): &(&str, u64, String)| {

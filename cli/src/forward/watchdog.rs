@@ -1,6 +1,6 @@
 //! The watchdog: reports workers that have not come round for too long, and the call in which they are. COLD.
 //!
-//! Workers are asked to look up from their packets anyway ([`Phases::ask_to_look_up`]). A worker that does not do
+//! The status of workers is requested anyway ([`Phases::request_status`]). A worker that does not do
 //! so in time has not come round. Only time that this thread has observed counts. If this thread was late itself,
 //! because the machine stood still or another thread had the core, the remaining time does not count: the worker
 //! may have stood still too.
@@ -54,7 +54,7 @@ impl Watchdog {
     /// Checks whether each worker has come round since it was asked to. Returns a line for each that has not for
     /// too long, and one when it has again. Call it often.
     pub fn look(&mut self, phases: &Phases) -> Vec<String> {
-        self.look_at(Instant::now(), |worker| phases.is_asked(worker))
+        self.look_at(Instant::now(), |worker| phases.is_status_requested(worker))
     }
 
     /// Returns true if a worker was reported as stalled and has not come round since.
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_watches_where_it_is_switched_off() {
+    fn a_watchdog_that_is_switched_off_reports_nothing() {
         let mut watchdog = watchdog(None);
         assert_eq!(looks(&mut watchdog, 1000, TICK, |_| true), [""; 0]);
     }

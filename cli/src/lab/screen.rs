@@ -26,7 +26,7 @@ pub struct Screen {
     /// The result of printing the reports.
     pub printed: Result<(), Failure>,
     /// The set-up that the last line reported.
-    told: usize,
+    reported: usize,
     /// The remaining time when the current turn began, and the time of that.
     remaining: Remaining,
     begun: Instant,
@@ -43,7 +43,7 @@ impl Screen {
         });
         let lines = bar.is_none() && several;
         let (remaining, begun) = (Remaining::default(), Instant::now());
-        Screen { bar, lines, measured: false, printed: Ok(()), told: 0, remaining, begun, drawn: begun }
+        Screen { bar, lines, measured: false, printed: Ok(()), reported: 0, remaining, begun, drawn: begun }
     }
 
     /// Shows a step of the runner.
@@ -52,7 +52,7 @@ impl Screen {
             Progress::Begin { experiment, setup, most, remaining, left: budget } => {
                 (self.remaining, self.begun) = (remaining, Instant::now());
                 let doing = format!("{}: set-up {setup}, at most {most}", experiment.name);
-                if self.lines && (setup == 1 || setup > self.told) {
+                if self.lines && (setup == 1 || setup > self.reported) {
                     // A reader without standard error misses only this.
                     let after = remaining.after(Duration::ZERO);
                     let bound =
@@ -60,7 +60,7 @@ impl Screen {
                     let left = left(budget.map_or(after, |most| after.min(most)));
                     let _ = writeln!(io::stderr(), "{doing}; {left}{}", bound.unwrap_or_default());
                 }
-                self.told = setup;
+                self.reported = setup;
                 self.draw(&doing);
             }
             Progress::Round { experiment, done, of } if self.drawn.elapsed() >= REST => {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_is_told_as_roughly_as_it_is_known() {
+    fn the_remaining_time_is_rounded_to_its_precision() {
         for (seconds, text) in [
             (0, "a few seconds left"),
             (11, "about 20 s left"),

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scrape_is_refused_and_half_of_one_waited_for() {
+    fn a_request_that_is_not_a_scrape_is_refused_and_half_a_request_is_waited_for() {
         for (bytes, wanted) in [
             ("GET /metrics HTTP/1.1\r\nHost:", Request::Unfinished),
             ("", Request::Unfinished),

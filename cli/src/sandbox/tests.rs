@@ -23,13 +23,13 @@ const ABORTED: i32 = if cfg!(target_env = "musl") { 11 } else { 6 };
 fn planted(side: &str, what: &str) -> ExitStatus {
     let program = env::current_exe().expect("this program");
     let mut command = Command::new(program);
-    command.args(["--exact", "sandbox::tests::a_child_does_what_is_planted", "--nocapture"]);
+    command.args(["--exact", "sandbox::tests::a_child_process_makes_the_planted_call", "--nocapture"]);
     command.env(PLANTED, format!("{side} {what}")).output().expect("it runs").status
 }
 
 /// The child's side of the tests below. Does nothing otherwise.
 #[test]
-fn a_child_does_what_is_planted() {
+fn a_child_process_makes_the_planted_call() {
     let Ok(planted) = env::var(PLANTED) else { return };
     let (side, what) = planted.split_once(' ').expect("a side and what is planted");
     thread::scope(|scope| {

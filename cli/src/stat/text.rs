@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_now_has_no_rate() {
+    fn a_gauge_has_no_rate() {
         for (section, name) in [
             ("ports", "worker"),
             ("ports", "number"),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_zero_is_shown_to_who_asks_for_it() {
+    fn a_zero_is_shown_if_it_is_asked_for() {
         assert!(text(LOOK, 1_000, None).ends_with("drops forward\n  none\n"));
         assert!(text(LOOK, 5_000, None).ends_with("drops forward\n  martian                 1\n"));
         let all = text(Look { all: true, ..LOOK }, 5_000, None);

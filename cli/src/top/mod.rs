@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_paused_stays_and_goes_on_with_the_rates_of_then() {
+    fn a_paused_screen_stays_and_resumes_with_the_rates_of_that_time() {
         let mut watch = Watch::new(at(0.0, 0), String::new());
         watch.take(at(1.0, 100));
         assert_eq!(watch.activity.run.rx, Some(100.0));

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_sends_takes_frames_for_one_queue_and_who_receives_for_all() {
+    fn a_sender_takes_frames_for_one_queue_and_a_receiver_for_all() {
         let specs = [port_spec("memif:/m.sock,queues=16").unwrap()];
         assert_eq!(frames_for(&specs, 16_384, false).unwrap(), 4 * 16_384);
         assert_eq!(frames_for(&specs, 1024, true).unwrap(), 4 * 16 * 1024);

@@ -68,11 +68,11 @@ fn a_kernel_neither_answers_nor_forwards_what_packet_ports_take() {
         wait_until("and by IPv6", || ping_once(&bed.h1, "fd77:2::1"));
         ["10.77.2.1", "fd77:2::1"].iter().for_each(|address| assert_answered_once(&bed, address));
         for nowhere in ["10.99.0.1", "fd99::1"] {
-            wait_until("an error is told", || {
+            wait_until("an error is sent", || {
                 let said = pings(&bed, nowhere);
-                let (sent, told) = (number(&said, " packets transmitted"), number(&said, " errors"));
-                assert!(told <= sent, "{nowhere}: {said}");
-                told > 0
+                let (sent, errors) = (number(&said, " packets transmitted"), number(&said, " errors"));
+                assert!(errors <= sent, "{nowhere}: {said}");
+                errors > 0
             });
         }
         // The kernel still receives its own packets.

@@ -1,7 +1,7 @@
 //! Tests that `netmem doctor` names planted faults, and reverts its changes.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::odd::Folder;
+use crate::test_frames::Folder;
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use serde_json::Value;

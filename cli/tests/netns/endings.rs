@@ -50,7 +50,7 @@ fn leaves_nothing_when_killed(mode: &str) {
 }
 
 #[test]
-fn it_ends_by_itself_when_its_time_is_up() {
+fn a_run_ends_when_its_seconds_are_over() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     let ports = ["--port", "xdp:one", "--port", "xdp:two"];
     let forward = ["forward", "--mode", "cross-connect", "--seconds", "0.5", "--json"];

@@ -3,9 +3,9 @@
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
-use crate::odd::{Folder, frames, pcap_at_intervals};
 use crate::sandbox::broker_of;
 use crate::terminal::{stalled_in_trace, terminal};
+use crate::test_frames::{Folder, frames, pcap_at_intervals};
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, wait_until};
 use crate::traffic::ping_once;
 use ::netmem::system::seqpacket::Listener;

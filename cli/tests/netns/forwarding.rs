@@ -66,7 +66,7 @@ fn routed_hosts_reach_each_other_over_ipv6_by_given_routes() {
 
 #[test]
 fn icmp_errors_come_from_the_given_address_and_none_come_without_one_or_beyond_the_limit() {
-    for (options, told) in [
+    for (options, expected) in [
         (&["--address=10.77.1.254/24,0"][..], Some("From 10.77.1.254")),
         (&["--address=10.77.1.254/24,0", "--path=full"], Some("From 10.77.1.254")),
         (&["--address=10.77.1.254/24,0", "--icmp-rate=0"], None),
@@ -76,15 +76,15 @@ fn icmp_errors_come_from_the_given_address_and_none_come_without_one_or_beyond_t
         let forwarder = Forwarder::start(&bed, options);
         wait_for_the_path(&bed);
         // It ends with the second error. With a deadline (-w) it would end with the first.
-        let patience = if told.is_some() { "60" } else { "1" };
+        let patience = if expected.is_some() { "60" } else { "1" };
         let words = ["-n", "-c", "2", "-i", "0.2", "-W", patience, "-t", "1", "10.77.2.1"];
         let out = bed.h1.command("ping").args(words).output().expect("ping");
         let said = String::from_utf8_lossy(&out.stdout);
         let lines = said.lines().filter(|line| line.contains("Time to live exceeded"));
-        let from = lines.filter(|line| told.is_some_and(|told| line.contains(told))).count();
+        let from = lines.filter(|line| expected.is_some_and(|expected| line.contains(expected))).count();
         assert_eq!(
             (from, said.contains("Time to live")),
-            (2 * usize::from(told.is_some()), told.is_some()),
+            (2 * usize::from(expected.is_some()), expected.is_some()),
             "{said}"
         );
         // What was sent before has been forwarded or dropped then.
@@ -102,8 +102,9 @@ fn arp_and_multicast_are_counted_drops_between_routed_hosts_where_nothing_stays_
     let forwarder = Forwarder::start_on(&bed, ["xdp:one,kernel=none", "xdp:two,kernel=none"], &[]);
     wait_for_the_path(&bed);
     // An ARP request is sent for a neighbour that does not exist, and an interface with IPv6 sends multicast packets.
-    let nobody = bed.h1.command("ping").args(["-c", "1", "-W", "1", "10.77.1.99"]).output().expect("ping");
-    assert!(!nobody.status.success());
+    let unanswered =
+        bed.h1.command("ping").args(["-c", "1", "-W", "1", "10.77.1.99"]).output().expect("ping");
+    assert!(!unanswered.status.success());
     bed.h1.set_ipv6(true);
     bed.h1.command("ping").args(["-6", "-c", "3", "-W", "1", "ff02::1%eth0"]).output().expect("ping");
     assert_ping_both_ways(&bed);

@@ -117,12 +117,12 @@ fn lay() -> Option<Testbed> {
 }
 
 #[test]
-fn a_server_of_nobody_without_capabilities_answers_its_port_and_leaves_nothing_when_it_is_killed() {
+fn a_server_of_the_user_nobody_answers_its_port_without_capabilities_and_leaves_nothing_when_it_is_killed() {
     let _alone = alone();
     let Some(bed) = lay() else { return };
     let files = Files::new("granted");
     let granter = grant(&bed, &files);
-    assert_eq!((bed.program("one"), bed.sockets()), (None, 0), "nobody has asked yet");
+    assert_eq!((bed.program("one"), bed.sockets()), (None, 0), "no process has asked yet");
     for round in 0..2 {
         let mut server = serve(&bed, &files);
         ask(&bed, &mut server, format!("round {round}").as_bytes());

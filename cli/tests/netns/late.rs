@@ -2,7 +2,7 @@
 //! leaves behind.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::odd::Folder;
+use crate::test_frames::Folder;
 use crate::testbed::{Testbed, Wiring, wait_until};
 use crate::traffic::wait_for_the_path;
 use rustix::process::{Pid, Signal, kill_process};

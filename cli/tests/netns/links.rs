@@ -1,7 +1,7 @@
 //! Frames of all kinds go in by each kind of port that has an interface, and come out byte for byte.
 
-use crate::odd::{Folder, every_type, giants, packets, pcap, pcap_at_intervals, sendable};
 use crate::summary::Summary;
+use crate::test_frames::{Folder, every_type, giants, packets, pcap, pcap_at_intervals, sendable};
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
@@ -73,7 +73,7 @@ impl Pair {
 
     /// Ends it, and asserts that it printed nothing but the state of its port (if it saw that at all), that its
     /// counters add up, and that every frame is in its pool. Otherwise it would exit with an error.
-    fn end_after_an_absence(self, port: &str) {
+    fn end_after_port_down(self, port: &str) {
         let out = self.end();
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.success(), "{said}");
@@ -89,7 +89,7 @@ impl Drop for Pair {
     }
 }
 
-/// Sends odd frames by the port `from` and asserts that they all come by the port `to` as they were.
+/// Sends frames of every kind by the port `from` and asserts that they all come by the port `to` as they were.
 fn cross(folder: &Folder, from: (&Namespace, &str), to: (&Namespace, &str)) {
     cross_all(folder, from, to, &sendable(MOST), &[]);
 }
@@ -145,7 +145,7 @@ fn cross_every_type(folder: &Folder, (sender, from): (&Namespace, &str), (receiv
 }
 
 #[test]
-fn odd_frames_go_by_packet_and_xdp_ports_byte_for_byte() {
+fn frames_of_every_kind_go_by_packet_and_xdp_ports_byte_for_byte() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     let folder = Folder::new("links");
     cross(&folder, (&bed.h1, "packet:eth0"), (&bed.dut, "packet:one"));
@@ -251,7 +251,7 @@ fn ping_by(bed: &Testbed, ports: [&str; 2], mode: &str) {
 }
 
 #[test]
-fn odd_frames_go_by_a_tap_port_byte_for_byte_both_ways_and_the_interface_goes_with_it() {
+fn frames_of_every_kind_go_by_a_tap_port_byte_for_byte_both_ways_and_the_interface_is_removed_with_it() {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     let folder = Folder::new("tap");
     let there = || bed.h1.command("ip").args(["link", "show", "t0"]).output().expect("ip").status.success();
@@ -288,7 +288,7 @@ fn an_interface_that_goes_down_comes_back_and_one_that_is_gone_takes_its_port_do
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         let reason = format!("port {interface} is down: interface {} is gone", &interface[7..]);
         assert!(out.status.code() == Some(1) && said.contains(&reason), "{said}");
-        assert!(!said.contains("check failed"), "every frame is home: {said}");
+        assert!(!said.contains("check failed"), "every frame is freed: {said}");
     }
 }
 
@@ -346,8 +346,8 @@ fn packet_ports_go_on_when_their_interface_is_made_again() {
         bed.wire(1, 1);
         frames_come(&output);
     }
-    sending.end_after_an_absence("packet:eth0");
-    receiving.end_after_an_absence("packet:one");
+    sending.end_after_port_down("packet:eth0");
+    receiving.end_after_port_down("packet:one");
 }
 
 #[test]
@@ -368,8 +368,8 @@ fn a_tap_port_goes_on_when_its_interface_is_made_again() {
         make();
         frames_come(&output);
     }
-    sending.end_after_an_absence("packet:t0");
-    receiving.end_after_an_absence("tap:t0");
+    sending.end_after_port_down("packet:t0");
+    receiving.end_after_port_down("tap:t0");
 }
 
 /// Waits until the file has grown twice: bytes that were in a buffer before do not count.

@@ -3,7 +3,7 @@
 //! Needs root, iproute2, iputils-ping, iperf3 and python3. Without them each test prints on standard error that it was
 //! skipped, and why. All traffic stays inside the namespaces and ends by itself.
 
-mod absence;
+mod interface_flaps;
 mod accounting;
 mod copies;
 mod doctor;
@@ -20,8 +20,8 @@ mod late;
 mod links;
 mod measured;
 mod mixed;
-#[path = "../odd/mod.rs"]
-mod odd;
+#[path = "../test_frames/mod.rs"]
+mod test_frames;
 mod offloads;
 mod packets;
 mod punt;

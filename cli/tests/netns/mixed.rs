@@ -2,7 +2,7 @@
 //! frame that is copied is counted.
 
 use crate::links::Pair;
-use crate::odd::{Folder, packets, pcap, pcap_at_intervals, sendable};
+use crate::test_frames::{Folder, packets, pcap, pcap_at_intervals, sendable};
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ struct Side<'a> {
     far: End<'a>,
 }
 
-/// Sends odd frames by the end of `from`, over and over, until each has come by the end of `to` as it was, and nothing else.
+/// Sends frames of every kind by the end of `from`, over and over, until each has come by the end of `to` as it was, and nothing else.
 fn cross(folder: &Folder, place: &Namespace, from: &Side<'_>, to: &Side<'_>) {
     let path = format!("{} to {}", from.port, to.port);
     let frames = sendable(1514);
@@ -52,7 +52,8 @@ fn cross(folder: &Folder, place: &Namespace, from: &Side<'_>, to: &Side<'_>) {
 }
 
 #[test]
-fn odd_frames_cross_between_ports_of_every_two_kinds_both_ways_with_one_copy_where_memory_is_not_shared() {
+fn frames_of_every_kind_cross_between_ports_of_every_two_kinds_both_ways_with_one_copy_where_memory_is_not_shared()
+ {
     let Some(bed) = Testbed::lay(Wiring::Bridged, &[]) else { return };
     let folder = Folder::new("mixed");
     bed.dut.ip("tuntap add dev t0 mode tap");

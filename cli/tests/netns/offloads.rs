@@ -2,8 +2,8 @@
 //! have.
 
 use crate::links::Pair;
-use crate::odd::{Folder, packets, pcap_at_intervals};
 use crate::summary::Summary;
+use crate::test_frames::{Folder, packets, pcap_at_intervals};
 use crate::testbed::{Namespace, Testbed, Wiring, host_mac, port_mac, wait_until};
 use crate::traffic::{ping_once, wait_for_the_path};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Real packets with heads, ready pools, rules, a local queue and a tap, ended in the middle of traffic.
+//! Real packets with heads, ready pools, rules, a local queue and a mirror, ended in the middle of traffic.
 
 use crate::forwarder::{Forwarder, netmem};
 use crate::summary::Summary;
@@ -18,9 +18,9 @@ fn hosts_reach_each_other_by_packets_with_ready_heads_and_pairs() {
 }
 
 #[test]
-fn hosts_reach_each_other_while_a_tap_holds_clones_of_what_was_sent() {
-    let Some(summary) = hosts_reach_each_other(&["--tap=500", "--ready-pairs=50"]) else { return };
-    assert_eq!(summary.number("tap.kept"), 500);
+fn hosts_reach_each_other_while_a_mirror_holds_clones_of_what_was_sent() {
+    let Some(summary) = hosts_reach_each_other(&["--mirror=500", "--ready-pairs=50"]) else { return };
+    assert_eq!(summary.number("mirror.kept"), 500);
 }
 
 /// Ping and TCP cross in both directions. Then the run is ended while a host floods the path, and its counters must add
@@ -41,7 +41,8 @@ fn hosts_reach_each_other(options: &[&str]) -> Option<Summary> {
 #[test]
 fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
-    let rules = ["--rule=pass,proto=icmp,in=1", "--rule=drop,dst=10.77.2.0/24,dport=9000", "--hold=20"];
+    let rules =
+        ["--rule=pass,proto=icmp,in=1", "--rule=drop,dst=10.77.2.0/24,dport=9000", "--local-queue=20"];
     let forwarder = Forwarder::start(&bed, &[&["--path=full", "--ready-pairs=50"], &rules[..]].concat());
     let flood = Flood::start(&bed);
     let summary = forwarder.interrupt();
@@ -54,12 +55,17 @@ fn rules_drop_and_pass_real_packets_by_count_in_mid_traffic() {
 }
 
 #[test]
-fn tunables_are_changed_through_the_socket_while_a_tap_holds_clones_in_mid_traffic() {
+fn tunables_are_changed_through_the_socket_while_a_mirror_holds_clones_in_mid_traffic() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let socket = scratch("netns");
     let socket = socket.to_str().expect("a path in UTF-8");
-    let options =
-        ["--path=full", "--ready-pairs=50", "--tap=200", "--hold=50", "--rule=pass,proto=icmp,in=1"];
+    let options = [
+        "--path=full",
+        "--ready-pairs=50",
+        "--mirror=200",
+        "--local-queue=50",
+        "--rule=pass,proto=icmp,in=1",
+    ];
     let forwarder = Forwarder::start(&bed, &[&["--control", socket], &options[..]].concat());
     let flood = Flood::start(&bed);
     for max in ["0", "300", "7", "64"] {
@@ -79,7 +85,7 @@ fn tunables_are_changed_through_the_socket_while_a_tap_holds_clones_in_mid_traff
     let summary = forwarder.interrupt();
     drop(flood);
     summary.assert_adds_up();
-    assert!(summary.number("tap.taken") > 0 && summary.number("passed") > 0);
+    assert!(summary.number("mirror.taken") > 0 && summary.number("passed") > 0);
     assert_eq!(summary.number("ready_pairs.max"), 64);
     bed.assert_nothing_left();
 }

@@ -48,7 +48,7 @@ fn an_address_that_is_added_while_packets_pass_answers_and_one_that_is_taken_awa
     give_addresses(&bed);
     let forwarder = Forwarder::start(&bed, &[]);
     assert_ping_both_ways(&bed);
-    assert!(!ping_once(&bed.h1, "10.77.9.9"), "nobody has it");
+    assert!(!ping_once(&bed.h1, "10.77.9.9"), "no host has it");
     bed.dut.ip("addr add 10.77.9.9/32 dev lo");
     answers(&bed.h1, "10.77.9.9");
     bed.dut.ip("addr del 10.77.9.9/32 dev lo");
@@ -56,7 +56,7 @@ fn an_address_that_is_added_while_packets_pass_answers_and_one_that_is_taken_awa
     assert_ping_both_ways(&bed);
     let summary = forwarder.interrupt();
     summary.assert_adds_up();
-    assert!(summary.dropped("no_route") > 0, "what was for nobody came to netmem");
+    assert!(summary.dropped("no_route") > 0, "packets to unknown hosts came to netmem");
 }
 
 #[test]

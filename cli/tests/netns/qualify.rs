@@ -2,7 +2,7 @@
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
-use crate::odd::Folder;
+use crate::test_frames::Folder;
 use crate::testbed::{Testbed, Wiring, wait_until};
 use std::fs;
 use std::path::Path;
@@ -101,8 +101,8 @@ fn packets_that_a_cable_corrupts_are_a_failure_with_its_mode_and_exit_code_1() {
     drop(cable);
     let report = fs::read_to_string(folder.path("report.md")).expect("a report");
     assert_eq!(out.status.code(), Some(1), "{}\n{report}", said(&out));
-    let spoilt = row(&report, "packet", "64 bytes");
-    assert!(spoilt[3] == "FAILED" && report.contains("\n- packet, 64 bytes: "), "{report}");
+    let corrupted = row(&report, "packet", "64 bytes");
+    assert!(corrupted[3] == "FAILED" && report.contains("\n- packet, 64 bytes: "), "{report}");
     assert!(said(&out).contains("error: packet, 64 bytes: "), "{}", said(&out));
 }
 

@@ -3,8 +3,8 @@
 
 use crate::forwarder::netmem;
 use crate::links::Pair;
-use crate::odd::dropped::{ROUTER, ipv4, odd_packets, to};
-use crate::odd::{Folder, pcap_at_intervals};
+use crate::test_frames::dropped::{ROUTER, ipv4, packets_by_drop_reason, to};
+use crate::test_frames::{Folder, pcap_at_intervals};
 use crate::testbed::{Testbed, Wiring, wait_until};
 use crate::tshark::tshark;
 use rustix::process::{Pid, Signal, kill_process};
@@ -62,7 +62,7 @@ fn arrange(bed: &Testbed) {
 
 /// A packet for each reason, or as many as it takes, to be sent by the first host.
 fn packets() -> Vec<Vec<u8>> {
-    let mut packets: Vec<_> = odd_packets().into_iter().map(|(_, packet)| packet).collect();
+    let mut packets: Vec<_> = packets_by_drop_reason().into_iter().map(|(_, packet)| packet).collect();
     // A packet socket sends no less than a header.
     packets.iter_mut().filter(|packet| packet.len() < 14).for_each(|packet| {
         *packet = ipv4(&[], |_| ());
@@ -163,7 +163,7 @@ fn one_run_drops_packets_for_29_reasons_and_tshark_reads_each() {
     let input = folder.write("in.pcap", &pcap_at_intervals(&packets(), 500));
     let file = format!("pcap:in={},loop=0,speed=recorded", input.display());
     let sender = Pair::start_with(&bed.h1, [&file, "packet:eth0"], &["--frame-size=16384"]);
-    let wanted: Vec<_> = odd_packets()
+    let wanted: Vec<_> = packets_by_drop_reason()
         .iter()
         .map(|(reason, _)| *reason)
         .chain(TO.map(|(reason, _)| reason))

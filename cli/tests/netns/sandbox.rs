@@ -2,7 +2,7 @@
 //! continues.
 
 use crate::forwarder::{Forwarder, netmem};
-use crate::odd::Folder;
+use crate::test_frames::Folder;
 use crate::testbed::{Testbed, Wiring, host_mac, port_mac, scratch, wait_until};
 use crate::traffic::{assert_ping_both_ways, wait_for_the_path};
 use ::netmem::system::bpf::{RedirectProgram, SocketMap, XdpMode};
@@ -189,7 +189,7 @@ fn program_in(folder: &Folder) -> PathBuf {
 
 /// A configuration that root alone may read, and a control socket in a folder that root alone may write to.
 #[test]
-fn as_nobody_it_forwards_reloads_and_takes_up_an_interface_that_is_made_again() {
+fn a_run_as_the_user_nobody_forwards_reloads_and_reopens_an_interface_that_is_made_again() {
     let Some(bed) = Testbed::lay(Wiring::Routed, &["ping"]) else { return };
     let folder = open_folder("sandbox-nobody");
     let (config, control) = (folder.path("config"), folder.path("control"));
@@ -226,7 +226,7 @@ fn as_nobody_it_forwards_reloads_and_takes_up_an_interface_that_is_made_again() 
     assert_ping_both_ways(&bed);
     let out = forwarder.end(Signal::INT);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    assert!(!control.exists(), "the broker takes away what nobody may not");
+    assert!(!control.exists(), "the broker removes what the user nobody may not");
     bed.assert_nothing_left();
 }
 

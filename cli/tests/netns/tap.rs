@@ -1,8 +1,8 @@
 //! A router at the far end of TAP interfaces.
 
 use crate::links::Pair;
-use crate::odd::Folder;
 use crate::summary::Summary;
+use crate::test_frames::Folder;
 use crate::testbed::{Namespace, Testbed, Wiring, wait_until};
 use serde_json::Value;
 use std::path::Path;

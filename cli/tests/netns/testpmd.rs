@@ -2,8 +2,8 @@
 
 use crate::dpdk::Testpmd;
 use crate::links::Pair;
-use crate::odd::{Folder, packets, pcap, sendable};
 use crate::summary::Summary;
+use crate::test_frames::{Folder, packets, pcap, sendable};
 use crate::testbed::{Testbed, Wiring, wait_until};
 use std::fs;
 

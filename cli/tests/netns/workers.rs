@@ -37,7 +37,7 @@ fn two_workers_on_two_queues_account_for_every_packet_of_bridged_flows_both_ways
 }
 
 #[test]
-fn two_workers_account_for_every_packet_in_generic_mode_in_which_veth_tells_no_queues_apart() {
+fn two_workers_account_for_every_packet_in_generic_mode_in_which_veth_does_not_distinguish_queues() {
     flows_both_ways(Wiring::Routed, &["--xdp-mode=generic"]);
 }
 

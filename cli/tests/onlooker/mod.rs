@@ -32,7 +32,7 @@ impl Onlooker {
                 Some(connection) => break connection,
                 None => thread::sleep(Duration::from_millis(1)),
             }
-            assert!(Instant::now() < until, "nobody connects");
+            assert!(Instant::now() < until, "no process connects");
         };
         let hello = Hello {
             name: Text::new("onlooker"),

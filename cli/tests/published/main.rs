@@ -23,7 +23,7 @@ fn text(value: &Value) -> String {
 /// Returns the error in the published figure of a row, or `None` if it is the figure of these settings.
 fn wrong(row: &Value, figures: &[Figure]) -> Option<String> {
     let published = &row["published"];
-    let told = format!("{}: {} beside {}", text(&row["variant"]), published, row["params"]);
+    let described = format!("{}: {} beside {}", text(&row["variant"]), published, row["params"]);
     let same = |figure: &&Figure| {
         row["variant"] == figure.variant
             && published["value"] == json!(figure.value)
@@ -31,7 +31,7 @@ fn wrong(row: &Value, figures: &[Figure]) -> Option<String> {
     };
     let of: Vec<&Figure> = figures.iter().filter(same).collect();
     if of.is_empty() {
-        return Some(format!("no source has this figure: {told}"));
+        return Some(format!("no source has this figure: {described}"));
     }
     let label = text(&published["of"]);
     let fits = |figure: &&Figure| {
@@ -40,7 +40,7 @@ fn wrong(row: &Value, figures: &[Figure]) -> Option<String> {
             && figure.says.iter().all(|words| label.contains(words))
             && figure.never.iter().all(|words| !label.contains(words))
     };
-    (!of.iter().any(fits)).then(|| format!("another setting or another label than the source's: {told}"))
+    (!of.iter().any(fits)).then(|| format!("another setting or another label than the source's: {described}"))
 }
 
 /// Runs `experiment`. Returns its report.

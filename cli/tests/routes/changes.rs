@@ -25,7 +25,7 @@ fn compared_after_each(steps: &[&str]) -> Option<Router> {
 }
 
 #[test]
-fn routes_that_are_added_replaced_changed_and_deleted() {
+fn routes_follow_the_kernel_when_they_are_added_replaced_changed_and_deleted() {
     after_each(&[
         "route add 10.1.0.0/16 via 10.77.1.1",
         "route replace 10.1.0.0/16 via 10.77.2.1",
@@ -50,7 +50,7 @@ fn routes_that_are_added_replaced_changed_and_deleted() {
 }
 
 #[test]
-fn routes_with_several_paths() {
+fn routes_with_several_paths_follow_the_kernel() {
     after_each(&[
         "route add 10.1.0.0/16 nexthop via 10.77.1.1 weight 3 nexthop via 10.77.2.1 weight 5",
         "route replace 10.1.0.0/16 nexthop via 10.77.1.1 nexthop via 10.77.1.2 nexthop dev two",
@@ -114,7 +114,7 @@ fn ipv6_routes_with_an_mtu_of_their_own_while_the_mtu_of_their_link_changes() {
 
 /// Seen: a route's own MTU was not heeded.
 #[test]
-fn routes_with_an_mtu_of_their_own() {
+fn routes_with_an_mtu_of_their_own_follow_the_kernel() {
     after_each(&[
         "route add 10.1.0.0/16 via 10.77.1.1 mtu 1300",
         "route change 10.1.0.0/16 via 10.77.1.1 mtu 1200",
@@ -139,7 +139,7 @@ fn routes_with_an_mtu_of_their_own() {
 }
 
 #[test]
-fn routes_to_nowhere() {
+fn blackhole_unreachable_prohibit_and_throw_routes_follow_the_kernel() {
     after_each(&[
         "route add blackhole 10.1.0.0/16",
         "route add unreachable 10.2.0.0/16",
@@ -154,7 +154,7 @@ fn routes_to_nowhere() {
 }
 
 #[test]
-fn routes_that_come_and_go_with_addresses_and_links() {
+fn routes_follow_the_kernel_when_addresses_and_links_come_and_go() {
     let router = compared_after_each(&[
         "addr add 10.78.0.1/24 dev one",
         "route add 10.1.0.0/16 via 10.78.0.9",
@@ -201,7 +201,7 @@ fn paths_over_a_link_that_flaps_come_back_in_both_families() {
 /// Seen: with routes over links without carrier ignored, a carrier that went or came changed nothing here, and a route that
 /// was deleted meanwhile stayed.
 #[test]
-fn routes_over_a_link_without_carrier_where_the_kernel_ignores_them() {
+fn routes_over_a_link_without_carrier_follow_the_kernel_where_it_ignores_them() {
     let Some(router) = Router::start(&[], &[]) else { return };
     for family in ["ipv4", "ipv6"] {
         for link in ["all", "default", "one", "two"] {

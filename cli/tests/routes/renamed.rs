@@ -4,7 +4,7 @@ use crate::router::Router;
 use crate::testbed::wait_until;
 
 /// Whether netmem knows a neighbour on the interface with this name.
-fn has_heard_of(router: &Router, name: &str) -> bool {
+fn has_interface(router: &Router, name: &str) -> bool {
     router.stat("neighbours").iter().any(|neighbour| neighbour["dev"] == name)
 }
 
@@ -16,7 +16,7 @@ fn renamed(ports: [&str; 2], steps: &[(&str, &str)], names: [&str; 2]) -> Option
     for (from, to) in steps {
         router.bed.dut.rename(from, to);
     }
-    wait_until("it has heard", || names.iter().all(|name| has_heard_of(&router, name)));
+    wait_until("netmem has the new names", || names.iter().all(|name| has_interface(&router, name)));
     wait_until("packets pass again", || router.pings("10.77.2.1"));
     let (_, said) = router.end_with();
     Some(said)

@@ -26,7 +26,7 @@ fn assert_counts(router: &Router, address: &str, reason: &str) {
 #[test]
 fn hosts_reach_each_other_and_the_first_packet_waits_for_its_neighbour() {
     let Some(router) = Router::start(&["ping"], &[]) else { return };
-    assert!(router.stat("neighbours").iter().all(|one| one["name"] != "10.77.2.1"), "nobody has asked");
+    assert!(router.stat("neighbours").iter().all(|one| one["name"] != "10.77.2.1"), "no host has asked");
     router.bed.h1.ping("10.77.2.1", 20, "-i 0.05");
     router.bed.h2.ping("10.77.1.1", 20, "-i 0.05");
     let summary = router.end();

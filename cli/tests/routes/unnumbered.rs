@@ -44,13 +44,13 @@ fn errors_of_a_router_with_addresses_on_lo_alone_come_from_there() {
     let router = Router::start_in(bed, ["packet:one", "packet:two"], &[]);
     for (own, to, longest) in [("10.255.0.1", "10.77.2.1", 1372), ("2001:db8::1", "2001:db8:2::1", 1352)] {
         wait_until("the hosts reach each other", || router.pings(to));
-        let is_told = |words: &str, what: &str| {
+        let gets_error = |words: &str, what: &str| {
             let said = ping(&router.bed.h1, words);
             said.contains(&format!("From {own} ")) && said.contains(what)
         };
-        wait_until("the hop limit is too small", || is_told(&format!("-t 1 {to}"), "exceeded"));
+        wait_until("the hop limit is too small", || gets_error(&format!("-t 1 {to}"), "exceeded"));
         let long = format!("-M do -s {} {to}", longest + 1);
-        wait_until("the packet is too big", || is_told(&long, "1400"));
+        wait_until("the packet is too big", || gets_error(&long, "1400"));
     }
     assert_eq!(router.number("icmp", "no_address"), 0);
     router.end();

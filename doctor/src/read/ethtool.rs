@@ -75,7 +75,7 @@ impl Ethtool {
 pub struct Offloads {
     /// All of them.
     pub on: BTreeSet<String>,
-    /// Those that nobody can turn off.
+    /// Those that cannot be turned off.
     pub fixed: BTreeSet<String>,
 }
 

@@ -161,7 +161,7 @@ fn a_ratio_that_one_process_saw_beyond_its_bound_is_judged_by_all_of_them() {
 }
 
 #[test]
-fn what_comes_out_the_same_is_done_once_and_stands_in_every_report() {
+fn a_deterministic_measurement_runs_once_and_is_in_every_report() {
     let mut done = 0;
     let report = report_of_setups(3, false, &mut |bench, setup| {
         bench.note(format!("set-up {setup}"));
@@ -178,7 +178,7 @@ fn what_comes_out_the_same_is_done_once_and_stands_in_every_report() {
 }
 
 #[test]
-fn groups_are_not_mixed_up_and_one_of_other_variants_begins_anew() {
+fn groups_are_not_mixed_up_and_one_of_other_variants_begins_again() {
     let report = report_of_setups(2, false, &mut |bench, setup| {
         let second = if setup == 0 { "netmem/a" } else { "netmem/b" };
         for name in ["netmem", second] {
@@ -272,7 +272,7 @@ fn set_ups_without_a_counted_window_do_not_count_towards_the_least_and_the_group
 }
 
 #[test]
-fn what_pauses_took_before_and_during_the_run_is_reported_apart() {
+fn time_lost_to_pauses_before_and_during_the_run_is_reported_separately() {
     let report = run(&mut [constant("netmem/bulk", 100.0, 0), constant("netmem/base", 200.0, 0)], false);
     let pauses = report.pauses.unwrap();
     assert_eq!((pauses.before_percent, pauses.during_percent), (1.0, Some(50.0)));
@@ -282,7 +282,7 @@ fn what_pauses_took_before_and_during_the_run_is_reported_apart() {
 }
 
 #[test]
-fn a_run_that_counts_nothing_says_who_does() {
+fn a_run_that_counts_nothing_names_the_experiment_that_counts() {
     let label = Label { variant: "netmem".into(), params: Params::new() };
     let report = report_of(false, |bench| bench.figure(label, Metric::Bytes, 4_096.0, None));
     assert_eq!(report.counters, Some(Counters::None));
@@ -301,7 +301,7 @@ fn a_stopped_run_of_several_groups_says_so_once() {
 }
 
 #[test]
-fn what_was_counted_once_is_a_row_of_one_window() {
+fn a_value_that_was_counted_once_is_a_row_of_one_window() {
     let label = Label { variant: "netmem".into(), params: Params::new() };
     let report = report_of(false, |bench| bench.figure(label, Metric::Bytes, 32_768.0, None));
     let row = &report.rows[0];

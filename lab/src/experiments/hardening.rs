@@ -12,7 +12,7 @@ use netmem::sync::Worker;
 
 use super::pages::{Hand, label};
 use super::slab_objects::{Block, alloc};
-use super::{Experiment, check_home};
+use super::{Experiment, check_all_freed};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
 use crate::json::Ratio;
 use crate::method::round::Variant;
@@ -176,7 +176,7 @@ fn end(bench: &mut Bench<'_>, scene: Scene) {
     let Scene { name, memory, worker, objects, fresh, pool, refused } = scene;
     let found = objects.found().len() + fresh.found().len();
     bench.check(&format!("{name}: no misuse found"), found == 0, format!("{found} found"));
-    check_home(bench, name, &pool);
+    check_all_freed(bench, name, &pool);
     drop((objects, fresh, pool, worker));
     let (stats, refused) = (memory.stats(), refused.get());
     let detail = format!("{refused} refused");

@@ -81,12 +81,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
 ];
 
 /// Checks that every frame of `pool` is back in it.
-fn check_home(bench: &mut Bench<'_>, variant: &str, pool: &Pool) {
+fn check_all_freed(bench: &mut Bench<'_>, variant: &str, pool: &Pool) {
     let ledger = pool.ledger();
-    let home = ledger.free + ledger.cached + ledger.ready + ledger.returning;
+    let freed = ledger.free + ledger.cached + ledger.ready + ledger.returning;
     bench.check(
         &format!("{variant}: ledger balanced"),
         ledger.balanced() && ledger.all_freed(),
-        format!("{home} of {} frames home", ledger.total),
+        format!("{freed} of {} frames freed", ledger.total),
     );
 }

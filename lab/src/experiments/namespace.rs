@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ip_refuses_is_told_with_its_words() {
+    fn a_command_that_ip_refuses_is_reported_with_its_message() {
         let why = ip("netns del netmem-no-such-namespace").unwrap_err();
         assert!(why.contains("netmem-no-such-namespace"), "{why}");
         let gone = Namespace { name: "netmem-no-such-namespace".to_owned() };

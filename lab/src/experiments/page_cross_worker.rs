@@ -202,7 +202,7 @@ fn run(bench: &mut Bench<'_>) -> Result<(), SetUpError> {
         bench.row(series, Metric::CyclesPerOp, published(place / ASKED.len(), ASKED[place % ASKED.len()]));
     }
     passings.into_iter().for_each(|passing| passing.settle(bench));
-    super::check_home(bench, "netmem/frame", &pool);
+    super::check_all_freed(bench, "netmem/frame", &pool);
     let on_one = alone::measure(bench, &clock, &memory, slots, peer_core)?;
     check_pages(bench, "netmem", &memory, on_one.refused);
     note_memory(bench, &memory);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hand_takes_it_brings_back() {
+    fn every_page_that_a_hand_allocates_is_freed() {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let refused = Cell::new(0);
         let mut hand = Hand::new(&memory, 300, &refused).unwrap();

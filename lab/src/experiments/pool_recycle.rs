@@ -161,12 +161,12 @@ fn group(scene: &Scene<'_>, bench: &mut Bench<'_>, map_ns: u32, held: usize) -> 
 /// Checks that every page was allocated, kept its bytes and came back, and that it stayed mapped exactly where the
 /// method keeps pages mapped.
 fn check(bench: &mut Bench<'_>, kind: &Kind, account: Account, (map_ns, held): (u32, usize)) {
-    let Account { refused, spoilt, missing, left, .. } = account;
+    let Account { refused, corrupted, missing, left, .. } = account;
     let what = format!("{}, mapping {map_ns} ns, {held} held", kind.variant);
     bench.check(
-        &format!("{what}: every page came whole and went home"),
-        refused == 0 && spoilt == 0 && missing == 0,
-        format!("{refused} refused, {spoilt} not as written, {missing} not home"),
+        &format!("{what}: every page came whole and was freed"),
+        refused == 0 && corrupted == 0 && missing == 0,
+        format!("{refused} refused, {corrupted} not as written, {missing} not freed"),
     );
     let kept = match kind.keeps {
         Keeps::Pool | Keeps::FreedElsewhere | Keeps::Orphan | Keeps::Adopted | Keeps::Owner => left == 0,

@@ -7,7 +7,7 @@ use netmem::pool::{Batch, Frame, Pool, PoolConfig};
 use netmem::ring::{Receiver, Sender, ring};
 use netmem::sync::Worker;
 
-use super::check_home;
+use super::check_all_freed;
 use crate::bench::{Bench, SetUpError};
 
 /// Bytes of the packets: the smallest Ethernet frame.
@@ -66,20 +66,20 @@ impl Relay {
     /// Lets every frame in flight arrive, on this thread. Checks that every frame came back, touched, and is back
     /// in its pool.
     pub(super) fn settle(mut self, mut far: FarSide, worker: &mut Worker, bench: &mut Bench<'_>) {
-        let mut home = 0;
+        let mut in_flight = 0;
         while self.poll(BATCH_MAX) + far.receive() > 0 {
-            home += far.hand.len();
+            in_flight += far.hand.len();
             far.hand.free(worker);
         }
         let FarSide { sent, returned, corrupt, .. } = far;
         bench.check(
             "limit: every packet accounted for",
             sent == returned,
-            format!("{sent} sent, {returned} received, {home} frames in flight at the end"),
+            format!("{sent} sent, {returned} received, {in_flight} frames in flight at the end"),
         );
         bench.check("limit: contents intact", corrupt == 0, format!("{corrupt} of {returned} corrupt"));
         drop(far);
-        check_home(bench, "limit", &self.pool);
+        check_all_freed(bench, "limit", &self.pool);
     }
 }
 

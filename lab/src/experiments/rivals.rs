@@ -230,13 +230,13 @@ fn check_dpdk(bench: &mut Bench<'_>, what: &str, refused: u64, out: u64) {
 
 /// Checks that netmem never failed an allocation, that written bytes stayed the same, and that every frame is back
 /// in its pool.
-fn check_netmem(bench: &mut Bench<'_>, what: &str, refused: u64, spoilt: u64, pool: &Pool) {
+fn check_netmem(bench: &mut Bench<'_>, what: &str, refused: u64, corrupted: u64, pool: &Pool) {
     bench.check(
         &format!("netmem, {what}: nothing refused, contents intact"),
-        refused == 0 && spoilt == 0,
-        format!("{refused} refused, {spoilt} not as written"),
+        refused == 0 && corrupted == 0,
+        format!("{refused} refused, {corrupted} not as written"),
     );
-    super::check_home(bench, &format!("netmem, {what}"), pool);
+    super::check_all_freed(bench, &format!("netmem, {what}"), pool);
 }
 
 #[cfg(test)]

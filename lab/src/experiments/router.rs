@@ -19,7 +19,7 @@ use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem_traffic::{Hop, INTERFACES, Outcome, Sink, Traffic};
 
-use super::check_home;
+use super::check_all_freed;
 use super::relay::PACKET_BYTES;
 use crate::bench::{Bench, SetUpError};
 use crate::settings::Key;
@@ -224,7 +224,7 @@ impl Router {
             format!("{corrupt} of {received} corrupt"),
         );
         drop((self.forwarder, self.pairs, far));
-        check_home(bench, variant, &self.pool);
+        check_all_freed(bench, variant, &self.pool);
     }
 }
 
@@ -409,31 +409,31 @@ mod tests {
     use crate::json::Report;
     use netmem::page::MemoryConfig;
 
-    /// Forwards some packets, lets `spoil` change the packets in flight, and settles.
-    fn settled(fate: Fate, free: Free, spoil: impl FnOnce(&mut FarSide)) -> Report {
+    /// Forwards some packets, lets `corrupt` change the packets in flight, and settles.
+    fn settled(fate: Fate, free: Free, corrupt: impl FnOnce(&mut FarSide)) -> Report {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();
         let setup = Setup { free, ..Setup::frames(256, fate) };
-        settled_with(&memory, &mut worker, &setup, spoil)
+        settled_with(&memory, &mut worker, &setup, corrupt)
     }
 
     fn settled_with(
         memory: &Memory,
         worker: &mut Worker,
         setup: &Setup,
-        spoil: impl FnOnce(&mut FarSide),
+        corrupt: impl FnOnce(&mut FarSide),
     ) -> Report {
         let (mut router, mut far) = Router::new(memory, worker, setup).unwrap();
         for _ in 0..100 {
             far.turn();
             assert_eq!(router.poll(worker), BATCH_MAX);
         }
-        spoil(&mut far);
+        corrupt(&mut far);
         report_of(false, |bench| router.settle(far, worker, "netmem", bench))
     }
 
     #[test]
-    fn packets_of_every_kind_are_accounted_for_and_their_frames_go_home() {
+    fn packets_of_every_kind_are_accounted_for_and_their_frames_are_freed() {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let mut worker = memory.worker().unwrap();
         for rules in [None, Some(3)] {
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn every_packet_is_accounted_for_and_every_frame_goes_home() {
+    fn every_packet_is_accounted_for_and_every_frame_is_freed() {
         let sent = [Fate::Routed, Fate::Redirected, Fate::Reflected, Fate::Crossed];
         for fate in sent.into_iter().chain([Fate::Dropped, Fate::Kept(0), Fate::Kept(300)]) {
             for free in [Free::Single, Free::Bulk] {
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_spoilt_on_the_way_fails_its_check() {
+    fn a_packet_corrupted_on_the_way_fails_its_check() {
         for fate in [Fate::Reflected, Fate::Crossed, Fate::Kept(300)] {
             let report = settled(fate, Free::Bulk, |far| {
                 far.frames.iter_mut().for_each(|(_, wanted)| wanted[60] ^= 1)

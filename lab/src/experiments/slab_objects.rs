@@ -41,7 +41,7 @@ impl<const WRITTEN: usize, const REST: usize> Block<WRITTEN, REST> {
 
     /// Changes a bit of a word, as a fault would.
     #[cfg(test)]
-    pub(super) fn spoil(&mut self) {
+    pub(super) fn corrupt(&mut self) {
         self.write(u64::MAX);
     }
 
@@ -91,7 +91,7 @@ pub(super) struct Account {
     /// Failed allocations.
     pub(super) refused: u64,
     /// Objects with wrong words.
-    pub(super) spoilt: u64,
+    pub(super) corrupted: u64,
     /// Objects that the cache itself counted as allocated when all were freed, and faults in its lists.
     pub(super) missing: u64,
 }
@@ -99,9 +99,9 @@ pub(super) struct Account {
 impl Account {
     /// Checks that every object was allocated, stayed the same and was freed.
     pub(super) fn check(&self, bench: &mut Bench<'_>) {
-        let Self { allocated, freed, refused, spoilt, missing } = self;
+        let Self { allocated, freed, refused, corrupted, missing } = self;
         bench.check("every allocation succeeded", *refused == 0, format!("{refused} refused"));
-        bench.check("contents intact", *spoilt == 0, format!("{spoilt} objects were not as written"));
+        bench.check("contents intact", *corrupted == 0, format!("{corrupted} objects were not as written"));
         bench.check(
             "every object back",
             allocated == freed && *missing == 0,
@@ -116,7 +116,7 @@ impl Account {
         self.allocated += other.allocated;
         self.freed += other.freed;
         self.refused += other.refused;
-        self.spoilt += other.spoilt;
+        self.corrupted += other.corrupted;
         self.missing += other.missing;
     }
 }

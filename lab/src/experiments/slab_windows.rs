@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_is_never_none() {
+    fn a_short_run_has_at_least_one_round_and_one_window() {
         let effort = Effort { rounds: 21, windows: 48 };
         assert_eq!(short(effort, 2), Effort { rounds: 11, windows: 8 });
         let one = Effort { rounds: 1, windows: 1 };

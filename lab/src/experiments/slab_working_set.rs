@@ -183,7 +183,7 @@ impl<const WRITTEN: usize, const REST: usize> WorkingSet for Held<WRITTEN, REST>
 
     fn settle(mut self: Box<Self>, w: &mut Worker) -> Account {
         for (place, object) in self.objects.drain(..).enumerate() {
-            self.account.spoilt += u64::from(!object.holds(place as u64));
+            self.account.corrupted += u64::from(!object.holds(place as u64));
             self.account.freed += 1;
             self.cache.free(w, object);
         }
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn a_spoilt_object_and_one_that_never_comes_back_are_counted() {
+    fn a_corrupted_object_and_one_that_never_comes_back_are_counted() {
         let (memory, mut worker) = memory();
         let cache = Cache::new(&memory, &CONFIG()).unwrap();
         let mut held: Held<8, 24> = Held::of(cache, false);
         held.hold(&mut worker, 20);
-        held.objects[7].spoil();
+        held.objects[7].corrupt();
         std::mem::forget(held.objects.pop());
         let account = Box::new(held).settle(&mut worker);
-        assert_eq!(account, Account { allocated: 20, freed: 19, spoilt: 1, missing: 1, refused: 0 });
+        assert_eq!(account, Account { allocated: 20, freed: 19, corrupted: 1, missing: 1, refused: 0 });
     }
 }

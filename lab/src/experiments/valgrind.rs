@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_stopped_is_killed_and_one_that_ends_is_told_by_its_status() {
+    fn a_stopped_program_is_killed_and_one_that_ends_is_reported_with_its_status() {
         let start = |words: [&str; 2]| process::start(Command::new(words[0]).arg(words[1])).unwrap();
         let mut endless = start(["sleep", "1000"]);
         assert_eq!(end(&mut endless, &AtomicBool::new(true)).unwrap(), None);

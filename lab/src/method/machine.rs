@@ -84,8 +84,8 @@ pub fn memory_available() -> Option<usize> {
 }
 
 fn available(meminfo: &str) -> Option<usize> {
-    let told = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(told.trim().strip_suffix("kB")?.trim_end().parse::<usize>().ok()? << 10)
+    let text = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(text.trim().strip_suffix("kB")?.trim_end().parse::<usize>().ok()? << 10)
 }
 
 fn line(path: impl AsRef<Path>) -> Option<String> {
@@ -124,12 +124,12 @@ fn keeps_its_rate(cpuinfo: &str) -> Option<bool> {
 /// Documentation/ABI/testing/sysfs-devices-system-cpu).
 fn caches(directory: &Path) -> Vec<Cache> {
     let cache = |index: usize| {
-        let told = |name: &str| line(directory.join(format!("index{index}")).join(name));
+        let text = |name: &str| line(directory.join(format!("index{index}")).join(name));
         Some(Cache {
-            level: told("level")?.parse().ok()?,
-            kind: told("type")?.to_lowercase(),
-            bytes: kibibytes(&told("size")?)? << 10,
-            shared_by: listed_cores(&told("shared_cpu_list")?)?,
+            level: text("level")?.parse().ok()?,
+            kind: text("type")?.to_lowercase(),
+            bytes: kibibytes(&text("size")?)? << 10,
+            shared_by: listed_cores(&text("shared_cpu_list")?)?,
         })
     };
     (0..).map_while(cache).collect()
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn the_memory_that_is_available_is_read_from_meminfo() {
-        let told = "MemFree:  1 kB\nMemAvailable:   23068672 kB\nSwapTotal: 0 kB\n";
-        assert_eq!(available(told), Some(22 << 30));
+        let text = "MemFree:  1 kB\nMemAvailable:   23068672 kB\nSwapTotal: 0 kB\n";
+        assert_eq!(available(text), Some(22 << 30));
         assert_eq!((available("MemFree: 1 kB\n"), available("MemAvailable: many\n")), (None, None));
     }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_told_as_far_as_known() {
+    fn huge_pages_are_reported_as_far_as_known() {
         let modes = Some("always [madvise] never".to_owned());
         assert_eq!(hugepages(Some("8".into()), modes).as_deref(), Some("8 of 2 MiB, transparent: madvise"));
         assert_eq!(hugepages(None, None), None);

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_saw_adds_up() {
+    fn the_gaps_of_two_runs_are_added() {
         let mut gaps = Gaps { watched: 100, lost: 10, longest: 10 };
         gaps.add(Gaps { watched: 300, lost: 30, longest: 5 });
         assert_eq!((gaps.percent(), gaps.longest), (Some(10.0), 10));

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_a_given_size_has_it_and_warms_up_as_long_as_told() {
+    fn a_window_of_a_given_size_has_that_size_and_the_given_warm_up() {
         let (clock, ran) = (Synthetic::default(), Cell::new(0));
         let body = |ops: u32| {
             ran.set(ran.get() + ops);

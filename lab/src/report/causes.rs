@@ -87,14 +87,15 @@ pub(super) fn dear(reports: &[Report]) -> Vec<String> {
         let of_it = reports.iter().filter(|report| report.experiment == dear.experiment);
         of_it.filter_map(move |report| Some((dear, pick::ratio(report, dear.a, "limit", dear.fixed)?)))
     });
-    let told = all.filter(|(_, ratio)| ratio.low > WORTH_TELLING);
-    told.map(|(dear, Ratio { median, low, high, .. })| {
-        format!(
-            "{}: {median:.1} ({low:.1} to {high:.1}) times the bare ring ({}). {}",
-            dear.what, dear.experiment, dear.why
-        )
-    })
-    .collect()
+    let reported = all.filter(|(_, ratio)| ratio.low > WORTH_TELLING);
+    reported
+        .map(|(dear, Ratio { median, low, high, .. })| {
+            format!(
+                "{}: {median:.1} ({low:.1} to {high:.1}) times the bare ring ({}). {}",
+                dear.what, dear.experiment, dear.why
+            )
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -122,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dear_is_told_where_the_whole_interval_says_so() {
+    fn a_cost_is_reported_only_if_the_whole_interval_shows_it() {
         let mut report = Report { experiment: "page-cross-worker".into(), ..sample() };
         let ratio = &mut report.ratios[0];
         (ratio.a, ratio.b) = ("netmem/frame".into(), "limit".into());
         ratio.params = params([("side", "B".into()), ("touch", false.into())]);
         (ratio.low, ratio.median, ratio.high) = (20.0, 30.0, 40.0);
-        let told = dear(&[report.clone()]);
-        assert!(told[0].contains("30.0 (20.0 to 40.0) times the bare ring"), "{told:?}");
+        let reported = dear(&[report.clone()]);
+        assert!(reported[0].contains("30.0 (20.0 to 40.0) times the bare ring"), "{reported:?}");
         report.ratios[0].low = 3.0;
         assert!(dear(&[report]).is_empty());
     }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_missed_is_told_with_its_ratio_and_counts_among_the_losses() {
+    fn a_missed_target_is_reported_with_its_ratio_and_counts_among_the_losses() {
         let mut report = sample();
         report.ratios[0].b = "dpdk".into();
         report.ratios[0].params = params([

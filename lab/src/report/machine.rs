@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_and_its_pauses_are_told() {
+    fn the_machine_and_its_pauses_are_reported() {
         let text = text(&sample());
         for part in [
             "a processor, 2 cores",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_report_does_not_tell_is_unknown() {
+    fn a_field_that_an_older_report_lacks_is_shown_as_unknown() {
         let mut report = Report { pauses: None, counters: None, ..sample() };
         report.machine.caches.clear();
         report.machine.tsc_invariant = None;

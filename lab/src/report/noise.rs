@@ -8,7 +8,7 @@ const EQUAL: f64 = 0.01;
 
 /// The uncertainty of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum Uncertainty {
     /// It has fewer set-ups or rounds than an interval needs, so its interval is too narrow.
     TooFew,
     /// Its interval stayed wider than the method allows, and contains 1.
@@ -21,9 +21,9 @@ pub(super) enum Doubt {
     Equal,
 }
 
-impl Doubt {
+impl Uncertainty {
     /// Returns the uncertainty of `ratio`, the worse one first.
-    pub(super) fn about(ratio: &Ratio) -> Option<Doubt> {
+    pub(super) fn of(ratio: &Ratio) -> Option<Uncertainty> {
         let Ratio { low, high, undecided, .. } = *ratio;
         match low <= 1.0 && high >= 1.0 {
             _ if ratio.too_few => Some(Self::TooFew),
@@ -52,14 +52,14 @@ impl Doubt {
     }
 }
 
-fn count(report: &Report, doubt: Doubt) -> usize {
-    report.ratios.iter().filter(|ratio| Doubt::about(ratio) == Some(doubt)).count()
+fn count(report: &Report, uncertainty: Uncertainty) -> usize {
+    report.ratios.iter().filter(|ratio| Uncertainty::of(ratio) == Some(uncertainty)).count()
 }
 
 /// Writes the warning of one experiment, or nothing if every ratio is decided.
 pub(super) fn warn(html: &mut Html, report: &Report) {
-    let (undecided, ties) = (count(report, Doubt::Undecided), count(report, Doubt::SpansOne));
-    let (imprecise, few) = (count(report, Doubt::Imprecise), count(report, Doubt::TooFew));
+    let (undecided, ties) = (count(report, Uncertainty::Undecided), count(report, Uncertainty::SpansOne));
+    let (imprecise, few) = (count(report, Uncertainty::Imprecise), count(report, Uncertainty::TooFew));
     if undecided + ties + imprecise + few == 0 {
         return;
     }
@@ -98,20 +98,20 @@ pub(super) fn warn(html: &mut Html, report: &Report) {
 
 /// Writes the page's own warning: the experiments, and the number of ratios.
 pub(super) fn write(html: &mut Html, reports: &[Report]) {
-    let doubtful: Vec<&Report> = reports
+    let uncertain: Vec<&Report> = reports
         .iter()
-        .filter(|report| report.ratios.iter().filter_map(Doubt::about).any(Doubt::is_noise))
+        .filter(|report| report.ratios.iter().filter_map(Uncertainty::of).any(Uncertainty::is_noise))
         .collect();
-    if doubtful.is_empty() {
+    if uncertain.is_empty() {
         return html.leaf("p", &[], "Nowhere: of no ratio the interval includes 1.");
     }
     html.leaf("p", &[], "Noise is larger than the effect where the interval of a ratio holds 1: there may be no difference, or it stayed undecided after the last round.");
     html.element("ul", &[], |html| {
-        for report in doubtful {
+        for report in uncertain {
             html.element("li", &[], |html| {
                 html.leaf("a", &[("href", &format!("#{}", report.experiment))], &report.experiment);
-                let (ties, undecided) = (count(report, Doubt::SpansOne), count(report, Doubt::Undecided));
-                let (all, undecided) = (report.ratios.len(), undecided + count(report, Doubt::TooFew));
+                let (ties, undecided) = (count(report, Uncertainty::SpansOne), count(report, Uncertainty::Undecided));
+                let (all, undecided) = (report.ratios.len(), undecided + count(report, Uncertainty::TooFew));
                 html.text(&format!(": of {all} ratios {ties} have an interval that includes 1 (no difference shown), {undecided} are undecided"));
             });
         }
@@ -123,22 +123,22 @@ mod tests {
     use super::*;
     use crate::json::tests::sample;
 
-    fn doubt(low: f64, high: f64, undecided: bool) -> Option<Doubt> {
-        Doubt::about(&Ratio { low, high, undecided, ..sample().ratios.remove(0) })
+    fn uncertainty(low: f64, high: f64, undecided: bool) -> Option<Uncertainty> {
+        Uncertainty::of(&Ratio { low, high, undecided, ..sample().ratios.remove(0) })
     }
 
     #[test]
-    fn a_ratio_is_doubted_if_it_is_undecided_or_holds_one() {
-        assert_eq!(doubt(1.1, 1.2, false), None);
-        assert_eq!(doubt(0.9, 1.2, false), Some(Doubt::SpansOne));
-        assert_eq!(doubt(0.995, 1.005, false), Some(Doubt::Equal));
-        assert_eq!(doubt(0.6, 2.2, true), Some(Doubt::Undecided));
+    fn a_ratio_is_uncertain_if_it_is_undecided_or_its_interval_contains_one() {
+        assert_eq!(uncertainty(1.1, 1.2, false), None);
+        assert_eq!(uncertainty(0.9, 1.2, false), Some(Uncertainty::SpansOne));
+        assert_eq!(uncertainty(0.995, 1.005, false), Some(Uncertainty::Equal));
+        assert_eq!(uncertainty(0.6, 2.2, true), Some(Uncertainty::Undecided));
     }
 
     /// Seen: 0.696 (0.662 to 0.732) was undecided, although its sign is certain.
     #[test]
     fn a_ratio_whose_sign_is_decided_is_imprecise_at_most() {
-        assert_eq!(doubt(0.662, 0.732, true), Some(Doubt::Imprecise));
+        assert_eq!(uncertainty(0.662, 0.732, true), Some(Uncertainty::Imprecise));
         let mut report = sample();
         (report.ratios[0].low, report.ratios[0].high, report.ratios[0].undecided) = (0.662, 0.732, true);
         let (mut html, mut page) = (Html::default(), Html::default());
@@ -180,7 +180,7 @@ mod tests {
     fn a_ratio_of_too_few_set_ups_shows_nothing_wherever_its_interval_lies() {
         let mut report = sample();
         (report.ratios[0].undecided, report.ratios[0].too_few) = (true, true);
-        assert_eq!(Doubt::about(&report.ratios[0]), Some(Doubt::TooFew));
+        assert_eq!(Uncertainty::of(&report.ratios[0]), Some(Uncertainty::TooFew));
         let (mut html, mut page) = (Html::default(), Html::default());
         warn(&mut html, &report);
         assert!(html.into_markup().contains("1 of 1 ratios have fewer set-ups"));

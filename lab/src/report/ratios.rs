@@ -1,7 +1,7 @@
 //! The table of a report's ratios.
 
 use super::html::Html;
-use super::noise::Doubt;
+use super::noise::Uncertainty;
 use super::number;
 use crate::json::{Ratio, Report};
 use crate::table;
@@ -38,8 +38,8 @@ fn line(html: &mut Html, ratio: &Ratio, settings: &str) {
             &format!("{:.3} to {:.3}", ratio.low, ratio.high),
         );
         html.element("td", &[], |html| {
-            if let Some(doubt) = Doubt::about(ratio) {
-                html.leaf("span", &[("class", "mark open")], doubt.words());
+            if let Some(uncertainty) = Uncertainty::of(ratio) {
+                html.leaf("span", &[("class", "mark open")], uncertainty.words());
             }
         });
     });

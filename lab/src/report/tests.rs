@@ -75,7 +75,7 @@ fn no_text_is_smaller_than_twelve_pixels() {
 }
 
 #[test]
-fn nothing_is_wider_than_a_telephone_unless_it_is_on_a_screen() {
+fn the_page_is_not_wider_than_a_telephone_on_a_narrow_screen() {
     let page = page(&[sample()]);
     let narrow = page.replace(include_str!("style.css"), "");
     assert!(!narrow.contains("width:"), "widths stand in the style sheet only");
@@ -138,8 +138,8 @@ fn of_two_machines_both_are_shown_and_the_worst_verdict_counts() {
     let claim = claims.iter().find(|claim| claim["name"] == "hand-off-light").unwrap();
     assert_eq!(claim["verdict"], "fails");
     let machines = claim["machines"].as_array().unwrap();
-    let told: Vec<_> = machines.iter().map(|one| one["verdict"].as_str().unwrap()).collect();
-    assert_eq!(told, ["fails", "holds"]);
+    let verdicts: Vec<_> = machines.iter().map(|one| one["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["fails", "holds"]);
     assert!(machines[0]["machine"].as_str().unwrap().starts_with("the second"));
 }
 

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pool_does_not_have_is_refused_and_what_is_kept_is_out() {
+    fn an_allocation_from_an_empty_pool_is_refused_and_kept_frames_count_as_out() {
         let dpdk = Dpdk::start().unwrap();
         let mut frames = dpdk.frames(63, 2_048, 0).unwrap();
         assert_eq!(frames.run(64, false, 640), 640);

@@ -8,7 +8,7 @@
 //! ```text
 //!   this process                                       netmem lab turn
 //!     Order, one line         ── standard input, ──►     takes the turn on its main thread
-//!     progress, result        ◄── a socket ────────      Told, one line each
+//!     progress, result        ◄── a socket ────────      Message, one line each
 //!     end of what is written  ──────────────────────►     stop
 //! ```
 //! The other process has a process group of its own, so that only this process gets Ctrl-C. If this process dies,
@@ -50,7 +50,7 @@ pub(super) struct Order {
 
 /// A message about the turn.
 #[derive(Debug, Serialize, Deserialize)]
-enum Told {
+enum Message {
     /// Finished rounds, and the number of rounds.
     Round(usize, usize),
     Taken(Box<Taken>),
@@ -76,13 +76,13 @@ pub(super) fn take_elsewhere(
     let mut child = Ended(child);
     // If a process ends without reading it, its exit status is more informative.
     let _ = line(order).and_then(|line| (&ours).write_all(&line));
-    let heard = hear(&ours, stop, rounds).map_err(failed)?;
+    let result = receive(&ours, stop, rounds).map_err(failed)?;
     drop(ours);
     let status = child.0.wait().map_err(failed)?;
-    match heard {
+    match result {
         None => Err(format!("the process of the set-up ended without a result: {status}")),
         Some(_) if !status.success() => {
-            Err(format!("the process of the set-up told its result, then: {status}"))
+            Err(format!("the process of the set-up reported its result, then: {status}"))
         }
         Some(taken) => Ok(taken),
     }
@@ -100,7 +100,7 @@ impl Drop for Ended {
 }
 
 /// Receives messages until the result has come, or the other end is gone.
-fn hear(
+fn receive(
     stream: &UnixStream,
     stop: &AtomicBool,
     rounds: &mut dyn FnMut(usize, usize),
@@ -116,8 +116,8 @@ fn hear(
         match reader.read_until(b'\n', &mut line) {
             Ok(_) if !line.ends_with(b"\n") => return Ok(None),
             Ok(_) => match serde_json::from_slice(&line)? {
-                Told::Round(done, of) => rounds(done, of),
-                Told::Taken(taken) => return Ok(Some(*taken)),
+                Message::Round(done, of) => rounds(done, of),
+                Message::Taken(taken) => return Ok(Some(*taken)),
             },
             // The part of a line that has come stays in the buffer.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
@@ -158,14 +158,14 @@ pub fn take_turn() -> Result<(), String> {
         crate::system::process::kill_this();
     });
     listening.map_err(|error| format!("no thread for the set-up: {error}: see `ulimit -u` and pids.max"))?;
-    let tell = |told: &Told| line(told).and_then(|line| (&stream).write_all(&line));
+    let send = |message: &Message| line(message).and_then(|line| (&stream).write_all(&line));
     // If the other side is gone, the request to stop has come too.
-    let mut rounds = |done, of| drop(tell(&Told::Round(done, of)));
+    let mut rounds = |done, of| drop(send(&Message::Round(done, of)));
     let taken = take((experiment, &settings, order.quick), order.history, stop, &mut rounds);
-    match tell(&Told::Taken(Box::new(taken))) {
-        // The other side is gone and cannot be told.
+    match send(&Message::Taken(Box::new(taken))) {
+        // The other side is gone and receives nothing.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        told => told.map_err(failed),
+        sent => sent.map_err(failed),
     }
 }
 
@@ -181,25 +181,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_in_pieces_and_late_is_heard_whole() {
+    fn a_message_that_comes_late_and_in_pieces_is_received_whole() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (stop, mut heard) = (AtomicBool::new(true), Vec::new());
-        let teller = thread::spawn(move || {
+        let (stop, mut rounds) = (AtomicBool::new(true), Vec::new());
+        let sender = thread::spawn(move || {
             // The request to stop has been passed on.
             assert_eq!((&theirs).read(&mut [0]).unwrap(), 0);
-            let line = line(&Told::Round(3, 21)).unwrap();
+            let line = line(&Message::Round(3, 21)).unwrap();
             for byte in line.iter().chain(b"{\"Round\"") {
                 (&theirs).write_all(&[*byte]).unwrap();
             }
         });
-        let result = hear(&ours, &stop, &mut |done, of| heard.push((done, of)));
-        teller.join().unwrap();
+        let result = receive(&ours, &stop, &mut |done, of| rounds.push((done, of)));
+        sender.join().unwrap();
         assert!(matches!(result, Ok(None)), "{result:?}");
-        assert_eq!(heard, [(3, 21)]);
+        assert_eq!(rounds, [(3, 21)]);
     }
 
     #[test]
-    fn a_program_that_takes_no_turn_is_told_with_its_exit() {
+    fn a_program_that_takes_no_turn_is_reported_with_its_exit_status() {
         let (stop, history) = (AtomicBool::new(false), History::default());
         let order = Order { experiment: "page-bulk".to_owned(), quick: true, set: vec![], history };
         let taken =
@@ -209,25 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_dies_after_its_result_is_told_with_its_exit() {
+    fn a_program_that_dies_after_its_result_is_reported_with_its_exit_status() {
         let (stop, history) = (AtomicBool::new(false), History::default());
         let report = crate::json::tests::sample();
-        let told = Told::Taken(Box::new(Taken { report, history: history.clone(), failed: false }));
+        let message = Message::Taken(Box::new(Taken { report, history: history.clone(), failed: false }));
         let folder = std::env::temp_dir().join(format!("netmem-lab-turn-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (result, program) = (folder.join("result"), folder.join("program"));
-        std::fs::write(&result, line(&told).unwrap()).unwrap();
+        std::fs::write(&result, line(&message).unwrap()).unwrap();
         let script = format!("#!/bin/sh\nread order\ncat {} >&0\nexit 3\n", result.display());
         std::fs::write(&program, script).unwrap();
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let order = Order { experiment: "page-bulk".to_owned(), quick: true, set: vec![], history };
         let died = take_elsewhere(&program, &order, &stop, &mut |_, _| ()).unwrap_err();
         std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(died, "the process of the set-up told its result, then: exit status: 3");
+        assert_eq!(died, "the process of the set-up reported its result, then: exit status: 3");
     }
 
     #[test]
-    fn a_history_comes_back_as_it_went() {
+    fn a_history_survives_its_serialization() {
         let mut history = History::default();
         let label = crate::method::round::Label { variant: "netmem".to_owned(), params: Default::default() };
         let rounds = vec![Some(1.0 / 3.0), None];

@@ -52,7 +52,7 @@ fn an_unknown_name_lists_the_valid_ones_in_one_line() {
 }
 
 #[test]
-fn no_name_at_all_lists_them_too() {
+fn a_run_without_a_name_lists_all_experiments() {
     assert_eq!(refused(&[], &smallest()), format!("no experiment named: valid are {}, all", valid()));
 }
 
@@ -215,12 +215,12 @@ fn a_resumed_run_measures_only_what_its_file_lacks() {
             }
         };
         let reports = run(&names(which), &options, &AtomicBool::new(stop), &mut note).unwrap();
-        let told: Vec<String> = reports.into_iter().map(|report| report.experiment).collect();
-        (begun, told)
+        let reported: Vec<String> = reports.into_iter().map(|report| report.experiment).collect();
+        (begun, reported)
     };
     assert_eq!(begun(&["page-order"], false).0, ["page-order"]);
-    let (ran, told) = begun(&["page-fast-path", "page-order"], false);
-    assert_eq!((ran, told), (vec!["page-fast-path"], names(&["page-fast-path", "page-order"])));
+    let (ran, reported) = begun(&["page-fast-path", "page-order"], false);
+    assert_eq!((ran, reported), (vec!["page-fast-path"], names(&["page-fast-path", "page-order"])));
     let written = crate::input::read(&file.0).unwrap();
     let order: Vec<&str> = written.iter().map(|report| report.experiment.as_str()).collect();
     assert_eq!(order, ["page-order", "page-fast-path"], "the file is appended to");

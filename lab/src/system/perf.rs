@@ -146,7 +146,7 @@ fn open(event: Event) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that nobody else knows.
+    // SAFETY: a new descriptor that no other code has.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
 }
 

@@ -49,7 +49,7 @@ fn lost(arrivals: &Arrivals) -> u64 {
 }
 
 #[test]
-fn what_is_dropped_is_missing() {
+fn a_dropped_packet_counts_as_missing() {
     let (arrivals, faults) = through(FaultConfig { drop: one_in(20.0), ..FaultConfig::default() });
     let tally = arrivals.tally();
     assert!(faults.dropped.get() > 100 && lost(&arrivals) == faults.dropped.get(), "{tally:?}");
@@ -59,7 +59,7 @@ fn what_is_dropped_is_missing() {
 }
 
 #[test]
-fn what_is_doubled_is_a_duplicate_also_among_losses() {
+fn a_repeated_packet_counts_as_a_duplicate_also_among_losses() {
     let config =
         FaultConfig { duplicate: one_in(10.0), drop: one_in(30.0), seed: 5, ..FaultConfig::default() };
     let (arrivals, faults) = through(config);
@@ -79,7 +79,7 @@ fn a_turned_bit_is_corrupt_wherever_it_is() {
 }
 
 #[test]
-fn what_comes_behind_later_ones_of_its_flow_is_reordered() {
+fn a_packet_behind_later_ones_of_its_flow_counts_as_reordered() {
     let (arrivals, faults) = through(FaultConfig { reorder: Chance::Every(50), ..FaultConfig::default() });
     // The last one is released when no more packets arrive, so it arrives in order.
     assert_eq!(faults.reordered.get(), SENT / 50);

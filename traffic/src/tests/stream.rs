@@ -96,7 +96,7 @@ fn frames_of_both_families_read_as_asked_for_flow_by_flow_and_size_by_size() {
 }
 
 #[test]
-fn what_no_stream_can_be_is_refused_with_the_range() {
+fn an_impossible_stream_is_refused_with_the_range() {
     let refused = |change: &dyn Fn(&mut StreamConfig), v6| {
         let mut config = config(v6);
         change(&mut config);
@@ -112,7 +112,7 @@ fn what_no_stream_can_be_is_refused_with_the_range() {
 }
 
 #[test]
-fn whole_packets_are_good_and_say_which_they_are() {
+fn whole_packets_are_good_and_have_their_flow_and_number() {
     for v6 in [false, true] {
         let mut arrivals = Arrivals::new(expected());
         for (i, frame) in frames(&config(v6), 100).iter().enumerate() {
@@ -166,7 +166,7 @@ fn every_flipped_bit_is_seen_but_where_routers_may_change_what_no_checksum_cover
 }
 
 #[test]
-fn what_is_not_of_the_stream_is_foreign_and_counts_in_nothing_else() {
+fn a_packet_of_another_stream_counts_only_as_foreign() {
     let frame = frames(&config(false), 1).remove(0);
     let mut arrivals = Arrivals::new(Expected { stream: 8, ..Expected::default() });
     assert_eq!(arrivals.take(&frame), Arrival::Foreign);
@@ -181,7 +181,7 @@ fn what_is_not_of_the_stream_is_foreign_and_counts_in_nothing_else() {
 }
 
 #[test]
-fn what_was_cut_off_or_grew_is_corrupt_while_its_stamp_is_whole() {
+fn a_truncated_or_lengthened_packet_with_a_whole_stamp_is_corrupt() {
     let frame = frames(&config(false), 3).remove(2);
     let mut arrivals = Arrivals::new(expected());
     for len in [64, 65, 589] {

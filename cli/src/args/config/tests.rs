@@ -59,7 +59,7 @@ fn keys_are_options_and_what_is_typed_counts() {
 }
 
 #[test]
-fn what_was_a_key_of_its_own_is_told_its_form_in_steer() {
+fn a_former_key_is_refused_with_its_form_in_steer() {
     let text = "steer = \"hash,inbox=128,batch=8,linger=50,tx-queue=fwd-worker,flow-limit=off\"\n";
     assert_eq!(words_beside(text, &[]).unwrap().len(), 1);
     for (text, form) in [
@@ -73,7 +73,7 @@ fn what_was_a_key_of_its_own_is_told_its_form_in_steer() {
 }
 
 #[test]
-fn text_without_quotes_and_a_mistyped_key_are_told_what_was_meant() {
+fn text_without_quotes_and_a_mistyped_key_are_refused_with_the_right_form() {
     for (text, said) in [
         ("workers = 2\nmode = ip\n", "FILE:2: mode: put text in quotes: mode = \"ip\""),
         ("packets = 10k # many\n", "FILE:1: packets: put text in quotes: packets = \"10k\""),
@@ -102,7 +102,7 @@ fn an_option_without_a_value_is_a_key_that_is_true_or_false() {
 
 /// Seen: `workers = ` was told that string values must be quoted, expected literal string.
 #[test]
-fn a_key_without_a_value_is_told_to_have_one() {
+fn a_key_without_a_value_is_refused_with_the_line_that_it_needs_one() {
     for text in ["mode = 'ip'\nworkers = \n", "\nworkers=", "\nworkers = # how many\n\nmode = 'ip'\n"] {
         assert_eq!(words_beside(text, &[]).unwrap_err(), "FILE:2: write a value after workers =", "{text}");
     }
@@ -138,14 +138,14 @@ fn every_wrong_key_type_and_value_gets_one_line_with_its_place() {
 }
 
 #[test]
-fn what_does_not_fit_together_gets_the_place_of_the_first_option_that_the_file_has() {
+fn a_conflict_of_options_is_reported_at_the_first_of_them_in_the_file() {
     let places =
-        Places([("mode", 3), ("hold", 5), ("route", 7)].map(|(key, at)| (key.to_owned(), at)).into());
+        Places([("mode", 3), ("local-queue", 5), ("route", 7)].map(|(key, at)| (key.to_owned(), at)).into());
     for (line, said) in [
         ("--mode ip without a --route", "FILE:3: --mode ip without a --route"),
         ("--martians is for --mode ip", "FILE:3: --martians is for --mode ip"),
-        ("--hold and --tap keep 7", "FILE:5: --hold and --tap keep 7"),
-        ("the argument '--hold <N>' cannot", "FILE:5: the argument '--hold <N>' cannot"),
+        ("--local-queue and --mirror keep 7", "FILE:5: --local-queue and --mirror keep 7"),
+        ("the argument '--local-queue <N>' cannot", "FILE:5: the argument '--local-queue <N>' cannot"),
         ("give --route=7", "FILE:7: give --route=7"),
         ("route port 2: there are 2", "FILE:7: route port 2: there are 2"),
         ("there is no mode", "there is no mode (each key of FILE counts as an option)"),
@@ -165,7 +165,7 @@ fn a_wrong_value_is_wrong_also_where_the_command_line_takes_its_place() {
 
 /// Seen on paper: a pipe kept the whole run waiting at SIGHUP, and a device without an end filled the memory.
 #[test]
-fn what_is_no_file_or_too_long_is_refused_before_it_is_read() {
+fn a_configuration_that_is_not_a_file_or_is_too_long_is_refused_unread() {
     let long = Written::new(&"#".repeat(BYTES_MAX as usize + 1));
     for (path, said) in [(Path::new("/dev/zero"), "this is not a file"), (&long.0, "this is too long")] {
         let error = text_of(path).expect_err("no configuration");

@@ -1,16 +1,16 @@
 //! Two interfaces that are cabled to each other. Packets are forwarded from each to the other, over and over. HOT.
 //!
 //! ```text
-//!   way 0: made ─► port 0 tx ═══ cable ═══► port 1 rx ─► TTL less one ─► port 0 tx …   with the last TTL: judged, freed
-//!   way 1: made ─► port 1 tx ═══ cable ═══► port 0 rx ─► TTL less one ─► port 1 tx …
+//!   direction 0: made ─► port 0 tx ═══ cable ═══► port 1 rx ─► TTL less one ─► port 0 tx …   with the last TTL: judged, freed
+//!   direction 1: made ─► port 1 tx ═══ cable ═══► port 0 rx ─► TTL less one ─► port 1 tx …
 //! ```
 //! A packet that was received on one interface leaves by the other without a copy, so each lap is one forwarding
 //! between the two. The number of packets in flight is below the size of every ring. A lost packet was therefore
 //! lost by a driver, a cable, or an action of the trial.
 
+use super::direction::Direction;
 use super::meter::Meter;
 use super::mode::{Frames, Mode};
-use super::way::Way;
 use crate::failure::Failure;
 use crate::forward::worker_setup::Owner;
 use netmem::page::{Memory, MemoryConfig};
@@ -42,7 +42,7 @@ pub struct Cable {
     owner: Owner,
     /// None while it is closed.
     ports: [Option<Box<dyn Port>>; 2],
-    ways: [Way; 2],
+    directions: [Direction; 2],
     /// Of both directions together.
     meter: Meter,
     idle: u32,
@@ -50,7 +50,7 @@ pub struct Cable {
 
 /// The result of a closed cable.
 pub struct Closed {
-    pub ways: [Way; 2],
+    pub directions: [Direction; 2],
     /// Packets a second in both directions together, in each window without a gap.
     pub rates: Vec<u64>,
     pub ledger: Ledger,
@@ -81,24 +81,24 @@ impl Cable {
         let [first, second] = interfaces;
         let one = mode.open(&umem, &mut owner, first).map_err(Failure::Input)?;
         let other = mode.open(&umem, &mut owner, second).map_err(Failure::Input)?;
-        let way = |number| Way::new(number, macs, sizes);
+        let direction = |number| Direction::new(number, macs, sizes);
         Ok(Cable {
             interfaces: interfaces.clone(),
             mode,
             umem,
             owner,
             ports: [Some(one), Some(other)],
-            ways: [way(0)?, way(1)?],
+            directions: [direction(0)?, direction(1)?],
             meter: Meter::default(),
             idle: 0,
         })
     }
 
     /// Forwards until `is_over` returns true for the directions and the time, or the program is asked to end.
-    pub fn forward(&mut self, is_over: impl Fn(&[Way; 2], u64) -> bool) {
+    pub fn forward(&mut self, is_over: impl Fn(&[Direction; 2], u64) -> bool) {
         loop {
             let now = monotonic_ns();
-            if is_over(&self.ways, now) || crate::stop::is_asked() {
+            if is_over(&self.directions, now) || crate::stop::is_asked() {
                 return;
             }
             self.round(now, true);
@@ -108,9 +108,10 @@ impl Cable {
     /// Makes no more packets, and forwards until the last is judged or nothing has come for two seconds.
     pub fn drain(&mut self) {
         let begun = monotonic_ns();
-        while self.ways.iter().any(|way| way.on_their_way() > 0) && !crate::stop::is_asked() {
+        while self.directions.iter().any(|direction| direction.in_flight() > 0) && !crate::stop::is_asked() {
             let (now, laps) = (monotonic_ns(), self.laps());
-            let is_quiet = now.saturating_sub(self.ways[0].last.max(self.ways[1].last).max(begun)) > QUIET;
+            let is_quiet =
+                now.saturating_sub(self.directions[0].last.max(self.directions[1].last).max(begun)) > QUIET;
             self.round(now, false);
             // This program may have stood still meanwhile. Then packets lie in the rings.
             if is_quiet && self.laps() == laps {
@@ -120,13 +121,13 @@ impl Cable {
     }
 
     /// Returns both directions.
-    pub fn ways(&self) -> &[Way; 2] {
-        &self.ways
+    pub fn directions(&self) -> &[Direction; 2] {
+        &self.directions
     }
 
     /// Returns the number of receptions in each direction.
     pub fn laps(&self) -> [u64; 2] {
-        [self.ways[0].laps, self.ways[1].laps]
+        [self.directions[0].laps, self.directions[1].laps]
     }
 
     /// Closes the second interface's port while packets are in flight.
@@ -154,34 +155,34 @@ impl Cable {
 
     /// Closes both ports, even in mid-traffic, and waits for all frames.
     pub fn close(self) -> Closed {
-        let Cable { mut owner, ports, mut ways, meter, .. } = self;
-        ways.iter_mut().for_each(|way| way.waiting.free(&mut owner.worker));
+        let Cable { mut owner, ports, mut directions, meter, .. } = self;
+        directions.iter_mut().for_each(|direction| direction.waiting.free(&mut owner.worker));
         drop(ports);
         let ledger = owner.pool.ledger();
         let away = owner.pool.close_and_wait(HOME).err().map_or(0, |_| owner.pool.ledger().out());
-        Closed { ways, rates: meter.rates, ledger, away }
+        Closed { directions, rates: meter.rates, ledger, away }
     }
 
     /// Moves one burst in each direction.
     fn round(&mut self, now: u64, makes: bool) {
         let (mut worked, before) = (0, self.laps());
         for number in 0..2 {
-            let Cable { owner, ports, ways, .. } = self;
-            let (way, far) = (&mut ways[number], 1 - number);
+            let Cable { owner, ports, directions, .. } = self;
+            let (direction, far) = (&mut directions[number], 1 - number);
             // If packets wait to be sent, there is no room for more.
-            if let (Some(port), true) = (&mut ports[far], way.waiting.is_empty()) {
+            if let (Some(port), true) = (&mut ports[far], direction.waiting.is_empty()) {
                 let mut batch = Batch::new();
                 port.refill_to(&mut owner.worker, &owner.pool, SHARE);
                 worked += port.rx(&mut owner.worker, &mut batch);
-                way.take(&mut batch, now);
+                direction.take(&mut batch, now);
                 batch.free(&mut owner.worker);
             }
             if makes {
-                way.make(owner, now);
+                direction.make(owner, now);
             }
             if let Some(port) = &mut ports[number] {
-                if !way.waiting.is_empty() {
-                    worked += port.tx(&mut owner.worker, &mut way.waiting);
+                if !direction.waiting.is_empty() {
+                    worked += port.tx(&mut owner.worker, &mut direction.waiting);
                 }
                 port.kick();
                 let mut sent = Batch::new();

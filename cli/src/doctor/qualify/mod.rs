@@ -2,7 +2,7 @@
 //! docs/hardware.md. COLD.
 //!
 //! ```text
-//!   bench ─► for each mode and load: trial ─► cable ⇄ way ─► outcome ─┐
+//!   bench ─► for each mode and load: trial ─► cable ⇄ direction ─► outcome ─┐
 //!     └ what is changed is in the journal, and changed back           └► report
 //! ```
 
@@ -12,7 +12,7 @@ mod meter;
 mod mode;
 mod report;
 mod trial;
-mod way;
+mod direction;
 
 use crate::args::DoctorArgs;
 use crate::failure::Failure;

@@ -2,8 +2,8 @@
 
 use super::bench::Bench;
 use super::cable::Closed;
+use super::direction::{Direction, LAPS};
 use super::trial::{Load, Outcome};
-use super::way::{LAPS, Way};
 use netmem_doctor::Host;
 use std::fmt::Write;
 use std::process::Command;
@@ -59,13 +59,14 @@ fn row(outcome: &Outcome) -> String {
         (None, true) => "holds",
         (None, false) => "FAILED",
     };
-    let Some(Closed { ways, rates, away, .. }) = &outcome.closed else {
+    let Some(Closed { directions, rates, away, .. }) = &outcome.closed else {
         let why = outcome.lacks.as_deref().unwrap_or_default().replace('|', "/");
         return format!("| {mode} | {load} | {said} | | | | | {why} |\n");
     };
-    let sum = |of: fn(&Way) -> u64| ways.iter().map(of).sum::<u64>();
-    let (laps, made, whole) = (sum(|way| way.laps), sum(|way| way.made), sum(Way::whole));
-    let wrong = sum(Way::corrupt) + sum(Way::duplicates);
+    let sum = |of: fn(&Direction) -> u64| directions.iter().map(of).sum::<u64>();
+    let (laps, made, whole) =
+        (sum(|direction| direction.laps), sum(|direction| direction.made), sum(Direction::whole));
+    let wrong = sum(Direction::corrupt) + sum(Direction::duplicates);
     let mut noted = Vec::new();
     if outcome.load == Load::Jumbo {
         noted.push(format!("MTU {}", outcome.mode.jumbo_mtu()));
@@ -73,7 +74,7 @@ fn row(outcome: &Outcome) -> String {
     if *away > 0 {
         noted.push(format!("{away} frames not given back by the driver"));
     }
-    match sum(|way| way.foreign) {
+    match sum(|direction| direction.foreign) {
         0 => {}
         1 => noted.push("1 frame of another sender".into()),
         foreign => noted.push(format!("{foreign} frames of other senders")),

@@ -2,8 +2,8 @@
 
 use super::bench::Bench;
 use super::cable::{Cable, Closed};
+use super::direction::Direction;
 use super::mode::Mode;
-use super::way::Way;
 use crate::failure::Failure;
 use netmem::system::clock::monotonic_ns;
 
@@ -100,8 +100,10 @@ pub fn is_cabled(bench: &Bench, whole: u64) -> Result<[bool; 2], Failure> {
     let mut cable =
         Cable::open(Mode::Packet, &bench.interfaces, bench.macs, Mode::Packet.frames(false), &[64])?;
     let begun = monotonic_ns();
-    cable.forward(|ways, now| now - begun > PATIENCE.min(whole) || ways.iter().all(|way| way.laps > 0));
-    Ok(cable.close().ways.map(|way| way.laps > 0))
+    cable.forward(|directions, now| {
+        now - begun > PATIENCE.min(whole) || directions.iter().all(|direction| direction.laps > 0)
+    });
+    Ok(cable.close().directions.map(|direction| direction.laps > 0))
 }
 
 /// The measurements of a run, and the checks that failed during it.
@@ -142,9 +144,10 @@ fn measure(bench: &Bench, mut cable: Cable, load: Load, time: u64) -> Result<Mea
 fn again(cable: &mut Cable) -> Vec<String> {
     let begun = monotonic_ns();
     let before = cable.laps();
-    let has_come = move |ways: &[Way; 2]| [0, 1].map(|number| ways[number].laps > before[number]);
-    cable.forward(|ways, now| now - begun > PATIENCE || has_come(ways) == [true; 2]);
-    let missing = has_come(cable.ways());
+    let has_come =
+        move |directions: &[Direction; 2]| [0, 1].map(|number| directions[number].laps > before[number]);
+    cable.forward(|directions, now| now - begun > PATIENCE || has_come(directions) == [true; 2]);
+    let missing = has_come(cable.directions());
     let line = |number: usize| format!("{}: no packet arrived in the 30 s after it", DIRECTIONS[number]);
     (0..2).filter(|&number| !missing[number]).map(line).collect()
 }
@@ -160,22 +163,25 @@ impl Outcome {
 
     fn judge(&mut self, (closed, failures): Measured) {
         self.failures = failures;
-        for (number, way) in closed.ways.iter().enumerate() {
-            let direction = DIRECTIONS[number];
+        for (number, direction) in closed.directions.iter().enumerate() {
+            let name = DIRECTIONS[number];
             let mut fails = |does: bool, line: String| {
                 if does {
                     self.failures.push(line)
                 }
             };
-            fails(way.laps == 0, format!("{direction}: no packet arrived"));
+            fails(direction.laps == 0, format!("{name}: no packet arrived"));
             fails(
-                way.corrupt() > 0,
-                format!("{direction}: {} packets arrived with wrong bytes", way.corrupt()),
+                direction.corrupt() > 0,
+                format!("{name}: {} packets arrived with wrong bytes", direction.corrupt()),
             );
-            fails(way.duplicates() > 0, format!("{direction}: {} packets arrived twice", way.duplicates()));
-            let lost = way.made - way.whole();
-            let does = lost > 0 && way.laps > 0 && !self.load.loses();
-            fails(does, format!("{direction}: {lost} of {} packets were lost", way.made));
+            fails(
+                direction.duplicates() > 0,
+                format!("{name}: {} packets arrived twice", direction.duplicates()),
+            );
+            let lost = direction.made - direction.whole();
+            let does = lost > 0 && direction.laps > 0 && !self.load.loses();
+            fails(does, format!("{name}: {lost} of {} packets were lost", direction.made));
         }
         if !closed.ledger.balanced() {
             self.failures.push(format!("the frames do not add up: {:?}", closed.ledger));

@@ -129,7 +129,7 @@ impl Attendant {
         Attendant { cuts, worker, answered: 0, posted: vec![Sizes::default(); ports] }
     }
 
-    /// Call this when the worker has come round, after it has looked up. It answers a pending question with the
+    /// Call this when the worker has come round, after it has reported its status. It answers a pending question with the
     /// state at the end of its last round.
     pub fn come_round(&mut self, forwarder: &Forwarder) {
         let asked = self.cuts.asked(self.worker);

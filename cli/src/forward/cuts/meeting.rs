@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_while_one_goes_on_does_not_count() {
+    fn counts_taken_before_all_workers_meet_are_discarded() {
         let meeting = Meeting::new(vec![IdleControl::default(); 2]);
         meeting.open(1);
         // No other worker arrives, so this one leaves.
@@ -159,7 +159,7 @@ mod tests {
 
     /// Both workers count all the time, except while they meet: the two counts there are equal.
     #[test]
-    fn nothing_moves_while_it_is_counted() {
+    fn no_worker_moves_a_packet_while_all_count() {
         let meeting = Meeting::new(vec![IdleControl::default(); 2]);
         let (asked, moved) = (AtomicU64::new(0), [AtomicU64::new(0), AtomicU64::new(0)]);
         let sum = || moved.iter().map(|one| one.load(Relaxed)).sum::<u64>();

@@ -66,7 +66,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn nothing_moves_while_it_stands_and_it_goes_on_afterwards() {
+    fn a_thread_that_was_stopped_moves_no_frame_and_goes_on_afterwards() {
         let (standing, moved) = (Standing::default(), AtomicU64::new(0));
         let until = || Instant::now() + Duration::from_secs(60);
         thread::scope(|scope| {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_stand_is_not_waited_for_for_ever() {
+    fn a_thread_that_does_not_stop_is_not_waited_for_forever() {
         let standing = Standing::default();
         assert!(!standing.ask(Instant::now() + 2 * TICK));
         assert!(!standing.go_on());

@@ -15,7 +15,7 @@ use netmem::port::pcap::{PcapConfig, PcapPort};
 use netmem::steer::Source;
 use netmem::sync::Worker;
 use netmem::wire::offload::{Gso, GsoKind, Offload};
-use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, Path as Way, fib};
+use netmem_router::route::{Change, FibControl, HopId, Neighbour, NextHop, Path as RoutePath, fib};
 use netmem_router::{Fib, ReversePath, Router, waiting};
 use netmem_traffic::{self as traffic, Traffic};
 use std::collections::BTreeMap;
@@ -121,9 +121,9 @@ impl Rig {
 fn router(mtu: Option<u16>) -> (Router, FibControl, Neighbour) {
     let (mut control, reader) = fib(Fib { interfaces: traffic::INTERFACES.to_vec(), ..Fib::default() });
     let neighbour = Neighbour { port: 1, address: IpAddr::from([10, 9, 9, 9]) };
-    let way = Way { port: Some(1), via: Some(neighbour.address), weight: 1, mtu };
+    let path = RoutePath { port: Some(1), via: Some(neighbour.address), weight: 1, mtu };
     let to = traffic::routes().into_iter().find(|route| route.port == 1).unwrap();
-    control.apply(vec![Change::Paths(HopId(0), [way].into()), Change::Route(to.prefix, HopId(0))]);
+    control.apply(vec![Change::Paths(HopId(0), [path].into()), Change::Route(to.prefix, HopId(0))]);
     (Router::new(reader), control, neighbour)
 }
 

@@ -54,7 +54,7 @@ fn before_there_are_rates_there_are_dashes() {
 }
 
 #[test]
-fn nothing_is_larger_than_the_screen_however_small_or_large_that_is() {
+fn no_line_or_table_exceeds_a_screen_of_any_size() {
     for name in ["two-workers", "64-queues"] {
         let of = activity(name);
         for columns in (0..=20).chain([40, 60, 79, 80, 81, 120, 300]) {
@@ -119,7 +119,7 @@ fn a_filter_leaves_rows_of_that_name_and_no_empty_table() {
 }
 
 #[test]
-fn reasons_and_queues_of_zeros_are_seen_by_who_asks_for_all() {
+fn reasons_and_queues_of_zeros_are_shown_by_the_key_a() {
     let (of, all) = (activity("two-workers"), View { all: true, ..View::default() });
     let size = Size { columns: 80, rows: 200 };
     let (few, every) = (drawn(&of, &View::default(), size), drawn(&of, &all, size));

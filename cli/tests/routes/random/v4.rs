@@ -244,7 +244,7 @@ fn seal_header(packet: &mut [u8]) {
 }
 
 /// Addresses that no packet should be from or to.
-fn odd(r: &mut Random) -> [u8; 4] {
+fn unusual_address(r: &mut Random) -> [u8; 4] {
     let (a, b) = (r.byte(), r.byte());
     r.of(&[
         [0, 0, 0, 0],
@@ -273,11 +273,11 @@ fn source(n: usize, r: &mut Random) -> Vec<u8> {
     let upper = udp(r);
     let mut frame = frame(n, r, 17, &[], &upper);
     // Each has its own source, since Linux sends each source one error a second.
-    let odd = match odd(r) {
+    let address = match unusual_address(r) {
         [10, 77, net, 0] => [10, 67, net, n as u8],
-        odd => odd,
+        address => address,
     };
-    frame[IP + 12..IP + 16].copy_from_slice(&odd);
+    frame[IP + 12..IP + 16].copy_from_slice(&address);
     seal(&mut frame[IP..]);
     frame
 }
@@ -286,8 +286,8 @@ fn destination(n: usize, r: &mut Random) -> Vec<u8> {
     let (protocol, upper) =
         if r.once_in(2) { (17, udp(r)) } else { (1, [&[8, 0][..], &r.bytes(30)].concat()) };
     let mut frame = frame(n, r, protocol, &[], &upper);
-    let odd = odd(r);
-    frame[IP + 16..IP + 20].copy_from_slice(&odd);
+    let address = unusual_address(r);
+    frame[IP + 16..IP + 20].copy_from_slice(&address);
     seal(&mut frame[IP..]);
     frame
 }

@@ -25,8 +25,8 @@ pub const KINDS: [(&str, Make); 9] = [
     }),
     ("IPv6, extension headers", extended),
     ("IPv6, header", header),
-    ("IPv6, source", |n, r| odd(n, r, IP + 8)),
-    ("IPv6, destination", |n, r| odd(n, r, IP + 24)),
+    ("IPv6, source", |n, r| unusual_address(n, r, IP + 8)),
+    ("IPv6, destination", |n, r| unusual_address(n, r, IP + 24)),
     ("IPv6, length", length),
 ];
 
@@ -140,7 +140,7 @@ fn header(n: usize, r: &mut Random) -> Vec<u8> {
 }
 
 /// An address that no packet should be from or to, at `at`.
-fn odd(n: usize, r: &mut Random, at: usize) -> Vec<u8> {
+fn unusual_address(n: usize, r: &mut Random, at: usize) -> Vec<u8> {
     let upper = if r.once_in(2) { udp(r) } else { [&[128, 0][..], &r.bytes(20)].concat() };
     let next = if upper[0] == 128 && upper[1] == 0 { 58 } else { 17 };
     let mut frame = frame(n, r, next, &upper);

@@ -110,9 +110,9 @@ impl Client {
         let ids: Vec<u16> = (0..count).map(|i| self.next.wrapping_add(i as u16)).collect();
         let slices: Vec<_> = ids.iter().map(|id| [IoSlice::new(&self.requests[usize::from(*id)])]).collect();
         let mut headers = MultiHeaders::<()>::preallocate(count, None);
-        let nobody = vec![None; count];
+        let no_addresses = vec![None; count];
         let fd = self.socket.as_raw_fd();
-        let sent = sendmmsg(fd, &mut headers, &slices, &nobody, [], MsgFlags::empty());
+        let sent = sendmmsg(fd, &mut headers, &slices, &no_addresses, [], MsgFlags::empty());
         let sent = sent.map_err(|error| format!("a request cannot be sent: {error}"))?.count();
         ids.iter().take(sent).for_each(|id| self.waits[usize::from(*id)] = true);
         self.next = self.next.wrapping_add(sent as u16);

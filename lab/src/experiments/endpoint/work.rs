@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_not_answered() {
+    fn a_datagram_that_is_not_a_query_is_not_answered() {
         let mut answer = Work::Dns.expected(7);
         let len = answer.len();
         answer.resize(len + LONGER, 0);

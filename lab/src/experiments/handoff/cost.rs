@@ -10,7 +10,7 @@ use netmem::steer::{Inbox, Mesh, MeshConfig, Outbox, Source};
 use netmem::sync::Worker;
 
 use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::json::params;
 use crate::method::clock::Tsc;
 use crate::method::poll::{PollSampler, Shape};
@@ -145,7 +145,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, peer_core: usize, effort: Effort) -
         series.iter().for_each(|one| bench.row(one, Metric::NsPerPacket, None));
         bound(bench, cores);
     }
-    check_home(bench, "hand-off to and fro", &pool);
+    check_all_freed(bench, "hand-off to and fro", &pool);
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use netmem::port::Port;
 use netmem::port::mem::{MemConfig, MemDevice, MemPort};
 
 use crate::bench::{Bench, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::json::{Params, params};
 use crate::method::clock::{Clock, Tsc};
 use crate::method::round::{Label, Series};
@@ -80,7 +80,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, core: usize) -> Result<(), SetUpErr
     });
     report(bench, Seen { share, waits, lost });
     drop((forwarder, devices));
-    check_home(bench, "a sleeping forwarder", &pool);
+    check_all_freed(bench, "a sleeping forwarder", &pool);
     Ok(())
 }
 

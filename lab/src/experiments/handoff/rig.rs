@@ -12,7 +12,7 @@ use super::plan::{By, Plan, Way};
 use super::set_up::{Shared, Workers, workers};
 use super::turn::{Left, Own, Turn};
 use crate::bench::{Bench, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::method::clock::{Clock, Tsc};
 use crate::method::poll::{PollSampler, Shape};
 use crate::method::round::{Label, Variant};
@@ -102,7 +102,7 @@ impl Rig {
             damaged == 0 && changed == 0,
             format!("{damaged} packets wrong, {changed} frames changed"),
         );
-        pools().for_each(|pool| check_home(bench, &name, pool));
+        pools().for_each(|pool| check_all_freed(bench, &name, pool));
         late
     }
 }

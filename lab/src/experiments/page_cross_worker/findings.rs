@@ -157,13 +157,13 @@ mod tests {
 
     #[test]
     fn the_target_is_two_bare_rings_for_the_whole_interval() {
-        let told = |low, high| {
+        let finding = |low, high| {
             let ratio = Interval { median: f64::midpoint(low, high), low, high, count: 9, setups: 1 };
             target("spin", ratio, ratio.at_most(TARGET))
         };
-        assert!(told(1.0, 2.0).ends_with("is reached"));
-        assert!(told(2.01, 2.2).ends_with("is missed"));
-        assert!(told(1.5, 2.2).ends_with("is undecided"));
+        assert!(finding(1.0, 2.0).ends_with("is reached"));
+        assert!(finding(2.01, 2.2).ends_with("is missed"));
+        assert!(finding(1.5, 2.2).ends_with("is undecided"));
     }
 
     #[test]

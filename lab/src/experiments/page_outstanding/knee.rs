@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_the_time_follows_the_time() {
+    fn the_note_about_the_time_follows_the_measured_time() {
         let visits = [(64, 0.0), (128, 0.0), (129, 0.016), (8_192, 0.0625)];
         let steep = shape(&points(&visits, |held| if held > 128 { 15.0 } else { 5.0 }), 128, Some(32));
         assert!(

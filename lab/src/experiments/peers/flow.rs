@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_which_no_full_burst_waited_spoils_the_window() {
+    fn a_poll_without_a_full_burst_invalidates_the_window() {
         let mut span = Span::new(BEGUN, 0);
         span.look(&BEGUN, true);
         assert!(!span.starved);

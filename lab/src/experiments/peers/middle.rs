@@ -179,9 +179,9 @@ pub(in crate::experiments) fn backing(said: &Path) -> Option<String> {
 
 /// Returns testpmd's memory options: huge pages if enough are free. Call this before other code takes them.
 pub(in crate::experiments) fn memory_of_dpdk() -> &'static str {
-    let told = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let number = |key: &str| {
-        let line = told.lines().find_map(|line| line.strip_prefix(key))?;
+        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
         line.split_whitespace().next()?.parse::<u64>().ok()
     };
     match (number("HugePages_Free:"), number("Hugepagesize:")) {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_by_itself_is_told_with_its_last_words() {
+    fn a_middle_that_ends_by_itself_is_reported_with_its_last_output() {
         let folder = Folder::new().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such port; exit 3"]);

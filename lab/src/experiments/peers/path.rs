@@ -7,7 +7,7 @@ use netmem_traffic::StreamConfig;
 
 use super::{Ends, Middle};
 use crate::bench::{Bench, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::method::clock::{Clock, Tsc};
 use crate::method::round::{Label, Variant};
 use crate::method::window::Windows;
@@ -145,7 +145,7 @@ impl Path {
         );
         let tools = ends.close();
         drop(middle);
-        check_home(bench, &name, &tools.pool);
+        check_all_freed(bench, &name, &tools.pool);
     }
 }
 

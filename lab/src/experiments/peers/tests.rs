@@ -62,7 +62,7 @@ fn seen(windows: &Windows) -> usize {
 }
 
 #[test]
-fn every_packet_of_all_backlogs_and_flows_is_accounted_for_and_every_frame_goes_home() {
+fn every_packet_of_all_backlogs_and_flows_is_accounted_for_and_every_frame_is_freed() {
     for (windows, report) in [backlogs(|port, _| port), flows(|port, _| port)] {
         assert_eq!(seen(&windows), 8);
         assert!(report.ok() && report.checks.len() == 3, "{:?}", report.checks);
@@ -70,7 +70,7 @@ fn every_packet_of_all_backlogs_and_flows_is_accounted_for_and_every_frame_goes_
 }
 
 #[test]
-fn a_flow_through_nobody_but_the_kernel_never_waits_and_costs_what_sending_does() {
+fn a_flow_through_the_kernel_alone_never_waits_and_costs_what_sending_does() {
     let (windows, report) = flows(|port, _| port);
     assert_eq!(windows.starved, 0);
     assert!(windows.per_op.iter().all(|&ticks| ticks > 0.0), "{windows:?}");
@@ -92,7 +92,7 @@ fn a_packet_that_is_lost_ends_the_measurement_and_fails_its_check() {
 }
 
 #[test]
-fn a_packet_that_is_spoilt_or_comes_late_fails_its_check() {
+fn a_packet_that_is_corrupted_or_comes_late_fails_its_check() {
     let some = Chance::Every(3_000);
     for config in [
         FaultConfig { corrupt: some, seed: 3, ..FaultConfig::default() },

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use netmem::page::{Memory, Owner, OwnerError, OwnerId, Page, SharedPage};
 use netmem::sync::Worker;
 
-use super::trip::{Account, Way, spoilt, turns, twice};
+use super::trip::{Account, Way, corrupted, turns, twice};
 use crate::bench::SetUpError;
 use crate::method::clock::{Clock, Tsc};
 
@@ -53,7 +53,7 @@ impl Mapping {
     /// Ends the method: records the number of pages that were unmapped so far, checks that the `kept` pages keep what
     /// is written to them, unmaps and frees them. After this no page may be mapped.
     fn end(mut self, memory: &Memory, mut kept: Vec<Page>, account: &mut Account, w: &mut Worker) {
-        account.spoilt += spoilt(kept.iter_mut());
+        account.corrupted += corrupted(kept.iter_mut());
         account.left = self.unmapped;
         kept.iter().for_each(|_| self.unmap());
         account.missing = u64::from(self.mapped != self.unmapped);
@@ -78,12 +78,12 @@ fn released<W>((_, w): &mut (&mut W, &mut Worker), page: SharedPage) {
 thread_local! {
     /// Pages that came back and stayed mapped, for each method that keeps pages by an owner. A page's word is the
     /// method's index here.
-    static HOME: RefCell<Vec<Vec<Page>>> = const { RefCell::new(Vec::new()) };
+    static RECYCLED: RefCell<Vec<Vec<Page>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Called at a page's last release: puts it onto the list that its word names.
 fn keep(_: Option<&mut Worker>, page: Page, word: u64) -> Option<Page> {
-    HOME.with_borrow_mut(|home| match home.get_mut(word as usize) {
+    RECYCLED.with_borrow_mut(|lists| match lists.get_mut(word as usize) {
         Some(kept) => {
             kept.push(page);
             None
@@ -104,9 +104,9 @@ impl<'a> KeptByOwner<'a> {
     pub(super) fn new(memory: &'a Memory, mapping: Mapping) -> Result<Self, SetUpError> {
         static OWNER: Registered = Registered::new();
         let owner = registered(&OWNER, Owner { release: keep, early: None })?;
-        let word = HOME.with_borrow_mut(|home| {
-            home.push(Vec::new());
-            home.len() as u64 - 1
+        let word = RECYCLED.with_borrow_mut(|lists| {
+            lists.push(Vec::new());
+            lists.len() as u64 - 1
         });
         Ok(Self { memory, mapping, owner, word })
     }
@@ -122,7 +122,7 @@ impl Way for KeptByOwner<'_> {
 
     #[inline(always)]
     fn take(&mut self, w: &mut Worker) -> Option<SharedPage> {
-        let kept = HOME.with_borrow_mut(|home| home.get_mut(self.word as usize)?.pop());
+        let kept = RECYCLED.with_borrow_mut(|lists| lists.get_mut(self.word as usize)?.pop());
         let page = match kept {
             Some(page) => page,
             None => self.mapping.page(self.memory, w)?,
@@ -131,9 +131,9 @@ impl Way for KeptByOwner<'_> {
     }
 
     fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
-        account.spoilt = twice(held.iter().map(|page| page.number().get()));
+        account.corrupted = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
-        let kept = HOME.with_borrow_mut(|home| std::mem::take(&mut home[self.word as usize]));
+        let kept = RECYCLED.with_borrow_mut(|lists| std::mem::take(&mut lists[self.word as usize]));
         self.mapping.end(self.memory, kept, account, w);
     }
 }
@@ -193,7 +193,7 @@ impl Way for OlderTrick<'_> {
     }
 
     fn settle(self, held: VecDeque<SharedPage>, account: &mut Account, w: &mut Worker) {
-        account.spoilt = twice(held.iter().map(|page| page.number().get()));
+        account.corrupted = twice(held.iter().map(|page| page.number().get()));
         held.into_iter().for_each(|page| page.release(w));
         let kept = self.queue.into_iter().filter_map(|page| page.into_page().ok()).collect();
         self.mapping.end(self.memory, kept, account, w);

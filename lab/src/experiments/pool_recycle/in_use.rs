@@ -11,7 +11,7 @@ use netmem::sync::Worker;
 
 use super::CACHE;
 use crate::bench::{Bench, Comparison, Cores, Effort, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::experiments::pages::{LINE, median_ns};
 use crate::json::params;
 use crate::method::machine::memory_available;
@@ -143,11 +143,11 @@ impl InUse {
     /// Frees all frames. Returns how many do not hold what was written.
     fn settle(&mut self, touch: bool) -> usize {
         let Self { w, frames, .. } = self;
-        let is_spoilt = |(place, frame): &(usize, &Frame)| touch && frame.data() != stamp(*place);
+        let is_corrupted = |(place, frame): &(usize, &Frame)| touch && frame.data() != stamp(*place);
         let all = frames.iter().enumerate().filter_map(|(place, frame)| Some((place, frame.as_ref()?)));
-        let spoilt = all.filter(is_spoilt).count();
+        let corrupted = all.filter(is_corrupted).count();
         frames.drain(..).flatten().for_each(|frame| frame.free(w));
-        spoilt
+        corrupted
     }
 }
 
@@ -230,14 +230,14 @@ fn group(bench: &mut Bench<'_>, steps: &[usize], touch: bool, effort: Effort) ->
     is_constant(bench, steps, &series);
     let mut in_use = in_use.into_inner();
     let (visits, refused) = (in_use.visits() - before, in_use.refused);
-    let spoilt = in_use.settle(touch);
+    let corrupted = in_use.settle(touch);
     let name = format!("frames in use, {}", if touch { "written" } else { "untouched" });
     bench.check(
         &format!("{name}: the owner never leaves its cache, each frame comes and keeps what was written"),
-        visits == 0 && refused == 0 && spoilt == 0,
-        format!("{visits} visits to the stock, {refused} refused, {spoilt} not as written"),
+        visits == 0 && refused == 0 && corrupted == 0,
+        format!("{visits} visits to the stock, {refused} refused, {corrupted} not as written"),
     );
-    check_home(bench, &name, &in_use.pool);
+    check_all_freed(bench, &name, &in_use.pool);
     bookkeeping(bench, &in_use, label("netmem", most, touch));
     Ok(())
 }
@@ -296,7 +296,7 @@ mod tests {
     use crate::bench::tests::report_of;
 
     #[test]
-    fn frames_in_use_come_home_and_keep_what_was_written() {
+    fn frames_in_use_return_to_the_pool_and_keep_what_was_written() {
         for touch in [true, false] {
             let report = report_of(false, |bench| {
                 let effort = Effort { rounds: 1, windows: 8 };
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_was_spoilt_and_one_that_there_is_not_are_counted() {
+    fn a_corrupted_frame_and_a_frame_that_does_not_exist_are_counted() {
         report_of(false, |bench| {
             let mut in_use = InUse::new(bench, &[1_024], true).unwrap();
             in_use.pass::<true>(&mut 0, 1_024, 3_000);

@@ -8,7 +8,7 @@ use netmem::sync::Worker;
 use super::iommu::Iommu;
 use super::{CACHE, Scene};
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::experiments::pages::LINE;
 use crate::json::params;
 use crate::method::round::{Label, Variant};
@@ -90,7 +90,7 @@ pub(super) fn measure(scene: &Scene<'_>, bench: &mut Bench<'_>) -> Result<(), Se
                 short == 0 && over > 0 && over.is_multiple_of((2 * BURST * bytes) as u64),
                 format!("{short} frames missing, {over} bytes"),
             );
-            check_home(bench, &what, &bursts.pool);
+            check_all_freed(bench, &what, &bursts.pool);
         }
     }
     bench.note(

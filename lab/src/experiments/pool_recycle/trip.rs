@@ -40,7 +40,7 @@ pub(super) struct Account {
     /// Allocations for which there was no page.
     pub(super) refused: u64,
     /// Pages that were given out twice at the same time, or whose bytes are not those written.
-    pub(super) spoilt: u64,
+    pub(super) corrupted: u64,
     /// Whether a page was not freed, or still mapped, at the end.
     pub(super) missing: u64,
     /// Pages that were unmapped while the method was in use.
@@ -175,13 +175,13 @@ pub(super) fn twice(numbers: impl Iterator<Item = u32>) -> u64 {
 }
 
 /// Writes a number of its own into each page. Returns how many pages do not hold theirs when all are written.
-pub(super) fn spoilt<'p>(pages: impl Iterator<Item = &'p mut Page>) -> u64 {
+pub(super) fn corrupted<'p>(pages: impl Iterator<Item = &'p mut Page>) -> u64 {
     let mut pages: Vec<&mut Page> = pages.collect();
     for (page, number) in pages.iter_mut().zip(0_u64..) {
         page.bytes_mut()[..8].copy_from_slice(&number.to_le_bytes());
     }
-    let spoilt = |(page, number): &(&mut Page, u64)| page.bytes()[..8] != number.to_le_bytes();
-    pages.into_iter().zip(0_u64..).filter(spoilt).count() as u64
+    let corrupted = |(page, number): &(&mut Page, u64)| page.bytes()[..8] != number.to_le_bytes();
+    pages.into_iter().zip(0_u64..).filter(corrupted).count() as u64
 }
 
 /// The product's pool, whose pages are mapped once.
@@ -228,8 +228,8 @@ impl Way for Pooled<'_> {
                 room.copy_from_slice(&number.to_le_bytes());
             }
         }
-        let spoilt = |(frame, number): &(&Frame, u64)| frame.data() != number.to_le_bytes();
-        account.spoilt = held.iter().zip(0_u64..).filter(spoilt).count() as u64;
+        let corrupted = |(frame, number): &(&Frame, u64)| frame.data() != number.to_le_bytes();
+        account.corrupted = held.iter().zip(0_u64..).filter(corrupted).count() as u64;
         held.into_iter().for_each(|frame| frame.free(w));
         let ledger = self.pool.ledger();
         account.left = self.pool.stats().released;
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_counted() {
+    fn allocations_that_fail_are_counted() {
         for keeps in [Keeps::Pool, Keeps::Nobody] {
             let account = account(keeps, 2 * PAGES + 7);
             assert!(account.refused >= 7, "{keeps:?}: {account:?}");

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_under_way_at_the_end_is_taken_and_counted() {
+    fn items_in_flight_at_the_end_are_received_and_counted() {
         let mut crossing = crossing();
         assert_eq!(crossing.ends.0.pass(), 256);
         let report = report_of(false, |bench| crossing.settle(bench, "ring"));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nothing_was_sent_fails_the_check_but_in_a_stopped_run() {
+    fn a_run_that_sent_nothing_fails_the_check_unless_it_was_stopped() {
         for stopped in [false, true] {
             let report = report_of(stopped, |bench| crossing().settle(bench, "ring"));
             assert_eq!(report.ok(), stopped, "{:?}", report.checks);

@@ -61,7 +61,7 @@ impl Trip {
 
     /// Runs one more burst, and writes a number of its own into each frame. Returns how many frames do not hold theirs
     /// when all are written.
-    fn spoilt(&mut self, w: &mut Worker) -> u64 {
+    fn corrupted(&mut self, w: &mut Worker) -> u64 {
         let mut frames: Vec<Frame> = (0..self.burst).map_while(|_| self.pool.alloc(w)).collect();
         for (frame, number) in frames.iter_mut().zip(0_u64..) {
             write_line(frame);
@@ -144,8 +144,8 @@ pub(super) fn group(
     let series = scene.measure(bench, &mut variants);
     drop(variants);
     let what = format!("frames by {burst}{}", if touch { ", written" } else { "" });
-    let spoilt = ours.spoilt(&mut scene.worker.borrow_mut());
-    check_netmem(bench, &what, ours.refused, spoilt, &ours.pool);
+    let corrupted = ours.corrupted(&mut scene.worker.borrow_mut());
+    check_netmem(bench, &what, ours.refused, corrupted, &ours.pool);
     if let Some(frames) = &theirs {
         check_dpdk(bench, &what, refused, frames.out());
     }

@@ -121,7 +121,7 @@ impl<W: Way> Trip<W> {
 
     /// Runs one more burst, and writes a number of its own into each packet. Returns how many packets do not hold
     /// theirs when all are written.
-    pub(super) fn spoilt(&mut self, w: &mut Worker) -> u64 {
+    pub(super) fn corrupted(&mut self, w: &mut Worker) -> u64 {
         let mut packets: Vec<Packet> = (0..self.burst).map_while(|_| self.way.get(w)).collect();
         for (packet, number) in packets.iter_mut().zip(0_u64..) {
             write_line(packet);
@@ -211,10 +211,10 @@ pub(super) fn group(
     drop(variants);
     let what = format!("packets by {burst}");
     let mut w = scene.worker.borrow_mut();
-    let spoilt = [pairs.spoilt(&mut w), attach.spoilt(&mut w)];
+    let corrupted = [pairs.corrupted(&mut w), attach.corrupted(&mut w)];
     pairs.way.drain(&mut w);
-    check_netmem(bench, &what, pairs.refused, spoilt[0], &pool);
-    check_netmem(bench, &format!("attached {what}"), attach.refused, spoilt[1], &plain);
+    check_netmem(bench, &what, pairs.refused, corrupted[0], &pool);
+    check_netmem(bench, &format!("attached {what}"), attach.refused, corrupted[1], &plain);
     for (variant, packets) in &mut theirs {
         packets.give_back();
         check_dpdk(bench, &format!("{what} ({variant})"), refused.get(), packets.out());

@@ -67,16 +67,16 @@ fn group(
     drop(variants);
     let what = format!("packets from C by {burst}");
     let mut w = scene.worker.borrow_mut();
-    let spoilt = [ready.spoilt(&mut w), attach.spoilt(&mut w)];
+    let corrupted = [ready.corrupted(&mut w), attach.corrupted(&mut w)];
     ready.way.drain(&mut w);
-    check_netmem(bench, &what, ready.refused, spoilt[0], &pool);
-    check_netmem(bench, &format!("attached {what}"), attach.refused, spoilt[1], &plain);
-    let spoilt = library.borrow_mut().spoilt(burst);
+    check_netmem(bench, &what, ready.refused, corrupted[0], &pool);
+    check_netmem(bench, &format!("attached {what}"), attach.refused, corrupted[1], &plain);
+    let corrupted = library.borrow_mut().corrupted(burst);
     let out = library.borrow().out();
     bench.check(
         &format!("netmem/c, {what}: nothing refused, contents intact, every packet accounted for"),
-        refused.get() + spoilt + out == 0,
-        format!("{} refused, {spoilt} not as written, {out} still out", refused.get()),
+        refused.get() + corrupted + out == 0,
+        format!("{} refused, {corrupted} not as written, {out} still out", refused.get()),
     );
     for (variant, packets) in &mut theirs {
         packets.give_back();

@@ -67,7 +67,7 @@ mod tests {
     use std::cell::RefCell;
 
     #[test]
-    fn every_allocator_is_a_row_and_a_ratio_and_every_page_comes_home() {
+    fn every_allocator_is_a_row_and_a_ratio_and_every_page_is_freed() {
         let memory = Memory::new(&MemoryConfig::default()).unwrap();
         let worker = RefCell::new(memory.worker().unwrap());
         let (clock, effort) = (Tsc::new(), Effort { rounds: 5, windows: 8 });

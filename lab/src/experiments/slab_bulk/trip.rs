@@ -118,7 +118,7 @@ impl<const WRITTEN: usize, const REST: usize> Trip<WRITTEN, REST> {
         self.account.refused += if made { 0 } else { bulk };
         self.account.allocated += bulk;
         let whole = self.hand.iter().zip(1..).filter(|(object, stamp)| object.holds(*stamp)).count() as u64;
-        self.account.spoilt += bulk - whole;
+        self.account.corrupted += bulk - whole;
         self.account.freed += self.hand.len() as u64;
         self.cache.free_bulk(w, &mut self.hand);
         self.account.missing = end(self.cache);

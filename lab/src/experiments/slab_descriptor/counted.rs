@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_what_would_bring_it() {
+    fn a_counter_that_cannot_be_opened_is_reported_with_the_remedy() {
         assert!(remedy(&ErrorKind::PermissionDenied.into()).contains("perf_event_paranoid"));
         assert!(remedy(&ErrorKind::NotFound.into()).contains("PMU"));
     }

@@ -14,7 +14,7 @@ use super::form::{DEFAULT, FORMS, Form};
 use super::question::asked;
 use super::scene::Scene;
 use crate::bench::{Bench, Comparison, Cores, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::experiments::relay::PACKET_BYTES;
 use crate::experiments::router::{FarSide, Fate, Router, Setup};
 use crate::json::params;
@@ -101,7 +101,7 @@ impl<'a> Stage<'a> {
     fn settle(self, variant: &str, bench: &mut Bench<'_>) {
         let far = self.far.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         self.router.into_inner().settle(far, &mut self.worker.borrow_mut(), variant, bench);
-        check_home(bench, &format!("{variant}: frames with heads"), &self.pool);
+        check_all_freed(bench, &format!("{variant}: frames with heads"), &self.pool);
     }
 }
 

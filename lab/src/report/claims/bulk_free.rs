@@ -126,8 +126,8 @@ fn over_bulk(report: &Report, variant: &str, published: f64) -> Option<Finding> 
 
 fn nomerge(report: &Report) -> Option<Finding> {
     let row = pick::row(report, "netmem/nomerge", "pps", &[])?;
-    let told = |name: &str| row.params.get(name).map(pick::text).unwrap_or_default();
-    if told("cpu_partial") == "256" || told("heads").contains("tuned") {
+    let parameter = |name: &str| row.params.get(name).map(pick::text).unwrap_or_default();
+    if parameter("cpu_partial") == "256" || parameter("heads").contains("tuned") {
         let reason = "in this run the caches that are not merged are tuned as well, the source's were not";
         return Some(Finding::not_comparable("–".to_owned(), reason));
     }

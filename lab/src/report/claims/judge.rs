@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_method_calls_undecided_tells_nothing() {
+    fn a_ratio_that_the_method_calls_undecided_decides_no_claim() {
         let wide = Measured { undecided: true, ..measured(1.30, 1.40, 1.50) };
         let verdicts = [wide.against(1.4), wide.is_near_one(0.9), wide.is_more()];
         assert_eq!(verdicts, [Verdict::CannotTell; 3]);

@@ -14,7 +14,7 @@ fn every_claim_is_of_an_experiment_of_the_registry() {
 }
 
 #[test]
-fn what_was_not_run_and_what_lacks_the_rows_both_say_how_to_run_it() {
+fn a_claim_without_a_run_or_without_rows_shows_the_command_that_runs_it() {
     for claim in claims() {
         let without_rows =
             Report { experiment: claim.experiment.into(), rows: vec![], ratios: vec![], ..sample() };
@@ -46,7 +46,7 @@ fn pauses_spoil_what_was_timed_and_nothing_that_was_counted() {
 }
 
 #[test]
-fn warm_frees_are_told_from_slow_ones_by_what_was_counted() {
+fn warm_frees_are_distinguished_from_slow_ones_by_their_counters() {
     let verdict = |warm: f64, cold: f64| {
         let row = |usage: &str, share: f64| crate::json::Row {
             variant: "netmem/64-cas128".into(),

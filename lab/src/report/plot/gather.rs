@@ -63,14 +63,14 @@ fn names(figure: &Figure, row: &Row, rows: &[&Row]) -> Option<(String, String)> 
         }
         Kind::Dots => {
             let same = rows.iter().filter(|other| other.variant == row.variant).map(|other| &other.params);
-            Some((row.variant.clone(), told_apart(&row.variant, &row.params, same)))
+            Some((row.variant.clone(), distinguish(&row.variant, &row.params, same)))
         }
     }
 }
 
 /// Returns a name with the parameters that distinguish it from `same`, the ones of the same name. The other
 /// parameters are in the table.
-fn told_apart<'a>(name: &str, params: &Params, same: impl Iterator<Item = &'a Params>) -> String {
+fn distinguish<'a>(name: &str, params: &Params, same: impl Iterator<Item = &'a Params>) -> String {
     table::named(name, params, &table::common(same))
 }
 
@@ -135,7 +135,7 @@ pub(super) fn ratios(report: &Report) -> Option<Plot> {
     for ratio in &report.ratios {
         let name = format!("{} / {}", ratio.a, ratio.b);
         let same = report.ratios.iter().filter(|other| (&other.a, &other.b) == (&ratio.a, &ratio.b));
-        let mut at = told_apart(&name, &ratio.params, same.map(|other| &other.params));
+        let mut at = distinguish(&name, &ratio.params, same.map(|other| &other.params));
         if mixed {
             at += &format!(" ({})", number::short_unit(&ratio.metric));
         }

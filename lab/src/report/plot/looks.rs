@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_one_variant_are_told_apart() {
+    fn settings_of_one_variant_are_distinguished() {
         assert_eq!(looks(&["netmem lists a", "netmem lists b", "limit"]), [0, 1, 8]);
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_drawn_somewhere() {
+    fn a_value_that_is_not_finite_is_drawn_inside_the_plot() {
         for figures in [&[][..], &[f64::NAN], &[f64::INFINITY, 0.0], &[-5.0, -5.0], &[1e300, 1e-300]] {
             for log in [false, true] {
                 let scale = scale(log, figures);

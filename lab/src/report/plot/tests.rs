@@ -59,7 +59,7 @@ fn dots_have_the_budget_of_a_packet_and_rates_as_times() {
 }
 
 #[test]
-fn what_is_drawn_stays_inside_the_drawing() {
+fn all_shapes_of_a_plot_stay_inside_it() {
     let mut report = bulks();
     report.rows[0].variant = "netmem/a-setting-with-a-name-that-is-longer-than-any-telephone-is-wide".into();
     report.rows[1].median = f64::MAX;

@@ -354,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_told_with_its_bound() {
+    fn a_missed_target_is_reported_with_its_bound() {
         let mut html = Html::default();
         write_missed(&mut html, &of(vec![ratio("dpdk", 0.5, 0.51, 0.52)]));
         assert!(html.into_markup().contains("0.510 (0.500 to 0.520), must ≤ 0.45."));
     }
 
     #[test]
-    fn what_was_not_measured_says_how_to_measure_it() {
+    fn a_target_that_was_not_measured_shows_the_command_that_measures_it() {
         let mut html = Html::default();
         write(&mut html, &[]);
         let markup = html.into_markup();

@@ -111,7 +111,7 @@ impl LibnetmemPackets {
 
     /// Allocates one more burst, and writes a number of its own into each packet. Returns how many do not hold theirs
     /// when all are written.
-    pub fn spoilt(&mut self, burst: usize) -> u64 {
+    pub fn corrupted(&mut self, burst: usize) -> u64 {
         let (mut words, mut whole) = ([Word::default(); BURST_MAX], 0);
         let n = burst.min(BURST_MAX);
         let got = self.get::<false>(&mut words[..n]);

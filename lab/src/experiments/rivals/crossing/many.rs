@@ -186,7 +186,7 @@ mod tests {
     use crate::bench::tests::report_of;
 
     #[test]
-    fn what_the_receivers_own_core_sends_arrives_too_and_each_senders_ids_in_order() {
+    fn items_from_the_receivers_own_core_arrive_too_and_each_senders_ids_are_in_order() {
         for senders in SENDERS {
             let mut crossing = crossing("netmem", senders, id_ring(SLOTS as u32));
             let (gives, takes) = &mut crossing.ends;

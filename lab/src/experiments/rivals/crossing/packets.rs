@@ -9,7 +9,7 @@ use netmem::ring::ring;
 
 use super::{Crossing, SLOTS, lines, measure};
 use crate::bench::{Bench, SetUpError};
-use crate::experiments::check_home;
+use crate::experiments::check_all_freed;
 use crate::experiments::rivals::sides::{Giving, Taking};
 use crate::experiments::rivals::target::Target;
 use crate::experiments::rivals::{CACHE, FRAME, FRAMES, LINE, Scene, check_dpdk, label};
@@ -42,7 +42,7 @@ pub(super) fn group(
     packets.push(lines::crossing());
     let named = |variant: &str| label(variant, "packet", BURST, "cross", LINE, true);
     let series = measure(scene, bench, peer_core, packets, ("packets", &named));
-    check_home(bench, "netmem, packets across", &pool);
+    check_all_freed(bench, "netmem, packets across", &pool);
     if let Some(mempool) = &mempool {
         check_dpdk(bench, "packets across", 0, mempool.out());
     }

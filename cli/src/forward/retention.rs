@@ -1,4 +1,4 @@
-//! The thread of local queues and taps. It takes the packets that the forwarders pass and the clones of sent ones,
+//! The thread of local queues and mirrors. It takes the packets that the forwarders pass and the clones of sent ones,
 //! keeps as many as configured, and frees them on a worker of its own.
 
 use super::cuts::Standing;
@@ -16,21 +16,21 @@ use std::time::Duration;
 const REST: Duration = Duration::from_micros(100);
 const REST_MAX: Duration = Duration::from_millis(2);
 
-/// The local queues and taps, and the worker that frees their frames.
-pub struct Holding {
+/// The local queues and mirrors, and the worker that frees their frames.
+pub struct RetentionThread {
     /// The limits for each worker's frames, or None if no packets are passed.
-    pub keep: Option<Arc<RetentionLimit>>,
+    pub limit: Option<Arc<RetentionLimit>>,
     /// The passed packets of each worker.
     pub retentions: Vec<Retention>,
     /// Clones of the packets that each worker has sent.
-    pub taps: Vec<Tapped>,
+    pub mirrors: Vec<MirrorRetention>,
     pub worker: Worker,
     /// Whether the thread is to stand still, and whether it does.
     pub standing: Arc<Standing>,
 }
 
 /// The newest clones of sent frames.
-pub struct Tapped {
+pub struct MirrorRetention {
     reader: MirrorReader,
     keep: usize,
     clones: VecDeque<SharedFrame>,
@@ -47,9 +47,9 @@ pub struct LocalQueueReport {
     pub kept: u64,
 }
 
-/// The counts of the tap.
+/// The counts of the mirror.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TapReport {
+pub struct MirrorReport {
     /// Frames of which it got a clone.
     pub taken: u64,
     /// Frames for which it had no room.
@@ -58,9 +58,9 @@ pub struct TapReport {
     pub kept: u64,
 }
 
-impl Holding {
+impl RetentionThread {
     /// Keeps frames until the forwarders are drained, then frees all.
-    pub fn run(mut self, phases: &Phases) -> (Option<LocalQueueReport>, Option<TapReport>) {
+    pub fn run(mut self, phases: &Phases) -> (Option<LocalQueueReport>, Option<MirrorReport>) {
         let mut rest = REST;
         loop {
             self.standing.stand();
@@ -77,32 +77,32 @@ impl Holding {
         }
         let reports = (
             self.retentions.iter().map(LocalQueueReport::new).reduce(LocalQueueReport::with),
-            self.taps.iter().map(TapReport::new).reduce(TapReport::with),
+            self.mirrors.iter().map(MirrorReport::new).reduce(MirrorReport::with),
         );
-        let Holding { retentions, taps, mut worker, .. } = self;
+        let RetentionThread { retentions, mirrors, mut worker, .. } = self;
         for mut retention in retentions {
             retention.release(&mut worker);
         }
-        taps.into_iter().flat_map(|tapped| tapped.clones).for_each(|clone| clone.free(&mut worker));
+        mirrors.into_iter().flat_map(|mirror| mirror.clones).for_each(|clone| clone.free(&mut worker));
         reports
     }
 
     /// Takes new frames and frees those that are too old. Returns the number of frames that it moved.
     fn turn(&mut self) -> usize {
-        let Holding { retentions, taps, worker, .. } = self;
+        let RetentionThread { retentions, mirrors, worker, .. } = self;
         let kept: usize = retentions.iter_mut().map(|retention| retention.turn(worker)).sum();
-        kept + taps.iter_mut().map(|tapped| tapped.turn(worker)).sum::<usize>()
+        kept + mirrors.iter_mut().map(|mirror| mirror.turn(worker)).sum::<usize>()
     }
 }
 
-impl Tapped {
+impl MirrorRetention {
     /// Keeps at most `keep` clones of the frames that `reader` gets.
-    pub fn new(reader: MirrorReader, keep: usize) -> Tapped {
-        Tapped { reader, keep, clones: VecDeque::new() }
+    pub fn new(reader: MirrorReader, keep: usize) -> MirrorRetention {
+        MirrorRetention { reader, keep, clones: VecDeque::new() }
     }
 
     fn turn(&mut self, worker: &mut Worker) -> usize {
-        let Tapped { reader, keep, clones } = self;
+        let MirrorRetention { reader, keep, clones } = self;
         let moved = reader.read(usize::MAX, |clone| clones.push_back(clone));
         let surplus = clones.len().saturating_sub(*keep);
         clones.drain(..surplus).for_each(|clone| clone.free(worker));
@@ -124,16 +124,16 @@ impl LocalQueueReport {
     }
 }
 
-impl TapReport {
-    fn new(tapped: &Tapped) -> TapReport {
-        let counters = tapped.reader.counters();
+impl MirrorReport {
+    fn new(mirror: &MirrorRetention) -> MirrorReport {
+        let counters = mirror.reader.counters();
         let (taken, missed) = (counters.taken.get(), counters.missed.get());
-        TapReport { taken, missed, kept: tapped.clones.len() as u64 }
+        MirrorReport { taken, missed, kept: mirror.clones.len() as u64 }
     }
 
     /// Returns the sum with the counts of another worker.
-    fn with(self, other: TapReport) -> TapReport {
-        let TapReport { taken, missed, kept } = other;
-        TapReport { taken: self.taken + taken, missed: self.missed + missed, kept: self.kept + kept }
+    fn with(self, other: MirrorReport) -> MirrorReport {
+        let MirrorReport { taken, missed, kept } = other;
+        MirrorReport { taken: self.taken + taken, missed: self.missed + missed, kept: self.kept + kept }
     }
 }

@@ -28,7 +28,7 @@ pub fn ipv4(options: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 /// Returns a packet for each fault that a packet from a file can have, by its drop reason, and one without a fault.
-pub fn odd_packets() -> Vec<(&'static str, Vec<u8>)> {
+pub fn packets_by_drop_reason() -> Vec<(&'static str, Vec<u8>)> {
     let of = |change: fn(&mut Vec<u8>)| ipv4(&[], change);
     let ipv6 = of(|frame| {
         frame.truncate(14);

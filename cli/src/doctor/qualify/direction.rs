@@ -8,7 +8,7 @@ use netmem_traffic::{Addresses, Arrival, Arrivals, Expected, Span, Stream, Strea
 use std::net::Ipv4Addr;
 
 /// Maximum number of packets in flight, fewer than the slots of any ring on the path.
-const ON_THEIR_WAY: u64 = 128;
+const IN_FLIGHT: u64 = 128;
 /// Number of times that a packet crosses the cable. Its TTL shows the last lap, and then it is judged.
 pub const LAPS: u8 = 32;
 /// Number of flows, so that each queue of a card gets some.
@@ -16,7 +16,7 @@ const FLOWS: usize = 64;
 /// Nanoseconds without any packet after which all packets in flight count as lost, and new ones are made.
 const LOST: u64 = 1_000_000_000;
 /// One direction.
-pub struct Way {
+pub struct Direction {
     stream: Stream,
     arrivals: Arrivals,
     source: Ipv4Addr,
@@ -33,12 +33,12 @@ pub struct Way {
     pub last: u64,
 }
 
-impl Way {
+impl Direction {
     /// Makes the direction from interface `number` to the other one.
     ///
     /// # Errors
     /// [`Failure::Input`] if there are no packets of these sizes.
-    pub fn new(number: u8, macs: [MacAddr; 2], sizes: &[usize]) -> Result<Way, Failure> {
+    pub fn new(number: u8, macs: [MacAddr; 2], sizes: &[usize]) -> Result<Direction, Failure> {
         let (near, far) = (usize::from(number), 1 - usize::from(number));
         // RFC 2544's networks for measurements.
         let source = Ipv4Addr::new(198, 18, number, 1);
@@ -59,7 +59,7 @@ impl Way {
             dst_mac: Some(macs[far]),
             src_mac: Some(macs[near]),
         };
-        Ok(Way {
+        Ok(Direction {
             stream: Stream::new(config).map_err(Failure::input)?,
             arrivals: Arrivals::new(expected),
             source,
@@ -88,7 +88,7 @@ impl Way {
     }
 
     /// Returns the number of packets that were made and are neither judged nor counted as lost.
-    pub fn on_their_way(&self) -> u64 {
+    pub fn in_flight(&self) -> u64 {
         let tally = self.arrivals.tally();
         self.made.saturating_sub((tally.distinct() + tally.missing).max(self.given_up))
     }
@@ -128,8 +128,7 @@ impl Way {
         if now.saturating_sub(self.last) > LOST {
             (self.given_up, self.last) = (self.made, now);
         }
-        let wanted =
-            ON_THEIR_WAY.saturating_sub(self.on_their_way()).min(self.waiting.room() as u64) as usize;
+        let wanted = IN_FLIGHT.saturating_sub(self.in_flight()).min(self.waiting.room() as u64) as usize;
         let first = self.waiting.len();
         owner.pool.alloc_burst(&mut owner.worker, &mut self.waiting, wanted);
         for frame in &mut self.waiting[first..] {
