@@ -16,7 +16,7 @@
 //! use netmem::wire::MacAddr;
 //! use netmem::{DmaMap, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port};
 //! use netmem_router::{Interface, Router, waiting};
-//! use netmem_rtnetlink::{Attached, FollowError, Follower, Setup};
+//! use netmem_rtnetlink::{PortInterface, FollowError, Follower, FollowerConfig};
 //! use std::sync::atomic::AtomicBool;
 //! use std::thread;
 //! use std::time::Duration;
@@ -32,20 +32,20 @@
 //! for name in ["eth0", "eth1"] {
 //!     ports.push(Box::new(XdpPort::open(&umem, &mut w, &pool, name, 0, &config)?));
 //!     // The kernel's MAC address and MTU replace these.
-//!     ends.push((Interface { mac: MacAddr::default(), mtu: 1500 }, Attached::Own(name.to_owned())));
+//!     ends.push((Interface { mac: MacAddr::default(), mtu: 1500 }, PortInterface::RouterEnd(name.to_owned())));
 //! }
 //!
-//! let (mut follower, fib) = Follower::start(Setup { ports: ends, ..Setup::default() })?;
+//! let (mut follower, fib) = Follower::start(FollowerConfig { ports: ends, ..FollowerConfig::default() })?;
 //! let (frames, wanted) = waiting(pool.frames() / 8);
 //! follower.add_wanted(wanted);
 //! let own = umem.own_addresses();
 //! thread::spawn(move || {
 //!     loop {
-//!         match follower.turn(Duration::from_millis(10)) {
-//!             Ok(()) | Err(FollowError::Ask { .. }) => {} // the kernel is asked again a second later
+//!         match follower.poll(Duration::from_millis(10)) {
+//!             Ok(()) | Err(FollowError::Request { .. }) => {} // the kernel is asked again a second later
 //!             Err(error) => return eprintln!("routes are no longer updated: {error}"),
 //!         }
-//!         if let (Some(own), Some(prefixes)) = (&own, follower.take_own()) {
+//!         if let (Some(own), Some(prefixes)) = (&own, follower.take_own_addresses()) {
 //!             own.set(&prefixes).unwrap_or_else(|error| eprintln!("own addresses are not updated: {error}"));
 //!         }
 //!     }
@@ -58,28 +58,28 @@
 //! ```
 
 mod addresses;
-mod attached;
 mod change;
 mod distinguisher;
 mod follower;
 mod headers;
-mod heard;
 mod ipv6_routes;
-mod known;
-mod left_out;
-mod listing;
 mod neighbours;
+mod pending;
+mod port_interface;
 mod resync;
 mod socket;
+mod state;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod unsupported;
 
-pub use addresses::Standing;
-pub use attached::Attached;
-pub use follower::{FollowError, Follower, Given, Setup};
-pub use known::Counters;
-pub use left_out::LeftOut;
-pub use listing::{Listing, NeighbourLine, RouteLine};
+pub use addresses::AddressState;
+pub use follower::{FollowError, Follower, FollowerConfig, StaticRoutes};
+pub use port_interface::PortInterface;
 pub use socket::neighbour_requests;
-pub use translate::{Event, RouteChange, Signal, State, events};
+pub use state::FollowerCounters;
+pub use tables::{FollowerTables, NeighbourLine, RouteLine};
+pub use translate::{Event, LinkState, NeighbourState, RouteChange, events};
+pub use unsupported::Unsupported;

@@ -162,7 +162,7 @@ impl Traffic {
         let Some(frame) = buf.get_mut(..self.format.size) else { return 0 };
         let Ok((head, noise)) = Head::mut_from_prefix(frame) else { return 0 };
         *head = self.format.head(self.flow, self.seq);
-        noise.copy_from_slice(self.format.noise.behind(&head.stamp));
+        noise.copy_from_slice(self.format.noise.after(&head.stamp));
         self.flow += 1;
         if self.flow == self.format.flows {
             self.flow = self.first;

@@ -114,7 +114,7 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
         take_registry::takes(&mut registry, &takes);
         hooks.iter().for_each(|hooks| packet_registry::packets(&mut registry, hooks, port_count));
         holding.iter().for_each(|holding| packet_registry::local_queue(&mut registry, holding));
-        following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.listing()));
+        following.iter().for_each(|of| routing::registry(&mut registry, &of.follower.tables()));
         recordings.iter().for_each(|recordings| recordings.show(&mut registry));
         if plan.config.is_some() {
             registry.set_reload(move || caller.reload());

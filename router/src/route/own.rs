@@ -67,7 +67,7 @@ impl OwnAddress {
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + use<> {
         let local = |address: IpAddr| RibRoute {
             prefix: IpNet::from(address),
-            origin: Origin::Given,
+            origin: Origin::Static,
             metric: 0,
             target: Target::Local,
             distinguisher: 0,

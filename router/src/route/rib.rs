@@ -26,8 +26,8 @@ use std::net::IpAddr;
 /// The source of a route. Of two routes for one prefix, the one whose origin is listed first here is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// The operator, on the command line.
-    Given,
+    /// The operator, on the command line (a static route).
+    Static,
     /// The kernel's local table: the kernel's own addresses and broadcast addresses.
     Local,
     /// The kernel's main table.
@@ -51,10 +51,10 @@ pub struct RibRoute {
 }
 
 impl From<Route> for RibRoute {
-    /// Makes a route given by the operator.
+    /// Makes a static route.
     fn from(Route { prefix, port, mac }: Route) -> RibRoute {
         let target = Target::Station { port, mac };
-        RibRoute { prefix, origin: Origin::Given, metric: 0, target, distinguisher: 0 }
+        RibRoute { prefix, origin: Origin::Static, metric: 0, target, distinguisher: 0 }
     }
 }
 
@@ -157,12 +157,12 @@ impl Rib {
 
     /// Iterates over all routes, ordered by prefix and rank.
     pub fn routes(&self) -> impl Iterator<Item = RibRoute> + '_ {
-        self.routes_behind(None)
+        self.routes_after(None)
     }
 
-    /// Iterates over the routes of all prefixes behind this one, ordered by prefix and rank.
-    pub fn routes_behind(&self, prefix: Option<IpNet>) -> impl Iterator<Item = RibRoute> + '_ {
-        self.entries.behind(prefix).filter_map(|entry| {
+    /// Iterates over the routes of all prefixes after this one, ordered by prefix and rank.
+    pub fn routes_after(&self, prefix: Option<IpNet>) -> impl Iterator<Item = RibRoute> + '_ {
+        self.entries.after(prefix).filter_map(|entry| {
             let target = self.targets.get(entry.hop)?.clone();
             let Entry { prefix, origin, metric, distinguisher, .. } = *entry;
             Some(RibRoute { prefix, origin, metric, target, distinguisher })
@@ -190,16 +190,16 @@ impl Rib {
 
     /// Iterates over the neighbours whose state is known, with their links.
     pub fn neighbours(&self) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
-        self.neighbours.behind(None)
+        self.neighbours.after(None)
     }
 
-    /// Iterates over the neighbours whose state is known and whose addresses are behind this one, in the order of the
+    /// Iterates over the neighbours whose state is known and whose addresses are after this one, in the order of the
     /// addresses.
-    pub fn neighbours_behind(
+    pub fn neighbours_after(
         &self,
         address: Option<IpAddr>,
     ) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
-        self.neighbours.behind(address)
+        self.neighbours.after(address)
     }
 
     /// Returns the state of a neighbour on a link.
@@ -248,11 +248,11 @@ impl Rib {
         self.entries.of_rank(prefix, origin, metric).count()
     }
 
-    /// Replaces all routes except those given by the operator. A route that stays the same is not a change. Of
+    /// Replaces all routes except the static ones. A route that stays the same is not a change. Of
     /// several routes with the same prefix, origin and metric, the first in `routes` is used.
     pub fn replace(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
         let mut fresh = Entries::default();
-        for entry in self.entries.iter().filter(|entry| entry.origin == Origin::Given) {
+        for entry in self.entries.iter().filter(|entry| entry.origin == Origin::Static) {
             self.targets.hold(entry.hop);
             fresh.insert(*entry);
         }
@@ -271,11 +271,11 @@ impl Rib {
         old.iter().for_each(|entry| self.targets.release(entry.hop));
     }
 
-    /// Replaces the routes given by the operator.
-    pub fn replace_given(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
-        let old: Vec<_> = self.routes().filter(|route| route.origin == Origin::Given).collect();
+    /// Replaces the static routes.
+    pub fn replace_static(&mut self, routes: impl IntoIterator<Item = RibRoute>) {
+        let old: Vec<_> = self.routes().filter(|route| route.origin == Origin::Static).collect();
         let new: Vec<_> =
-            routes.into_iter().map(|route| RibRoute { origin: Origin::Given, ..route }).collect();
+            routes.into_iter().map(|route| RibRoute { origin: Origin::Static, ..route }).collect();
         // New routes are added first, so that a prefix with a route before and after has a route all the time.
         for route in &new {
             self.insert(route);

@@ -25,11 +25,11 @@ impl Neighbours {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
-        self.behind(None)
+        self.after(None)
     }
 
-    /// Iterates over the neighbours with addresses behind this one, or over all without one.
-    pub(super) fn behind(&self, address: Option<IpAddr>) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
+    /// Iterates over the neighbours with addresses after this one, or over all without one.
+    pub(super) fn after(&self, address: Option<IpAddr>) -> impl Iterator<Item = (u32, IpAddr, Link)> + '_ {
         let from = address.map_or(Unbounded, |address| Excluded((address, u32::MAX)));
         self.0.range((from, Unbounded)).map(|(&(address, link), &known)| (link, address, known))
     }

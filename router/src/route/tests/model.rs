@@ -109,7 +109,7 @@ fn target() -> impl Strategy<Value = Target> {
 }
 
 fn rib_route() -> impl Strategy<Value = RibRoute> {
-    let origin = prop::sample::select(vec![Origin::Given, Origin::Local, Origin::Main]);
+    let origin = prop::sample::select(vec![Origin::Static, Origin::Local, Origin::Main]);
     (prefix(), origin, 0..2_u32, target(), 0..2_u32).prop_map(
         |(prefix, origin, metric, target, distinguisher)| RibRoute {
             prefix,
@@ -169,9 +169,9 @@ fn take(rib: &mut Rib, model: &mut Model, step: Step) {
         }
         Step::Remove(_) => {}
         Step::Replace(routes) => {
-            model.routes.retain(|route| route.origin == Origin::Given);
+            model.routes.retain(|route| route.origin == Origin::Static);
             let mut fresh = Vec::new();
-            for route in routes.iter().filter(|route| route.origin != Origin::Given) {
+            for route in routes.iter().filter(|route| route.origin != Origin::Static) {
                 append(&mut fresh, route);
             }
             rib.replace(fresh.iter().cloned());
