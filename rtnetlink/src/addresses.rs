@@ -94,7 +94,7 @@ impl Addresses {
         let own: Box<[_]> = own.into_iter().map(|its| its.net).collect();
         if self.published_own != own {
             self.published_own = own.clone();
-            changes.push(Change::Own(own));
+            changes.push(Change::OwnAddresses(own));
         }
         changes
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn own(nets: &[&str]) -> Change {
-        Change::Own(nets.iter().map(|text| net(text)).collect())
+        Change::OwnAddresses(nets.iter().map(|text| net(text)).collect())
     }
 
     fn none(_: u32) -> bool {

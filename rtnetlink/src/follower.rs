@@ -16,8 +16,8 @@ use crate::translate::{Event, LinkState, NeighbourState};
 use crate::unsupported::{Unsupported, UnsupportedReport};
 use ipnet::IpNet;
 use netmem::system::event::sleep_until_readable;
-use netmem_router::Wanted;
-use netmem_router::route::{Change, Fib, FibControl, FibReader, Link, Origin, RibRoute, fib};
+use netmem_router::UnresolvedNeighbours;
+use netmem_router::route::{Change, Fib, FibControl, FibReader, Origin, Resolution, RibRoute, fib};
 use netmem_router::{Allow, Interface, ReversePath};
 use std::collections::HashMap;
 use std::io;
@@ -71,7 +71,7 @@ pub struct Follower {
     /// The index of each port's interface. A socket stays with that interface, whatever the name of it or of another becomes. None
     /// while no interface has the port's name.
     indices: Vec<Option<u32>>,
-    wanted: Vec<Wanted>,
+    unresolved: Vec<UnresolvedNeighbours>,
     requests: NeighbourRequests,
     /// The state of each link.
     links: HashMap<u32, LinkState>,
@@ -98,8 +98,9 @@ impl Follower {
         let event_socket = EventSocket::new().map_err(FollowError::Socket)?;
         let request_socket = RequestSocket::new().map_err(FollowError::Socket)?;
         let interfaces = config.ports.iter().map(|(interface, _)| *interface).collect();
-        let FollowerConfig { allow, reverse_path, .. } = config;
-        let (control, mut reader) = fib(Fib { interfaces, allow, reverse_path, ..Fib::default() });
+        let mut first = Fib::new(interfaces);
+        (first.allow, first.reverse_path) = (config.allow, config.reverse_path);
+        let (control, mut reader) = fib(first);
         let mut state = FollowerState::default();
         for route in &config.static_routes {
             state.rib.insert(route);
@@ -112,7 +113,7 @@ impl Follower {
             requests: NeighbourRequests::new(config.ports.len()),
             indices: vec![None; config.ports.len()],
             ports: config.ports,
-            wanted: Vec::new(),
+            unresolved: Vec::new(),
             links: HashMap::new(),
             mtus: HashMap::new(),
             addresses: Addresses::default(),
@@ -128,8 +129,8 @@ impl Follower {
     }
 
     /// Adds a worker's neighbours: from now on the kernel is asked for those that the worker's frames wait for.
-    pub fn add_wanted(&mut self, wanted: Wanted) {
-        self.wanted.push(wanted);
+    pub fn add_unresolved(&mut self, unresolved: UnresolvedNeighbours) {
+        self.unresolved.push(unresolved);
     }
 
     /// Returns a view of the tables that other threads may use while the follower runs.
@@ -319,25 +320,27 @@ impl Follower {
         let link = match state {
             NeighbourState::Reachable(mac) | NeighbourState::Stale(mac) => {
                 self.requests.resolved(key, matches!(state, NeighbourState::Stale(_)));
-                Link::Known(mac)
+                Resolution::Known(mac)
             }
             NeighbourState::Failed if self.requests.failed(key, Instant::now()) => {
                 self.state().counters.failed_neighbours += 1;
-                Link::Silent
+                Resolution::Failed
             }
-            NeighbourState::Failed | NeighbourState::Unknown if self.requests.removed(key) => Link::Silent,
+            NeighbourState::Failed | NeighbourState::Unknown if self.requests.removed(key) => {
+                Resolution::Failed
+            }
             // Frames go on to the old address until the neighbour answers or fails to answer.
             NeighbourState::Unknown if self.is_known_behind_a_port(key) && self.requests.add_lost(key) => {
                 return;
             }
-            NeighbourState::Failed | NeighbourState::Unknown => Link::Unknown,
+            NeighbourState::Failed | NeighbourState::Unknown => Resolution::Unknown,
         };
         self.state().rib.set_neighbour(key.0, key.1, link);
     }
 
     fn is_known_behind_a_port(&self, (link, address): Key) -> bool {
         let rib = &self.state().rib;
-        rib.port(link).is_some() && matches!(rib.neighbour(link, address), Link::Known(_))
+        rib.port(link).is_some() && matches!(rib.neighbour(link, address), Resolution::Known(_))
     }
 
     /// Records a link's names, its own first, and the router's end of the link, which is None if the link is gone.
@@ -381,26 +384,27 @@ impl Follower {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut to_ask = Vec::new();
-        for wanted in &mut self.wanted {
-            wanted.read(|neighbour| {
+        for unresolved in &mut self.unresolved {
+            unresolved.read(|neighbour| {
                 let key = state.rib.link(neighbour.port).map(|link| (link, neighbour.address));
                 // The worker may not have the known address yet. The kernel would report nothing new, as if the
                 // neighbour did not answer.
-                let key = key.filter(|key| !matches!(state.rib.neighbour(key.0, key.1), Link::Known(_)));
+                let key =
+                    key.filter(|key| !matches!(state.rib.neighbour(key.0, key.1), Resolution::Known(_)));
                 to_ask.extend(key.filter(|key| self.requests.add(*key, now)));
             });
         }
         let is_up =
             |link: u32| self.links.get(&link) == Some(&LinkState::Up) && state.rib.port(link).is_some();
         let lost = self.requests.lost_due(now, is_up);
-        lost.gone.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Link::Unknown));
+        lost.gone.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Unknown));
         state.counters.forgotten += (lost.ask.len() - lost.again) as u64;
         to_ask.extend(lost.ask);
         let due = self.requests.due(now, |link| state.rib.port(link).is_some());
         state.counters.unanswered += (lost.again + due.timed_out.len()) as u64;
         state.counters.failed_neighbours += due.timed_out.len() as u64;
-        due.timed_out.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Link::Silent));
-        due.expired.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Link::Unknown));
+        due.timed_out.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Failed));
+        due.expired.iter().for_each(|key| state.rib.set_neighbour(key.0, key.1, Resolution::Unknown));
         to_ask.extend(due.ask.into_iter().chain(due.refresh));
         state.counters.asked += to_ask.len() as u64;
         drop(state);

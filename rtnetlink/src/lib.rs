@@ -3,7 +3,7 @@
 //! ```text
 //!   kernel ─► socket ─► translate ─► Follower ─► Rib ─► FibControl      workers read
 //!      ▲  all there is, then events       │
-//!      └───────── asked for neighbours ◄──┴── Wanted                   frames wait there
+//!      └───────── asked for neighbours ◄──┴── UnresolvedNeighbours     frames wait there
 //! ```
 //! A [`Follower`] belongs to one control thread. Workers only see tables that change. Events are sometimes not
 //! enough to know the kernel's state: some were lost, or a link went and the kernel does not report the removal of
@@ -15,7 +15,7 @@
 //! use netmem::port::xdp::{Punt, Umem, XdpConfig, XdpPort};
 //! use netmem::wire::MacAddr;
 //! use netmem::{DmaMap, Forwarder, Memory, MemoryConfig, Pool, PoolConfig, Port};
-//! use netmem_router::{Interface, Router, waiting};
+//! use netmem_router::{Interface, Router, neighbour_queues};
 //! use netmem_rtnetlink::{PortInterface, FollowError, Follower, FollowerConfig};
 //! use std::sync::atomic::AtomicBool;
 //! use std::thread;
@@ -36,8 +36,8 @@
 //! }
 //!
 //! let (mut follower, fib) = Follower::start(FollowerConfig { ports: ends, ..FollowerConfig::default() })?;
-//! let (frames, wanted) = waiting(pool.frames() / 8);
-//! follower.add_wanted(wanted);
+//! let (queues, unresolved) = neighbour_queues(pool.frames() / 8);
+//! follower.add_unresolved(unresolved);
 //! let own = umem.own_addresses();
 //! thread::spawn(move || {
 //!     loop {
@@ -51,7 +51,7 @@
 //!     }
 //! });
 //!
-//! let router = Router::new(fib).with_waiting(frames); // with several workers: a clone of `fib` for each
+//! let router = Router::new(fib).with_neighbour_queues(queues); // with several workers: a clone of `fib` for each
 //! let mut forwarder = Forwarder::new(ports, pool, Box::new(router))?;
 //! forwarder.run(&mut w, &AtomicBool::new(false));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,7 +3,7 @@
 use crate::state::{FollowerCounters, FollowerState};
 use ipnet::IpNet;
 use netmem::wire::MacAddr;
-use netmem_router::route::{Link, Origin, RibRoute, Target, Via};
+use netmem_router::route::{Origin, Resolution, RibRoute, Target, Via};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -73,7 +73,7 @@ impl FollowerTables {
     pub fn neighbours_after(&self, address: Option<IpAddr>, neighbours: usize) -> Vec<NeighbourLine> {
         let state = self.state();
         let line = |(link, address, neighbour)| {
-            let mac = if let Link::Known(mac) = neighbour { Some(mac) } else { None };
+            let mac = if let Resolution::Known(mac) = neighbour { Some(mac) } else { None };
             NeighbourLine { address, dev: name(link, &state.names), mac }
         };
         let all = state.rib.neighbours_after(address);
@@ -166,7 +166,7 @@ mod tests {
             }
         }
         for (link, last) in [(3, 1), (4, 1), (3, 2)] {
-            state.rib.set_neighbour(link, IpAddr::from([10, 0, 0, last]), Link::Silent);
+            state.rib.set_neighbour(link, IpAddr::from([10, 0, 0, last]), Resolution::Failed);
         }
         FollowerTables(Arc::new(Mutex::new(state)))
     }

@@ -48,7 +48,7 @@ fn gateway(last: u8) -> RouteAttribute {
 }
 
 fn via(link: u32, last: u8, weight: u16) -> Via {
-    Via { link, address: Some(Ipv4Addr::new(10, 77, 0, last).into()), weight, mtu: None, source: None }
+    Via::new(link, Some(Ipv4Addr::new(10, 77, 0, last).into())).with_weight(weight)
 }
 
 fn read(datagram: &[u8]) -> (Vec<Event>, usize) {
@@ -100,7 +100,7 @@ fn the_preferred_source_of_a_route_is_that_of_each_of_its_paths() {
     let one = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), source.clone()]);
     let hops = [3, 4].map(|link| next_hop(link, 1, 1, RouteNextHopFlags::empty())).to_vec();
     let several = route(RouteType::Unicast, vec![RouteAttribute::MultiPath(hops), source]);
-    let with = |link| Via { source: Some(own.into()), ..via(link, 1, 1) };
+    let with = |link| via(link, 1, 1).with_source(Some(own.into()));
     assert_eq!(targets(one), [Target::paths(vec![with(3)])]);
     assert_eq!(targets(several), [Target::paths(vec![with(3), with(4)])]);
 }
@@ -171,7 +171,7 @@ fn a_routes_own_mtu_is_that_of_each_of_its_paths_locked_or_not() {
         (metrics(0, &[]), None),
         (RouteAttribute::Metrics(lock.into()), None),
     ] {
-        let with = |hop: Via| Via { mtu, ..hop };
+        let with = |hop: Via| hop.with_mtu(mtu);
         let single = route(RouteType::Unicast, vec![RouteAttribute::Oif(3), gateway(1), metrics.clone()]);
         assert_eq!(targets(single), [Target::paths(vec![with(via(3, 1, 1))])]);
         let hops = [(3, 1), (4, 2)].map(|(link, last)| next_hop(link, last, 1, RouteNextHopFlags::empty()));

@@ -265,12 +265,10 @@ fn paths(message: &RouteMessage) -> Vec<Via> {
     });
     if let Some(hops) = several {
         let alive = |hop: &&RouteNextHop| !hop.flags.contains(RouteNextHopFlags::Dead);
-        let via = |hop: &RouteNextHop| Via {
-            link: link_unless_encapsulated(&hop.attributes, hop.interface_index),
-            address: gateway(&hop.attributes),
-            weight: u16::from(hop.hops) + 1,
-            mtu,
-            source,
+        let via = |hop: &RouteNextHop| {
+            let link = link_unless_encapsulated(&hop.attributes, hop.interface_index);
+            let via = Via::new(link, gateway(&hop.attributes)).with_weight(u16::from(hop.hops) + 1);
+            via.with_mtu(mtu).with_source(source)
         };
         return hops.iter().filter(alive).map(via).collect();
     }
@@ -279,7 +277,7 @@ fn paths(message: &RouteMessage) -> Vec<Via> {
         _ => None,
     });
     let link = link.filter(|_| !message.header.flags.contains(RouteFlags::Dead));
-    let via = |link| Via { link, address: gateway(&message.attributes), weight: 1, mtu, source };
+    let via = |link| Via::new(link, gateway(&message.attributes)).with_mtu(mtu).with_source(source);
     link.map(via).into_iter().collect()
 }
 

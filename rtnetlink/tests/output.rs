@@ -52,7 +52,9 @@ impl Sender {
         wait_until(&format!("a datagram reaches {to}"), || {
             match self.send(payload, to) {
                 Ok(())
-                | Err(OutputError::Unresolved(_) | OutputError::Silent(_) | OutputError::NoRoute(_)) => {}
+                | Err(
+                    OutputError::Unresolved(_) | OutputError::NeighbourFailed(_) | OutputError::NoRoute(_),
+                ) => {}
                 Err(other) => panic!("{to}: {other}"),
             }
             let mut read = [0; 2000];
@@ -93,8 +95,8 @@ fn begin<'scope>(
             let own = |name: &str| (unknown, PortInterface::RouterEnd(name.to_owned()));
             let config = FollowerConfig { ports: vec![own("one"), own("two")], ..FollowerConfig::default() };
             let (mut follower, fib) = Follower::start(config).unwrap();
-            let (output, wanted) = output(fib);
-            follower.add_wanted(wanted);
+            let (output, unresolved) = output(fib);
+            follower.add_unresolved(unresolved);
             give.send(output).unwrap();
             while !stop.load(Relaxed) {
                 follower.poll(Duration::from_millis(10)).unwrap();

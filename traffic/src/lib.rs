@@ -89,7 +89,9 @@ pub fn routes() -> [Route; 2] {
 
 /// Returns the router between the two hosts.
 pub fn router() -> Fib {
-    Fib { table: routes().into_iter().collect(), interfaces: INTERFACES.to_vec(), ..Fib::default() }
+    let mut fib = Fib::new(INTERFACES.to_vec());
+    fib.table = routes().into_iter().collect();
+    fib
 }
 
 /// An error in the requested traffic.

@@ -16,7 +16,7 @@ use netmem::pool::Pool;
 use netmem_router::Interface;
 use netmem_router::icmp::IcmpLimit;
 use netmem_router::route::{Change, Fib, FibReader, Rib, RibRoute, Route, fib};
-use netmem_router::{Router, Waiting, waiting};
+use netmem_router::{NeighbourQueues, Router, neighbour_queues};
 use netmem_rtnetlink::{FollowError, Follower, FollowerConfig, FollowerTables, StaticRoutes};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -41,13 +41,13 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// Returns the decision of one worker. If a router lets frames wait, they wait in `waiting`.
-    pub fn decision(&self, waiting: Option<Waiting>, limit: IcmpLimit) -> (Box<dyn Decide>, Icmp) {
+    /// Returns the decision of one worker. If a router lets frames wait, they wait in `queues`.
+    pub fn decision(&self, queues: Option<NeighbourQueues>, limit: IcmpLimit) -> (Box<dyn Decide>, Icmp) {
         let simple: Box<dyn Decide> = match self {
             Ways::Ip(reader) => {
                 let mut router = Router::new(reader.clone()).with_icmp_limit(limit);
-                if let Some(waiting) = waiting {
-                    router = router.with_waiting(waiting);
+                if let Some(queues) = queues {
+                    router = router.with_neighbour_queues(queues);
                 }
                 let icmp = Icmp { counters: router.icmp_counters(), control: Some(router.icmp_control()) };
                 return (Box::new(router), icmp);
@@ -123,9 +123,10 @@ fn routes(
     if from == RoutesArg::Given {
         let of = |port| own.iter().filter(move |own| usize::from(own.port) == port).map(|own| own.net);
         let addresses = (0..interfaces.len()).map(|port| of(port).collect()).collect();
-        let reverse_path = plan.reverse_path.clone();
-        let mut first = Fib { interfaces, addresses, allow: plan.allow, reverse_path, ..Fib::default() };
-        first.apply(&[Change::Own(own.iter().map(|own| own.net).collect())]);
+        let mut first = Fib::new(interfaces);
+        (first.addresses, first.allow) = (addresses, plan.allow);
+        first.reverse_path = plan.reverse_path.clone();
+        first.apply(&[Change::OwnAddresses(own.iter().map(|own| own.net).collect())]);
         let (control, mut reader) = fib(first);
         let table = (Rib::default(), control, own.to_vec());
         let mut given = GivenRoutes::Alone(Arc::new(Mutex::new(table)));
@@ -158,12 +159,12 @@ pub struct Following {
 }
 
 impl Following {
-    /// Makes the waiting frames of this pool, on one of `workers` workers. The follower asks for their neighbours.
-    pub fn waiting(&mut self, pool: &Pool, workers: usize) -> Waiting {
+    /// Makes the queues of frames of this pool that wait for neighbours, on one of `workers` workers. The follower asks for their neighbours.
+    pub fn neighbour_queues(&mut self, pool: &Pool, workers: usize) -> NeighbourQueues {
         // Frames that wait with any worker may all belong to one pool.
-        let (waiting, wanted) = waiting(pool.frames() / (WAITING_SHARE * workers));
-        self.follower.add_wanted(wanted);
-        waiting
+        let (queues, unresolved) = neighbour_queues(pool.frames() / (WAITING_SHARE * workers));
+        self.follower.add_unresolved(unresolved);
+        queues
     }
 
     /// Follows until the workers are drained. If that fails, the workers go on with the current routes.

@@ -99,8 +99,8 @@ pub fn open(plan: &Plan, asked: Asked) -> Result<Dataplane, Failure> {
     let (mut setups, port_count) = (Vec::new(), ports.first().map_or(0, |ports| ports.ports.len()));
     let times = recorder::queue_times(plan, port_count);
     for (number, ((owner, ports), core)) in owners.into_iter().zip(ports).zip(cores.workers).enumerate() {
-        let waiting = following.as_mut().map(|following| following.waiting(&owner.pool, plan.workers));
-        let (decided, at) = (ways.decision(waiting, plan.icmp), (number, core, times.as_ref()));
+        let queues = following.as_mut().map(|of| of.neighbour_queues(&owner.pool, plan.workers));
+        let (decided, at) = (ways.decision(queues, plan.icmp), (number, core, times.as_ref()));
         let mut setup = one_worker(plan, owner, (ports, decided), at, hooks.as_mut())?;
         ends.next().into_iter().for_each(|end| setup.forwarder.set_steering(end));
         setups.push(setup);

@@ -9,7 +9,7 @@ use crate::pending::PendingEvents;
 use crate::socket::{DumpKind, DumpReply, request_dump, request_dump_once};
 use crate::translate::{Event, LinkState, NO_LINK, NeighbourState};
 use netlink_packet_route::AddressFamily;
-use netmem_router::route::{Link, Origin, Rib, RibRoute};
+use netmem_router::route::{Origin, Resolution, Rib, RibRoute};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -148,7 +148,7 @@ impl Follower {
         let is_quiet = self.read_events(pending, BACKLOG)?;
         self.apply_urgent(&mut pending.events[first..]);
         // During the first resync no neighbour is known or wanted.
-        if !self.wanted.is_empty() {
+        if !self.unresolved.is_empty() {
             self.ask_for_neighbours();
         }
         self.publish();
@@ -252,7 +252,7 @@ fn keys(neighbours: &[Event]) -> HashSet<Key> {
 fn lacks_known_neighbour(rib: &Rib, neighbours: &[Event]) -> bool {
     let dumped = keys(neighbours);
     rib.neighbours().any(|(link, address, its)| {
-        matches!(its, Link::Known(_)) && rib.port(link).is_some() && !dumped.contains(&(link, address))
+        matches!(its, Resolution::Known(_)) && rib.port(link).is_some() && !dumped.contains(&(link, address))
     })
 }
 

@@ -209,7 +209,7 @@ mod tests {
     use netmem_router::route::Via;
 
     fn route(prefix: &str, metric: u32, links: &[u32]) -> RibRoute {
-        let via = |link: &u32| Via { link: *link, address: None, weight: 1, mtu: None, source: None };
+        let via = |link: &u32| Via::new(*link, None);
         let target = Target::paths(links.iter().map(via).collect());
         let prefix = prefix.parse().expect("a prefix");
         RibRoute { prefix, origin: Origin::Main, metric, target, distinguisher: 5 }

@@ -1,7 +1,7 @@
 //! Reads any bytes as messages of the kernel. Reading does no harm, and the resulting table equals one that is
 //! built from its routes, neighbours and links alone.
 
-use netmem_router::route::{Fib, FibReader, Link, Rib, RibRoute, Target, fib};
+use netmem_router::route::{Fib, FibReader, Resolution, Rib, RibRoute, Target, fib};
 use netmem_rtnetlink::{Event, NeighbourState, events};
 use std::net::IpAddr;
 
@@ -56,9 +56,9 @@ fn apply(rib: &mut Rib, event: &Event) {
         }
         Event::Neighbour { link, address, state } => {
             let known = match state {
-                NeighbourState::Reachable(mac) | NeighbourState::Stale(mac) => Link::Known(*mac),
-                NeighbourState::Failed => Link::Silent,
-                NeighbourState::Unknown => Link::Unknown,
+                NeighbourState::Reachable(mac) | NeighbourState::Stale(mac) => Resolution::Known(*mac),
+                NeighbourState::Failed => Resolution::Failed,
+                NeighbourState::Unknown => Resolution::Unknown,
             };
             rib.set_neighbour(*link, *address, known);
         }

@@ -8,7 +8,7 @@ use crate::socket::{DumpReply, Received, TRIES};
 use crate::translate::LinkState::{self, Down, NoCarrier, Up};
 use crate::translate::{Event, NO_LINK, NeighbourState, RouteChange};
 use netmem::wire::MacAddr;
-use netmem_router::route::{Link, Origin, Rib, RibRoute, Target, Via};
+use netmem_router::route::{Origin, Resolution, Rib, RibRoute, Target, Via};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ const STABLE: u32 = 1_000;
 const STABLES: u32 = 100;
 
 fn over(link: u32) -> Target {
-    Target::paths(vec![Via { link, address: None, weight: 1, mtu: None, source: None }])
+    Target::paths(vec![Via::new(link, None)])
 }
 
 fn route(number: u32) -> RibRoute {
@@ -291,7 +291,7 @@ fn the_kernels_ipv6_routes_over_links_that_are_not_down_are_kept_and_other_route
 #[test]
 fn a_route_with_several_paths_is_kept_without_those_whose_links_are_down_or_gone() {
     let mut rib = Rib::default();
-    let via = |link| Via { link, address: None, weight: 3, mtu: None, source: None };
+    let via = |link| Via::new(link, None).with_weight(3);
     let over = |links: &[u32]| {
         let target = Target::paths(links.iter().copied().map(via).collect());
         RibRoute { target, ..route(1) }
@@ -304,7 +304,7 @@ fn a_route_with_several_paths_is_kept_without_those_whose_links_are_down_or_gone
 
 /// Applies dumps with a default route over `LINK`, another over `OTHER`, and a route over both.
 fn dump_two_uplinks(follower: &mut Follower, state: LinkState) {
-    let via = |link: &u32| Via { link: *link, address: None, weight: 1, mtu: None, source: None };
+    let via = |link: &u32| Via::new(*link, None);
     let route = |(prefix, metric, links): (&str, u32, &[u32])| {
         let target = Target::paths(links.iter().map(via).collect());
         let prefix = prefix.parse().expect("a prefix");
@@ -472,10 +472,10 @@ fn a_known_neighbour_behind_a_port_that_a_dump_lacks_causes_another_dump() {
     let mut rib = Rib::new([(LINK, 0)]);
     let mac = MacAddr::new([2, 0, 0, 0, 0, 1]);
     let [known, silent] = [1, 2].map(|last| std::net::IpAddr::from([10, 0, 0, last]));
-    rib.set_neighbour(LINK, silent, Link::Silent);
-    rib.set_neighbour(OTHER, known, Link::Known(mac));
+    rib.set_neighbour(LINK, silent, Resolution::Failed);
+    rib.set_neighbour(OTHER, known, Resolution::Known(mac));
     assert!(!lacks_known_neighbour(&rib, &[]), "none is known behind a port");
-    rib.set_neighbour(LINK, known, Link::Known(mac));
+    rib.set_neighbour(LINK, known, Resolution::Known(mac));
     let of = |link| Event::Neighbour { link, address: known, state: NeighbourState::Stale(mac) };
     assert!(lacks_known_neighbour(&rib, &[]) && lacks_known_neighbour(&rib, &[of(OTHER)]));
     assert!(!lacks_known_neighbour(&rib, &[of(OTHER), of(LINK)]));
